@@ -28,8 +28,10 @@ CANN_SRC = agent.c boot.c cann.c cann_build.c cann_code.c cann_mc2.c cann_memory
 CANN_SCHEDULER_SRC = $(GRAPH_SRC:%=graph/%) $(SCHED_SRC:%=sched/%) $(ORCH_SRC:%=orch/%) cann/device/beside.c \
 	cann/device/port_ascend.c cann/device/scheduler.c
 CANN_DISPATCHER_SRC = cann/device/beside.c cann/device/dispatcher.c
-HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c device.c diagnostics.c due.c handle.c limits.c \
-	memory.c register.c run.c sentences.c sentences_crash.c signature.c staging.c timeline.c
+# Artefacts: code and its description in one file, and signatures of it.
+ARTEFACT_SRC = artefact.c artefact_make.c signature.c
+HOST_SRC = built_graphs.c callable.c callable_load.c device.c diagnostics.c due.c handle.c limits.c \
+	memory.c register.c run.c sentences.c sentences_crash.c staging.c timeline.c
 # Ranks.
 COMM_SRC = card_context.c collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_device.c comm_env.c comm_hccl.c comm_keep.c comm_null.c \
 	comm_shm.c comm_thread.c direct.c direct_domain.c dispatch.c meet.c meet_socket.c reduce.c
@@ -132,12 +134,12 @@ SCHED_OBJ = $(call objects,sched,$(SCHED_SRC))
 ORCH_OBJ = $(call objects,orch,$(ORCH_SRC))
 PURE_OBJ = $(GRAPH_OBJ) $(SCHED_OBJ) $(ORCH_OBJ)
 LIB_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) \
-	$(call objects,core,$(CORE_SRC)) $(call objects,door,$(DOOR_SRC)) $(call objects,chip,$(CHIP_SRC)) \
+	$(call objects,core,$(CORE_SRC)) $(call objects,compat/door,$(DOOR_SRC)) $(call objects,chip,$(CHIP_SRC)) \
 	$(call objects,sim,$(SIM_SRC)) $(call objects,cann,$(CANN_SRC)) \
-	$(call objects,host,$(HOST_SRC)) $(call objects,comm,$(COMM_SRC)) $(call objects,toolchain,$(TOOLCHAIN_SRC)) \
+	$(call objects,artefact,$(ARTEFACT_SRC)) $(call objects,host,$(HOST_SRC)) $(call objects,comm,$(COMM_SRC)) $(call objects,toolchain,$(TOOLCHAIN_SRC)) \
 	$(call objects,trace,$(TRACE_SRC)) $(call objects,tree,$(TREE_SRC))
-CLI_OBJ = $(call objects,scene,$(SCENE_SRC)) $(call objects,check,$(CHECK_SRC)) \
-	$(call objects,drill,$(DRILL_SRC)) $(call objects,bench,$(BENCH_SRC)) $(call objects,cli,$(CLI_SRC))
+CLI_OBJ = $(call objects,tool/scene,$(SCENE_SRC)) $(call objects,tool/check,$(CHECK_SRC)) \
+	$(call objects,tool/drill,$(DRILL_SRC)) $(call objects,tool/bench,$(BENCH_SRC)) $(call objects,tool/cli,$(CLI_SRC))
 
 LIB = $(B)/lib/libpto.so.$(SOVERSION)
 LIB_LINK = $(B)/lib/libpto.so
@@ -160,7 +162,7 @@ LINES = $(B)/lib/pto/pto-lines
 endif
 # What `pto install-door` copies, below a folder beside the library, as the reference lays them out.
 DOOR = $(B)/lib/pto/door
-HOSTLIB_OBJ = $(call objects,hostlib,$(HOSTLIB_SRC))
+HOSTLIB_OBJ = $(call objects,compat/hostlib,$(HOSTLIB_SRC))
 HOSTLIBS = $(foreach generation,a2a3 a5,$(foreach mode,tensormap_and_ringbuffer host_build_graph,\
 	$(DOOR)/$(generation)/sim/$(mode)/libhost_runtime.so))
 SIM_CONTEXT = $(DOOR)/libcpu_sim_context.so
@@ -168,7 +170,7 @@ ifneq ($(VARIANT),arm)
 DOOR_LIBS = $(HOSTLIBS) $(SIM_CONTEXT)
 endif
 CHIP_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) $(call objects,core,$(CORE_SRC)) \
-	$(call objects,door,$(DOOR_SRC)) $(call objects,chip,$(CHIP_SRC)) $(call objects,cann,$(CANN_SRC)) $(call objects,sim,$(SIM_SRC) $(CHIP_MAIN_SRC))
+	$(call objects,compat/door,$(DOOR_SRC)) $(call objects,chip,$(CHIP_SRC)) $(call objects,cann,$(CANN_SRC)) $(call objects,sim,$(SIM_SRC) $(CHIP_MAIN_SRC))
 
 # What unit tests link: each takes the objects it uses, internals included.
 UNIT_LIB = $(B)/obj/units.a
@@ -213,7 +215,7 @@ pure: $(PURE_OBJ)
 units: $(UNIT_PROGRAMS)
 
 $(PURE_OBJ): CFLAGS_ALL += $(PURE_FLAGS)
-$(call objects,door,$(DOOR_SRC)): CFLAGS_ALL += -fno-tree-slp-vectorize
+$(call objects,compat/door,$(DOOR_SRC)): CFLAGS_ALL += -fno-tree-slp-vectorize
 # Loops become vectors; a product and a sum are rounded apart, on every machine.
 $(call objects,comm,reduce.c): CFLAGS_ALL += -O3 -ffp-contract=off
 
@@ -292,27 +294,27 @@ hostlib_variant = -DHOSTLIB_GENERATION=$(word 1,$(call words_of,$(1))) \
 # Room for the path that `pto install-door` writes there; until then it is found from where it was built.
 HOSTLIB_RUNPATH = $$ORIGIN/../../../../..:$(subst x,/pto-door-runpath,$(shell printf 'x%.0s' $$(seq 60)))
 
-$(HOSTLIBS): src/hostlib/hostlib_variant.c $(HOSTLIB_OBJ) $(LIB) $(LIB_LINK)
+$(HOSTLIBS): src/compat/hostlib/hostlib_variant.c $(HOSTLIB_OBJ) $(LIB) $(LIB_LINK)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) $(call hostlib_variant,$@) -shared \
 		-Wl,-z,nodelete $(SHARED_FLAGS) -o $@ $< $(HOSTLIB_OBJ) -L$(B)/lib -lpto \
 		-Wl,-rpath,'$(HOSTLIB_RUNPATH)' $(LDLIBS_ALL)
 
-$(SIM_CONTEXT): src/hostlib/sim_context.c $(HOOKS_OBJ)
+$(SIM_CONTEXT): src/compat/hostlib/sim_context.c $(HOOKS_OBJ)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared \
 		-Wl,-soname,libptosim.so.$(SOVERSION) $(SHARED_FLAGS) -o $@ $< $(HOOKS_OBJ)
 
-$(B)/obj/check/check_child.so: $(call objects,check,$(CHECK_CHILD_SRC))
-$(B)/obj/bench/bench_child.so: $(call objects,bench,$(BENCH_CHILD_SRC))
+$(B)/obj/tool/check/check_child.so: $(call objects,tool/check,$(CHECK_CHILD_SRC))
+$(B)/obj/tool/bench/bench_child.so: $(call objects,tool/bench,$(BENCH_CHILD_SRC))
 $(B)/obj/%_child.so:
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared $(SHARED_FLAGS) -Wl,-s -o $@ $^
-$(B)/obj/check/check_object.o: $(B)/obj/check/check_child.so
-$(B)/obj/bench/bench_object.o: $(B)/obj/bench/bench_child.so
-$(B)/obj/check/check_object.o $(B)/obj/bench/bench_object.o: CPPFLAGS_ALL += -DOBJECT_PATH='"$(@:object.o=child.so)"'
+$(B)/obj/tool/check/check_object.o: $(B)/obj/tool/check/check_child.so
+$(B)/obj/tool/bench/bench_object.o: $(B)/obj/tool/bench/bench_child.so
+$(B)/obj/tool/check/check_object.o $(B)/obj/tool/bench/bench_object.o: CPPFLAGS_ALL += -DOBJECT_PATH='"$(@:object.o=child.so)"'
 
 # What `pto build --programs` compiles.
-$(call objects,cli,programs.c): CPPFLAGS_ALL += -DSCHEDULER_PARTS='"$(CANN_SCHEDULER_SRC)"' -DDISPATCHER_PARTS='"$(CANN_DISPATCHER_SRC)"'
+$(call objects,tool/cli,programs.c): CPPFLAGS_ALL += -DSCHEDULER_PARTS='"$(CANN_SCHEDULER_SRC)"' -DDISPATCHER_PARTS='"$(CANN_DISPATCHER_SRC)"'
 
 $(CLI): $(CLI_OBJ) $(LIB) $(LIB_LINK)
 	@mkdir -p $(@D)
@@ -454,5 +456,5 @@ print-pure:
 .DEFAULT_GOAL = all
 
 -include $(CANN_SCHEDULER_SRC:%.c=$(B)/obj/aicpu/%.d) $(CANN_DISPATCHER_SRC:%.c=$(B)/obj/aicpu/%.d)
--include $(LIB_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/tree/%.d,$(CHILD_MAIN_SRC)) $(HOSTLIB_OBJ:.o=.d) $(CHIP_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/check/%.d,$(CHECK_CHILD_SRC)) \
-	$(patsubst %.c,$(B)/obj/bench/%.d,$(BENCH_CHILD_SRC)) $(wildcard $(B)/obj/tests/*/*.d)
+-include $(LIB_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/tree/%.d,$(CHILD_MAIN_SRC)) $(HOSTLIB_OBJ:.o=.d) $(CHIP_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/tool/check/%.d,$(CHECK_CHILD_SRC)) \
+	$(patsubst %.c,$(B)/obj/tool/bench/%.d,$(BENCH_CHILD_SRC)) $(wildcard $(B)/obj/tests/*/*.d)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures communication between ranks beside Open MPI's shared memory: `make bench-comm`.
 
-Both are measured in turns, on the same CPUs, with the same counts (src/bench/bench_link.c).
+Both are measured in turns, on the same CPUs, with the same counts (src/tool/bench/bench_link.c).
 A ratio is that of the medians of all rounds' p50.
 """
 

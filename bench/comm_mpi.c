@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/bench_link.h"
+#include "tool/bench/bench_link.h"
 
 struct mpi_link {
     int rank;

@@ -16,8 +16,8 @@
 #include <time.h>
 #include <valgrind/callgrind.h>
 
-#include "bench/bench_patterns.h"
-#include "door/layout.h"
+#include "tool/bench/bench_patterns.h"
+#include "compat/door/layout.h"
 #include "wire/chip_callable.h"
 
 static struct bench_load load;

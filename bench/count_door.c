@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tasks of count.c as an object that was compiled with the reference's own headers
- * would submit them: through the layouts of src/door/layout.h. The object is
+ * would submit them: through the layouts of src/compat/door/layout.h. The object is
  * its own kernel, too.
  */
 #include <string.h>
 
-#include "bench/bench_patterns.h"
-#include "door/layout.h"
+#include "tool/bench/bench_patterns.h"
+#include "compat/door/layout.h"
 
 struct door_runtime {
     const struct door_ops *ops;

@@ -5,7 +5,7 @@
 
 extern "C" {
 
-// struct bench_task of src/bench/bench_patterns.h, which is C only.
+// struct bench_task of src/tool/bench/bench_patterns.h, which is C only.
 struct CountTask {
     int32_t read[3];
     int32_t read_count;

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs that measure; never part of a test of correctness.
 
-$(B)/bench/count_door.so: bench/count_door.c src/bench/bench_patterns.h src/door/layout.h Makefile
+$(B)/bench/count_door.so: bench/count_door.c src/tool/bench/bench_patterns.h src/compat/door/layout.h Makefile
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) -O3 -fvisibility=default -shared -o $@ $<
 
-$(B)/bench/count: bench/count.c bench/count_simpler.cc src/bench/bench_patterns.h $(LIB) $(LIB_LINK) $(B)/bench/count_door.so \
+$(B)/bench/count: bench/count.c bench/count_simpler.cc src/tool/bench/bench_patterns.h $(LIB) $(LIB_LINK) $(B)/bench/count_door.so \
 		$(wildcard include/simpler/*.h) Makefile
 	@mkdir -p $(@D) $(B)/obj/bench
 	$(call quiet,CXX)$(CXX) -std=c++17 -O3 -g -fPIC $(ARCH_FLAGS) -Wall -Wextra $(WERROR) -Iinclude -Iinclude/simpler \
-		-c -o $(B)/obj/bench/count_simpler.o bench/count_simpler.cc
-	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(B)/obj/bench/count_simpler.o \
+		-c -o $(B)/obj/tool/bench/count_simpler.o bench/count_simpler.cc
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(B)/obj/tool/bench/count_simpler.o \
 		-L$(B)/lib -lpto -lstdc++ -Wl,-rpath,'$$ORIGIN/../lib'
 
 instructions: ## count instructions per task with callgrind, beside their bounds
@@ -24,7 +24,7 @@ CLANG ?= clang
 PEER_OPT ?= -O3
 PEER_FLAGS = -Wall -Wextra $(WERROR) $(PEER_OPT) -g $(ARCH_FLAGS) -Ibench/peers -Iinclude -Isrc
 PEER_MAIN = bench/peers/peer_main.c bench/peers/peer_load.c bench/peers/peer_grain.c
-PEER_HEADERS = $(wildcard bench/peers/*.h) src/bench/bench_patterns.h
+PEER_HEADERS = $(wildcard bench/peers/*.h) src/tool/bench/bench_patterns.h
 
 # Each has three programs: empty bodies, checking ones, working ones.
 run_FLAGS =
@@ -42,12 +42,12 @@ endef
 # The same for bench/peers/$(name).cc, with flags for C++ only.
 define cc_peer
 $(B)/bench/$(1)/$(2): bench/peers/$(2).cc $(PEER_MAIN) $(PEER_HEADERS)
-	@mkdir -p $$(@D) $(B)/obj/bench/$(1)/$(2)
+	@mkdir -p $$(@D) $(B)/obj/tool/bench/$(1)/$(2)
 	$$(call quiet,PEER)for file in $(basename $(notdir $(PEER_MAIN))); do \
 		$$(CC) -std=gnu11 $(PEER_FLAGS) $($(1)_FLAGS) -c \
-			-o $(B)/obj/bench/$(1)/$(2)/$$$$file.o bench/peers/$$$$file.c || exit 1; done; \
+			-o $(B)/obj/tool/bench/$(1)/$(2)/$$$$file.o bench/peers/$$$$file.c || exit 1; done; \
 	$$(CXX) $(PEER_FLAGS) $($(1)_FLAGS) $(3) -o $$@ bench/peers/$(2).cc \
-		$$(patsubst %,$(B)/obj/bench/$(1)/$(2)/%.o,$(basename $(notdir $(PEER_MAIN)))) $(4) -pthread -lm
+		$$(patsubst %,$(B)/obj/tool/bench/$(1)/$(2)/%.o,$(basename $(notdir $(PEER_MAIN)))) $(4) -pthread -lm
 endef
 
 $(foreach kind,run verify grain,\
@@ -63,7 +63,7 @@ comma = ,
 
 $(B)/bench/run/ours $(B)/bench/verify/ours $(B)/bench/grain/ours: $(LIB) $(LIB_LINK)
 
-$(B)/bench/scale: src/bench/bench_fresh.h
+$(B)/bench/scale: src/tool/bench/bench_fresh.h
 
 $(B)/bench/scale $(B)/bench/recorder: $(B)/bench/%: bench/%.c $(LIB) $(LIB_LINK) Makefile
 	@mkdir -p $(@D)
@@ -75,7 +75,7 @@ $(B)/bench/pingpong: bench/pingpong.c Makefile
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -pthread
 
 # Open MPI, for communication.
-$(B)/bench/comm_mpi: bench/comm_mpi.c src/bench/bench_link.c src/bench/bench_link.h
+$(B)/bench/comm_mpi: bench/comm_mpi.c src/tool/bench/bench_link.c src/tool/bench/bench_link.h
 	@mkdir -p $(@D)
 	$(call quiet,PEER)mpicc $(PEER_FLAGS) -Wno-cast-function-type -o $@ $(filter %.c,$^)
 

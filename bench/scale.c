@@ -28,7 +28,7 @@
 
 #include <valgrind/callgrind.h>
 
-#include "bench/bench_fresh.h"
+#include "tool/bench/bench_fresh.h"
 #include "graph/regions.h"
 #include "pto/pto.h"
 

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "bench/bench_patterns.h"
+#include "tool/bench/bench_patterns.h"
 
 enum { KERNELS = PEER_READS_MAX + 2 };
 

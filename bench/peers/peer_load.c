@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/bench_patterns.h"
+#include "tool/bench/bench_patterns.h"
 
 enum { VERIFY_SPINS = 256 }; /* bodies last differently long, so that a lost edge shows */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tasks of a run: the six patterns of src/bench/bench_patterns.h, and seven
+ * The tasks of a run: the six patterns of src/tool/bench/bench_patterns.h, and seven
  * of Task Bench (width 64, one item for each task). And the predecessors of every
  * task, found by looking at one task after the other.
  */

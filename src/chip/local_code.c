@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/object.h"
-#include "door/door_source.h"
-#include "door/door.h"
+#include "compat/door/door_source.h"
+#include "compat/door/door.h"
 
 static int load_one(struct chip_code *code, const struct chip_object *from, const char *label,
                     const char *symbol, void **function_out, struct pto_error *error);

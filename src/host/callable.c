@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/object.h"
 #include "base/sized.h"
-#include "host/artefact.h"
+#include "artefact/artefact.h"
 #include "host/host.h"
 
 static int load_object(const char *path, const char *whole, const char *symbol,

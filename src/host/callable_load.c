@@ -13,8 +13,8 @@
 #include "base/file.h"
 #include "base/object.h"
 #include "base/sized.h"
-#include "door/door.h"
-#include "host/artefact.h"
+#include "compat/door/door.h"
+#include "artefact/artefact.h"
 #include "host/host.h"
 #include "host/register.h"
 
@@ -198,7 +198,7 @@ static int check_signers(const struct artefact *a, const struct pto_load_options
 
 /* ---- what it is made with ---- */
 
-int artefact_refuse_header(const char *name, const struct artefact_file *file, const char *other,
+int register_refuse_header(const char *name, const struct artefact_file *file, const char *other,
                            const struct digest *theirs, struct pto_error *error)
 {
     char own_hex[DIGEST_HEX], hex[DIGEST_HEX];
@@ -233,7 +233,7 @@ static int compare_folder(const struct artefact *a, const char *folder, const ch
         digest_of(bytes, size, &digest);
         free(bytes);
         if (!digest_is_equal(&digest, &file.digest))
-            return artefact_refuse_header(name, &file, folder, &digest, error);
+            return register_refuse_header(name, &file, folder, &digest, error);
     }
     return PTO_OK;
 }
@@ -255,7 +255,7 @@ static int compare_list(const struct artefact *a, const struct pto_load_options 
 
             if (file.is_isa && strcmp(file.path, header->path) == 0 &&
                 !digest_is_equal(&file.digest, &digest))
-                return artefact_refuse_header(name, &file, "the expected one", &digest, error);
+                return register_refuse_header(name, &file, "the expected one", &digest, error);
         }
     }
     return PTO_OK;

@@ -274,7 +274,7 @@ static int compare_headers(const struct callable *c, const struct callable *othe
             snprintf(name, sizeof(name), "\"%.90s\"", name_of(c));
             snprintf(other_name, sizeof(other_name), "\"%.90s\", which is registered",
                      name_of(other));
-            return artefact_refuse_header(name, &mine, other_name, &theirs.digest, error);
+            return register_refuse_header(name, &mine, other_name, &theirs.digest, error);
         }
         i += order <= 0;
         k += order >= 0;

@@ -11,14 +11,14 @@
 #ifndef PTO_REGISTER_H
 #define PTO_REGISTER_H
 
-#include "host/artefact.h"
+#include "artefact/artefact.h"
 #include "host/host.h"
 
 /* Objects that the callable has loaded, and devices that know it. */
 void register_count(const struct callable *callable, uint32_t *objects_out, uint32_t *devices_out);
 
 /* callable_load.c: says that `name` and `other` were made with different headers. PTO_ESTALE. */
-int artefact_refuse_header(const char *name, const struct artefact_file *file, const char *other,
+int register_refuse_header(const char *name, const struct artefact_file *file, const char *other,
                            const struct digest *theirs, struct pto_error *error);
 
 #endif

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/artefact.h"
+#include "artefact/artefact.h"
 #include "host/host.h"
 
 enum { SLICE_ALIGN = 1024 };

@@ -20,7 +20,7 @@
 #include "base/atomic.h"
 #include "base/os.h"
 #include "base/sized.h"
-#include "host/artefact.h"
+#include "artefact/artefact.h"
 #include "base/error.h"
 #include "toolchain/link.h"
 #include "toolchain/note.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/artefact.h"
+#include "artefact/artefact.h"
 
 enum { DIFFERENCES_MAX = 4, SHORT_DIGITS = 12 };
 

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sized.h"
-#include "host/artefact.h"
+#include "artefact/artefact.h"
 #include "toolchain/note.h"
 
 /* The name of the artefact's compilers, for people: "gcc-12.2.0, gcc-12.2.0". */

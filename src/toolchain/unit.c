@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "host/artefact.h"
+#include "artefact/artefact.h"
 #include "base/error.h"
 #include "toolchain/build.h"
 #include "toolchain/manifest.h"

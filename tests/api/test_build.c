@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
-#include "host/artefact.h"
+#include "artefact/artefact.h"
 #include "pto/build.h"
 #include "tests/fixture/fixture.h"
 

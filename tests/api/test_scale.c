@@ -5,7 +5,7 @@
  * there are. By the CPU time of this process, for few and for many in turns, so that
  * others on the machine disturb both; what was quadratic is ten times above the bound.
  */
-#include "bench/bench_fresh.h"
+#include "tool/bench/bench_fresh.h"
 #include "tests/fixture/device_test.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Signatures of artefacts: who signed what, and that nothing else counts. */
 
-#include "host/artefact.h"
+#include "artefact/artefact.h"
 #include "pto/sign.h"
 #include "tests/fixture/fixture.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The observer of submits, and who wrote an element last: exactly, in strided views of all kinds. */
 
-#include "scene/scene_writer.h"
+#include "tool/scene/scene_writer.h"
 #include "tests/fixture/fixture.h"
 
 enum { ROWS = 8, COLUMNS = 6 };

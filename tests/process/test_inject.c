@@ -30,7 +30,7 @@
 #include <sys/wait.h>
 
 #include "base/file.h"
-#include "host/artefact.h"
+#include "artefact/artefact.h"
 #include "pto/sim.h"
 #include "tests/fixture/counts_test.h"
 #include "tests/fixture/fixture.h"

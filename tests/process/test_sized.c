@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/sized.h"
-#include "host/artefact.h"
+#include "artefact/artefact.h"
 #include "pto/build.h"
 #include "pto/collective.h"
 #include "pto/comm.h"

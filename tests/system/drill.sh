@@ -37,7 +37,7 @@ def paragraph(drill):
     told = []
     for line in lines:
         line = re.sub(r"0x[0-9a-f]{5,}", "ADDRESS", line)
-        line = re.sub(r"(?:src/drill/)?((?:stage|drills_\w+)\.c):\d+", r"\1:LINE", line)
+        line = re.sub(r"(?:src/tool/drill/)?((?:stage|drills_\w+)\.c):\d+", r"\1:LINE", line)
         line = re.sub(r"in line \d+", "in line LINE", line)
         line = re.sub(r", called from [^;]*|^#\d.*", "", line)  # depends on what is inlined
         line = re.sub(r"/\S*/(libpto\.so\.0)", r"\1", line)

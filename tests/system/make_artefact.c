@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "host/artefact.h"
+#include "artefact/artefact.h"
 
 enum { PARTS_MAX = 16 };
 

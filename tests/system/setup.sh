@@ -45,13 +45,13 @@ CC=$cc tools/setup.sh --look base >"$work/out" 2>&1 || fail "nothing was hidden:
 hide yaml.h
 mkdir "$work/elsewhere"
 ln -s /usr/include/yaml.h "$work/elsewhere/"
-build CPPFLAGS="-I$work/elsewhere" "$work/build/obj/scene/document.o" || fail "a header elsewhere: $(cat "$work/out")"
-[ -s "$work/build/obj/scene/document.o" ] || fail "nothing was built"
+build CPPFLAGS="-I$work/elsewhere" "$work/build/obj/tool/scene/document.o" || fail "a header elsewhere: $(cat "$work/out")"
+[ -s "$work/build/obj/tool/scene/document.o" ] || fail "nothing was built"
 
 # The variant for aarch64 is the pure folders and their tests; what it cannot be is refused before anything is built.
 if command -v aarch64-linux-gnu-gcc >/dev/null; then
     make -n VARIANT=arm >"$work/out" 2>&1 || fail "make VARIANT=arm: $(cat "$work/out")"
-    ! grep -q 'obj/host/\|obj/scene/\|libpto' "$work/out" || fail "make VARIANT=arm builds the library"
+    ! grep -q 'obj/host/\|obj/tool/scene/\|libpto' "$work/out" || fail "make VARIANT=arm builds the library"
     make -s VARIANT=arm -j"${CLAIMS_CPUS:-2}" >"$work/out" 2>&1 || fail "make VARIANT=arm: $(cat "$work/out")"
     for goal in lib cli install; do
         ! make -s VARIANT=arm $goal >"$work/out" 2>&1 || fail "make VARIANT=arm $goal passes"

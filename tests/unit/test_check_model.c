@@ -5,7 +5,7 @@
  * bytes. Needs the model only (check_model.c, check_region.c, check_race.c), no engine.
  */
 
-#include "check/check_model.h"
+#include "tool/check/check_model.h"
 #include "tests/fixture/fixture.h"
 
 enum { BASE = 4096, ARGS_MAX = 3, SCRIPT_MAX = 8, MEMORY = 640 };

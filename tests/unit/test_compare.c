@@ -2,8 +2,8 @@
 /* Elements of every type as numbers, distances between them, and comparisons with tolerances. */
 #include <math.h>
 
-#include "scene/compare.h"
-#include "scene/element.h"
+#include "tool/scene/compare.h"
+#include "tool/scene/element.h"
 #include "pto/scene.h"
 #include "tests/fixture/fixture.h"
 

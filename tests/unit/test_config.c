@@ -4,8 +4,8 @@
  * a right folder says, and the place and the sentence for each kind of wrong one.
  */
 
-#include "scene/python.h"
-#include "scene/scene_config.h"
+#include "tool/scene/python.h"
+#include "tool/scene/scene_config.h"
 #include "tests/fixture/fixture.h"
 
 #define FILE_NAME "/a/b/kernel_config.py"

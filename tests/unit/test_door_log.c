@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of log from code that was compiled with the reference's headers: who gets which of them. */
-#include "door/door_log.h"
+#include "compat/door/door_log.h"
 
-#include "door/layout.h"
+#include "compat/door/layout.h"
 #include "pto/door.h"
 #include "tests/fixture/fixture.h"
 

@@ -6,10 +6,10 @@
 #include <math.h>
 
 #include "pto/scene.h"
-#include "scene/element.h"
-#include "scene/names.h"
-#include "scene/npy.h"
-#include "scene/scene.h"
+#include "tool/scene/element.h"
+#include "tool/scene/names.h"
+#include "tool/scene/npy.h"
+#include "tool/scene/scene.h"
 #include "tests/fixture/fixture.h"
 
 static void numbers_and_sizes_of_types_are_an_abi(void **state)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* .npy files: what is written is read again; every header that NumPy writes; and what is refused. */
 
-#include "scene/bytes.h"
-#include "scene/npy.h"
+#include "tool/scene/bytes.h"
+#include "tool/scene/npy.h"
 #include "tests/fixture/fixture.h"
 
 /* A file with this header and these bytes behind it, as NumPy would write it. */

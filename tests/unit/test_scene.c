@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scene.yaml: what a right one says, and the place and the sentence for each kind of wrong one. */
 
-#include "scene/scene.h"
-#include "scene/scene_ranks.h"
+#include "tool/scene/scene.h"
+#include "tool/scene/scene_ranks.h"
 #include "tests/fixture/fixture.h"
 
 #define HEAD "name: x\norchestration: o.c\n"

@@ -6,10 +6,10 @@
  * go wrong, the sanitizers see. PTO_FUZZ_INPUTS sets how many, PTO_FUZZ_SEED which ones.
  */
 
-#include "scene/bytes.h"
-#include "scene/npy.h"
-#include "scene/scene.h"
-#include "scene/scene_config.h"
+#include "tool/scene/bytes.h"
+#include "tool/scene/npy.h"
+#include "tool/scene/scene.h"
+#include "tool/scene/scene_config.h"
 #include "tests/fixture/fixture.h"
 
 enum { COUNT_DEFAULT = 2000, BYTES_MAX = 8192, CHANGES_MAX = 12, SEEDS_MAX = 32 };

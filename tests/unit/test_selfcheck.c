@@ -4,7 +4,7 @@
 #define _GNU_SOURCE /* memmem */
 #endif
 
-#include "cli/selfcheck.h"
+#include "tool/cli/selfcheck.h"
 #include "tests/fixture/fixture.h"
 
 enum { CALLS = (1 << 20) + 1000 };

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "check/check_trial.h"
+#include "tool/check/check_trial.h"
 #include "page.h"
 
 struct check_graph *__real_check_graph_generate(uint64_t seed, uint32_t task_count,

@@ -1,6 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* What children of a worker run that is measured, a part of the command. */
-#include "bench/bench_tree.h"
-#include "scene/embed.h"
-
-EMBED(bench_object, OBJECT_PATH);

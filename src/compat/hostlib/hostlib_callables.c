@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Callables by id. A blob that is equal to one that another id has is not loaded
+ * again. Nothing changes while a run is prepared.
+ */
+#include <string.h>
+
+#include "compat/hostlib/hostlib.h"
+#include "wire/chip_callable.h"
+
+static size_t size_of_blob(const struct chip_callable *blob);
+static int load(struct worker_device *d, int32_t id, const void *blob, struct pto_error *error);
+static void share(struct worker_device *d, struct hostlib_callable *own);
+
+/* Under the lock. Says why an id cannot be changed; NULL: it can. */
+static const char *find_obstacle(const struct worker_device *d, int32_t id)
+{
+    if (d->device == NULL)
+        return "the device is not open";
+    if (id < 0 || id >= WORKER_CALLABLES_MAX)
+        return "ids are 0 to 63";
+    if (d->active != NULL)
+        return "a run is prepared: finalize it first";
+    return NULL;
+}
+
+int simpler_register_callable(struct worker_device *d, int32_t id, const void *blob)
+{
+    struct pto_error error;
+    const char *obstacle;
+    int status = WORKER_FAILED;
+
+    if (d == NULL || blob == NULL)
+        return WORKER_FAILED;
+    pto_error_init(&error);
+    pthread_mutex_lock(&d->lock);
+    obstacle = find_obstacle(d, id);
+    if (obstacle == NULL && d->callable[id].callable != NULL)
+        obstacle = "the id is in use: unregister it first";
+    if (obstacle == NULL) {
+        status = load(d, id, blob, &error);
+        obstacle = error.text;
+    }
+    pthread_mutex_unlock(&d->lock);
+    if (status < 0)
+        LOG(PTO_LOG_ERROR, "callable %d cannot be registered: %s", id, obstacle);
+    return status;
+}
+
+int simpler_unregister_callable(struct worker_device *d, int32_t id)
+{
+    struct pto_callable *callable = NULL;
+    const char *obstacle;
+    bool is_shared = false;
+
+    if (d == NULL)
+        return WORKER_FAILED;
+    pthread_mutex_lock(&d->lock);
+    obstacle = find_obstacle(d, id);
+    if (obstacle == NULL) {
+        callable = d->callable[id].callable;
+        d->callable[id] = (struct hostlib_callable){ 0 };
+        for (uint32_t i = 0; i < WORKER_CALLABLES_MAX; i++)
+            is_shared = is_shared || d->callable[i].callable == callable;
+        if (callable != NULL && !is_shared)
+            (void)pto_callable_destroy(callable); /* no run uses it: none is prepared */
+    }
+    pthread_mutex_unlock(&d->lock);
+    if (obstacle != NULL)
+        LOG(PTO_LOG_ERROR, "callable %d cannot be unregistered: %s", id, obstacle);
+    return obstacle == NULL ? 0 : WORKER_FAILED;
+}
+
+size_t get_aicpu_dlopen_count(struct worker_device *d)
+{
+    return d != NULL && hostlib_variant.mode == PTO_MODE_STREAM ? d->loads : 0;
+}
+
+size_t get_host_dlopen_count(struct worker_device *d)
+{
+    return d != NULL && hostlib_variant.mode == PTO_MODE_HOST ? d->loads : 0;
+}
+
+/* Under the lock. */
+static int load(struct worker_device *d, int32_t id, const void *blob, struct pto_error *error)
+{
+    struct hostlib_callable own = { 0 };
+    struct pto_load_options options;
+    struct pto_callable_info info;
+    size_t bytes = size_of_blob(blob);
+    int status;
+
+    pto_load_options_init(&options);
+    status = pto_callable_load_memory(blob, bytes, &options, &own.callable, error);
+    if (status < 0)
+        return status;
+    pto_callable_info_init(&info);
+    (void)pto_callable_info(own.callable, &info); /* it is one */
+    memcpy(own.digest, info.digest, sizeof(own.digest));
+    share(d, &own);
+    status = pto_register(d->device, own.callable, error);
+    if (status < 0) { /* a shared one is registered */
+        (void)pto_callable_destroy(own.callable);
+        return status;
+    }
+    (void)pto_callable_info(own.callable, &info);
+    own.signature = info.signature;
+    own.signature_count = info.signature_count;
+    d->callable[id] = own;
+    d->loads++;
+    LOG(PTO_LOG_INFO, "callable %d: %zu bytes, %u kernels", id, bytes, info.kernel_count);
+    return PTO_OK;
+}
+
+/* Takes the callable of an id with the same content, if there is one. */
+static void share(struct worker_device *d, struct hostlib_callable *own)
+{
+    for (uint32_t i = 0; i < WORKER_CALLABLES_MAX; i++)
+        if (d->callable[i].callable != NULL &&
+            memcmp(d->callable[i].digest, own->digest, sizeof(own->digest)) == 0) {
+            (void)pto_callable_destroy(own->callable);
+            own->callable = d->callable[i].callable;
+            return;
+        }
+}
+
+/*
+ * The caller passes no size: what the blob says is all there is. Its counts are looked at
+ * before they are followed; the rest is checked by whoever loads it.
+ */
+static size_t size_of_blob(const struct chip_callable *blob)
+{
+    uint64_t end = blob->binary_size;
+
+    for (int32_t i = 0; i < blob->child_count && i < CHIP_CALLABLE_CHILDREN_MAX; i++) {
+        const struct core_callable *child =
+            (const void *)((const char *)(blob + 1) + blob->child_offsets[i]);
+        uint64_t child_end = (uint64_t)blob->child_offsets[i] + sizeof(*child) + child->binary_size;
+
+        if (child_end > end)
+            end = child_end;
+    }
+    return sizeof(*blob) + end;
+}

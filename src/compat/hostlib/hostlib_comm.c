@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Communicators and their domains, as the border has them, over include/pto/comm.h:
+ *
+ *     comm_init                    the ranks meet at the path that all are given
+ *     comm_alloc_windows           a domain of all ranks, for barriers and derived contexts
+ *     comm_alloc_domain_windows    a domain of some
+ *
+ * Contexts are made here. They have no workspace, so waits of kernels look, and are
+ * not woken. Handles are looked up in a list: one that was destroyed is refused.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "compat/hostlib/hostlib.h"
+#include "pto/comm.h"
+
+/* Of a domain that has a context for kernels. */
+struct comm_windows {
+    struct comm_windows *next;
+    uint64_t id;
+    struct pto_domain *domain; /* NULL: a part of the windows of all ranks */
+    struct hostlib_context *context;
+    uint32_t rank;
+    uint32_t rank_count;
+};
+
+struct comm_handle {
+    struct comm_handle *next;
+    struct pto_comm *comm;
+    uint32_t rank;
+    uint32_t rank_count;
+    pthread_mutex_t lock;         /* of what follows */
+    uint32_t failures;            /* to allocate the following */
+    struct comm_windows *base;    /* of all ranks; NULL: not allocated yet */
+    struct comm_windows *domains; /* by their ids */
+    struct comm_windows *derived;
+};
+
+/* Ids of the domain of all ranks, another one after each failure; a caller's cannot have them. */
+enum { BASE_IDS = 256 };
+#define BASE_ID (UINT64_MAX - BASE_IDS + 1)
+
+static struct {
+    pthread_mutex_t lock;
+    struct comm_handle *first;
+} handles = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static int open_windows(const char *function, struct comm_handle *h,
+                        struct pto_domain_params *params, struct comm_windows **windows_out);
+static int close_windows(const char *function, struct comm_handle *h, struct comm_windows *w);
+
+/* ---- communicators ---- */
+
+static struct comm_handle *find_handle(const char *function, void *comm)
+{
+    struct comm_handle *h;
+
+    pthread_mutex_lock(&handles.lock);
+    for (h = handles.first; h != NULL && h != comm; h = h->next)
+        ;
+    pthread_mutex_unlock(&handles.lock);
+    if (h == NULL)
+        hostlib_log(PTO_LOG_ERROR, function, "there is no communicator %p", comm);
+    return h;
+}
+
+static struct comm_handle *keep_handle(struct pto_comm *comm, uint32_t rank, uint32_t rank_count)
+{
+    struct comm_handle *h = calloc(1, sizeof(*h));
+
+    if (h == NULL)
+        return NULL;
+    h->comm = comm;
+    h->rank = rank;
+    h->rank_count = rank_count;
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_mutex_lock(&handles.lock);
+    h->next = handles.first;
+    handles.first = h;
+    pthread_mutex_unlock(&handles.lock);
+    return h;
+}
+
+void *comm_init(int rank, int ranks, void *stream, const char *rendezvous)
+{
+    struct pto_comm_params params;
+    struct pto_error error;
+    struct pto_comm *comm;
+    struct comm_handle *h;
+
+    (void)stream; /* there are none */
+    if (rendezvous == NULL || rendezvous[0] == '\0') {
+        LOG(PTO_LOG_ERROR, "rank %d has no path to meet the others at", rank);
+        return NULL;
+    }
+    if (ranks < 1 || ranks > PTO_CONTEXT_RANKS || rank < 0 || rank >= ranks) {
+        LOG(PTO_LOG_ERROR, "rank %d of %d: there are 1 to %d ranks, counted from 0", rank, ranks,
+            PTO_CONTEXT_RANKS);
+        return NULL;
+    }
+    pto_error_init(&error);
+    pto_comm_params_init(&params);
+    params.rank = rank;
+    params.rank_count = (uint32_t)ranks;
+    params.path = rendezvous;
+    params.token = ""; /* whatever the environment says is of another job */
+    params.error = &error;
+    if (pto_comm_open(&params, &comm) < 0) {
+        LOG(PTO_LOG_ERROR, "rank %d of %d: %s", rank, ranks, error.text);
+        return NULL;
+    }
+    h = keep_handle(comm, (uint32_t)rank, (uint32_t)ranks);
+    if (h == NULL)
+        (void)pto_comm_close(comm);
+    return h;
+}
+
+static void free_all(struct comm_windows *w)
+{
+    while (w != NULL) {
+        struct comm_windows *next = w->next;
+
+        hostlib_context_destroy(w->context);
+        free(w);
+        w = next;
+    }
+}
+
+/* Waits for the others only if all have windows; domains that are left are dropped. */
+int comm_destroy(void *comm)
+{
+    struct comm_handle *h = find_handle(__func__, comm), **link;
+    int status = 0;
+
+    if (h == NULL)
+        return WORKER_FAILED;
+    pthread_mutex_lock(&handles.lock);
+    for (link = &handles.first; *link != h; link = &(*link)->next)
+        ;
+    *link = h->next;
+    pthread_mutex_unlock(&handles.lock);
+    free_all(h->derived);
+    free_all(h->domains);
+    if (h->base != NULL)
+        status = close_windows(__func__, h, h->base);
+    (void)pto_comm_close(h->comm);
+    pthread_mutex_destroy(&h->lock);
+    free(h);
+    return status;
+}
+
+/* ---- the windows of all ranks ---- */
+
+int comm_alloc_windows(void *comm, size_t bytes, uint64_t *context_out)
+{
+    struct comm_handle *h = find_handle(__func__, comm);
+    struct pto_domain_params params;
+    struct comm_windows *w;
+    int status;
+
+    if (h == NULL || context_out == NULL)
+        return WORKER_FAILED;
+    pto_domain_params_init(&params);
+    pthread_mutex_lock(&h->lock);
+    params.id = BASE_ID + h->failures % BASE_IDS;
+    pthread_mutex_unlock(&h->lock);
+    params.window_bytes = bytes;
+    status = open_windows(__func__, h, &params, &w);
+    pthread_mutex_lock(&h->lock);
+    if (status >= 0)
+        h->base = w;
+    else if (h->base == NULL)
+        h->failures++;
+    pthread_mutex_unlock(&h->lock);
+    if (status < 0)
+        return status;
+    *context_out = (uint64_t)(uintptr_t)&w->context->context;
+    return 0;
+}
+
+/* The context of all ranks' windows; NULL: there are none. */
+static const struct pto_comm_context *find_base(const char *function, struct comm_handle *h)
+{
+    const struct comm_windows *base;
+
+    pthread_mutex_lock(&h->lock);
+    base = h->base;
+    pthread_mutex_unlock(&h->lock);
+    if (base == NULL)
+        hostlib_log(PTO_LOG_ERROR, function,
+                    "rank %" PRIu32 " has no windows yet: call comm_alloc_windows first", h->rank);
+    return base != NULL ? &base->context->context : NULL;
+}
+
+int comm_get_local_window_base(void *comm, uint64_t *base_out)
+{
+    struct comm_handle *h = find_handle(__func__, comm);
+    const struct pto_comm_context *base = h != NULL ? find_base(__func__, h) : NULL;
+
+    if (base == NULL || base_out == NULL)
+        return WORKER_FAILED;
+    *base_out = base->window_in[h->rank];
+    return 0;
+}
+
+int comm_get_window_size(void *comm, size_t *bytes_out)
+{
+    struct comm_handle *h = find_handle(__func__, comm);
+    const struct pto_comm_context *base = h != NULL ? find_base(__func__, h) : NULL;
+
+    if (base == NULL || bytes_out == NULL)
+        return WORKER_FAILED;
+    *bytes_out = base->window_bytes;
+    return 0;
+}
+
+int comm_barrier(void *comm)
+{
+    struct comm_handle *h = find_handle(__func__, comm);
+    struct pto_error error;
+    int status;
+
+    if (h == NULL || find_base(__func__, h) == NULL)
+        return WORKER_FAILED;
+    pto_error_init(&error);
+    status = pto_comm_barrier(h->base->domain, 0, &error);
+    if (status < 0)
+        LOG(PTO_LOG_ERROR, "rank %" PRIu32 ": %s", h->rank, error.text);
+    return status;
+}
+
+/* ---- domains ---- */
+
+/* Ranks of a domain, as a caller lists them; the own one is where it says. */
+static bool are_ranks(const char *function, const struct comm_handle *h, const uint32_t *ranks,
+                      size_t rank_count, uint32_t domain_rank)
+{
+    if (ranks == NULL || rank_count == 0 || rank_count > h->rank_count ||
+        domain_rank >= rank_count) {
+        hostlib_log(PTO_LOG_ERROR, function,
+                    "rank %" PRIu32 " is to be number %" PRIu32
+                    " of %zu: a domain has 1 to %" PRIu32 " of the ranks",
+                    h->rank, domain_rank, rank_count, h->rank_count);
+        return false;
+    }
+    for (size_t i = 0; i < rank_count; i++)
+        if (ranks[i] >= h->rank_count) {
+            hostlib_log(PTO_LOG_ERROR, function, "there is no rank %" PRIu32 " among %" PRIu32,
+                        ranks[i], h->rank_count);
+            return false;
+        }
+    if (ranks[domain_rank] != h->rank)
+        hostlib_log(PTO_LOG_ERROR, function,
+                    "number %" PRIu32 " is rank %" PRIu32 ", and this is rank %" PRIu32,
+                    domain_rank, ranks[domain_rank], h->rank);
+    return ranks[domain_rank] == h->rank;
+}
+
+/* Nobody is asked: every rank knows where the windows of all are. */
+int comm_derive_context(void *comm, const uint32_t *ranks, size_t rank_count, uint32_t domain_rank,
+                        size_t offset, size_t bytes, uint64_t *context_out)
+{
+    struct comm_handle *h = find_handle(__func__, comm);
+    const struct pto_comm_context *base = h != NULL ? find_base(__func__, h) : NULL;
+    struct comm_windows *w;
+
+    if (base == NULL || context_out == NULL ||
+        !are_ranks(__func__, h, ranks, rank_count, domain_rank))
+        return WORKER_FAILED;
+    if (offset > base->window_bytes || bytes > base->window_bytes - offset) {
+        LOG(PTO_LOG_ERROR, "%zu bytes at %zu do not lie inside windows of %" PRIu64, bytes, offset,
+            base->window_bytes);
+        return WORKER_FAILED;
+    }
+    w = calloc(1, sizeof(*w));
+    if (w != NULL)
+        w->context = hostlib_context_create(domain_rank, (uint32_t)rank_count, bytes);
+    if (w == NULL || w->context == NULL) {
+        free(w);
+        return PTO_ENOMEM;
+    }
+    for (uint32_t i = 0; i < rank_count; i++)
+        hostlib_context_set(w->context, i, base->window_in[ranks[i]] + offset);
+    pthread_mutex_lock(&h->lock);
+    w->next = h->derived;
+    h->derived = w;
+    pthread_mutex_unlock(&h->lock);
+    *context_out = (uint64_t)(uintptr_t)&w->context->context;
+    return 0;
+}
+
+int comm_alloc_domain_windows(void *comm, uint64_t id, const uint32_t *ranks, size_t rank_count,
+                              uint32_t domain_rank, size_t bytes, uint64_t *context_out,
+                              uint64_t *base_out)
+{
+    struct comm_handle *h = find_handle(__func__, comm);
+    struct pto_domain_params params;
+    struct comm_windows *w;
+    int status;
+
+    if (h == NULL || context_out == NULL || base_out == NULL ||
+        !are_ranks(__func__, h, ranks, rank_count, domain_rank))
+        return WORKER_FAILED;
+    if (bytes == 0 || id >= BASE_ID) {
+        LOG(PTO_LOG_ERROR, "domain %" PRIu64 " of %zu bytes: %s", id, bytes,
+            bytes == 0 ? "its windows have to have some" : "the id is taken");
+        return WORKER_FAILED;
+    }
+    pto_domain_params_init(&params);
+    params.id = id;
+    params.ranks = ranks;
+    params.rank_count = (uint32_t)rank_count;
+    params.window_bytes = bytes;
+    status = open_windows(__func__, h, &params, &w);
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&h->lock);
+    w->next = h->domains;
+    h->domains = w;
+    pthread_mutex_unlock(&h->lock);
+    *context_out = (uint64_t)(uintptr_t)&w->context->context;
+    *base_out = w->context->context.window_in[domain_rank];
+    return 0;
+}
+
+int comm_release_domain_windows(void *comm, uint64_t id, size_t rank_count, uint32_t domain_rank)
+{
+    struct comm_handle *h = find_handle(__func__, comm);
+    struct comm_windows *w = NULL, **link;
+
+    if (h == NULL)
+        return WORKER_FAILED;
+    pthread_mutex_lock(&h->lock);
+    for (link = &h->domains; *link != NULL && (*link)->id != id; link = &(*link)->next)
+        ;
+    if (*link != NULL && (*link)->rank_count == rank_count && (*link)->rank == domain_rank) {
+        w = *link;
+        *link = w->next;
+    }
+    pthread_mutex_unlock(&h->lock);
+    if (w != NULL)
+        return close_windows(__func__, h, w);
+    LOG(PTO_LOG_ERROR,
+        "rank %" PRIu32 " has no domain %" PRIu64 " of %zu ranks in which it is number %" PRIu32,
+        h->rank, id, rank_count, domain_rank);
+    return WORKER_FAILED;
+}
+
+/* ---- windows and their context ---- */
+
+static int fill_context(struct comm_windows *w, uint64_t bytes)
+{
+    int status = PTO_OK;
+
+    w->context = hostlib_context_create(w->rank, w->rank_count, bytes);
+    if (w->context == NULL)
+        return PTO_ENOMEM;
+    for (uint32_t i = 0; i < w->rank_count && status >= 0; i++) {
+        uint64_t window = 0;
+
+        status = pto_domain_window(w->domain, i, &window);
+        hostlib_context_set(w->context, i, window);
+    }
+    return status;
+}
+
+static int open_windows(const char *function, struct comm_handle *h,
+                        struct pto_domain_params *params, struct comm_windows **windows_out)
+{
+    struct comm_windows *w = calloc(1, sizeof(*w));
+    struct pto_domain_info info;
+    struct pto_error error;
+    int status;
+
+    if (w == NULL)
+        return PTO_ENOMEM;
+    pto_error_init(&error);
+    params->error = &error;
+    w->id = params->id;
+    status = pto_domain_open(h->comm, params, &w->domain);
+    if (status < 0) {
+        hostlib_log(PTO_LOG_ERROR, function, "rank %" PRIu32 ": %s", h->rank, error.text);
+        free(w);
+        return status;
+    }
+    pto_domain_info_init(&info);
+    (void)pto_domain_info(w->domain, &info); /* it was opened just now */
+    w->rank = info.rank;
+    w->rank_count = info.rank_count;
+    status = fill_context(w, params->window_bytes);
+    if (status < 0) {
+        (void)close_windows(function, h, w);
+        return status;
+    }
+    *windows_out = w;
+    return 0;
+}
+
+/* Waits for the others, and frees them in any case. */
+static int close_windows(const char *function, struct comm_handle *h, struct comm_windows *w)
+{
+    struct pto_error error;
+    int status;
+
+    hostlib_context_destroy(w->context); /* no copy goes there any more */
+    pto_error_init(&error);
+    status = pto_domain_close(w->domain, 0, &error);
+    if (status < 0)
+        hostlib_log(PTO_LOG_ERROR, function, "rank %" PRIu32 ": %s", h->rank, error.text);
+    free(w);
+    return status;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `pto check` and the children of its worker share: the run, its tasks, their invocations
+ * and the memory that tasks use, at the same addresses in all processes; the
+ * first scalar of a task is where it is. Children have no texts of ours: they say by number what
+ * is wrong.
+ */
+#ifndef PTO_CHECK_CHILD_H
+#define PTO_CHECK_CHILD_H
+
+#include "tool/check/check_trial.h"
+
+#define CHECK_CHILD_MAP(X)                                      \
+    X(ARGS, "a child got another number of tensors or scalars") \
+    X(SCALAR, "a child got a wrong scalar")                     \
+    X(TENSOR, "a child got a wrong tensor descriptor")          \
+    X(HELD, "a task ran before the graph was complete")         \
+    X(GROUP, "a task did not meet the others of its group")
+
+enum check_child_fault {
+    CHECK_CHILD_OK,
+#define X(name, text) CHECK_CHILD_##name,
+    CHECK_CHILD_MAP(X)
+#undef X
+};
+
+/* The shared object that children load: what check_child.c is compiled to. */
+extern const unsigned char check_object[];
+extern const unsigned char check_object_end[];
+
+#endif

@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pto build`: compiles kernels and an orchestration and packs them into one file. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tool/cli/programs.h"
+#include "tool/cli/commands.h"
+#include "pto/build.h"
+#include "tool/scene/bytes.h"
+#include "tool/scene/now.h"
+#include "tool/scene/scene_build.h"
+#include "tool/scene/scene_find.h"
+#include "tool/scene/terminal.h"
+
+enum { SOURCES_MAX = 1025, SIGNATURE_MAX = 256 };
+
+/* What the options set, and what comes of it. */
+struct request {
+    const char *platform;
+    enum pto_mode mode;
+    const char *name;
+    const char *config;
+    const char *entry;
+    struct cli_texts dir;
+    struct cli_texts flag;
+    const char *isa;
+    const char *isa_pin;
+    const char *output;
+    const char *store;
+    uint32_t jobs;
+    bool is_forced;
+    bool is_explained;
+    bool is_verbose;
+    bool is_programs;
+    uint32_t source_count;
+    struct pto_source source[SOURCES_MAX];
+    uint32_t signature_count;
+    enum pto_direction signature[SIGNATURE_MAX];
+    struct pto_build_params params;
+    struct scene *scene; /* NULL: the options name the sources */
+    struct scene_plan plan;
+    char default_name[256];
+    char default_output[300];
+    uint32_t compiled;
+    uint32_t reused;
+    bool has_line; /* the progress line is on the terminal */
+};
+
+static volatile sig_atomic_t interrupted;
+
+static int do_build(void *context, int count, char **operands);
+static int take_orchestration(void *context, const struct cli_option *option, char *value,
+                              struct fault *fault);
+static int take_kernel_option(void *context, const struct cli_option *option, char *value,
+                              struct fault *fault);
+static int take_signature(void *context, const struct cli_option *option, char *value,
+                          struct fault *fault);
+static void set_params(struct request *request);
+static int complete_sources(struct request *request);
+static int complete_scene(struct request *request, const char *name);
+static void set_output(struct request *request);
+static void clear_progress(struct request *request);
+static void show_event(void *context, const struct pto_build_event *event);
+static bool is_interrupted(void *context);
+static void catch_interrupt(int number);
+static int write_artefact(const char *path, const void *bytes, size_t size);
+
+#define AT(member) .at = offsetof(struct request, member)
+
+static const struct cli_option options[] = {
+    { "orchestration", 0, "FILE[:ENTRY]",
+      "the orchestration's file, and its function (default: orchestrate)", CLI_CUSTOM,
+      .custom = take_orchestration },
+    { "kernel", 0, "ID:aic|aiv:FILE",
+      "a kernel: the number that submits use for it, up to 1023, its core and its file; may be "
+      "repeated",
+      CLI_CUSTOM, .custom = take_kernel_option },
+    { "platform", 0, "P", "which chip, simulated or not", CLI_TARGET, AT(platform) },
+    { "mode", 0, "stream|host", "how the callable is run unless the caller says otherwise",
+      CLI_MODE, AT(mode), .initial = "stream" },
+    { "name", 0, "N", "name of the callable (default: that of the orchestration's file)", CLI_TEXT,
+      AT(name) },
+    { "config", 0, "C", "name of the orchestration's configuration", CLI_TEXT, AT(config) },
+    { "signature", 0, "D,D,...",
+      "for each tensor of the entry in, out or inout, for each scalar scalar", CLI_CUSTOM,
+      .custom = take_signature },
+    { NULL, 'I', "DIR", "a folder with headers, for all sources; may be repeated", CLI_TEXTS,
+      AT(dir), .high = CLI_TEXTS_MAX },
+    { "flag", 0, "F", "a flag for the compiler, for all sources; may be repeated", CLI_TEXTS,
+      AT(flag), .high = CLI_TEXTS_MAX },
+    { "isa", 0, "DIR", "the tile library (default: PTO_ISA_ROOT, or ~/.config/pto/isa)", CLI_TEXT,
+      AT(isa) },
+    { "isa-pin", 0, "PIN",
+      "what the tile library must be: a git revision, or sha256: and the digest of its headers",
+      CLI_TEXT, AT(isa_pin) },
+    { NULL, 'o', "FILE", "the file to write (default: NAME.ptoc)", CLI_TEXT, AT(output) },
+    { "store", 0, "DIR",
+      "the store of what was compiled (default: PTO_STORE, or pto in the user's cache folder)",
+      CLI_TEXT, AT(store) },
+    { "jobs", 0, "N", "compilers at a time (default: one per CPU)", CLI_COUNT, AT(jobs), .low = 1,
+      .high = 256 },
+    { "programs", 0, NULL,
+      "build what a real chip needs beside callables, from the sources of the runtime; -o is their "
+      "folder (default: cann-PLATFORM)",
+      CLI_FLAG, AT(is_programs) },
+    { "force", 0, NULL, "compile everything", CLI_FLAG, AT(is_forced) },
+    { "explain", 0, NULL, "say for each file why it was or was not compiled", CLI_FLAG,
+      AT(is_explained) },
+    { "verbose", 0, NULL, "the same, and show which compilers are used and all warnings", CLI_FLAG,
+      AT(is_verbose) },
+    CLI_OPTIONS_END,
+};
+
+const struct cli_command cmd_build = {
+    .name = "build",
+    .summary = "compile kernels and an orchestration into one file",
+    .synopsis = "SCENE [OPTION...]\n"
+                "--orchestration FILE[:ENTRY] [--kernel ID:aic|aiv:FILE]... [OPTION...]\n"
+                "--programs [OPTION...]",
+    .description = "Compiles kernels and an orchestration, those of a scene, of a folder with a "
+                   "kernel_config.py or those that are named, and packs them into one file, a "
+                   "callable. What was compiled before from the same files is "
+                   "taken from the store.",
+    .options = options,
+    .operands_max = 1,
+    .request_bytes = sizeof(struct request),
+    .run = do_build,
+};
+
+static void begin_build(struct request *request)
+{
+    struct pto_build_params *params = &request->params;
+
+    params->event = show_event;
+    params->stop = is_interrupted;
+    params->context = request;
+    signal(SIGINT, catch_interrupt);
+    signal(SIGTERM, catch_interrupt);
+    signal(SIGHUP, catch_interrupt);
+}
+
+/* The command's exit code for a build that failed. */
+static int tell_failure(struct request *request, int status, const struct pto_error *error)
+{
+    clear_progress(request);
+    if (status == PTO_ECANCELED && interrupted != 0) {
+        terminal_tell(stderr, "pto build: interrupted; nothing was written\n");
+        return 128 + interrupted;
+    }
+    terminal_tell(stderr, "pto build: %s\n", error->text);
+    return EXIT_FAILED;
+}
+
+/* One of several, in the folder that they go to. */
+static int write_program(void *context, const char *name, const void *bytes, size_t size)
+{
+    struct request *request = context;
+    char path[PATH_MAX];
+
+    clear_progress(request);
+    if (mkdir(request->output, 0777) != 0 && errno != EEXIST) {
+        terminal_tell(stderr, "pto build: %s cannot be made: %s\n", request->output,
+                      strerror(errno));
+        return EXIT_FAILED;
+    }
+    snprintf(path, sizeof(path), "%.4000s/%s", request->output, name);
+    return write_artefact(path, bytes, size);
+}
+
+static int do_programs(struct request *request)
+{
+    double begin = now_seconds();
+    struct pto_error error = { .size = sizeof(error) };
+    int status;
+
+    if (request->source_count != 0 || request->config != NULL || request->signature_count != 0) {
+        terminal_tell(stderr, "pto build: --programs has sources of its own\n");
+        return EXIT_USAGE;
+    }
+    if (request->output == NULL) {
+        snprintf(request->default_output, sizeof(request->default_output), "cann-%.100s",
+                 request->params.platform);
+        request->output = request->default_output;
+    }
+    begin_build(request);
+    status = cli_build_programs(&request->params, &request->dir, &request->flag, write_program,
+                                request, &error);
+    if (status < 0)
+        return tell_failure(request, status, &error);
+    clear_progress(request);
+    if (status == EXIT_OK)
+        terminal_tell(stdout, "%s: 3 programs, %u compiled, %u from the store, %.0f ms\n",
+                      request->output, request->compiled, request->reused,
+                      (now_seconds() - begin) * 1e3);
+    return status;
+}
+
+static int build(struct request *request)
+{
+    struct pto_build_params *params = &request->params;
+    double begin = now_seconds();
+    struct pto_error error = { .size = sizeof(error) };
+    void *bytes;
+    size_t size;
+    int code;
+    int status;
+
+    begin_build(request);
+    status = pto_build(params, &bytes, &size, &error);
+    if (status < 0)
+        return tell_failure(request, status, &error);
+    clear_progress(request);
+    code = write_artefact(request->output, bytes, size);
+    free(bytes);
+    if (code == EXIT_OK)
+        terminal_tell(stdout, "%s: %u compiled, %u from the store, %zu bytes, %.0f ms\n",
+                      request->output, request->compiled, request->reused, size,
+                      (now_seconds() - begin) * 1e3);
+    return code;
+}
+
+static int do_build(void *context, int count, char **operands)
+{
+    struct request *request = context;
+    int code;
+
+    set_params(request);
+    if (request->is_programs && count == 0)
+        return do_programs(request);
+    code = count != 0 ? complete_scene(request, operands[0]) : complete_sources(request);
+    if (code < 0)
+        code = build(request);
+    scene_plan_free(&request->plan);
+    scene_close(request->scene);
+    return code;
+}
+
+/* ---- options ---- */
+
+static struct pto_source *add_source(struct request *request)
+{
+    return request->source_count < SOURCES_MAX ? &request->source[request->source_count++] : NULL;
+}
+
+/* FILE or FILE:ENTRY. */
+static int take_orchestration(void *context, const struct cli_option *option, char *value,
+                              struct fault *fault)
+{
+    struct request *request = context;
+    struct pto_source *source = add_source(request);
+    char *colon = strrchr(value, ':');
+
+    if (source == NULL)
+        return fault_tell(fault, PTO_EINVAL, "--%s '%.200s': there are too many sources",
+                          option->name, value);
+    if (colon != NULL && colon[1] != '\0' && strchr(colon, '/') == NULL) {
+        *colon = '\0';
+        request->entry = colon + 1;
+    }
+    *source = (struct pto_source){ .path = value, .kind = PTO_SOURCE_ORCHESTRATION };
+    return PTO_OK;
+}
+
+/* ID:aic|aiv:FILE. */
+static int take_kernel_option(void *context, const struct cli_option *option, char *value,
+                              struct fault *fault)
+{
+    char *core = strchr(value, ':');
+    char *file = core != NULL ? strchr(core + 1, ':') : NULL;
+    int type = -1;
+    struct pto_source *source = NULL;
+    char id_text[16], core_text[16];
+    uint64_t id;
+
+    snprintf(id_text, sizeof(id_text), "%.*s", (int)strcspn(value, ":"), value);
+    if (file != NULL) {
+        snprintf(core_text, sizeof(core_text), "%.*s", (int)(file - core - 1), core + 1);
+        type = scene_find_name(pto_core_name, PTO_CORE_TYPES, core_text);
+    }
+    if (type >= 0 && file[1] != '\0' && cli_parse_number(id_text, 0, 1023, &id))
+        source = add_source(context);
+    if (source == NULL)
+        return fault_tell(fault, PTO_EINVAL,
+                          "--%s must be ID:aic:FILE or ID:aiv:FILE, with an ID up to 1023, not "
+                          "'%.200s'",
+                          option->name, value);
+    *source = (struct pto_source){ .path = file + 1,
+                                   .kind = PTO_SOURCE_KERNEL,
+                                   .func_id = (uint32_t)id,
+                                   .core = (enum pto_core_type)type };
+    return PTO_OK;
+}
+
+static int take_signature(void *context, const struct cli_option *option, char *value,
+                          struct fault *fault)
+{
+    struct request *request = context;
+    uint32_t count = 0;
+
+    for (const char *at = value; *at != '\0';) {
+        size_t length = strcspn(at, ",");
+        uint32_t k = 0;
+
+        while (k < PTO_DIR_COUNT && (strlen(pto_direction_name(k)) != length ||
+                                     memcmp(pto_direction_name(k), at, length) != 0))
+            k++;
+        if (k == PTO_DIR_COUNT || count == SIGNATURE_MAX)
+            return fault_tell(fault, PTO_EINVAL,
+                              "--%s must be a list of in, out, inout and scalar, with commas, "
+                              "at most %d, not '%.200s'",
+                              option->name, SIGNATURE_MAX, value);
+        request->signature[count++] = (enum pto_direction)k;
+        at += length + (at[length] == ',');
+    }
+    request->signature_count = count;
+    return PTO_OK;
+}
+
+static void set_params(struct request *request)
+{
+    struct pto_build_params *params = &request->params;
+
+    pto_build_params_init(params);
+    params->platform = request->platform;
+    params->mode = request->mode;
+    params->name = request->name;
+    params->config = request->config;
+    params->entry = request->entry;
+    params->isa = request->isa;
+    params->isa_pin = request->isa_pin;
+    params->store = request->store;
+    params->jobs = request->jobs;
+    params->is_forced = request->is_forced;
+    params->is_explained = request->is_explained || request->is_verbose;
+    params->signature = request->signature_count != 0 ? request->signature : NULL;
+    params->signature_count = request->signature_count;
+    params->sources = request->source;
+    params->source_count = request->source_count;
+}
+
+static const char *find_orchestration(const struct request *request)
+{
+    for (uint32_t i = 0; i < request->source_count; i++)
+        if (request->source[i].kind == PTO_SOURCE_ORCHESTRATION)
+            return request->source[i].path;
+    return NULL;
+}
+
+static int complete_sources(struct request *request)
+{
+    struct pto_build_params *params = &request->params;
+    const char *path = find_orchestration(request);
+
+    if (path == NULL) {
+        terminal_tell(stderr, "pto build: name a scene or give an --orchestration\n");
+        cli_print_usage(stderr, &cmd_build);
+        return EXIT_USAGE;
+    }
+    for (uint32_t i = 0; i < request->source_count; i++) {
+        request->source[i].include_dirs = request->dir.text;
+        request->source[i].include_dir_count = request->dir.count;
+        request->source[i].flags = request->flag.text;
+        request->source[i].flag_count = request->flag.count;
+    }
+    if (params->name == NULL) {
+        const char *slash = strrchr(path, '/');
+        const char *name = slash != NULL ? slash + 1 : path;
+
+        snprintf(request->default_name, sizeof(request->default_name), "%.*s",
+                 (int)strcspn(name, "."), name);
+        params->name = request->default_name;
+    }
+    set_output(request);
+    return -1;
+}
+
+/* What a scene says itself is not said again. */
+static int complete_scene(struct request *request, const char *name)
+{
+    struct pto_build_params *params = &request->params;
+    char folder[PATH_MAX];
+    struct fault fault = { .status = 0 };
+
+    if (request->source_count != 0 || request->config != NULL || request->signature_count != 0 ||
+        request->dir.count != 0 || request->is_programs) {
+        terminal_tell(stderr, "pto build: a scene names its sources, signature, configuration and "
+                              "folders itself; change its scene.yaml, or kernel_config.py\n");
+        return EXIT_USAGE;
+    }
+    if (scene_find_one(name, folder, &fault) < 0) {
+        terminal_tell(stderr, "pto build: %s\n", fault.text);
+        return EXIT_USAGE;
+    }
+    if (scene_open(folder, &request->scene, &fault) < 0) {
+        terminal_tell(stderr, "pto build: %s\n", fault.text);
+        return EXIT_FAILED;
+    }
+    if (scene_is_level(request->scene)) {
+        terminal_tell(stderr,
+                      "pto build: %s is of level 3 and has several callables; build one of "
+                      "them with --orchestration and --kernel\n",
+                      request->scene->name);
+        return EXIT_FAILED;
+    }
+    if (scene_plan(request->scene, request->flag.text, request->flag.count, params,
+                   &request->plan) < 0) {
+        terminal_tell(stderr, "pto build: out of memory\n");
+        return EXIT_FAILED;
+    }
+    params->name = request->name != NULL ? request->name : params->name;
+    params->isa = request->isa != NULL ? request->isa : params->isa;
+    params->isa_pin = request->isa_pin != NULL ? request->isa_pin : params->isa_pin;
+    set_output(request);
+    return -1;
+}
+
+static void set_output(struct request *request)
+{
+    if (request->output != NULL)
+        return;
+    snprintf(request->default_output, sizeof(request->default_output), "%.250s.ptoc",
+             request->params.name);
+    request->output = request->default_output;
+}
+
+/* ---- what people see ---- */
+
+/* The progress line, on a terminal only. */
+static void show_progress(struct request *request, const struct pto_build_event *event,
+                          const char *what)
+{
+    if (!isatty(STDERR_FILENO))
+        return;
+    fputs(TERMINAL_CLEAR, stderr);
+    terminal_tell(stderr, "[%u/%u] %s %.60s", event->done, event->total, what, event->source);
+    fflush(stderr);
+    request->has_line = true;
+}
+
+static void clear_progress(struct request *request)
+{
+    if (request->has_line)
+        fputs(TERMINAL_CLEAR, stderr);
+    request->has_line = false;
+}
+
+static void explain_source(struct request *request, const char *what,
+                           const struct pto_build_event *event)
+{
+    if (!request->is_explained && !request->is_verbose)
+        return;
+    clear_progress(request);
+    terminal_tell(stdout, "%-9s %s%s%s\n", what, event->source, event->text != NULL ? ": " : "",
+                  event->text != NULL ? event->text : "");
+    fflush(stdout);
+}
+
+/* As the compiler wrote it, under the name of the file. */
+static void show_output(struct request *request, const struct pto_build_event *event)
+{
+    size_t length = strlen(event->text);
+
+    clear_progress(request);
+    fputs(terminal_code(stderr, TERMINAL_BOLD), stderr);
+    terminal_print(stderr, event->source, true);
+    fprintf(stderr, ":%s\n", terminal_code(stderr, TERMINAL_PLAIN));
+    terminal_tell(stderr, "%s%s", event->text,
+                  length != 0 && event->text[length - 1] == '\n' ? "" : "\n");
+}
+
+static void show_event(void *context, const struct pto_build_event *event)
+{
+    struct request *request = context;
+
+    switch (event->kind) {
+    case PTO_BUILD_COMPILER:
+        if (request->is_verbose)
+            printf("%s\n", event->text);
+        break;
+    case PTO_BUILD_COMPILING:
+        explain_source(request, "compiled", event);
+        show_progress(request, event, "compiling");
+        break;
+    case PTO_BUILD_COMPILED:
+        request->compiled++;
+        show_progress(request, event, "compiled");
+        break;
+    case PTO_BUILD_REUSED:
+        request->reused++;
+        explain_source(request, "unchanged", event);
+        break;
+    case PTO_BUILD_OUTPUT:
+        show_output(request, event);
+        break;
+    case PTO_BUILD_WARNING:
+        if (request->is_verbose)
+            show_output(request, event);
+        break;
+    case PTO_BUILD_NOTE:
+        clear_progress(request);
+        terminal_tell(stderr, "pto build: %s\n", event->text);
+        break;
+    case PTO_BUILD_COMMAND:
+        if (request->is_verbose)
+            show_output(request, event);
+        break;
+    }
+}
+
+static bool is_interrupted(void *context)
+{
+    (void)context;
+    return interrupted != 0;
+}
+
+static void catch_interrupt(int number)
+{
+    interrupted = number;
+}
+
+/* Nobody else could change it afterwards. */
+static bool is_own(const char *path)
+{
+    struct stat about;
+
+    return lstat(path, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
+           (about.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+static bool is_written(const char *path, const void *bytes, size_t size)
+{
+    struct fault ignored = { .status = 0 };
+    void *old = NULL;
+    size_t old_size = 0;
+    bool is_same = is_own(path) &&
+                   scene_bytes_read(path, size, &old, &old_size, &ignored) == PTO_OK &&
+                   old_size == size && memcmp(old, bytes, size) == 0;
+
+    free(old);
+    return is_same;
+}
+
+/* Whole or not at all, and not if the same bytes are there already. */
+static int write_artefact(const char *path, const void *bytes, size_t size)
+{
+    struct fault fault = { .status = 0 };
+
+    if (is_written(path, bytes, size) || scene_bytes_write(path, bytes, size, &fault) == PTO_OK)
+        return EXIT_OK;
+    terminal_tell(stderr, "pto build: %s\n", fault.text);
+    return EXIT_FAILED;
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `pto check`: random graphs through the engine, against the naive model and a
+ * sequential execution. Everything follows from the seed, except the timing.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tool/check/check_run.h"
+#include "tool/cli/commands.h"
+#include "tool/cli/interrupt.h"
+#include "tool/scene/now.h"
+
+enum {
+    HANG_SECONDS = 60, /* for one graph; the engine's own stall report comes earlier */
+    SHRINK_SECONDS = 5,
+    SHRINK_TRIES = 3, /* a failure may depend on timing */
+    SHRINK_MEET_NS = 300 * 1000 * 1000,
+    LEVEL_CHIP = 2,
+    LEVEL_WORKER = 3,
+    CHIPS_MAX = 4, /* of a worker, if nobody says how many */
+    SUBS_MAX = 3,
+    CHILDREN_MAX = 16,
+    SHARED_GRAPHS = 8 /* for which a worker is kept */
+};
+
+struct settings {
+    uint32_t graphs;
+    uint32_t tasks;
+    struct cli_number seed;       /* of all graphs; the clock's if it is not given */
+    struct cli_number graph_seed; /* of the one graph to replay */
+    bool is_dropping;
+    enum pto_deps deps;
+    uint32_t clusters; /* of the platform */
+    uint32_t level;
+    struct cli_number chips; /* of the workers of level 3; chance decides if they are not given */
+    struct cli_number subs;
+    struct check_runner_params runner;
+};
+
+struct tally {
+    uint64_t graphs;
+    uint64_t tasks;
+    uint64_t mismatches;
+};
+
+static volatile sig_atomic_t is_interrupted;
+static char hang_text[512]; /* written by the handler of SIGALRM */
+
+static int do_check(void *context, int count, char **operands);
+static void complete_settings(struct settings *s);
+static int refuse(const struct settings *s);
+static int check_all(struct settings *s, struct tally *tally);
+static bool check_one(const struct settings *s, struct check_runner *r, uint64_t seed,
+                      struct tally *tally);
+static bool check_dropped(const struct settings *s, struct check_runner *r, uint64_t seed,
+                          struct tally *tally);
+static void report_mismatch(const struct settings *s, struct check_runner *r,
+                            const struct check_graph *g, const struct check_findings *findings);
+static void watch(void);
+
+#define AT(member) .at = offsetof(struct settings, member)
+
+static const struct cli_option options[] = {
+    { "graphs", 0, "N", "how many graphs", CLI_COUNT, AT(graphs), .low = 1, .high = UINT32_MAX,
+      .initial = "100" },
+    { "seed", 0, "S", "where they come from; it is printed (default: the clock)", CLI_NUMBER,
+      AT(seed) },
+    { "graph-seed", 0, "X", "only the one graph that a failure printed", CLI_NUMBER,
+      AT(graph_seed) },
+    { "tasks", 0, "T", "tasks in each graph, up to 4096", CLI_COUNT, AT(tasks), .low = 1,
+      .high = CHECK_TASKS_MAX, .initial = "100" },
+    { "platform", 0, "P", "which simulated chip", CLI_PLATFORM, AT(runner.platform) },
+    { "mode", 0, "stream|host", "run tasks while the graph is built, or after it", CLI_MODE,
+      AT(runner.mode), .initial = "stream" },
+    { "threads", 0, "K", "threads that run tasks; 0 is one per CPU", CLI_COUNT, AT(runner.threads),
+      .low = 0, .high = 1024, .initial = "0" },
+    { "deps", 0, "safe|simpler",
+      "the rules of docs/ordering.md, or those of the reference system, which lack edges",
+      CLI_CHOICE, AT(deps), .initial = "safe", .choices = pto_deps_name,
+      .choice_count = PTO_DEPS_COUNT },
+    { "drop-edge", 0, NULL, "lose one edge of each graph on purpose and see that it is noticed",
+      CLI_FLAG, AT(is_dropping) },
+    { "relaunch", 0, NULL,
+      "also build each graph once and launch it three times, each time with fresh memory", CLI_FLAG,
+      AT(runner.is_relaunched) },
+    { "level", 0, "2|3", "on a chip, or on workers of level 3", CLI_COUNT, AT(level),
+      .low = LEVEL_CHIP, .high = LEVEL_WORKER, .initial = "2" },
+    { "chips", 0, "N", "of level 3: chips of each worker (default: 1 to 4, by chance)", CLI_NUMBER,
+      AT(chips) },
+    { "subs", 0, "N", "of level 3: SUB workers of each (default: 0 to 3, by chance)", CLI_NUMBER,
+      AT(subs) },
+    CLI_OPTIONS_END,
+};
+
+const struct cli_command cmd_check = {
+    .name = "check",
+    .summary = "compare the engine with a naive model",
+    .synopsis = "[OPTION...]",
+    .description =
+        "Runs random task graphs and compares the edges with a naive model of docs/ordering.md, "
+        "and the bytes with a sequential execution. The graphs have several lanes, blocks, gangs, "
+        "predicates, deferred completion, and an orchestration that reads and writes data itself."
+        "\n\nAt level 3 the tasks run on chips and SUB workers, which are processes: on one of "
+        "them, "
+        "on any of several, in groups, in several runs at a time.",
+    .options = options,
+    .request_bytes = sizeof(struct settings),
+    .run = do_check,
+};
+
+static int do_check(void *context, int count, char **operands)
+{
+    struct tally tally = { 0, 0, 0 };
+    struct settings *s = context;
+    int code;
+
+    (void)count;
+    (void)operands;
+    if (refuse(s) != EXIT_OK)
+        return EXIT_USAGE;
+    complete_settings(s);
+    if (!s->graph_seed.is_given) {
+        printf("seed %#" PRIx64 "\n", s->seed.value);
+        fflush(stdout);
+    }
+    watch();
+    code = check_all(s, &tally);
+    alarm(0);
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K");
+    if (s->is_dropping)
+        printf("caught=%" PRIu64 "/%" PRIu64 "\n", tally.graphs - tally.mismatches, tally.graphs);
+    printf("graphs=%" PRIu64 " tasks=%" PRIu64 " mismatches=%" PRIu64 "\n", tally.graphs,
+           tally.tasks, tally.mismatches);
+    if (code == EXIT_OK && tally.mismatches != 0)
+        code = EXIT_FAILED;
+    else if (code == EXIT_OK && is_interrupted)
+        code = EXIT_INTERRUPTED;
+    return code;
+}
+
+static int refuse(const struct settings *s)
+{
+    uint64_t chips = s->chips.is_given ? s->chips.value : 1;
+    uint64_t subs = s->subs.is_given ? s->subs.value : 0;
+
+    if (s->level == LEVEL_CHIP && (s->chips.is_given || s->subs.is_given))
+        fprintf(stderr, "pto check: --chips and --subs are of --level 3\n");
+    else if (s->level == LEVEL_WORKER &&
+             (s->runner.is_relaunched || s->runner.mode != PTO_MODE_STREAM))
+        fprintf(stderr, "pto check: --relaunch and --mode are of --level 2\n");
+    else if (chips > CHILDREN_MAX || subs > CHILDREN_MAX || chips + subs == 0)
+        fprintf(stderr, "pto check: a worker has 1 to %d chips, or SUB workers, or both\n",
+                CHILDREN_MAX);
+    else if (s->is_dropping && s->chips.is_given && s->subs.is_given && chips + subs < 2)
+        fprintf(stderr, "pto check: --drop-edge needs two children: one runs while one waits\n");
+    else
+        return EXIT_OK;
+    return EXIT_USAGE;
+}
+
+/* How many children the next worker has. */
+static void choose_children(struct settings *s, uint64_t seed)
+{
+    struct rng rng = { seed };
+    uint32_t chips = s->chips.is_given ? (uint32_t)s->chips.value : 1 + rng_below(&rng, CHIPS_MAX);
+    uint32_t subs = s->subs.is_given ? (uint32_t)s->subs.value : rng_below(&rng, SUBS_MAX + 1);
+
+    if (s->is_dropping && chips + subs < 2) {
+        chips = s->chips.is_given ? chips : 2;
+        subs = s->chips.is_given ? 1 : subs;
+    }
+    s->runner.chips = chips;
+    s->runner.subs = subs;
+    s->runner.deps = s->deps;
+}
+
+static void complete_settings(struct settings *s)
+{
+    struct timespec now;
+
+    s->clusters = pto_platform_find(s->runner.platform)->clusters;
+    if (s->graph_seed.is_given)
+        s->graphs = 1;
+    if (s->seed.is_given)
+        return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    s->seed.value = rng_mix((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+}
+
+static struct check_runner *open_runner(const struct settings *s)
+{
+    struct check_runner *r = NULL;
+    struct pto_error error;
+    int status;
+
+    pto_error_init(&error);
+    status = check_runner_open(&s->runner, &r, &error);
+    if (status < 0 && s->level == LEVEL_CHIP)
+        fprintf(stderr, "pto check: the device '%s' cannot be opened: %s\n", s->runner.platform,
+                error.text[0] != '\0' ? error.text : pto_strerror(status));
+    else if (status < 0)
+        fprintf(stderr, "pto check: a worker cannot be opened: %s\n",
+                error.text[0] != '\0' ? error.text : pto_strerror(status));
+    return r;
+}
+
+static int check_all(struct settings *s, struct tally *tally)
+{
+    struct rng rng = { s->seed.value };
+    struct check_runner *r = NULL;
+    bool goes_on = true;
+
+    for (uint32_t i = 0; i < s->graphs && !is_interrupted && goes_on; i++) {
+        uint64_t seed = s->graph_seed.is_given ? s->graph_seed.value : rng_next(&rng);
+
+        if (s->level == LEVEL_WORKER && i % SHARED_GRAPHS == 0) {
+            check_runner_close(r);
+            r = NULL;
+            choose_children(s, seed);
+        }
+        if (r == NULL)
+            r = open_runner(s);
+        if (r == NULL)
+            return EXIT_FAILED;
+        goes_on = s->is_dropping ? check_dropped(s, r, seed, tally) : check_one(s, r, seed, tally);
+        if (isatty(STDERR_FILENO))
+            fprintf(stderr, "\r%" PRIu64 "/%" PRIu32 " graphs", tally->graphs, s->graphs);
+    }
+    check_runner_close(r);
+    return EXIT_OK;
+}
+
+static struct check_graph *generate(const struct settings *s, uint64_t seed)
+{
+    struct check_graph *g = check_graph_generate(seed, s->tasks, s->deps, s->clusters);
+
+    if (s->level == LEVEL_WORKER)
+        check_graph_place(g, s->runner.chips, s->runner.subs);
+    return g;
+}
+
+static void replay_text(const struct settings *s, uint64_t seed, char *text, size_t size)
+{
+    if (s->level == LEVEL_WORKER) {
+        snprintf(text, size,
+                 "pto check --level 3 --chips %" PRIu32 " --subs %" PRIu32 " --graph-seed %#" PRIx64
+                 " --tasks %" PRIu32 " --platform %s --threads %" PRIu32 " --deps %s%s",
+                 s->runner.chips, s->runner.subs, seed, s->tasks, s->runner.platform,
+                 s->runner.threads, pto_deps_name(s->deps), s->is_dropping ? " --drop-edge" : "");
+        return;
+    }
+    snprintf(text, size,
+             "pto check --graph-seed %#" PRIx64 " --tasks %" PRIu32
+             " --platform %s --mode %s --threads %" PRIu32 " --deps %s%s",
+             seed, s->tasks, s->runner.platform, pto_mode_name(s->runner.mode), s->runner.threads,
+             pto_deps_name(s->deps),
+             s->is_dropping            ? " --drop-edge"
+             : s->runner.is_relaunched ? " --relaunch"
+                                       : "");
+}
+
+/* A graph that hangs must still be named: the handler prints this text and exits. */
+static void arm(const struct settings *s, uint64_t seed, const struct tally *tally)
+{
+    char replay[256];
+
+    alarm(0);
+    replay_text(s, seed, replay, sizeof(replay));
+    snprintf(hang_text, sizeof(hang_text),
+             "a graph did not finish within %d seconds; replay: %s\n"
+             "graphs=%" PRIu64 " tasks=%" PRIu64 " mismatches=%" PRIu64 "\n",
+             HANG_SECONDS, replay, tally->graphs + 1, tally->tasks + s->tasks,
+             tally->mismatches + 1);
+    alarm(HANG_SECONDS);
+}
+
+/* False at a mismatch. */
+static bool check_one(const struct settings *s, struct check_runner *r, uint64_t seed,
+                      struct tally *tally)
+{
+    struct check_graph *g = generate(s, seed);
+    struct check_findings findings;
+
+    arm(s, seed, tally);
+    check_runner_check(r, g, &findings);
+    tally->graphs++;
+    tally->tasks += g->task_count;
+    if (findings.count != 0) {
+        tally->mismatches++;
+        report_mismatch(s, r, g, &findings);
+    }
+    check_graph_destroy(g);
+    return findings.count == 0;
+}
+
+/* A graph without an edge to drop is replaced by the next one of its seed. */
+static bool check_dropped(const struct settings *s, struct check_runner *r, uint64_t seed,
+                          struct tally *tally)
+{
+    struct rng next = { seed };
+    struct check_graph *g;
+    struct check_findings findings;
+    uint32_t edge[2];
+    struct rng pick;
+
+    while (true) {
+        pick.state = seed;
+        g = generate(s, seed);
+        check_graph_spare_core(g);
+        arm(s, seed, tally);
+        if (check_runner_check_without(r, g, &pick, edge, &findings))
+            break;
+        check_graph_destroy(g);
+        if (is_interrupted || s->tasks == 1)
+            return false;
+        seed = rng_next(&next);
+    }
+    tally->graphs++;
+    tally->tasks += g->task_count;
+    if (findings.count == 0) {
+        char replay[256];
+
+        tally->mismatches++;
+        replay_text(s, seed, replay, sizeof(replay));
+        printf("the loss of the edge %" PRIu32 " -> %" PRIu32 " went unnoticed; replay: %s\n",
+               edge[0], edge[1], replay);
+        check_graph_print_task(g, edge[0]);
+        check_graph_print_task(g, edge[1]);
+    }
+    check_graph_destroy(g);
+    return s->level == LEVEL_CHIP || findings.count != 0; /* children have waited long for it */
+}
+
+static bool still_fails(void *context, struct check_graph *candidate)
+{
+    struct check_findings findings;
+
+    for (int i = 0; i < SHRINK_TRIES; i++) {
+        check_runner_check(context, candidate, &findings);
+        if (findings.count != 0)
+            return true;
+    }
+    return false;
+}
+
+static void report_mismatch(const struct settings *s, struct check_runner *r,
+                            const struct check_graph *g, const struct check_findings *findings)
+{
+    uint64_t deadline = now_ns() + SHRINK_SECONDS * 1000000000ull;
+    struct check_findings last = *findings;
+    struct check_graph *small;
+    char replay[256];
+
+    replay_text(s, g->seed, replay, sizeof(replay));
+    printf("mismatch in graph %#" PRIx64 "; replay: %s\n", g->seed, replay);
+    check_findings_print(findings, g);
+    fflush(stdout);
+    check_runner_set_patience(r, SHRINK_MEET_NS);
+    small = check_graph_shrink(g, still_fails, r, deadline);
+    for (int i = 0; i < SHRINK_TRIES; i++) {
+        check_runner_check(r, small, &last);
+        if (last.count != 0)
+            break;
+    }
+    printf("smallest graph that fails (%" PRIu32 " of %" PRIu32 " tasks):\n", small->task_count,
+           g->task_count);
+    check_graph_print(small);
+    check_findings_print(&last, small);
+    check_graph_destroy(small);
+    check_runner_set_patience(r, 0);
+}
+
+/* ---- signals ---- */
+
+static void stop_checks(int number)
+{
+    (void)number;
+    is_interrupted = 1;
+}
+
+static void on_alarm(int number)
+{
+    ssize_t written = write(STDOUT_FILENO, hang_text, strlen(hang_text));
+
+    (void)number;
+    (void)written;
+    _exit(EXIT_FAILED);
+}
+
+static void watch(void)
+{
+    struct sigaction action;
+
+    interrupt_watch(stop_checks, true);
+    memset(&action, 0, sizeof(action));
+    action.sa_flags = SA_RESTART;
+    action.sa_handler = on_alarm;
+    sigaction(SIGALRM, &action, NULL);
+}

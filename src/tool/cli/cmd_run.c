@@ -1,0 +1,633 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `pto run`: builds a scene and runs a case of it on each platform and in each
+ * mode that was asked for, with the golden's data or the user's own. Artefacts
+ * are run_artefact.c's.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "tool/cli/commands.h"
+#include "tool/cli/run_alarm.h"
+#include "tool/cli/run_request.h"
+#include "tool/scene/scene_config.h"
+#include "tool/scene/scene_find.h"
+#include "tool/scene/terminal.h"
+
+enum {
+    ROUNDS_MAX = 1000000,
+    ORDERS_MAX = 1000000000,
+    GRACE_SECONDS = 15, /* for a run to be ended by what watches it */
+};
+
+#define DEFAULT_SCENE "vector"
+
+static int list_examples(void);
+static int run_scene(const struct scene *scene, struct run_request *request);
+
+static int do_run(void *context, int count, char **operands);
+static int take_file(void *context, const struct cli_option *option, char *value,
+                     struct fault *fault);
+
+#define AT(member) .at = offsetof(struct run_request, member)
+
+static const struct cli_option options[] = {
+    { "case", 0, "C|all", "which case (default: the first one)", CLI_TEXT, AT(case_name) },
+    { "platform", 0, "P|all", "which chip; all are the simulated ones", CLI_PLATFORMS, AT(platform),
+      .initial = "all" },
+    CLI_OPTION_CARDS(struct run_request, session.cards),
+    { "mode", 0, "stream|host|all", "run tasks while the graph is built, or after it", CLI_MODES,
+      AT(modes), .initial = "all" },
+    { "threads", 0, "K", "threads that run tasks (default: one per CPU)", CLI_COUNT,
+      AT(session.workers), .low = 1, .high = 1024 },
+    { "clusters", 0, "N",
+      "clusters of one AIC and two AIV (default: what `pto info` shows for the platform)",
+      CLI_COUNT, AT(session.clusters), .low = 1, .high = 1024 },
+    { "isolated", 0, NULL,
+      "the chip in a process of its own, so that kernels can harm nothing else", CLI_FLAG,
+      AT(session.is_isolated) },
+    { "no-guards", 0, NULL,
+      "do not look for kernels that leave their intermediate tensors, and tasks that read what "
+      "no task wrote; runs are faster",
+      CLI_FLAG, AT(session.is_unguarded) },
+    { "rounds", 0, "N", "run N times and show the shortest time", CLI_COUNT, AT(rounds), .low = 1,
+      .high = ROUNDS_MAX, .initial = "1" },
+    { "orders", 0, "K",
+      "after the usual run, run in K other orders that the dependencies allow; what relies on more "
+      "than its dependencies fails in one of them",
+      CLI_COUNT, AT(session.orders), .low = 1, .high = ORDERS_MAX },
+    { "order-seed", 0, "N",
+      "run in the order that a failure printed, or begin with it: orders have numbers (default: "
+      "with --orders, 1)",
+      CLI_COUNT, AT(session.order_seed), .low = 1, .high = ORDERS_MAX },
+    { "lines", 0, NULL,
+      "after the usual run in mode host, look for cache lines that are written by tasks which may "
+      "run at the same time: on a card one undoes what the other one wrote",
+      CLI_FLAG, AT(session.has_lines) },
+    { "timeout", 0, "S", "seconds that a run may take (default: the scene's, or 60)", CLI_SECONDS,
+      AT(session.timeout) },
+    { "grace", 0, "S",
+      "seconds that kernels and the orchestration have to come back when that time is over "
+      "(default: the scene's, or 0.5)",
+      CLI_SECONDS, AT(session.grace) },
+    { "launch-timeout", 0, "S", "seconds from the launch of a run, the time in the queue included",
+      CLI_SECONDS, AT(session.launch_timeout) },
+    { "keep-thread", 0, NULL,
+      "the orchestration stays on its thread, even if that is stuck in a kernel", CLI_FLAG,
+      AT(session.keeps_thread) },
+    { "trace", 0, "NAME",
+      "write timelines to NAME-PLATFORM-MODE.json, or NAME-CASE-PLATFORM-MODE.json if the scene "
+      "has several cases; ui.perfetto.dev shows them",
+      CLI_TEXT, AT(trace) },
+    { "trace-args", 0, NULL,
+      "with --trace: slices have the line of their submit, and arguments, shapes and scalars",
+      CLI_FLAG, AT(has_trace_args) },
+    { "trace-records", 0, "N",
+      "with --trace: records that each thread keeps, the latest ones, two for each task; rounded "
+      "up "
+      "to a power of two (default: 4194304)",
+      CLI_COUNT, AT(session.trace_records), .low = 1, .high = 1 << 24 },
+    { "diagnostics", 0, "NAME",
+      "write diagnostics in simpler's formats to folders NAME-PLATFORM-MODE, or "
+      "NAME-CASE-PLATFORM-MODE if the scene has several cases; its viewers show them",
+      CLI_TEXT, AT(session.diagnostics_name) },
+    { "diagnose", 0, "LIST",
+      "with --diagnostics: which, as swimlane=4,args=2,deps,scopes,pmu=2,names; swimlane has "
+      "levels 1 "
+      "to 4, args 1 to 3, pmu groups 1 to 8 (default: all of these)",
+      CLI_CUSTOM, .custom = cli_run_take_diagnoses },
+    { "in", 0, "NAME=FILE.npy", "take the data of an argument from a file; its shape follows it",
+      CLI_CUSTOM, AT(in), .custom = take_file },
+    { "out", 0, "NAME=FILE.npy",
+      "write an output to a file; the case runs only once unless --platform or --mode say which",
+      CLI_CUSTOM, AT(out), .custom = take_file },
+    { "scalar", 0, "V",
+      "the next scalar of an artefact: 3 is an integer, 2.5 a float32; or of a kernel_config.py, "
+      "of its own type; may be repeated",
+      CLI_TEXTS, AT(scalar), .high = PTO_ENTRY_SCALARS_MAX },
+    { "blank", 0, NULL,
+      "of a kernel_config.py: inputs that no file fills are zero, or beyond 1 MiB not written at "
+      "all; nothing is compared",
+      CLI_FLAG, AT(session.has_blanks) },
+    { "expect-isa", 0, "WHAT",
+      "refuse an artefact that was made with another tile library: a revision, or the library's "
+      "folder",
+      CLI_TEXT, AT(expect_isa) },
+    CLI_OPTION_SIGNATURE(struct run_request, require_signature),
+    { "flag", 0, "F", "another compiler flag for kernels and orchestration; may be repeated",
+      CLI_TEXTS, AT(flag), .high = RUN_FLAGS_MAX },
+    { "verbose", 0, NULL, "show the compiler, what is compiled and why, and warnings", CLI_FLAG,
+      AT(session.build.is_verbose) },
+    { "gdb", 0, NULL, "start gdb on the case, with --debug; `run` and `break FILE:LINE` work there",
+      CLI_FLAG, AT(is_gdb) },
+    { "debug", 0, NULL,
+      "for debuggers: no process besides this one, and no time-outs; the case runs only once "
+      "unless --platform or --mode say which",
+      CLI_FLAG, AT(session.is_debugged) },
+    { "list", 0, NULL, "list the examples and run none", CLI_FLAG, AT(is_list) },
+    CLI_OPTIONS_END,
+};
+
+const struct cli_command cmd_run = {
+    .name = "run",
+    .summary = "build a scene and run it on the simulated chips",
+    .synopsis = "[SCENE|FILE.ptoc] [OPTION...]",
+    .description =
+        "Builds a scene (a folder, or the name of an example; if none is named, the one in this "
+        "folder, or else vector), runs a case of it and compares the result with its golden. A "
+        "folder with a kernel_config.py, as pypto writes it, is a scene, too.",
+    .notes = "The arguments of an artefact, and of a kernel_config.py without a "
+             "compiled_meta.json, are called 0, 1, ...; an output whose file does not exist yet "
+             "needs a type and a shape: --out 2=f.npy:float32[64,64]",
+    .options = options,
+    .operands_max = 1,
+    .request_bytes = sizeof(struct run_request),
+    .run = do_run,
+};
+
+static bool is_artefact(const char *target)
+{
+    const char *dot = target != NULL ? strrchr(target, '.') : NULL;
+
+    return dot != NULL && strcmp(dot, ".ptoc") == 0;
+}
+
+/* Of the platform, or of the largest one. */
+static uint32_t find_clusters_max(const char *name)
+{
+    const struct pto_platform *platform;
+    uint32_t max = 0;
+
+    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
+        if ((name == NULL || strcmp(platform->name, name) == 0) && platform->clusters_max > max)
+            max = platform->clusters_max;
+    return max;
+}
+
+/* What --debug is for, if something else was asked for; else NULL. */
+static const char *undebuggable(const struct session_options *o)
+{
+    if (o->is_isolated)
+        return "one process, and --isolated makes two";
+    if (o->timeout != 0)
+        return "looking, which takes time, and --timeout ends it";
+    if (o->launch_timeout != 0)
+        return "looking, which takes time, and --launch-timeout ends it";
+    return o->grace != 0 ? "looking, which has no end, and --grace begins there" : NULL;
+}
+
+/* An option that would have no effect is refused. */
+static bool refuse_options(const struct run_request *r)
+{
+    bool is_file = is_artefact(r->target);
+    bool is_debugged = r->is_gdb || r->session.is_debugged;
+    const char *option = !is_file && r->expect_isa != NULL          ? "expect-isa"
+                         : !is_file && r->require_signature != NULL ? "require-signature"
+                         : is_file && r->session.has_blanks         ? "blank"
+                         : is_file && r->case_name != NULL          ? "case"
+                         : is_file && r->flag.count != 0            ? "flag"
+                                                                    : NULL;
+
+    if (option != NULL)
+        fprintf(stderr, "pto run: --%s is for %s\n", option,
+                is_file ? "scenes; an artefact is built, and has no cases"
+                        : "artefacts (FILE.ptoc); a scene says it in its scene.yaml");
+    else if (is_debugged && undebuggable(&r->session) != NULL)
+        fprintf(stderr, "pto run: --%s is for %s; leave one of them out\n",
+                r->is_gdb ? "gdb" : "debug", undebuggable(&r->session));
+    else if (r->has_diagnoses && r->session.diagnostics_name == NULL)
+        fprintf(stderr, "pto run: --diagnose says what --diagnostics NAME writes; add that\n");
+    else if (r->out.count != 0 && r->case_name != NULL && strcmp(r->case_name, "all") == 0)
+        fprintf(stderr, "pto run: --out writes the result of one case; name it with --case\n");
+    else if (r->session.clusters > find_clusters_max(r->platform))
+        fprintf(stderr, "pto run: --clusters %u, but %s has at most %u\n", r->session.clusters,
+                r->platform != NULL ? r->platform : "the largest chip",
+                find_clusters_max(r->platform));
+    else
+        return false;
+    return true;
+}
+
+static volatile sig_atomic_t run_child;
+
+/* The child handles it: while it builds, it ends its compilers first. */
+static void pass_signal_on(int number)
+{
+    (void)kill(run_child, number);
+}
+
+static void pass_signals_on(pid_t child)
+{
+    static const int numbers[] = { SIGINT, SIGTERM };
+    const struct sigaction action = { .sa_handler = pass_signal_on, .sa_flags = SA_RESTART };
+    struct sigaction old;
+
+    run_child = child;
+    for (int i = 0; i < 2; i++)
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            (void)sigaction(numbers[i], &action, NULL);
+}
+
+/*
+ * Everything takes place in a child, so that what a golden does to its process
+ * can be told. Returns -1 in the child, which goes on; else the exit code.
+ */
+static int wait_for_child(const char *place)
+{
+    pid_t parent = getpid();
+    pid_t child = fork();
+    char text[512];
+    int state = 0;
+
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(EXIT_FAILED);
+        return -1;
+    }
+    if (child < 0)
+        return -1; /* then here */
+    pass_signals_on(child);
+    while (waitpid(child, &state, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFEXITED(state) && place[0] == '\0' && WEXITSTATUS(state) <= EXIT_USAGE)
+        return WEXITSTATUS(state);
+    if (WIFEXITED(state) && place[0] == '\0') {
+        fprintf(stderr,
+                "pto run: the process ended with code %d after its last case: what a sanitizer "
+                "has printed is to blame, or code that runs at its exit\n",
+                WEXITSTATUS(state));
+        return EXIT_FAILED;
+    }
+    if (WIFEXITED(state)) { /* a golden or a kernel called exit, and there is no result */
+        fprintf(stderr, "pto run: the process ended%s, with code %d\n", place, WEXITSTATUS(state));
+        return EXIT_FAILED;
+    }
+    if (WTERMSIG(state) == SIGINT || WTERMSIG(state) == SIGPIPE || WTERMSIG(state) == SIGTERM) {
+        signal(WTERMSIG(state), SIG_DFL);
+        raise(WTERMSIG(state));
+    }
+    if (WTERMSIG(state) == SIGKILL) {
+        cli_alarm_explain(0, "it", place, text, sizeof(text));
+        fprintf(stderr, "pto run: %s\n", text);
+    } else {
+        fprintf(stderr, "pto run: the process died%s: %s\n", place, strsignal(WTERMSIG(state)));
+    }
+    return EXIT_FAILED;
+}
+
+/* NAME=FILE, into the list that the option names. */
+static int take_file(void *context, const struct cli_option *option, char *value,
+                     struct fault *fault)
+{
+    struct run_files *files = (void *)((char *)context + option->at);
+    char *equals = strchr(value, '=');
+
+    if (equals == NULL || equals == value || equals[1] == '\0' || files->count == RUN_FILES_MAX)
+        return fault_tell(fault, PTO_EINVAL,
+                          "--%s must be NAME=FILE.npy, at most %d times, not '%.200s'",
+                          option->name, RUN_FILES_MAX, value);
+    *equals = '\0';
+    for (uint32_t i = 0; i < files->count; i++)
+        if (strcmp(files->file[i].name, value) == 0)
+            return fault_tell(fault, PTO_EINVAL, "--%s names '%.200s' twice", option->name, value);
+    files->file[files->count++] = (struct run_file){ value, equals + 1 };
+    return PTO_OK;
+}
+
+static int take_values(struct scene *scene, const struct run_request *request, struct fault *fault)
+{
+    if (request->session.has_blanks && (!scene->is_config || scene->is_untyped))
+        return fault_tell(fault, PTO_EINVAL,
+                          "--blank is for folders with a kernel_config.py and a "
+                          "compiled_meta.json, which says what the inputs are");
+    if (request->scalar.count == 0 || scene->is_untyped)
+        return PTO_OK;
+    if (!scene->is_config)
+        return fault_tell(fault, PTO_EINVAL,
+                          "--scalar is for artefacts (FILE.ptoc) and folders with a "
+                          "kernel_config.py; a scene says it in its scene.yaml");
+    return scene_config_give_scalars(scene, request->scalar.text, request->scalar.count, fault);
+}
+
+static int run_target(struct run_request *request)
+{
+    struct fault fault = { .status = 0 };
+    char path[PATH_MAX];
+    struct scene *scene;
+    int code;
+
+    if (is_artefact(request->target))
+        return cli_run_artefact(request, NULL);
+    if (request->target == NULL)
+        request->target = scene_is_folder(".") ? "." : DEFAULT_SCENE;
+    if (scene_find_one(request->target, path, &fault) < 0) {
+        fprintf(stderr, "pto run: %s\n", fault.text);
+        return EXIT_USAGE;
+    }
+    if (scene_open(path, &scene, &fault) < 0) {
+        fprintf(stderr, "%s\n", fault.text);
+        return EXIT_FAILED;
+    }
+    if (take_values(scene, request, &fault) < 0) {
+        fprintf(stderr, "pto run: %s\n", fault.text);
+        code = EXIT_USAGE;
+    } else if (scene->is_untyped) {
+        code = cli_run_artefact(request, scene);
+    } else {
+        code = run_scene(scene, request);
+    }
+    scene_close(scene);
+    return code;
+}
+
+/*
+ * Whether it is a scene that has processes of its own, which gdb is to follow. Then it is built before, so
+ * that gdb does not follow compilers. What is wrong with it is told later.
+ */
+static bool build_for_gdb(const struct run_request *request)
+{
+    const char *target = request->target;
+    struct fault fault = { .status = 0 };
+    char path[PATH_MAX];
+    struct session s;
+    struct scene *scene;
+    bool is_level;
+
+    if (target == NULL)
+        target = scene_is_folder(".") ? "." : DEFAULT_SCENE;
+    if (is_artefact(target) || scene_find_one(target, path, &fault) < 0 ||
+        scene_open(path, &scene, &fault) < 0)
+        return false;
+    is_level = scene_is_level(scene);
+    if (is_level &&
+        scene_session_open(&s, scene,
+                           request->platform != NULL ? request->platform : pto_platform_at(0)->name,
+                           &request->session, &fault) == PTO_OK)
+        scene_session_close(&s);
+    scene_close(scene);
+    return is_level;
+}
+
+static int do_run(void *context, int count, char **operands)
+{
+    struct run_request *request = context;
+    int code;
+
+    request->target = count != 0 ? operands[0] : NULL;
+    request->session.build.flags = request->flag.text;
+    request->session.build.flag_count = request->flag.count;
+    request->session.build.is_terminal = isatty(STDERR_FILENO);
+    request->session.trace = request->trace == NULL    ? PTO_TRACE_OFF
+                             : request->has_trace_args ? PTO_TRACE_ARGUMENTS
+                                                       : PTO_TRACE_TIMES;
+    cli_run_choose_diagnoses(request);
+    if (request->is_list)
+        return list_examples();
+    if (refuse_options(request))
+        return EXIT_USAGE;
+    if (request->is_gdb)
+        return cli_run_gdb(build_for_gdb(request));
+    if (request->session.is_debugged)
+        return run_target(request);
+    request->session.place =
+        mmap(NULL, SESSION_PLACE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (request->session.place == MAP_FAILED) {
+        perror("pto run");
+        return EXIT_FAILED;
+    }
+    cli_alarm_share();
+    code = wait_for_child(request->session.place);
+    return code >= 0 ? code : run_target(request);
+}
+
+/* ---- the list ---- */
+
+static int list_examples(void)
+{
+    struct scene_paths paths = { NULL, 0 };
+    struct fault fault = { .status = 0 };
+    char folder[PATH_MAX];
+    int code = EXIT_OK;
+
+    if (!scene_find_examples(folder)) {
+        fprintf(
+            stderr,
+            "pto run: the examples are not installed beside the executable; run make install\n");
+        return EXIT_FAILED;
+    }
+    if (scene_find_below(folder, &paths, &fault) < 0) {
+        fprintf(stderr, "pto run: %s\n", fault.text);
+        code = EXIT_FAILED;
+    }
+    for (uint32_t i = 0; i < paths.count; i++) {
+        struct fault wrong = { .status = 0 };
+        struct scene *scene;
+
+        if (scene_open(paths.path[i], &scene, &wrong) < 0) {
+            fprintf(stderr, "%s\n", wrong.text);
+            code = EXIT_FAILED;
+            continue;
+        }
+        printf("%-16s %s\n", scene->name, scene->summary);
+        scene_close(scene);
+    }
+    scene_paths_free(&paths);
+    return code;
+}
+
+/* ---- running ---- */
+
+/* False: a sentence is on stderr. */
+static bool read_given(const struct scene *scene, const struct run_request *request,
+                       struct scene_given *given)
+{
+    for (uint32_t i = 0; i < request->in.count + request->out.count; i++) {
+        bool is_in = i < request->in.count;
+        const struct run_file *file =
+            is_in ? &request->in.file[i] : &request->out.file[i - request->in.count];
+        int argument = scene_find_argument(scene, file->name);
+        struct fault fault = { .status = 0 };
+
+        if (argument < 0 ||
+            scene->argument[argument].direction == (is_in ? PTO_DIR_OUT : PTO_DIR_IN)) {
+            fprintf(stderr, "pto run: --%s %s: the scene has no %s of that name\n",
+                    is_in ? "in" : "out", file->name, is_in ? "input" : "output");
+            return false;
+        }
+        given[argument].is_wanted = given[argument].is_wanted || !is_in;
+        if (!is_in)
+            continue;
+        if (given[argument].path != NULL)
+            scene_npy_free(&given[argument].npy);
+        given[argument].path = NULL;
+        if (scene_npy_read(file->path, &given[argument].npy, &fault) < 0) {
+            fprintf(stderr, "pto run: --in %s: %s\n", file->name, fault.text);
+            return false;
+        }
+        given[argument].path = file->path;
+    }
+    return true;
+}
+
+/* One result is enough, and one look. */
+static bool is_once(const struct run_request *request)
+{
+    return request->out.count != 0 || request->session.is_debugged;
+}
+
+/* In this process, which may be one of several ranks. */
+static int run_case_here(struct session *s, const struct scene_case *kase,
+                         const struct run_request *request)
+{
+    uint32_t modes = request->modes & kase->modes;
+    double seconds = request->session.timeout != 0 ? request->session.timeout : kase->timeout;
+    double each = seconds + session_grace(&request->session, kase);
+    struct fault fault = { .status = 0 };
+    int code = EXIT_OK;
+    int status;
+
+    if (is_once(request) && modes == PTO_MODES_ALL)
+        modes = 1u << PTO_MODE_STREAM;
+    if (request->session.is_debugged)
+        seconds = 0;
+    /* The golden has as long as a run. The other ranks name a missing one, if not late themselves. */
+    cli_alarm_set(s->rank, kase->ranks > 1 && seconds != 0 ? 2 * seconds + 1 : seconds);
+    status = scene_session_prepare(s, kase, &fault);
+    cli_alarm_set(s->rank, 0);
+    if (status < 0) {
+        printf("\n%s\n  result   FAILED: %s\n", s->platform, fault.text);
+        return EXIT_FAILED;
+    }
+    for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++) {
+        if ((modes & (1u << mode)) == 0)
+            continue;
+        if (seconds != 0)
+            cli_alarm_set(s->rank, ((double)request->rounds + request->session.orders +
+                                    request->session.has_lines + 1) *
+                                           each +
+                                       GRACE_SECONDS); /* a failure is run again */
+        if (cli_run_and_print(s, request, (enum pto_mode)mode) != EXIT_OK)
+            code = EXIT_FAILED;
+        if (s->ranks.status != 0)
+            break;
+    }
+    cli_alarm_set(s->rank, 0);
+    return code;
+}
+
+static int run_case(struct session *s, const struct scene_case *kase,
+                    const struct run_request *request)
+{
+    return scene_session_forks(s->platform, kase) ? cli_run_ranks(s, kase, request, run_case_here)
+                                                  : run_case_here(s, kase, request);
+}
+
+/* All cases that were asked for, on one platform. -1: none matches. */
+static int run_platform(const struct scene *scene, const char *platform,
+                        const struct run_request *request)
+{
+    const char *wanted = request->case_name;
+    struct fault fault = { .status = 0 };
+    bool is_open = false;
+    struct session s;
+    int code = -1;
+
+    for (uint32_t i = 0; i < scene->case_count; i++) {
+        const struct scene_case *kase = &scene->kase[i];
+        int got;
+
+        if (wanted == NULL ? i != 0 : strcmp(wanted, "all") != 0 && strcmp(wanted, kase->name) != 0)
+            continue;
+        if (!scene_case_fits(kase, platform) || (kase->modes & request->modes) == 0)
+            continue;
+        if (scene_session_lacks_cards(&request->session.cards, platform, scene, kase, &fault)) {
+            fprintf(stderr, "pto run: %s; see --cards\n", fault.text);
+            code = EXIT_USAGE;
+            break;
+        }
+        if (!is_open && scene_session_open(&s, scene, platform, &request->session, &fault) < 0) {
+            printf("\n%s\n  build    FAILED: %s\n", platform, fault.text);
+            return EXIT_FAILED;
+        }
+        is_open = true;
+        got = run_case(&s, kase, request);
+        code = got > code ? got : code;
+    }
+    if (is_open)
+        scene_session_close(&s);
+    return code;
+}
+
+static int refuse_nothing(const struct scene *scene, const struct run_request *request)
+{
+    fprintf(stderr,
+            "pto run: %s has no such case for that platform and mode; its cases:", scene->name);
+    for (uint32_t i = 0; i < scene->case_count; i++)
+        fprintf(stderr, " %s", scene->kase[i].name);
+    fprintf(stderr, "%s\n", request->case_name == NULL ? " (the first one is run)" : "");
+    return EXIT_USAGE;
+}
+
+/* What a scene of level 3 has no use for is refused; a sentence is on stderr then. */
+static bool refuse_for_level(const struct scene *scene, const struct run_request *r)
+{
+    const struct session_options *o = &r->session;
+    const char *option = o->orders != 0                ? "orders"
+                         : o->order_seed != 0          ? "order-seed"
+                         : o->has_lines                ? "lines"
+                         : o->diagnostics_name != NULL ? "diagnostics"
+                         : o->launch_timeout != 0      ? "launch-timeout"
+                         : o->keeps_thread             ? "keep-thread"
+                         : o->trace_records != 0       ? "trace-records"
+                                                       : NULL;
+
+    if (!scene_is_level(scene) || option == NULL)
+        return false;
+    fprintf(stderr, "pto run: --%s is for the run of one chip, and %s is of level 3\n", option,
+            scene->name);
+    return true;
+}
+
+static int run_scene(const struct scene *scene, struct run_request *request)
+{
+    struct scene_given *given = calloc(scene->argument_count + 1, sizeof(*given));
+    const struct pto_platform *platform;
+    int code = -1;
+
+    if (given == NULL || refuse_for_level(scene, request) || !read_given(scene, request, given)) {
+        code = EXIT_USAGE;
+    } else {
+        printf("%s: %s\n", scene->name, scene->summary);
+        if (scene_is_level(scene) && request->session.is_isolated)
+            printf("--isolated changes nothing: chips of level 3 have processes of their own\n");
+        request->session.given = given;
+    }
+    for (uint32_t i = 0; code != EXIT_USAGE && (platform = pto_platform_at(i)) != NULL; i++) {
+        int got = -1;
+
+        if (platform->missing == NULL &&
+            (request->platform == NULL ? platform->is_simulated
+                                       : strcmp(request->platform, platform->name) == 0))
+            got = run_platform(scene, platform->name, request);
+        code = got > code ? got : code;
+        if (got >= 0 && is_once(request))
+            break;
+    }
+    for (uint32_t i = 0; given != NULL && i < scene->argument_count; i++)
+        if (given[i].path != NULL)
+            scene_npy_free(&given[i].npy);
+    free(given);
+    return code < 0 ? refuse_nothing(scene, request) : code;
+}

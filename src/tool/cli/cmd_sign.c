@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pto sign`: makes keys, and signs artefacts with them. */
+#include <stdlib.h>
+
+#include "tool/cli/commands.h"
+#include "tool/cli/key_file.h"
+#include "tool/scene/bytes.h"
+#include "tool/scene/terminal.h"
+
+enum { ARTEFACT_MAX = 1 << 30 };
+
+struct request {
+    const char *new_key;
+    const char *key;
+    const char *output;
+};
+
+static int do_sign(void *context, int count, char **operands);
+
+#define AT(member) .at = offsetof(struct request, member)
+
+static const struct cli_option options[] = {
+    { "key", 0, "FILE", "the secret key to sign with", CLI_TEXT, AT(key) },
+    { NULL, 'o', "FILE", "the file to write (default: the artefact itself)", CLI_TEXT, AT(output) },
+    { "new-key", 0, "NAME", "make NAME.key, the secret key, and NAME.pub, the public one", CLI_TEXT,
+      AT(new_key) },
+    CLI_OPTIONS_END,
+};
+
+const struct cli_command cmd_sign = {
+    .name = "sign",
+    .summary = "sign an artefact, or make a key for that",
+    .synopsis = "FILE.ptoc --key FILE [-o FILE]\n"
+                "--new-key NAME",
+    .description = "Adds a signature (Ed25519) to an artefact. Whoever has the public key can then "
+                   "insist on it, with --require-signature of `pto run` and `pto inspect`, or "
+                   "in a program (pto/sign.h).",
+    .options = options,
+    .operands_max = 1,
+    .request_bytes = sizeof(struct request),
+    .run = do_sign,
+};
+
+static int sign_file(const struct request *request, const char *path, struct fault *fault)
+{
+    struct pto_error error = { .size = sizeof(error) };
+    uint8_t secret[PTO_KEY_BYTES];
+    void *bytes = NULL, *made = NULL;
+    size_t size = 0, made_size = 0;
+    int status = cli_keys_read_secret(request->key, secret, fault);
+
+    if (status == PTO_OK)
+        status = scene_bytes_read(path, ARTEFACT_MAX, &bytes, &size, fault);
+    if (status == PTO_OK) {
+        status = pto_artefact_sign(bytes, size, secret, &made, &made_size, &error);
+        if (status < 0)
+            fault_tell(fault, status, "%s: %s", path, error.text);
+    }
+    explicit_bzero(secret, sizeof(secret));
+    if (status == PTO_OK)
+        status = scene_bytes_write(request->output != NULL ? request->output : path, made,
+                                   made_size, fault);
+    free(bytes);
+    free(made);
+    return status;
+}
+
+static int do_sign(void *context, int count, char **operands)
+{
+    const struct request *request = context;
+    struct fault fault = { .status = 0 };
+    bool is_new = request->new_key != NULL;
+
+    if (is_new == (count != 0) || is_new == (request->key != NULL) ||
+        (is_new && request->output != NULL)) {
+        fprintf(stderr, "pto sign: name an artefact and its --key, or a --new-key\n");
+        cli_print_usage(stderr, &cmd_sign);
+        return EXIT_USAGE;
+    }
+    if ((is_new ? cli_keys_make(request->new_key, &fault)
+                : sign_file(request, operands[0], &fault)) < 0) {
+        fprintf(stderr, "pto sign: %s\n", fault.text);
+        return EXIT_FAILED;
+    }
+    if (is_new)
+        terminal_tell(stdout, "made %s.key, to be kept secret, and %s.pub, to be given away\n",
+                      request->new_key, request->new_key);
+    else
+        terminal_tell(stdout, "signed %s\n",
+                      request->output != NULL ? request->output : operands[0]);
+    return EXIT_OK;
+}

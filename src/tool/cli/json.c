@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON: one line for what is deep inside, so that a table stays readable. */
+#include "tool/cli/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { DEPTH_LINES = 2 }; /* values up to this depth have a line each */
+
+static void begin_value(struct json *j, const char *key);
+static void write_quoted(FILE *to, const char *text);
+static uint32_t utf8_length(const unsigned char *at);
+
+struct json cli_json_start(FILE *to)
+{
+    return (struct json){ .to = to };
+}
+
+void cli_json_open(struct json *j, const char *key, char bracket)
+{
+    begin_value(j, key);
+    fputc(bracket, j->to);
+    j->depth++;
+    j->has_value = false;
+}
+
+void cli_json_close(struct json *j, char bracket)
+{
+    if (j->has_value && j->depth <= DEPTH_LINES)
+        fprintf(j->to, "\n%*s", 2 * (int)(j->depth - 1), "");
+    else if (j->has_value)
+        fputc(' ', j->to);
+    fputc(bracket, j->to);
+    j->depth--;
+    j->has_value = true;
+    if (j->depth == 0)
+        fputc('\n', j->to);
+}
+
+void cli_json_string(struct json *j, const char *key, const char *value)
+{
+    begin_value(j, key);
+    if (value != NULL)
+        write_quoted(j->to, value);
+    else
+        fputs("null", j->to);
+}
+
+void cli_json_bool(struct json *j, const char *key, bool value)
+{
+    begin_value(j, key);
+    fputs(value ? "true" : "false", j->to);
+}
+
+void cli_json_integer(struct json *j, const char *key, uint64_t value)
+{
+    begin_value(j, key);
+    fprintf(j->to, "%" PRIu64, value);
+}
+
+/* The program never calls setlocale, so the decimal sign is a point. */
+void cli_json_number(struct json *j, const char *key, double value, int decimals)
+{
+    begin_value(j, key);
+    if (isfinite(value))
+        fprintf(j->to, "%.*f", decimals, value);
+    else
+        fputs("null", j->to);
+}
+
+static void begin_value(struct json *j, const char *key)
+{
+    if (j->has_value)
+        fputc(',', j->to);
+    if (j->depth > DEPTH_LINES)
+        fputc(' ', j->to);
+    else if (j->depth > 0)
+        fprintf(j->to, "\n%*s", 2 * (int)j->depth, "");
+    if (key != NULL) {
+        write_quoted(j->to, key);
+        fputs(": ", j->to);
+    }
+    j->has_value = true;
+}
+
+static void write_quoted(FILE *to, const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+
+    fputc('"', to);
+    while (*at != '\0') {
+        uint32_t length = utf8_length(at);
+
+        if (*at == '"' || *at == '\\')
+            fprintf(to, "\\%c", *at);
+        else if (*at < 0x20 || *at == 0x7f)
+            fprintf(to, "\\u%04x", *at);
+        else if (length == 0)
+            fputs("\\ufffd", to);
+        else
+            fwrite(at, 1, length, to);
+        at += length != 0 ? length : 1;
+    }
+    fputc('"', to);
+}
+
+/* Bytes of the character; 0: invalid. Paths may hold anything, JSON only UTF-8. */
+static uint32_t utf8_length(const unsigned char *at)
+{
+    uint32_t length = at[0] < 0x80                    ? 1
+                      : at[0] >= 0xc2 && at[0] < 0xe0 ? 2
+                      : at[0] >= 0xe0 && at[0] < 0xf0 ? 3
+                      : at[0] >= 0xf0 && at[0] < 0xf5 ? 4
+                                                      : 0;
+
+    for (uint32_t i = 1; i < length; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] >= 0xa0) ||
+        (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] >= 0x90))
+        return 0; /* overlong, a surrogate, or beyond the last character */
+    return length;
+}

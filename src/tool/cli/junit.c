@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A suite for each scene, a case for each item. */
+#include "tool/cli/junit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/cli/options.h"
+#include "tool/scene/bytes.h"
+
+/* Bytes of the UTF-8 character at `text`; 0: it is none, or none that XML may have. */
+static size_t character_bytes(const unsigned char *text)
+{
+    size_t bytes = text[0] < 0x80                      ? 1
+                   : text[0] >= 0xc2 && text[0] < 0xe0 ? 2
+                   : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
+                   : text[0] >= 0xf0 && text[0] < 0xf5 ? 4
+                                                       : 0;
+
+    if (bytes == 1)
+        return text[0] >= ' ' || text[0] == '\n' || text[0] == '\t' ? 1 : 0;
+    for (size_t i = 1; i < bytes; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] >= 0xa0) ||
+        (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] >= 0x90) ||
+        (text[0] == 0xef && text[1] == 0xbf && text[2] >= 0xbe))
+        return 0; /* overlong, a surrogate, beyond the last, or not a character */
+    return bytes;
+}
+
+static void print_escaped(FILE *to, const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+
+    while (*at != '\0') {
+        size_t bytes = character_bytes(at);
+
+        if (bytes == 0)
+            fputs("\xef\xbf\xbd", to);
+        else if (*at == '&' || *at == '<' || *at == '>' || *at == '"' || *at == '\n')
+            fprintf(to, "&#%d;", *at);
+        else
+            fwrite(at, 1, bytes, to);
+        at += bytes != 0 ? bytes : 1;
+    }
+}
+
+static void print_tag(FILE *to, const char *name, const char *text)
+{
+    if (text == NULL)
+        return;
+    fprintf(to, "      <%s>", name);
+    print_escaped(to, text);
+    fprintf(to, "</%s>\n", name);
+}
+
+static void print_testcase(FILE *to, const struct test_item *item)
+{
+    static const char *const elements[TEST_OUTCOMES] = {
+        [TEST_WAITING] = "skipped", [TEST_FAILED] = "failure", [TEST_SKIPPED] = "skipped"
+    };
+    const char *text = item->outcome == TEST_WAITING ? "not reached" : item->text;
+    size_t line = text != NULL ? strcspn(text, "\n") : 0;
+    char first[200];
+
+    fprintf(to, "    <testcase classname=\"");
+    print_escaped(to, item->scene != NULL ? item->scene->name : item->path);
+    fprintf(to, "\" name=\"");
+    if (item->scene == NULL)
+        fprintf(to, "scene.yaml");
+    else
+        fprintf(to, "%s %s %s", item->kase->name, item->platform, pto_mode_name(item->mode));
+    fprintf(to, "\" time=\"%.6f\">\n", item->seconds);
+    if (elements[item->outcome] != NULL) {
+        snprintf(first, sizeof(first), "%.*s", (int)(line < 190 ? line : 190),
+                 text != NULL ? text : "");
+        fprintf(to, "      <%s message=\"", elements[item->outcome]);
+        print_escaped(to, first);
+        fprintf(to, "\">");
+        print_escaped(to, text != NULL ? text : "");
+        fprintf(to, "</%s>\n", elements[item->outcome]);
+    }
+    print_tag(to, "system-out", item->output);
+    fprintf(to, "    </testcase>\n");
+}
+
+static void print_counts(FILE *to, const struct test_item *item, uint32_t count, double seconds)
+{
+    uint32_t of[TEST_OUTCOMES] = { 0 };
+
+    for (uint32_t i = 0; i < count; i++)
+        of[item[i].outcome]++;
+    fprintf(to, " tests=\"%u\" failures=\"%u\" errors=\"0\" skipped=\"%u\" time=\"%.6f\">\n", count,
+            of[TEST_FAILED], of[TEST_SKIPPED] + of[TEST_WAITING], seconds);
+}
+
+void cli_junit_print(FILE *to, const struct test_item *item, uint32_t count, double seconds)
+{
+    fprintf(to, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"pto test\"");
+    print_counts(to, item, count, seconds);
+    for (uint32_t first = 0, next; first < count; first = next) {
+        double sum = 0;
+
+        for (next = first; next < count && strcmp(item[next].path, item[first].path) == 0; next++)
+            sum += item[next].seconds;
+        fprintf(to, "  <testsuite name=\"");
+        print_escaped(to, item[first].scene != NULL ? item[first].scene->name : item[first].path);
+        fprintf(to, "\"");
+        print_counts(to, item + first, next - first, sum);
+        for (uint32_t i = first; i < next; i++)
+            print_testcase(to, &item[i]);
+        fprintf(to, "  </testsuite>\n");
+    }
+    fprintf(to, "</testsuites>\n");
+}
+
+int cli_junit_write(const char *path, const struct test_item *item, uint32_t count, double seconds,
+                    struct fault *fault)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    int status;
+
+    if (to == NULL)
+        return fault_tell(fault, PTO_ENOMEM, "not enough memory for %s", path);
+    cli_junit_print(to, item, count, seconds);
+    if (fclose(to) != 0) {
+        free(text);
+        return fault_tell(fault, PTO_ENOMEM, "not enough memory for %s", path);
+    }
+    status = scene_bytes_write(path, text, size, fault);
+    free(text);
+    return status;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and makes files with keys. */
+#include "tool/cli/key_file.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pto/pto.h"
+#include "tool/scene/bytes.h"
+
+enum { KEY_FILE_MAX = 1 << 16 };
+
+static const char public_word[] = "pto-public-key ";
+static const char secret_word[] = "pto-secret-key ";
+
+const char *cli_keys_hex(const uint8_t key[PTO_KEY_BYTES], char hex[KEY_HEX])
+{
+    for (int i = 0; i < PTO_KEY_BYTES; i++)
+        snprintf(hex + 2 * i, 3, "%02x", key[i]);
+    return hex;
+}
+
+static bool is_key(const char *text)
+{
+    return strspn(text, "0123456789abcdef") == KEY_HEX - 1;
+}
+
+static void add_key(struct key_list *keys, const char *digits)
+{
+    char *hex = keys->hex[keys->count];
+
+    memcpy(hex, digits, KEY_HEX - 1);
+    hex[KEY_HEX - 1] = '\0';
+    keys->text[keys->count++] = hex;
+}
+
+/* The keys in the lines of a file that begin with `word`; any other line is refused. */
+static int read_lines(const char *path, const char *word, struct key_list *keys,
+                      struct fault *fault)
+{
+    uint32_t line = 0;
+    void *bytes;
+    size_t size;
+    int status = scene_bytes_read(path, KEY_FILE_MAX, &bytes, &size, fault);
+
+    if (status < 0)
+        return status;
+    for (char *at = bytes; *at != '\0' && status == PTO_OK;) {
+        size_t length = strcspn(at, "\r\n");
+        bool is_end = at[length] == '\0';
+
+        at[length] = '\0';
+        line++;
+        if (at[0] != '\0' && at[0] != '#') {
+            bool is_good = strncmp(at, word, strlen(word)) == 0 && is_key(at + strlen(word)) &&
+                           length == strlen(word) + KEY_HEX - 1;
+
+            if (is_good && keys->count < KEYS_MAX)
+                add_key(keys, at + strlen(word));
+            else if (is_good)
+                status = fault_tell(fault, PTO_EINVAL, "%.1000s:%u: more than %d keys", path, line,
+                                    KEYS_MAX);
+            else
+                status = fault_tell(fault, PTO_EINVAL,
+                                    "%.1000s:%u: expected '%s' and 64 hexadecimal digits", path,
+                                    line, word);
+        }
+        at += length + !is_end;
+    }
+    free(bytes);
+    if (status == PTO_OK && keys->count == 0)
+        status = fault_tell(fault, PTO_EINVAL, "%.1000s has no '%s' line", path, word);
+    return status;
+}
+
+int cli_keys_read(const char *what, struct key_list *keys, struct fault *fault)
+{
+    keys->count = 0;
+    if (!is_key(what) || what[KEY_HEX - 1] != '\0')
+        return read_lines(what, public_word, keys, fault);
+    add_key(keys, what);
+    return PTO_OK;
+}
+
+int cli_keys_read_secret(const char *path, uint8_t secret[PTO_KEY_BYTES], struct fault *fault)
+{
+    struct key_list *keys = calloc(1, sizeof(*keys));
+    struct stat about;
+    int status;
+
+    if (keys == NULL)
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+    if (stat(path, &about) == 0 && (about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        status = fault_tell(fault, PTO_EINVAL,
+                            "others can read %.1000s, so the key in it is no secret; make another "
+                            "one, or `chmod 600` it if nobody has",
+                            path);
+    else
+        status = read_lines(path, secret_word, keys, fault);
+    for (int i = 0; i < PTO_KEY_BYTES && status == PTO_OK; i++) {
+        char pair[3] = { keys->hex[0][2 * i], keys->hex[0][2 * i + 1], '\0' };
+
+        secret[i] = (uint8_t)strtoul(pair, NULL, 16);
+    }
+    explicit_bzero(keys, sizeof(*keys));
+    free(keys);
+    return status;
+}
+
+static int write_key(const char *path, const char *word, const uint8_t key[PTO_KEY_BYTES],
+                     struct fault *fault)
+{
+    char hex[KEY_HEX], text[128];
+    int status;
+
+    if (access(path, F_OK) == 0)
+        return fault_tell(fault, PTO_EINVAL, "%.1000s exists, and is not overwritten", path);
+    snprintf(text, sizeof(text), "%s%s\n", word, cli_keys_hex(key, hex));
+    status = scene_bytes_write(path, text, strlen(text), fault);
+    explicit_bzero(hex, sizeof(hex));
+    explicit_bzero(text, sizeof(text));
+    return status;
+}
+
+int cli_keys_make(const char *name, struct fault *fault)
+{
+    uint8_t secret[PTO_KEY_BYTES], key[PTO_KEY_BYTES];
+    char path[PATH_MAX];
+    mode_t mask;
+    int status = pto_key_create(secret, key);
+
+    if (status < 0)
+        return fault_tell(fault, status, "there are no random bytes for a key");
+    if (snprintf(path, sizeof(path), "%s.pub", name) >= (int)sizeof(path))
+        return fault_tell(fault, PTO_EINVAL, "the path is too long");
+    status = write_key(path, public_word, key, fault);
+    if (status < 0)
+        return status;
+    snprintf(path, sizeof(path), "%.4000s.key", name);
+    mask = umask(077);
+    status = write_key(path, secret_word, secret, fault);
+    umask(mask);
+    explicit_bzero(secret, sizeof(secret));
+    if (status < 0) { /* one without the other is of no use */
+        snprintf(path, sizeof(path), "%.4000s.pub", name);
+        (void)unlink(path);
+    }
+    return status;
+}

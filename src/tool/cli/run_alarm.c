@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "tool/cli/run_alarm.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "tool/cli/machine.h"
+#include "tool/cli/ranks.h"
+
+/* Written by the process itself, read by its parent after it has collected it. */
+struct alarms {
+    uint64_t due_ns[RANKS_MAX]; /* CLOCK_MONOTONIC; 0: none is set */
+    struct machine_kills before;
+};
+
+static struct alarms *shared;
+
+void cli_alarm_share(void)
+{
+    void *at =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (at == MAP_FAILED)
+        return;
+    shared = at;
+    cli_machine_count_kills(&shared->before);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/*
+ * SIGKILL, because a kernel may have ended the thread that was to end the run, and the
+ * other threads block every other signal.
+ */
+void cli_alarm_set(uint32_t rank, double seconds)
+{
+    static timer_t timer;
+    static bool has_timer;
+    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
+    struct itimerspec when = { .it_value.tv_sec = (time_t)seconds };
+
+    when.it_value.tv_nsec = (long)((seconds - (double)when.it_value.tv_sec) * 1e9);
+    if (shared != NULL && rank < RANKS_MAX) /* before the timer: it is due when that has fired */
+        shared->due_ns[rank] = seconds != 0 ? now_ns() + (uint64_t)(seconds * 1e9) : 0;
+    has_timer = has_timer || timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
+    if (has_timer)
+        (void)timer_settime(timer, 0, &when, NULL);
+}
+
+void cli_alarm_explain(uint32_t rank, const char *who, const char *place, char *text, size_t size)
+{
+    struct machine_kills now = { 0, 0 };
+    bool is_due = shared == NULL || rank >= RANKS_MAX ||
+                  (shared->due_ns[rank] != 0 && now_ns() >= shared->due_ns[rank]);
+
+    if (!is_due)
+        cli_machine_count_kills(&now);
+    if (is_due)
+        snprintf(text, size, "%s did not finish in time%s and was killed", who, place);
+    else if (now.group > shared->before.group)
+        snprintf(text, size,
+                 "%s was killed%s by the kernel, because memory ran out (OOM); use a smaller "
+                 "case, or raise the limit of memory",
+                 who, place);
+    else
+        snprintf(text, size, "%s was killed%s by signal 9 (SIGKILL), before its time was over: %s",
+                 who, place,
+                 now.machine > shared->before.machine
+                     ? "probably by the kernel, which ended a process for lack of memory (OOM)"
+                     : "another process has sent it");
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `pto run FILE.ptoc`: an artefact knows how its entry uses its arguments, but
+ * neither their names nor their shapes. They are numbered, and the files of the
+ * user give types and shapes. For the session it looks like a scene without a golden.
+ * A folder with a kernel_config.py that nothing else describes is run in the same way.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/cli/commands.h"
+#include "tool/cli/key_file.h"
+#include "tool/cli/options.h"
+#include "tool/cli/run_request.h"
+#include "tool/scene/scene_config.h"
+#include "tool/scene/terminal.h"
+
+enum { NAME_BYTES = 8 };
+
+/* A scene that nobody has written. */
+struct made_scene {
+    struct scene scene;
+    struct scene_case kase;
+    struct scene_argument argument[PTO_ENTRY_TENSORS_MAX];
+    struct scene_given given[PTO_ENTRY_TENSORS_MAX];
+    struct scene_scalar scalar[PTO_ENTRY_SCALARS_MAX];
+    struct scene_kernel kernel[SCENE_KERNELS_MAX];
+    char name[PTO_ENTRY_TENSORS_MAX][NAME_BYTES];
+    char *out_path[PTO_ENTRY_TENSORS_MAX]; /* without the shape behind it */
+};
+
+static int describe(struct made_scene *m, const struct pto_callable *callable,
+                    const struct pto_callable_info *info, const struct run_request *request,
+                    struct fault *fault);
+static int run_described(struct made_scene *m, struct pto_callable *callable, const char *platform,
+                         enum pto_mode mode, const struct run_request *request,
+                         struct fault *fault);
+
+static void free_made(struct made_scene *m)
+{
+    for (uint32_t i = 0; i < PTO_ENTRY_TENSORS_MAX; i++) {
+        if (m->given[i].path != NULL)
+            scene_npy_free(&m->given[i].npy);
+        free(m->out_path[i]);
+    }
+    free(m);
+}
+
+static int load_target(const struct run_request *request, struct pto_callable **callable_out,
+                       struct fault *fault)
+{
+    struct pto_error error = { .size = sizeof(error) };
+    struct pto_load_options options;
+    struct key_list keys = { .count = 0 };
+    int status = PTO_OK;
+
+    if (request->require_signature != NULL)
+        status = cli_keys_read(request->require_signature, &keys, fault);
+    if (status < 0)
+        return status;
+    pto_load_options_init(&options);
+    options.expect_isa = request->expect_isa;
+    options.trusted_keys = keys.text;
+    options.trusted_key_count = keys.count;
+    status = pto_callable_load_file(request->target, &options, callable_out, &error);
+    return status < 0 ? fault_tell(fault, status, "%s", error.text) : PTO_OK;
+}
+
+/* The callable of an artefact, or that of a folder. */
+static int get_callable(const struct run_request *request, const struct scene *folder,
+                        struct pto_callable **callable_out, struct fault *fault)
+{
+    const char *platform = request->platform;
+
+    if (folder == NULL)
+        return load_target(request, callable_out, fault);
+    if ((request->modes & folder->kase->modes) == 0)
+        return fault_tell(fault, PTO_EINVAL, "%.900s is for the other mode", folder->path);
+    if (platform == NULL)
+        platform = folder->kase->platform[0];
+    return scene_build(folder, platform, scene_config_mode(folder), &request->session.build,
+                       callable_out, fault);
+}
+
+int cli_run_artefact(const struct run_request *request, const struct scene *folder)
+{
+    struct pto_callable_info info = { .size = sizeof(info) };
+    struct made_scene *m = calloc(1, sizeof(*m));
+    struct run_request again = *request;
+    struct pto_callable *callable = NULL;
+    struct fault fault = { .status = 0 };
+    int code = EXIT_FAILED;
+    int status;
+
+    if (m == NULL)
+        return EXIT_FAILED;
+    status = get_callable(request, folder, &callable, &fault);
+    if (status == PTO_OK)
+        status = pto_callable_info(callable, &info);
+    if (status == PTO_OK)
+        status = describe(m, callable, &info, request, &fault);
+    m->scene.is_config = folder != NULL;
+    if (status == PTO_OK) {
+        const char *platform = request->platform != NULL ? request->platform
+                               : info.platform != NULL   ? info.platform
+                                                         : pto_platform_at(0)->name;
+        enum pto_mode mode = request->modes == PTO_MODES_ALL               ? info.mode
+                             : (request->modes & 1u << PTO_MODE_HOST) != 0 ? PTO_MODE_HOST
+                                                                           : PTO_MODE_STREAM;
+
+        terminal_print(stdout, m->scene.name, true);
+        printf(": %s\n", request->target);
+        again.session.is_unguarded |= info.is_from_reference; /* it may read what nobody wrote */
+        code = run_described(m, callable, platform, mode, &again, &fault);
+        callable = NULL;
+    }
+    if (fault.status < 0)
+        fprintf(stderr, "pto run: %s\n", fault.text);
+    if (callable != NULL)
+        (void)pto_callable_destroy(callable);
+    free_made(m);
+    return code;
+}
+
+static int run_described(struct made_scene *m, struct pto_callable *callable, const char *platform,
+                         enum pto_mode mode, const struct run_request *request, struct fault *fault)
+{
+    struct session_options options = request->session;
+    struct run_request again = *request;
+    struct session s;
+    int code = EXIT_FAILED;
+
+    options.given = m->given;
+    for (uint32_t i = 0; i < again.out.count; i++)
+        again.out.file[i].path =
+            m->out_path[scene_find_argument(&m->scene, again.out.file[i].name)];
+    if (scene_session_adopt(&s, &m->scene, callable, platform, &options, fault) < 0) {
+        (void)pto_callable_destroy(callable);
+        return EXIT_FAILED;
+    }
+    if (scene_session_prepare(&s, &m->kase, fault) == PTO_OK) {
+        s.data.is_compared = false;
+        code = cli_run_and_print(&s, &again, mode);
+    }
+    scene_session_close(&s);
+    return code;
+}
+
+/* ---- arguments ---- */
+
+static int find_argument(const char *option, const char *name, struct fault *fault)
+{
+    uint64_t index;
+
+    if (!cli_parse_number(name, 0, PTO_ENTRY_TENSORS_MAX - 1, &index))
+        return fault_tell(fault, PTO_EINVAL,
+                          "--%s %s: the arguments have no names here, but numbers from 0 on",
+                          option, name);
+    return (int)index;
+}
+
+static void set_shape(struct scene_argument *argument, uint32_t ndims, const uint32_t *shapes)
+{
+    argument->ndims = ndims;
+    for (uint32_t d = 0; d < ndims; d++) {
+        argument->shape[d].count = 1;
+        argument->shape[d].factor[0].param = NULL;
+        argument->shape[d].factor[0].value = shapes[d];
+    }
+}
+
+/* Type and shape of an argument from a file. */
+static int take_npy(struct scene_argument *argument, const struct npy *npy, const char *path,
+                    struct fault *fault)
+{
+    int dtype = scene_npy_dtype(npy);
+
+    if (dtype < 0)
+        return fault_tell(fault, PTO_EINVAL, "%.1000s has elements of an unknown type", path);
+    argument->dtype = (enum pto_dtype)dtype;
+    set_shape(argument, npy->ndims, npy->shapes);
+    return PTO_OK;
+}
+
+/* `float32[64,64]`, or false. */
+static bool parse_type(const char *text, struct scene_argument *argument)
+{
+    size_t length = strcspn(text, "[");
+    uint32_t shapes[PTO_MAX_DIMS], ndims = 0;
+    char name[16];
+    int dtype;
+
+    if (length >= sizeof(name) || text[length] != '[')
+        return false;
+    memcpy(name, text, length);
+    name[length] = '\0';
+    dtype = scene_find_name(pto_dtype_text, PTO_DTYPE_COUNT, name);
+    for (text += length + 1; dtype >= 0 && ndims < PTO_MAX_DIMS; text++) {
+        char *end;
+        unsigned long long size = strtoull(text, &end, 10);
+
+        if (*text < '0' || *text > '9' || size > UINT32_MAX || (*end != ',' && *end != ']'))
+            return false;
+        shapes[ndims++] = (uint32_t)size;
+        text = end;
+        if (*end == ']') {
+            argument->dtype = (enum pto_dtype)dtype;
+            set_shape(argument, ndims, shapes);
+            return end[1] == '\0';
+        }
+    }
+    return false;
+}
+
+static int describe_input(struct made_scene *m, const struct run_file *file, struct fault *fault)
+{
+    int index = find_argument("in", file->name, fault);
+    int status;
+
+    if (index < 0)
+        return index;
+    if (m->given[index].path != NULL)
+        return fault_tell(fault, PTO_EINVAL, "--in %d is given twice", index);
+    status = scene_npy_read(file->path, &m->given[index].npy, fault);
+    if (status < 0)
+        return status;
+    m->given[index].path = file->path;
+    return take_npy(&m->argument[index], &m->given[index].npy, file->path, fault);
+}
+
+static int describe_output(struct made_scene *m, const struct run_file *file, struct fault *fault)
+{
+    int index = find_argument("out", file->name, fault);
+    struct scene_argument *argument;
+    struct fault ignored = { .status = 0 };
+    struct npy npy;
+    char *path, *colon;
+
+    if (index < 0)
+        return index;
+    argument = &m->argument[index];
+    free(m->out_path[index]);
+    path = m->out_path[index] = strdup(file->path);
+    if (path == NULL)
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+    colon = strrchr(path, ':');
+    if (colon != NULL && parse_type(colon + 1, argument)) {
+        *colon = '\0';
+        return PTO_OK;
+    }
+    if (argument->ndims != 0) /* an inout has its input's */
+        return PTO_OK;
+    if (scene_npy_read(path, &npy, &ignored) < 0)
+        return fault_tell(fault, PTO_EINVAL,
+                          "--out %d: nothing says its type and shape; write --out "
+                          "%d=FILE.npy:float32[64,64]",
+                          index, index);
+
+    int status = take_npy(argument, &npy, path, fault);
+
+    scene_npy_free(&npy);
+    return status;
+}
+
+static int check_arguments(struct made_scene *m, const struct pto_callable_info *info,
+                           struct fault *fault)
+{
+    static const char *const words[PTO_DIR_COUNT] = {
+        [PTO_DIR_IN] = "an input", [PTO_DIR_OUT] = "an output", [PTO_DIR_INOUT] = "an inout"
+    };
+
+    for (uint32_t i = 0; i < m->scene.argument_count; i++) {
+        struct scene_argument *argument = &m->argument[i];
+
+        argument->name = m->name[i];
+        snprintf(m->name[i], NAME_BYTES, "%u", i % PTO_ENTRY_TENSORS_MAX);
+        argument->direction = PTO_DIR_INOUT;
+        if (i < info->signature_count && info->signature[i] != PTO_DIR_SCALAR)
+            argument->direction = info->signature[i];
+        if (argument->direction == PTO_DIR_INOUT && m->given[i].path == NULL &&
+            info->signature_count == 0)
+            argument->direction = PTO_DIR_OUT; /* nobody says what it is */
+        if (argument->ndims == 0)
+            return fault_tell(fault, PTO_EINVAL, "argument %u is %s; give it with --%s %u=FILE.npy",
+                              i, words[argument->direction],
+                              argument->direction == PTO_DIR_OUT ? "out" : "in", i);
+        if (argument->direction != PTO_DIR_OUT && m->given[i].path == NULL)
+            return fault_tell(fault, PTO_EINVAL, "argument %u is %s; give it with --in %u=FILE.npy",
+                              i, words[argument->direction], i);
+        if (argument->direction == PTO_DIR_OUT && m->given[i].path != NULL)
+            return fault_tell(fault, PTO_EINVAL, "argument %u is an output; use --out", i);
+        if (argument->direction == PTO_DIR_IN && m->out_path[i] != NULL)
+            return fault_tell(fault, PTO_EINVAL, "argument %u is an input; use --in", i);
+    }
+    return PTO_OK;
+}
+
+static int describe_scalars(struct made_scene *m, const struct run_request *request,
+                            struct fault *fault)
+{
+    m->scene.scalar = m->scalar;
+    m->scene.scalar_count = request->scalar.count;
+    for (uint32_t i = 0; i < request->scalar.count; i++) {
+        const char *text = request->scalar.text[i];
+        struct scene_scalar *scalar = &m->scalar[i];
+        char *end;
+
+        scalar->name = text;
+        errno = 0;
+        if (text[strspn(text, "-0123456789")] == '\0') {
+            scalar->type = SCENE_INTEGER;
+            scalar->product.count = 1;
+            scalar->product.factor[0].value = strtoll(text, &end, 10);
+        } else {
+            scalar->type = SCENE_FLOAT32;
+            scalar->number = strtod(text, &end);
+        }
+        if (*text == '\0' || *end != '\0' ||
+            (errno == ERANGE && scalar->type == SCENE_INTEGER)) /* a tiny float is just rounded */
+            return fault_tell(fault, PTO_EINVAL,
+                              "--scalar must be a number that fits its type, not '%s'", text);
+    }
+    return PTO_OK;
+}
+
+static int describe(struct made_scene *m, const struct pto_callable *callable,
+                    const struct pto_callable_info *info, const struct run_request *request,
+                    struct fault *fault)
+{
+    uint32_t tensors = 0;
+    int status = PTO_OK;
+
+    for (uint32_t i = 0; status == PTO_OK && i < request->in.count; i++)
+        status = describe_input(m, &request->in.file[i], fault);
+    for (uint32_t i = 0; status == PTO_OK && i < request->out.count; i++)
+        status = describe_output(m, &request->out.file[i], fault);
+    while (tensors < info->signature_count && info->signature[tensors] != PTO_DIR_SCALAR)
+        tensors++;
+    for (uint32_t i = 0; i < PTO_ENTRY_TENSORS_MAX; i++) {
+        if (m->argument[i].ndims == 0)
+            continue;
+        if (info->signature_count != 0 && i >= tensors)
+            return fault_tell(fault, PTO_EINVAL, "there is no argument %u: the entry has %u", i,
+                              tensors);
+        m->scene.argument_count = i + 1;
+    }
+    if (info->signature_count != 0)
+        m->scene.argument_count = tensors;
+    if (status == PTO_OK && info->signature_count > tensors &&
+        info->signature_count - tensors != request->scalar.count)
+        status = fault_tell(fault, PTO_EINVAL, "the entry has %u scalars; give each with --scalar",
+                            info->signature_count - tensors);
+    m->scene.name = info->name != NULL ? info->name : "callable";
+    m->scene.deps = PTO_DEPS_DEFAULT;
+    m->scene.argument = m->argument;
+    m->scene.kase = &m->kase;
+    m->scene.case_count = 1;
+    m->scene.kernel = m->kernel;
+    m->kase.name = "default";
+    m->kase.timeout = SCENE_TIMEOUT_DEFAULT;
+    for (uint32_t i = 0; i < info->kernel_count && i < SCENE_KERNELS_MAX; i++) {
+        struct pto_kernel_info kernel = { .size = sizeof(kernel) };
+
+        if (pto_callable_kernel(callable, i, &kernel) == PTO_OK) {
+            m->kernel[m->scene.kernel_count].id = kernel.func_id;
+            m->kernel[m->scene.kernel_count++].name = kernel.name;
+        }
+    }
+    if (status == PTO_OK)
+        status = check_arguments(m, info, fault);
+    return status == PTO_OK ? describe_scalars(m, request, fault) : status;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which diagnostics `pto run` writes: --diagnose. */
+#include <stddef.h>
+#include <string.h>
+
+#include "tool/cli/run_request.h"
+
+/* What can be named in --diagnose. */
+static const struct diagnosis {
+    const char *name;
+    size_t at;     /* in struct pto_diagnostics: a byte */
+    uint8_t level; /* if none is named */
+    uint8_t max;   /* 1: there are no levels */
+} diagnoses[] = {
+    { "swimlane", offsetof(struct pto_diagnostics, swimlane), 4, 4 },
+    { "args", offsetof(struct pto_diagnostics, args), 2, 3 },
+    { "deps", offsetof(struct pto_diagnostics, has_deps), 1, 1 },
+    { "scopes", offsetof(struct pto_diagnostics, has_scopes), 1, 1 },
+    { "pmu", offsetof(struct pto_diagnostics, pmu), 2, 8 },
+    { "names", offsetof(struct pto_diagnostics, has_names), 1, 1 },
+};
+
+enum { DIAGNOSES = sizeof(diagnoses) / sizeof(diagnoses[0]) };
+
+/* NAME or NAME=LEVEL. */
+static bool take_diagnosis(struct pto_diagnostics *asked, char *word)
+{
+    char *equals = strchr(word, '=');
+
+    if (equals != NULL)
+        *equals++ = '\0';
+    for (uint32_t i = 0; i < DIAGNOSES; i++) {
+        const struct diagnosis *d = &diagnoses[i];
+        uint8_t level = d->level;
+
+        if (strcmp(d->name, word) != 0)
+            continue;
+        if (equals != NULL) {
+            level = (uint8_t)(equals[0] - '0');
+            if (d->max == 1 || level < 1 || level > d->max || equals[1] != '\0')
+                return false;
+        }
+        memcpy((char *)asked + d->at, &level, 1);
+        return true;
+    }
+    return false;
+}
+
+int cli_run_take_diagnoses(void *context, const struct cli_option *option, char *value,
+                           struct fault *fault)
+{
+    struct run_request *request = context;
+    char *next = NULL;
+
+    (void)option;
+    for (char *word = strtok_r(value, ",", &next); word != NULL;
+         word = strtok_r(NULL, ",", &next)) {
+        if (!take_diagnosis(&request->session.diagnostics, word))
+            return fault_tell(
+                fault, PTO_EINVAL,
+                "--diagnose takes swimlane (1 to 4), args (1 to 3), deps, scopes, "
+                "pmu (1 to 8) and names with commas between them, as swimlane=4,deps; not "
+                "'%.100s'",
+                word);
+        request->has_diagnoses = true;
+    }
+    return PTO_OK;
+}
+
+/* All of them, unless the command line says which. */
+void cli_run_choose_diagnoses(struct run_request *request)
+{
+    for (uint32_t i = 0; i < DIAGNOSES && !request->has_diagnoses; i++)
+        memcpy((char *)&request->session.diagnostics + diagnoses[i].at, &diagnoses[i].level, 1);
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `pto run` does with a session that is ready: runs it and shows what came of it. */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/cli/commands.h"
+#include "tool/cli/repeat.h"
+#include "pto/worker_trace.h"
+#include "tool/scene/terminal.h"
+
+/* Which cores of one type ran how many tasks, as ` AIV 0:3 1:2`. */
+static void print_cores(const char *type, const uint32_t *tasks, uint32_t count)
+{
+    bool is_first = true;
+
+    for (uint32_t core = 0; core < count; core++) {
+        if (tasks[core] == 0)
+            continue;
+        if (is_first)
+            printf(" %s", type);
+        printf(" %" PRIu32 ":%" PRIu32, core, tasks[core]);
+        is_first = false;
+    }
+}
+
+static void print_time(uint64_t best_ns, uint32_t rounds)
+{
+    printf("  time     %.1f us", (double)best_ns / 1000);
+    if (rounds > 1)
+        printf(", the shortest of %" PRIu32, rounds);
+    printf("\n");
+}
+
+/* Of a worker: which child ran how many. */
+static void print_children(const struct session *s, uint64_t best_ns, uint32_t rounds)
+{
+    uint32_t count = s->level.chips + s->level.subs;
+
+    printf("  tasks    %" PRIu64 "\n", s->level.report.tasks);
+    print_time(best_ns, rounds);
+    printf("  children");
+    for (uint32_t i = 0; i < count; i++)
+        printf("%s %s %u: %" PRIu64, i != 0 ? "," : "", i < s->level.chips ? "chip" : "sub", i,
+               s->level.child_tasks[i]);
+    printf("\n");
+}
+
+static void print_report(const struct pto_run_report *report, uint64_t best_ns, uint32_t rounds)
+{
+    uint32_t clusters = report->core_count / PTO_CLUSTER_CORES;
+
+    printf("  tasks    %" PRIu64, report->tasks);
+    if (report->dummies != 0)
+        printf(", %" PRIu64 " of them dummies", report->dummies);
+    if (report->skipped != 0)
+        printf(", %" PRIu64 " skipped by their predicates", report->skipped);
+    printf(", %u thread%s\n", report->workers, report->workers == 1 ? "" : "s");
+    print_time(best_ns, rounds);
+    printf("  cores   ");
+    print_cores("AIC", report->core_tasks, clusters);
+    print_cores("AIV", report->core_tasks + clusters, report->core_count - clusters);
+    printf("\n");
+    if (report->warning != NULL)
+        printf("  warning  %s\n", report->warning);
+}
+
+static void name_timeline(const struct session *s, const char *name, enum pto_mode mode,
+                          char path[PATH_MAX])
+{
+    scene_session_name(s, name, mode, path, PATH_MAX - sizeof(".json"));
+    strcat(path, ".json");
+}
+
+static bool write_timeline(const struct session *s, const char *name, enum pto_mode mode)
+{
+    char path[PATH_MAX];
+    struct pto_error error = { .size = sizeof(error) };
+
+    name_timeline(s, name, mode, path);
+    if ((scene_is_level(s->scene) ? pto_worker_trace_write(s->level.worker, path, &error)
+                                  : pto_trace_write(s->device, path, &error)) < 0) {
+        printf("  timeline FAILED: %s\n", error.text);
+        return false;
+    }
+    printf("  timeline %s (open it at ui.perfetto.dev)\n", path);
+    if (s->report.records_lost != 0)
+        printf("  warning  the recorder lost the oldest %" PRIu64 " records of the run; "
+               "--trace-records keeps more\n",
+               s->report.records_lost);
+    return true;
+}
+
+/* They are written by the run itself. */
+static void print_diagnostics(const struct session *s, enum pto_mode mode)
+{
+    char folder[PATH_MAX];
+
+    scene_session_name(s, s->options->diagnostics_name, mode, folder, sizeof(folder));
+    printf("  diagnostics in %s\n", folder);
+}
+
+bool cli_run_write_outputs(const struct session *s, const struct run_request *request)
+{
+    for (uint32_t i = 0; i < request->out.count; i++) {
+        int argument = scene_find_argument(s->scene, request->out.file[i].name);
+        const struct scene_tensor *tensor = &s->data.tensor[argument];
+        struct fault fault = { .status = 0 };
+
+        if (scene_npy_write(request->out.file[i].path, tensor->argument->dtype, tensor->shapes,
+                            tensor->argument->ndims, tensor->got, &fault) < 0) {
+            printf("  written  FAILED: %s\n", fault.text);
+            return false;
+        }
+        printf("  written  %s to %s\n", request->out.file[i].name, request->out.file[i].path);
+    }
+    return true;
+}
+
+static void print_mismatch(struct session *s, enum pto_mode mode)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+
+    if (to == NULL)
+        return;
+    scene_session_explain(s, mode, to);
+    fclose(to);
+    terminal_print_indented(text, "           ");
+    free(text);
+}
+
+static void print_failure(struct session *s, enum pto_mode mode, const char *what,
+                          const struct fault *fault)
+{
+    printf("  %-8s %sFAILED%s", what, terminal_code(stdout, TERMINAL_RED),
+           terminal_code(stdout, TERMINAL_PLAIN));
+    if (s->options->orders != 0 && s->order_seed != 0)
+        printf(" with order seed %u", s->order_seed);
+    printf(": %s (%d)\n", pto_strerror(fault->status), fault->status);
+    if (fault->status == PTO_EMISMATCH)
+        print_mismatch(s, mode);
+    else
+        printf("  error    %s\n", fault->text);
+    if (s->report.stopped != 0)
+        printf("  tasks    %" PRIu64 ", %" PRIu64 " of which never ran\n", s->report.tasks,
+               s->report.stopped);
+}
+
+static void do_nothing(void *context)
+{
+    (void)context;
+}
+
+/* The orders that were asked for, after a run that was right. */
+static bool run_orders(struct session *s, const struct run_request *request, enum pto_mode mode)
+{
+    struct fault fault = { .status = 0 };
+    int status = scene_session_run_orders(s, mode, do_nothing, NULL, &fault);
+    char *text = NULL;
+    size_t size;
+    FILE *to;
+
+    if (status == PTO_OK) {
+        printf("  orders   ok: %u, the last one is %u\n", request->session.orders, s->order_seed);
+        return true;
+    }
+    if (request->trace != NULL)
+        (void)write_timeline(s, request->trace, mode);
+    print_failure(s, mode, "orders", &fault);
+    to = open_memstream(&text, &size);
+    if (to != NULL) {
+        cli_print_repeat(to, s, request->target != NULL ? request->target : s->scene->name, mode,
+                         request);
+        fclose(to);
+        terminal_print_indented(text, "           ");
+        free(text);
+    }
+    return false;
+}
+
+/* Lines that tasks share, after a run that was right. */
+static bool run_lines(struct session *s, enum pto_mode mode)
+{
+    struct fault fault = { .status = 0 };
+    bool is_looked = mode == PTO_MODE_HOST;
+
+    if (is_looked && scene_session_check_lines(s, &fault) < 0) {
+        print_failure(s, mode, "lines", &fault);
+        return false;
+    }
+    if (s->rank == 0)
+        printf("  lines    %s\n",
+               is_looked ? "ok: no two tasks that may run at the same time write to one"
+                         : "not looked at: mode host knows all dependencies");
+    return true;
+}
+
+static void print_head(const struct session *s, enum pto_mode mode)
+{
+    printf("%s%s, %s", s->data.kase->ranks > 1 ? "" : "\n", s->platform, pto_mode_name(mode));
+    if (s->scene->case_count > 1)
+        printf(", %s", s->data.kase->name);
+    if (s->data.kase->ranks > 1)
+        printf(", %u ranks", s->data.kase->ranks);
+    if (scene_is_level(s->scene))
+        printf(", %u chip%s, %u SUB worker%s", s->data.kase->chips,
+               s->data.kase->chips == 1 ? "" : "s", s->data.kase->subs,
+               s->data.kase->subs == 1 ? "" : "s");
+    if (s->options->orders == 0 && s->options->order_seed != 0)
+        printf(", order seed %u", s->options->order_seed);
+    printf("\n");
+    fflush(stdout); /* the process may end in the run */
+}
+
+/* Ranks but the first print only what went wrong. */
+int cli_run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode)
+{
+    bool is_first = s->rank == 0;
+    struct fault fault = { .status = 0 };
+    uint64_t best_ns = UINT64_MAX;
+    bool is_good = true;
+    int status = PTO_OK;
+    char path[PATH_MAX];
+
+    if (request->trace != NULL) {
+        s->order_seed = session_usual_order(s->options);
+        name_timeline(s, request->trace, mode, path);
+        s->trace_path = path;
+    }
+    if (is_first)
+        print_head(s, mode);
+    for (uint32_t round = 0; round < request->rounds && status == PTO_OK; round++) {
+        status = scene_session_run(s, mode, &fault);
+        best_ns = s->report.ns < best_ns ? s->report.ns : best_ns;
+    }
+    if (!is_first && status < 0)
+        print_head(s, mode);
+    if (is_first && status == PTO_OK) {
+        printf("  result   ok: ");
+        scene_session_summarize(s, stdout);
+        printf("\n");
+        if (scene_is_level(s->scene))
+            print_children(s, best_ns, request->rounds);
+        else
+            print_report(&s->report, best_ns, request->rounds);
+    }
+    if (status == PTO_OK || status == PTO_EMISMATCH)
+        is_good = cli_run_write_outputs(s, request);
+    if (s->options->diagnostics_name != NULL)
+        print_diagnostics(s, mode);
+    if (request->trace != NULL && !write_timeline(s, request->trace, mode))
+        is_good = false; /* a run that failed has a timeline, too */
+    if (status < 0)      /* last: it may run once more */
+        print_failure(s, mode, "result", &fault);
+    if (status == PTO_OK && s->options->orders != 0 && !run_orders(s, request, mode))
+        is_good = false;
+    if (status == PTO_OK && s->options->has_lines && !run_lines(s, mode))
+        is_good = false;
+    s->trace_path = NULL;
+    return status == PTO_OK && is_good ? EXIT_OK : EXIT_FAILED;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pto run` of a case with several ranks: each is a process that does what one does alone. */
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "tool/cli/commands.h"
+#include "tool/cli/ranks.h"
+#include "tool/cli/run_alarm.h"
+#include "tool/cli/run_request.h"
+
+struct rank_work {
+    struct session *session;
+    int (*run)(struct session *s, const struct scene_case *kase, const struct run_request *request);
+    const struct scene_case *kase;
+    const struct run_request *request;
+};
+
+/* In the rank. The device and the communicator are its own. */
+static int run_rank(void *context, uint32_t rank)
+{
+    struct rank_work *w = context;
+    int code;
+
+    w->session->rank = rank;
+    code = w->run(w->session, w->kase, w->request);
+    if (w->session->ranks.status == PTO_EPEER)
+        code = EXIT_PEER;
+    else if (code == EXIT_FAILED && w->session->ranks.comm != NULL &&
+             w->session->ranks.status == PTO_OK)
+        code = EXIT_APART; /* its results are wrong; the others' may be right */
+    fflush(stdout);        /* ranks that have got through leave together: all of them are heard */
+    scene_session_close(w->session);
+    return code;
+}
+
+int cli_run_ranks(struct session *s, const struct scene_case *kase,
+                  const struct run_request *request,
+                  int (*run)(struct session *s, const struct scene_case *kase,
+                             const struct run_request *request))
+{
+    struct rank_work work = { s, run, kase, request };
+    const struct ranks_params params = { .count = kase->ranks,
+                                         .binding = RANKS_ANY,
+                                         .has_prefix = true,
+                                         .grace = 0.1,
+                                         .peer_code = EXIT_PEER,
+                                         .apart_code = EXIT_APART,
+                                         .enter = run_rank,
+                                         .context = &work };
+    char text[RANKS_TEXT_MAX], who[32], why[512];
+    struct ranks_result result;
+
+    if (request->in.count != 0 || request->out.count != 0 || request->session.is_debugged) {
+        printf("\n%s\n  result   FAILED: --%s is for one process, and case '%s' has %u ranks\n",
+               s->platform,
+               request->session.is_debugged ? "debug"
+               : request->in.count != 0     ? "in"
+                                            : "out",
+               kase->name, kase->ranks);
+        return EXIT_FAILED;
+    }
+    scene_session_rest(s);
+    printf("\n");
+    cli_ranks_run(&params, &result);
+    if (s->options->place != NULL)
+        s->options->place[0] = '\0'; /* what a rank was doing when it ended */
+    if (result.end == RANKS_INTERRUPTED) {
+        (void)signal(result.state, SIG_DFL);
+        (void)raise(result.state);
+    }
+    if (result.end == RANKS_FAILED && WIFSIGNALED(result.state) &&
+        WTERMSIG(result.state) == SIGKILL) {
+        snprintf(who, sizeof(who), "rank %u", result.rank);
+        cli_alarm_explain(result.rank, who, "", why, sizeof(why));
+        printf("  ranks    FAILED: %s\n", why);
+    } else if (result.end == RANKS_FAILED && WIFEXITED(result.state) &&
+               WEXITSTATUS(result.state) == EXIT_APART)
+        printf("  ranks    FAILED: %u of %u\n", result.apart_count, kase->ranks);
+    else if (result.end != RANKS_DONE)
+        printf("  ranks    FAILED: %s\n", cli_ranks_tell(&result, text));
+    return result.end == RANKS_DONE ? EXIT_OK : EXIT_FAILED;
+}

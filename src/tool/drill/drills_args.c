@@ -1,0 +1,945 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an orchestration must not do; nearly always refused at the call. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "tool/drill/stage.h"
+
+static struct pto_task_id kept_id;
+static struct pto_tensor kept_tensor;
+
+/* ---- arguments ---- */
+
+static void tensor_after_scalar(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_ADD, PTO_INT(1), PTO_IN(entry->tensor));
+}
+
+static void too_many_tensors(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_args args;
+
+    pto_args_init(&args);
+    for (int i = 0; i <= PTO_TASK_TENSORS_MAX; i++)
+        pto_add_input(&args, entry->tensor);
+    pto_submit_aiv(o, KERNEL_ADD, &args);
+}
+
+static void too_many_scalars(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_args args;
+
+    (void)entry;
+    pto_args_init(&args);
+    for (int i = 0; i <= PTO_TASK_SCALARS_MAX; i++)
+        pto_add_scalar(&args, 1);
+    pto_submit_aiv(o, KERNEL_ADD, &args);
+}
+
+static void no_tensor(struct pto_orch *o, const struct pto_entry *entry)
+{
+    const struct pto_tensor *none = NULL;
+
+    (void)entry;
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(none));
+}
+
+static void never_initialised(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_args args;
+
+    (void)entry;
+    memset(&args, 0xff, sizeof(args));
+    args.error = NULL;
+    pto_submit_aiv(o, KERNEL_ADD, &args);
+}
+
+static void unknown_tag(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_args args;
+
+    pto_args_init(&args);
+    pto_add_input(&args, entry->tensor);
+    pto_add_input(&args, entry->tensor);
+    args.tag[1] = 9;
+    pto_submit_aiv(o, KERNEL_ADD, &args);
+}
+
+static void timing_slot(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_TIMED(PTO_TIMING_SLOTS));
+}
+
+static void timing_slot_by_hand(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_args args;
+
+    pto_args_init(&args);
+    pto_add_inout(&args, entry->tensor);
+    args.timing_slot = PTO_TIMING_SLOTS;
+    pto_submit_aiv(o, KERNEL_ADD, &args);
+}
+
+static void pass_no_scalar(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_PASS(2));
+}
+
+static void read_no_scalar(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_INT(pto_scalar(o, 2)));
+}
+
+static void no_such_entry_tensor(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IN(&entry->tensor[2]));
+}
+
+static void view_of_no_entry_tensor(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t =
+        pto_tensor_view(&entry->tensor[PTO_ENTRY_TENSORS_MAX - 1], PTO_DIMS(1), PTO_DIMS(0));
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IN(&t));
+}
+
+static void miscounted_view(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = pto_tensor_view(entry->tensor, PTO_DIMS(1, 1), PTO_DIMS(0, 0));
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IN(&t));
+}
+
+static void miscounted_pointer(struct pto_orch *o, const struct pto_entry *entry)
+{
+    const uint32_t *shape = PTO_DIMS(2);
+    struct pto_tensor all = pto_tensor_reshape(entry->tensor, PTO_DIMS(1, 16), 2);
+    struct pto_tensor t = pto_tensor_view(&all, shape, PTO_DIMS(0, 0));
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IN(&t));
+}
+
+static void miscounted_output(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info =
+        pto_tensor_info_make(PTO_DIMS(1, 16), entry->tensor->ndims, PTO_UINT32);
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_OUT(&info));
+}
+
+static void no_such_output(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_outputs out = pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
+    struct pto_tensor t = pto_tensor_view(pto_output(out, 0), PTO_DIMS(1), PTO_DIMS(0));
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IN(&t));
+}
+
+static void bare_argument(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), { 5, 6 });
+}
+
+static void pass_scalar_128(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_PASS(PTO_ENTRY_SCALARS_MAX));
+}
+
+/* ---- views ---- */
+
+static void use_view(struct pto_orch *o, const struct pto_entry *entry, const struct pto_tensor *t)
+{
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IN(t));
+}
+
+static void view_never_made(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t;
+
+    memset(&t, 0, sizeof(t));
+    use_view(o, entry, &t);
+}
+
+static void view_of_6_dimensions(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = pto_tensor_external((void *)(uintptr_t)entry->tensor[1].addr,
+                                              PTO_DIMS(1, 1, 1, 1, 1, 1), 6, PTO_UINT32);
+
+    use_view(o, entry, &t);
+}
+
+static void view_of_no_type(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = entry->tensor[1];
+
+    t.dtype = PTO_DTYPE_COUNT;
+    use_view(o, entry, &t);
+}
+
+static void view_out_of_range(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t =
+        pto_tensor_view(&entry->tensor[1], PTO_DIMS(4), PTO_DIMS(STAGE_WORDS - 3));
+
+    use_view(o, entry, &t);
+}
+
+static void reshape_strided(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor odd = pto_tensor_slice(&entry->tensor[1], 0, 1, STAGE_WORDS, 2);
+    struct pto_tensor t = pto_tensor_reshape(&odd, PTO_DIMS(2, STAGE_WORDS / 4), 2);
+
+    use_view(o, entry, &t);
+}
+
+static void reshape_larger(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = pto_tensor_reshape(&entry->tensor[1], PTO_DIMS(2, STAGE_WORDS), 2);
+
+    use_view(o, entry, &t);
+}
+
+static void transpose_no_dimension(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = pto_tensor_transpose(&entry->tensor[1], 0, 1);
+
+    use_view(o, entry, &t);
+}
+
+static void slice_without_step(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = pto_tensor_slice(&entry->tensor[1], 0, 0, 4, 0);
+
+    use_view(o, entry, &t);
+}
+
+static void view_too_large(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = pto_tensor_external((void *)(uintptr_t)entry->tensor[1].addr,
+                                              PTO_DIMS(2, 1u << 20, 1u << 20), 3, PTO_UINT32);
+
+    use_view(o, entry, &t);
+}
+
+static void view_without_stride(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = pto_tensor_slice(&entry->tensor[1], 0, 1, STAGE_WORDS, 2);
+
+    t.strides[0] = 0;
+    use_view(o, entry, &t);
+}
+
+static void view_beyond_its_buffer(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = entry->tensor[1];
+
+    t.start = 1;
+    use_view(o, entry, &t);
+}
+
+static void view_that_wraps(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = entry->tensor[1];
+
+    t.extent = (1ull << 62) + 1;
+    use_view(o, entry, &t);
+}
+
+/* Only guards look at every shape. */
+static void shape_by_hand(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = entry->tensor[1];
+
+    t.shapes[0] = STAGE_WORDS + 1;
+    use_view(o, entry, &t);
+}
+
+static void view_without_storage(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = pto_tensor_external(NULL, PTO_DIMS(STAGE_WORDS), 1, PTO_UINT32);
+
+    use_view(o, entry, &t);
+}
+
+static struct pto_tensor_info words_info(void)
+{
+    return pto_tensor_info_make(PTO_DIMS(STAGE_WORDS), 1, PTO_UINT32);
+}
+
+static void tensor_of_an_ended_scope(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = words_info();
+    struct pto_tensor t = entry->tensor[1];
+
+    PTO_SCOPE(o) {
+        struct pto_outputs out = pto_alloc(o, PTO_OUT(&info));
+
+        if (out.count == 1) {
+            t = out.tensor[0];
+            use_view(o, entry, &t); /* which keeps its memory, if it has not ended by then */
+        }
+    }
+    use_view(o, entry, &t);
+}
+
+/* The descriptor itself is used too late, when the next scope has outputs of its own. */
+static void pointer_of_an_ended_scope(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = words_info();
+    const struct pto_tensor *before = NULL;
+
+    for (uint32_t i = 0; i < 2; i++)
+        PTO_SCOPE(o) {
+            struct pto_outputs out =
+                pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor),
+                        PTO_IN(before != NULL ? before : &entry->tensor[1]), PTO_OUT(&info));
+
+            before = out.tensor;
+        }
+}
+
+static void element_of_an_ended_scope(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = words_info();
+    struct pto_tensor t = entry->tensor[1];
+
+    PTO_SCOPE(o) {
+        struct pto_outputs out = pto_alloc(o, PTO_OUT(&info));
+
+        if (out.count == 1)
+            t = out.tensor[0];
+    }
+    (void)pto_get_data(o, &t, 1, PTO_DIMS(0));
+}
+
+/* ---- outputs ---- */
+
+static void output_without_shape(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = (pto_tensor_info_make)(PTO_DIMS(1), 0, PTO_UINT32);
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_OUT(&info));
+}
+
+static void output_too_large(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = pto_tensor_info_make(PTO_DIMS(1u << 20, 1u << 20), 2, PTO_UINT32);
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_OUT(&info));
+}
+
+static void alloc_nothing(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_args args;
+
+    (void)entry;
+    pto_args_init(&args);
+    pto_alloc_tensors(o, &args);
+}
+
+static void alloc_with_input(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = words_info();
+
+    pto_alloc(o, PTO_OUT(&info), PTO_IN(entry->tensor));
+}
+
+/* ---- kernels and how they are launched ---- */
+
+static void no_kernel(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aic(o, 99, PTO_INOUT(entry->tensor));
+}
+
+static void kernel_hole(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_HOLE, PTO_INOUT(entry->tensor));
+}
+
+static void other_core(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_CUBE, PTO_INOUT(entry->tensor));
+}
+
+static void other_lane(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_mix(o, PTO_LANES(KERNEL_CUBE, KERNEL_CUBE, -1), PTO_INOUT(entry->tensor));
+}
+
+static void no_blocks(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_BLOCKS(0));
+}
+
+static void too_many_blocks(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_BLOCKS(INT32_MAX));
+}
+
+static void gang_of_aiv(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_GANG(pto_aiv_count(o) + 1));
+}
+
+static void gang_of_clusters(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_mix(o, PTO_LANES(KERNEL_CUBE, KERNEL_ADD, -1), PTO_INOUT(entry->tensor),
+            PTO_GANG(pto_cluster_count(o) + 1));
+}
+
+static void compare(struct pto_orch *o, const struct pto_predicate *when)
+{
+    struct pto_args args;
+
+    pto_args_init(&args);
+    pto_set_predicate(&args, when);
+    pto_submit_aiv(o, KERNEL_ADD, &args);
+}
+
+static void predicate_beyond(struct pto_orch *o, const struct pto_entry *entry)
+{
+    compare(o, &(struct pto_predicate){ entry->tensor, 1, { STAGE_WORDS }, PTO_PREDICATE_EQ, 0 });
+}
+
+static void predicate_indices(struct pto_orch *o, const struct pto_entry *entry)
+{
+    compare(o, &(struct pto_predicate){ entry->tensor, 2, { 0 }, PTO_PREDICATE_EQ, 0 });
+}
+
+static void predicate_operator(struct pto_orch *o, const struct pto_entry *entry)
+{
+    compare(o, &(struct pto_predicate){ entry->tensor, 1, { 0 }, PTO_PREDICATE_LE + 1, 0 });
+}
+
+static void predicate_tensor(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)entry;
+    compare(o, &(struct pto_predicate){ NULL, 0, { 0 }, PTO_PREDICATE_EQ, 0 });
+}
+
+/* ---- dependencies ---- */
+
+static void depend(struct pto_orch *o, struct pto_task_id id, const uint8_t *kind)
+{
+    struct pto_args args;
+
+    pto_args_init(&args);
+    pto_set_deps(&args, &id, kind, 1);
+    pto_submit_aiv(o, KERNEL_ADD, &args);
+}
+
+static void deps_none(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_args args;
+
+    (void)entry;
+    pto_args_init(&args);
+    pto_set_deps(&args, NULL, NULL, 1);
+    pto_submit_aiv(o, KERNEL_ADD, &args);
+}
+
+static void deps_twice(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_task_id id = pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor)).task;
+    struct pto_args args;
+
+    pto_args_init(&args);
+    pto_set_deps(&args, &id, NULL, 1);
+    pto_set_deps(&args, &id, NULL, 1);
+    pto_submit_aiv(o, KERNEL_ADD, &args);
+}
+
+static void dep_invalid(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)entry;
+    depend(o, pto_task_id_invalid(), NULL);
+}
+
+static void dep_of_the_future(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_task_id id = pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor)).task;
+
+    depend(o, (struct pto_task_id){ id.raw + 1 }, NULL);
+}
+
+static void dep_kind(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_task_id id = pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor)).task;
+    uint8_t kind = 4;
+
+    depend(o, id, &kind);
+}
+
+static void keep_id(struct pto_orch *o, const struct pto_entry *entry)
+{
+    for (int i = 0; i < 4; i++)
+        kept_id = pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor)).task;
+}
+
+static void use_kept_id(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)entry;
+    depend(o, kept_id, NULL);
+}
+
+static void keep_tensor(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = words_info();
+    struct pto_outputs out = pto_alloc(o, PTO_OUT(&info));
+
+    (void)entry;
+    if (out.count == 1)
+        kept_tensor = out.tensor[0];
+}
+
+static void use_kept_tensor(struct pto_orch *o, const struct pto_entry *entry)
+{
+    use_view(o, entry, &kept_tensor);
+}
+
+/* What is kept comes from another run. */
+static void play_second_run(struct stage *s)
+{
+    struct pto_callable *first =
+        drill_callable(s, s->drill->orchestration == use_kept_id ? keep_id : keep_tensor);
+    int status = pto_run(s->device, first, &s->entry, NULL, NULL);
+
+    drill_expect(s, status == PTO_OK, "%s (%d) at first", pto_strerror(status), status);
+    drill_judge(s, drill_run(s), &s->report.error);
+}
+
+/* ---- scopes ---- */
+
+static void scope_mode(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)entry;
+    (void)pto_scope_begin(o, (enum pto_scope_mode)7);
+}
+
+static void scopes_too_deep(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)entry;
+    for (int i = 0; i <= PTO_SCOPE_DEPTH_MAX; i++)
+        (void)pto_scope_begin(o, PTO_SCOPE_AUTO);
+}
+
+static void auto_in_manual(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)entry;
+    PTO_SCOPE_WITH(o, PTO_SCOPE_MANUAL) {
+        PTO_SCOPE(o) {
+        }
+    }
+}
+
+static void scope_end_too_many(struct pto_orch *o, const struct pto_entry *entry)
+{
+    PTO_SCOPE(o) {
+        pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
+    }
+    (void)pto_scope_end(o);
+}
+
+static void scope_left_open(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)pto_scope_begin(o, PTO_SCOPE_AUTO);
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
+}
+
+static void return_from_scopes(struct pto_orch *o, const struct pto_entry *entry)
+{
+    PTO_SCOPE(o) {
+        PTO_SCOPE(o) {
+            if (pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor)).count == 0)
+                return;
+        }
+    }
+}
+
+static void mistake_in_scopes(struct pto_orch *o, const struct pto_entry *entry)
+{
+    PTO_SCOPE(o) {
+        PTO_SCOPE(o) {
+            pto_aiv(o, 99, PTO_INOUT(entry->tensor));
+        }
+    }
+}
+
+/* ---- single elements ---- */
+
+static void element_of_nothing(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)entry;
+    (void)pto_get_data(o, NULL, 0, NULL);
+}
+
+static void element_indices(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)PTO_GET(o, entry->tensor, 0, 0);
+}
+
+static void element_beyond(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)PTO_GET(o, entry->tensor, STAGE_WORDS);
+}
+
+static void element_without_storage(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = pto_tensor_external(NULL, PTO_DIMS(4), 1, PTO_UINT32);
+
+    (void)entry;
+    (void)pto_set_data(o, &t, 1, PTO_DIMS(1), 1);
+}
+
+/* Hand-written: nothing is ever mapped so low. */
+static struct pto_tensor tensor_nowhere(void)
+{
+    return pto_tensor_external((void *)0x1000, PTO_DIMS(4), 1, PTO_UINT32);
+}
+
+static void get_nowhere(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = tensor_nowhere();
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
+    (void)PTO_GET(o, &t, 1);
+}
+
+static void set_nowhere(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = tensor_nowhere();
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
+    (void)pto_set_data(o, &t, 1, PTO_DIMS(1), 1);
+}
+
+static void predicate_nowhere(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = tensor_nowhere();
+
+    pto_aic(o, KERNEL_CUBE, PTO_INOUT(entry->tensor));
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IF(&t, GT, 0, 1));
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
+}
+
+static void element_of_a_task(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
+    (void)PTO_GET(o, entry->tensor, 0);
+}
+
+static void element_of_an_output(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = words_info();
+    struct pto_outputs out = pto_alloc(o, PTO_OUT(&info));
+
+    (void)entry;
+    (void)PTO_GET(o, pto_output(out, 0), 0);
+}
+
+static void get_in_vain(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_SLOW, PTO_INOUT(entry->tensor));
+    (void)PTO_GET(o, entry->tensor, 3);
+}
+
+static void set_in_vain(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_SLOW, PTO_IN(entry->tensor));
+    (void)pto_set_data(o, entry->tensor, 1, PTO_DIMS(3), 1);
+}
+
+/* Time goes by between two submits. */
+static void build_slowly(struct pto_orch *o, const struct pto_entry *entry)
+{
+    for (int i = 0; i < 5000 && pto_orch_status(o) == PTO_OK; i++) {
+        pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
+        drill_rest();
+    }
+}
+
+static void build_for_ever(struct pto_orch *o, const struct pto_entry *entry)
+{
+    for (;;)
+        pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
+}
+
+static void loop_for_ever(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)o;
+    (void)entry;
+    for (;;)
+        drill_rest();
+}
+
+/* ---- memory and the orchestration's own failures ---- */
+
+static void exhaust(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = pto_tensor_info_make(PTO_DIMS(1 << 20), 1, PTO_UINT32);
+
+    (void)entry;
+    PTO_SCOPE(o) {
+        for (int i = 0; i < 64 && pto_orch_status(o) == PTO_OK; i++)
+            pto_dummy(o, PTO_OUT(&info));
+    }
+}
+
+static void give_up(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
+    (void)pto_orch_fail(o, PTO_EORCH, "the weights are of another model");
+}
+
+/* What throwing an exception takes from the C++ runtime, which this program does not link. */
+static struct {
+    void *(*allocate)(size_t bytes);
+    void (*construct)(void *exception, const char *text);
+    void (*destruct)(void *exception);
+    void (*cast)(void *exception, void *type, void (*destruct)(void *));
+    void *type;
+} cxx;
+
+static void throw_exception(struct pto_orch *o, const struct pto_entry *entry)
+{
+    void *exception = cxx.allocate(64);
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
+    cxx.construct(exception, "the weights are of another model");
+    cxx.cast(exception, cxx.type, cxx.destruct);
+}
+
+static void play_exception(struct stage *s)
+{
+    void *runtime = dlopen("libstdc++.so.6", RTLD_NOW);
+
+    if (runtime == NULL || dlopen("libptoguard.so.0", RTLD_NOW) == NULL) {
+        drill_skip(s, "libstdc++.so.6 or libptoguard.so.0 is not installed here");
+        return;
+    }
+    *(void **)&cxx.allocate = dlsym(runtime, "__cxa_allocate_exception");
+    *(void **)&cxx.construct = dlsym(runtime, "_ZNSt13runtime_errorC1EPKc");
+    *(void **)&cxx.destruct = dlsym(runtime, "_ZNSt13runtime_errorD1Ev");
+    *(void **)&cxx.cast = dlsym(runtime, "__cxa_throw");
+    cxx.type = dlsym(runtime, "_ZTISt13runtime_error");
+    if (cxx.allocate == NULL || cxx.construct == NULL || cxx.destruct == NULL || cxx.cast == NULL ||
+        cxx.type == NULL) {
+        drill_skip(s, "this C++ runtime has other names for what it throws");
+        return;
+    }
+    s->callable = drill_callable(s, throw_exception); /* now that there is a C++ runtime */
+    drill_judge(s, drill_run(s), &s->report.error);
+}
+
+#define ARGS(name, fn, what, says, ...)                                               \
+    {                                                                                 \
+        PTO_EARGS, name, what, NULL, fn, says, NULL, .flags = DRILL_SITE, __VA_ARGS__ \
+    }
+
+const struct drill drills_args[] = {
+    ARGS("tensor-after-scalar", tensor_after_scalar, "a tensor argument after a scalar",
+         "after a scalar", .kernel = KERNEL_ADD),
+    ARGS("too-many-tensors", too_many_tensors, "a task with 33 tensors", "more than 32 tensors",
+         .kernel = KERNEL_ADD),
+    ARGS("too-many-scalars", too_many_scalars, "a task with 17 scalars", "more than 16 scalars",
+         .kernel = KERNEL_ADD),
+    ARGS("no-tensor", no_tensor, "a tensor argument that is NULL", "is NULL", .kernel = KERNEL_ADD),
+    ARGS("never-initialised", never_initialised, "arguments without pto_args_init", "pto_args_init",
+         .kernel = KERNEL_ADD),
+    ARGS("unknown-tag", unknown_tag, "an argument with a tag that does not exist",
+         "argument 1 has the unknown tag 9", .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("timing-slot", timing_slot, "timing slot 16", "0 to 15", .kernel = KERNEL_ADD),
+    ARGS("timing-slot-by-hand", timing_slot_by_hand,
+         "timing slot 16, past the check of pto_set_timing_slot", "timing slot 16 is not one of",
+         .kernel = KERNEL_ADD),
+    ARGS("pass-no-scalar", pass_no_scalar, "a scalar passed on that the entry does not have",
+         "scalar 2 of the entry", .kernel = KERNEL_ADD),
+    ARGS("pass-scalar-128", pass_scalar_128, "scalar 128 passed on", "at most 128 scalars",
+         .kernel = KERNEL_ADD),
+    ARGS("view-never-made", view_never_made, "a tensor of zeros",
+         "argument 1 is not a valid view: it was never initialised", .kernel = KERNEL_ADD,
+         .argument = 2),
+    ARGS("view-of-6-dimensions", view_of_6_dimensions, "a tensor of six dimensions",
+         "1 to 5 dimensions", .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("view-of-no-type", view_of_no_type, "a tensor of a type that does not exist",
+         "data type does not exist", .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("view-out-of-range", view_out_of_range, "a view that begins inside and ends outside",
+         "exceeds the parent", .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("reshape-strided", reshape_strided, "a strided view reshaped", "only a contiguous tensor",
+         .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("reshape-larger", reshape_larger, "a tensor reshaped to twice its size",
+         "another number of elements", .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("transpose-no-dimension", transpose_no_dimension,
+         "a dimension transposed that is not there", "does not exist or is named twice",
+         .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("slice-without-step", slice_without_step, "a slice with step 0", "a step above 0",
+         .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("view-too-large", view_too_large, "a tensor with a stride of 2^40", "does not fit 32 bits",
+         .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("view-without-stride", view_without_stride, "a view with stride 0", "a stride is 0",
+         .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("view-beyond-its-buffer", view_beyond_its_buffer,
+         "a view that was moved beyond its buffer", "reaches to byte 68", .kernel = KERNEL_ADD,
+         .argument = 2),
+    ARGS("no-such-entry-tensor", no_such_entry_tensor, "a tensor behind the last one of the entry",
+         "is entry->tensor[2] or a view of it, but the entry has 2 tensors", .kernel = KERNEL_ADD,
+         .argument = 2),
+    ARGS("view-of-no-entry-tensor", view_of_no_entry_tensor, "a view of one behind the last one",
+         "is entry->tensor[255] or a view of it, but the entry has 2 tensors", .kernel = KERNEL_ADD,
+         .argument = 2),
+    ARGS("miscounted-view", miscounted_view, "a box of two dimensions in a tensor of one",
+         "an array of 2 elements is used for 1 dimensions", .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("miscounted-pointer", miscounted_pointer, "a pointer to fewer shapes than dimensions",
+         "an array of 1 elements is used for 2 dimensions", .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("miscounted-output", miscounted_output, "an output with more shapes than dimensions",
+         "an array of 2 elements is used for 1 dimensions", .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("no-such-output", no_such_output, "a view of an output that the submit does not have",
+         "the submit has no such output", .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("bare-argument", bare_argument, "an argument that no macro of the short form has made",
+         "not in PTO_IN, PTO_INT or the like", .kernel = KERNEL_ADD),
+    ARGS("read-no-scalar", read_no_scalar, "a scalar behind the last one of the entry is read",
+         "scalar 2 of the entry was asked for"),
+    ARGS("view-that-wraps", view_that_wraps, "a view with an extent beyond 64 bits of bytes",
+         "beyond any buffer", .kernel = KERNEL_ADD, .argument = 2),
+    { PTO_EARGS, "shape-by-hand", "a shape that was enlarged by hand, in a run with guards", NULL,
+      shape_by_hand, "reaches to byte 68", .kernel = KERNEL_ADD, .argument = 2,
+      .flags = DRILL_SITE | DRILL_GUARDS },
+    ARGS("view-without-storage", view_without_storage, "a tensor at address 0", "its address is 0",
+         .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("tensor-of-an-ended-scope", tensor_of_an_ended_scope,
+         "a tensor used after its scope has ended", "which has ended", .kernel = KERNEL_ADD,
+         .argument = 2),
+    ARGS("pointer-of-an-ended-scope", pointer_of_an_ended_scope,
+         "a descriptor used after its scope has ended, from the next one", "which has ended",
+         .kernel = KERNEL_ADD, .argument = 2, .scope_depth = 1),
+    ARGS("element-of-an-ended-scope", element_of_an_ended_scope,
+         "pto_get_data of a tensor whose scope has ended", "which has ended"),
+    ARGS("output-without-shape", output_without_shape, "an output without a shape",
+         "pto_tensor_info_make", .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("output-too-large", output_too_large, "an output of 4 TiB", "the most is 2^40",
+         .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("alloc-nothing", alloc_nothing, "pto_alloc_tensors without an output",
+         "at least one new output"),
+    ARGS("alloc-with-input", alloc_with_input, "pto_alloc_tensors with an input",
+         "and nothing else", .argument = 2),
+    ARGS("no-kernel", no_kernel, "kernel 99, which the callable does not have",
+         "there is no kernel 99; callable \"drill\"", .kernel = 99),
+    ARGS("kernel-hole", kernel_hole, "a kernel id without a function", "there is no kernel",
+         .kernel = KERNEL_HOLE),
+    ARGS("other-core", other_core, "an AIC kernel submitted to an AIV",
+         "kernel 2 (\"cube\") is for the other core type; submit it with pto_submit_aic",
+         .kernel = KERNEL_CUBE),
+    ARGS("other-lane", other_lane, "an AIC kernel in an AIV lane", "for the other core type",
+         .kernel = KERNEL_CUBE),
+    ARGS("no-blocks", no_blocks, "a task of 0 blocks", "cannot have 0 blocks",
+         .kernel = KERNEL_ADD),
+    ARGS("too-many-blocks", too_many_blocks, "a task of 2^31 - 1 blocks", "at most 2^30",
+         .kernel = KERNEL_ADD),
+    ARGS("predicate-beyond", predicate_beyond, "a predicate on an element that is not there",
+         "beyond the shape", .kernel = KERNEL_ADD),
+    ARGS("predicate-indices", predicate_indices, "a predicate with two indices for one dimension",
+         "more indices than dimensions", .kernel = KERNEL_ADD),
+    ARGS("predicate-operator", predicate_operator, "a predicate that compares in no known way",
+         "enum pto_predicate_op", .kernel = KERNEL_ADD),
+    ARGS("predicate-tensor", predicate_tensor, "a predicate without a tensor", "not a valid tensor",
+         .kernel = KERNEL_ADD),
+    ARGS("deps-none", deps_none, "one dependency, at address NULL", "dependencies are NULL",
+         .kernel = KERNEL_ADD),
+    ARGS("deps-twice", deps_twice, "dependencies set twice", "set twice", .kernel = KERNEL_ADD),
+    ARGS("dep-invalid", dep_invalid, "a dependency on the invalid id",
+         "dependency 0 is the invalid task id", .kernel = KERNEL_ADD),
+    ARGS("dep-of-the-future", dep_of_the_future, "a dependency on a task that comes later",
+         "never submitted in this run", .kernel = KERNEL_ADD),
+    ARGS("dep-kind", dep_kind, "a dependency of a kind that does not exist", "has an unknown kind",
+         .kernel = KERNEL_ADD),
+    { PTO_EARGS, "dep-of-another-run", "a dependency on a task of another run",
+      .play = play_second_run, .orchestration = use_kept_id, .says = "never submitted in this run",
+      .flags = DRILL_SITE, .kernel = KERNEL_ADD },
+    { PTO_EARGS, "tensor-of-another-run", "an output of another run", .play = play_second_run,
+      .orchestration = use_kept_tensor, .says = "a scope that has ended", .flags = DRILL_SITE,
+      .kernel = KERNEL_ADD, .argument = 2 },
+    ARGS("scope-mode", scope_mode, "a scope of a mode that does not exist", "the unknown mode 7"),
+    ARGS("scopes-too-deep", scopes_too_deep, "65 scopes, one in the other", "deeper than 64",
+         .scope_depth = 64),
+    ARGS("auto-in-manual", auto_in_manual, "an AUTO scope inside a MANUAL one",
+         "AUTO scope cannot be opened inside a MANUAL", .scope_depth = 1),
+    { PTO_EARGS, "scope-end-too-many", "a scope ended twice", .orchestration = scope_end_too_many,
+      .says = "never begun" },
+    ARGS("scope-left-open", scope_left_open, "an orchestration that leaves a scope open",
+         "returned with 1 scopes open", .scope_depth = 1),
+    ARGS("return-from-scopes", return_from_scopes, "a return out of two scopes",
+         "returned with 2 scopes open", .scope_depth = 2),
+    ARGS("mistake-in-scopes", mistake_in_scopes,
+         "a mistake inside two scopes: the error names their depth", "there is no kernel 99",
+         .kernel = 99, .scope_depth = 2),
+    ARGS("element-of-nothing", element_of_nothing, "pto_get_data without a tensor",
+         "not a valid tensor"),
+    ARGS("element-indices", element_indices, "pto_get_data with two indices for one dimension",
+         "more indices than dimensions"),
+    ARGS("element-beyond", element_beyond, "pto_get_data beyond the shape", "beyond the shape"),
+    ARGS("element-without-storage", element_without_storage, "pto_set_data at address 0",
+         "its address is 0"),
+    { PTO_EARGS, "get-nowhere", "pto_get_data where there is no memory",
+      .orchestration = get_nowhere, .says = "there is no memory at its address",
+      .flags = DRILL_SITE | DRILL_SIGNALS },
+    { PTO_EARGS, "set-nowhere", "pto_set_data where there is no memory",
+      .orchestration = set_nowhere, .says = "there is no memory at its address",
+      .flags = DRILL_SITE | DRILL_SIGNALS },
+    { PTO_EARGS, "predicate-nowhere", "a predicate on memory that is not there",
+      .orchestration = predicate_nowhere,
+      .says = "the predicate of task 1, kernel \"add\", cannot be looked at: there is no memory at "
+              "0x1004",
+      .kernel = KERNEL_ADD, .flags = DRILL_SITE | DRILL_TASK | DRILL_SIGNALS },
+    { PTO_EARGS, "element-of-a-task", "pto_get_data of what a task writes, before anything runs",
+      .orchestration = element_of_a_task, .says = "a submitted task uses it",
+      .flags = DRILL_SITE | DRILL_HOST },
+    { PTO_EARGS, "element-of-an-output", "pto_get_data of an output, before anything runs",
+      .orchestration = element_of_an_output, .says = "only memory from outside has contents",
+      .flags = DRILL_SITE | DRILL_HOST },
+
+    { PTO_ESYNC_START, "gang-of-aiv", "a gang with a block more than there are AIV",
+      .orchestration = gang_of_aiv,
+      .says = "17 blocks that start together never fit: this device has room for 16",
+      .flags = DRILL_SITE, .kernel = KERNEL_ADD },
+    { PTO_ESYNC_START, "gang-of-clusters",
+      "a gang of two lanes with a block more than there are clusters",
+      .orchestration = gang_of_clusters,
+      .says = "9 blocks that start together never fit: this device has room for 8",
+      .flags = DRILL_SITE, .kernel = KERNEL_CUBE },
+
+    { PTO_ETENSOR_WAIT, "get-in-vain", "pto_get_data of what a kernel takes too long to write",
+      .orchestration = get_in_vain, .says = "did not complete in 20 ms",
+      .flags = DRILL_SITE | DRILL_STREAM, .data_ms = 20 },
+    { PTO_ETENSOR_WAIT, "set-in-vain", "pto_set_data of what a kernel takes too long to read",
+      .orchestration = set_in_vain, .says = "did not complete in 20 ms",
+      .flags = DRILL_SITE | DRILL_STREAM, .data_ms = 20 },
+    { PTO_ETIMEOUT, "deadline-in-get", "the time of a run is over while pto_get_data waits",
+      .orchestration = get_in_vain, .says = "\"slow\" of task 0 is still running",
+      .flags = DRILL_SITE | DRILL_TASK | DRILL_STREAM, .kernel = KERNEL_SLOW, .timeout_ms = 400 },
+
+    { PTO_ETIMEOUT, "deadline-building", "the time of a run is over while its graph is built",
+      .orchestration = build_slowly, .says = "after 20 ms: the graph is still being built",
+      .timeout_ms = 20 },
+    { PTO_ETIMEOUT, "deadline-ignored", "the same, and the orchestration goes on all the same",
+      .orchestration = build_for_ever, .says = "the graph is still being built",
+      .tells = "an orchestration did not end when its run was to", .flags = DRILL_LOST,
+      .timeout_ms = 20 },
+    { PTO_ETIMEOUT, "deadline-loop", "the same, and the orchestration loops without a call",
+      .orchestration = loop_for_ever, .says = "the graph is still being built",
+      .tells = "an orchestration did not end when its run was to",
+      .flags = DRILL_LOST | DRILL_SIGNALS, .timeout_ms = 20 },
+
+    { PTO_EORCH, "give-up", "an orchestration that calls pto_orch_fail", .orchestration = give_up,
+      .says = "the orchestration gave up: the weights are of another model" },
+    { PTO_EORCH, "exception", "an orchestration that throws a C++ exception",
+      .play = play_exception, .says = "threw an exception: the weights are of another model" },
+
+    { PTO_ENOMEM, "memory-max", "outputs beyond the memory budget of the device, in one scope",
+      .orchestration = exhaust, .says = "memory budget of 64 MiB is exhausted", .flags = DRILL_SITE,
+      .memory_max = 64 << 20, .scope_depth = 1 },
+    { 0 },
+};

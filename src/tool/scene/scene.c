@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opens scenes, and answers questions about them; scene_manifest.c reads the file. */
+#include "tool/scene/scene.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tool/scene/bytes.h"
+#include "tool/scene/scene_config.h"
+#include "tool/scene/scene_find.h"
+#include "tool/scene/scene_manifest.h"
+
+static int check_all_files(const struct scene *scene, struct fault *fault);
+
+static int open_yaml(const char *folder, struct scene **scene_out, struct fault *fault)
+{
+    size_t path_bytes = strlen(folder) + sizeof("/" SCENE_FILE);
+    char *path = malloc(path_bytes);
+    void *text = NULL;
+    size_t bytes;
+    int status;
+
+    if (path == NULL)
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+    snprintf(path, path_bytes, "%s/%s", folder, SCENE_FILE);
+    status = scene_bytes_read(path, DOCUMENT_BYTES_MAX, &text, &bytes, fault);
+    free(path);
+    if (status == PTO_OK)
+        status = scene_parse(folder, text, bytes, scene_out, fault);
+    free(text);
+    return status;
+}
+
+int scene_open(const char *folder, struct scene **scene_out, struct fault *fault)
+{
+    struct scene *scene;
+    int status = scene_is_config(folder) ? scene_config_open(folder, &scene, fault)
+                                         : open_yaml(folder, &scene, fault);
+
+    if (status < 0)
+        return status;
+    status = check_all_files(scene, fault);
+    if (status < 0) {
+        scene_close(scene);
+        return status;
+    }
+    *scene_out = scene;
+    return PTO_OK;
+}
+
+int scene_parse(const char *folder, const void *text, size_t bytes, struct scene **scene_out,
+                struct fault *fault)
+{
+    struct scene *scene = calloc(1, sizeof(*scene));
+    size_t path_bytes = strlen(folder) + sizeof("/" SCENE_FILE);
+    int status;
+
+    if (scene == NULL || (scene->path = malloc(path_bytes)) == NULL) {
+        free(scene);
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+    }
+    scene->deps = PTO_DEPS_DEFAULT;
+    scene->level = 2;
+    snprintf(scene->path, path_bytes, "%s/%s", folder, SCENE_FILE);
+    status = scene_document_read(scene->path, text, bytes, &scene->document, fault);
+    if (status == PTO_OK)
+        status = scene_manifest_load(scene, folder, fault);
+    if (status < 0) {
+        scene_close(scene);
+        return status;
+    }
+    *scene_out = scene;
+    return PTO_OK;
+}
+
+void scene_close(struct scene *scene)
+{
+    if (scene == NULL)
+        return;
+    scene_document_free(scene->document);
+    scene_document_free(scene->meta);
+    free(scene->meta_path);
+    free(scene->path);
+    free(scene);
+}
+
+/* ---- questions ---- */
+
+const struct scene_param *scene_find_param(const struct scene_param *param, uint32_t param_count,
+                                           const char *name)
+{
+    for (uint32_t i = 0; i < param_count; i++)
+        if (strcmp(param[i].name, name) == 0)
+            return &param[i];
+    return NULL;
+}
+
+bool scene_evaluate(const struct scene_product *product, const struct scene_param *param,
+                    uint32_t param_count, int64_t *value_out, const char **missing_out)
+{
+    int64_t value = 1;
+
+    *missing_out = NULL;
+    for (uint32_t i = 0; i < product->count; i++) {
+        int64_t factor = product->factor[i].value;
+
+        if (product->factor[i].param != NULL) {
+            const struct scene_param *p =
+                scene_find_param(param, param_count, product->factor[i].param);
+
+            if (p == NULL) {
+                *missing_out = product->factor[i].param;
+                return false;
+            }
+            factor = p->value;
+        }
+        if (__builtin_mul_overflow(value, factor, &value))
+            return false;
+    }
+    *value_out = value;
+    return true;
+}
+
+int scene_find_argument(const struct scene *scene, const char *name)
+{
+    for (uint32_t i = 0; i < scene->argument_count; i++)
+        if (strcmp(scene->argument[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+struct scene_tolerance scene_tolerance_default(enum pto_dtype dtype)
+{
+    const struct pto_dtype_info *info = pto_dtype_info((uint32_t)dtype);
+
+    return (struct scene_tolerance){ info->tolerance.rtol, info->tolerance.atol,
+                                     info->tolerance.ulp };
+}
+
+/* ---- the files that a scene names ---- */
+
+static int check_file(const struct scene *scene, const char *path, const char *what,
+                      struct fault *fault)
+{
+    struct stat info;
+
+    if (path == NULL)
+        return PTO_OK;
+    if (stat(path, &info) < 0)
+        return fault_tell(fault, PTO_EINVAL, "%.900s: %s '%.400s' cannot be used: %s", scene->path,
+                          what, path, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return fault_tell(fault, PTO_EINVAL, "%.900s: %s '%.400s' is not a file", scene->path, what,
+                          path);
+    return PTO_OK;
+}
+
+static int check_data(const struct scene *scene, const struct scene_files *files,
+                      struct fault *fault)
+{
+    int status = PTO_OK;
+
+    for (uint32_t i = 0; files != NULL && status == PTO_OK && i < scene->argument_count; i++)
+        status = check_file(scene, files->path[i], "the data file", fault);
+    return status;
+}
+
+/* Of the scene itself, or of a callable of it. */
+static int check_sources(const struct scene *scene, const struct scene *of, struct fault *fault)
+{
+    int status = check_file(scene, of->orchestration.path, "the orchestration", fault);
+
+    for (uint32_t i = 0; status == PTO_OK && i < of->kernel_count; i++)
+        status = check_file(scene, of->kernel[i].source.path, "the kernel", fault);
+    return status;
+}
+
+static int check_all_files(const struct scene *scene, struct fault *fault)
+{
+    int status = check_sources(scene, scene, fault);
+
+    for (uint32_t i = 0; status == PTO_OK && i < scene->callable_count; i++) {
+        const struct scene_callable *callable = &scene->callable[i];
+
+        status = check_sources(scene, &callable->part, fault);
+        if (status == PTO_OK)
+            status = check_file(scene, callable->source.path, "the function's source", fault);
+    }
+    if (status == PTO_OK)
+        status = check_file(scene, scene->golden.path, "the golden", fault);
+    for (uint32_t i = 0; status == PTO_OK && i < scene->case_count; i++) {
+        status = check_data(scene, scene->kase[i].inputs, fault);
+        if (status == PTO_OK)
+            status = check_data(scene, scene->kase[i].expected, fault);
+    }
+    return status;
+}
+
+bool scene_case_names(const struct scene_case *kase, const char *platform)
+{
+    for (uint32_t i = 0; i < kase->platform_count; i++)
+        if (strcmp(kase->platform[i], platform) == 0)
+            return true;
+    return false;
+}
+
+bool scene_case_fits(const struct scene_case *kase, const char *platform)
+{
+    const struct pto_platform *real = pto_platform_find(platform);
+
+    if (scene_case_names(kase, platform))
+        return true;
+    for (uint32_t i = 0; i < kase->platform_count; i++) {
+        const struct pto_platform *named = pto_platform_find(kase->platform[i]);
+
+        if (real != NULL && named != NULL && !real->is_simulated && named->is_simulated &&
+            strcmp(real->generation, named->generation) == 0)
+            return true;
+    }
+    return false;
+}

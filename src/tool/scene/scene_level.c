@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arguments lie in the worker's memory, which looks after its own bounds. A run that takes too long is cancelled; children that do not come back
+ * then are killed, and the next run has a new worker.
+ */
+#include "tool/scene/scene_level.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pto/worker_trace.h"
+#include "tool/scene/element.h"
+#include "tool/scene/scene_session.h"
+
+#define DEBUG_NS (1ull << 62)
+#define KILL_NS 10000000000ull /* for a worker to notice that its children are dead */
+
+/* ---- building ---- */
+
+static int build_callable(const struct session *s, const struct scene_callable *callable,
+                          enum pto_mode mode, struct scene_built *built, struct fault *fault)
+{
+    if (callable->kind == PTO_CHILD_SUB)
+        return scene_build_object(&callable->source, &s->options->build, &built->bytes,
+                                  &built->size, fault);
+    return scene_build_bytes(&callable->part, s->platform, mode, &s->options->build, &built->bytes,
+                             &built->size, fault);
+}
+
+int scene_level_build(struct session *s, enum pto_mode mode, struct fault *fault)
+{
+    const struct scene *scene = s->scene;
+    struct scene_built *built = s->level.built[mode];
+    int status = PTO_OK;
+
+    if (s->level.orchestration == NULL)
+        status =
+            scene_orchestration_open(scene, &s->options->build, &s->level.orchestration, fault);
+    if (status < 0 || built != NULL)
+        return status;
+    built = calloc(scene->callable_count, sizeof(*built));
+    if (built == NULL)
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+    s->level.built[mode] = built;
+    for (uint32_t i = 0; i < scene->callable_count && status == PTO_OK; i++)
+        status = build_callable(s, &scene->callable[i], mode, &built[i], fault);
+    return status;
+}
+
+void scene_level_close(struct session *s)
+{
+    scene_level_rest(s);
+    for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++) {
+        for (uint32_t i = 0; s->level.built[mode] != NULL && i < s->scene->callable_count; i++)
+            free(s->level.built[mode][i].bytes);
+        free(s->level.built[mode]);
+    }
+    scene_code_close(s->level.orchestration);
+    memset(&s->level, 0, sizeof(s->level));
+}
+
+/* ---- the worker ---- */
+
+void scene_level_rest(struct session *s)
+{
+    if (s->level.worker != NULL)
+        (void)pto_worker_close(s->level.worker); /* refused only if a run could not be ended */
+    s->level.worker = NULL;
+    for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++)
+        for (uint32_t i = 0; s->level.built[mode] != NULL && i < s->scene->callable_count; i++)
+            s->level.built[mode][i].number = 0;
+}
+
+static struct pto_child_info about_child(const struct session *s, uint32_t child)
+{
+    struct pto_child_info info;
+
+    pto_child_info_init(&info);
+    (void)pto_worker_child(s->level.worker, child, &info); /* it is one of the worker's */
+    return info;
+}
+
+static bool has_all_children(const struct session *s)
+{
+    for (uint32_t i = 0; i < s->level.chips + s->level.subs; i++)
+        if (about_child(s, i).state != PTO_CHILD_READY)
+            return false;
+    return true;
+}
+
+int scene_level_open(struct session *s, const struct scene_case *kase, struct fault *fault)
+{
+    uint32_t clusters = s->options->clusters != 0 ? s->options->clusters : kase->clusters;
+    struct pto_worker_params params;
+    struct pto_error error;
+    int status;
+
+    if (s->level.worker != NULL && s->level.chips == kase->chips && s->level.subs == kase->subs &&
+        s->level.clusters == clusters && has_all_children(s))
+        return PTO_OK;
+    scene_level_rest(s);
+    pto_error_init(&error);
+    pto_worker_params_init(&params);
+    params.platform = s->platform;
+    params.chip_count = kase->chips;
+    params.devices = s->options->cards.count != 0 ? s->options->cards.number : NULL;
+    params.sub_count = kase->subs;
+    params.clusters = clusters;
+    params.chip_workers = s->options->workers;
+    params.has_guards = !s->options->is_unguarded;
+    params.startup_timeout_ns = s->options->is_debugged ? DEBUG_NS : 0;
+    params.error = &error;
+    status = pto_worker_open(&params, &s->level.worker);
+    if (status < 0) {
+        s->level.worker = NULL;
+        return fault_tell(fault, status,
+                          "a worker of %u chips and %u SUB workers cannot be opened: %s",
+                          kase->chips, kase->subs, error.text);
+    }
+    s->level.chips = kase->chips;
+    s->level.subs = kase->subs;
+    s->level.clusters = clusters;
+    return PTO_OK;
+}
+
+/* Each once for a worker, before its first run in the mode. */
+static int register_callables(const struct session *s, struct scene_built *built,
+                              struct fault *fault)
+{
+    for (uint32_t i = 0; i < s->scene->callable_count; i++) {
+        const struct scene_callable *callable = &s->scene->callable[i];
+        struct pto_worker_callable params;
+        struct pto_error error;
+        int status;
+
+        if (built[i].number != 0)
+            continue;
+        pto_error_init(&error);
+        pto_worker_callable_init(&params);
+        params.kind = callable->kind;
+        params.name = callable->name;
+        params.bytes = built[i].bytes;
+        params.byte_count = built[i].size;
+        params.symbol = callable->kind == PTO_CHILD_SUB ? callable->function : NULL;
+        params.error = &error;
+        status = pto_worker_register(s->level.worker, &params, &built[i].number);
+        if (status < 0)
+            return fault_tell(fault, status, "callable '%s': %s", callable->name, error.text);
+    }
+    return PTO_OK;
+}
+
+static uint64_t timeout_ns(const struct session *s)
+{
+    double seconds = s->options->timeout != 0 ? s->options->timeout : s->data.kase->timeout;
+
+    return s->options->is_debugged ? DEBUG_NS : (uint64_t)(seconds * 1e9);
+}
+
+/* ---- arguments ---- */
+
+/* What the orchestration gets, and where its arguments are. */
+struct level_entry {
+    struct pto_level_entry entry;
+    pto_level_entry_fn function;
+    uint64_t timeout_ns;
+    void *memory[PTO_ENTRY_TENSORS_MAX]; /* NULL: none yet */
+    struct pto_tensor tensor[PTO_ENTRY_TENSORS_MAX];
+    const char *tensor_name[PTO_ENTRY_TENSORS_MAX];
+    const char *scalar_name[PTO_ENTRY_SCALARS_MAX];
+    uint64_t callable[SCENE_CALLABLES_MAX];
+    const char *callable_name[SCENE_CALLABLES_MAX];
+    struct pto_scene_param param[SCENE_PARAMS_MAX];
+};
+
+static int place_argument(struct session *s, struct level_entry *e, uint32_t index,
+                          struct fault *fault)
+{
+    const struct scene_tensor *tensor = &s->data.tensor[index];
+    const struct scene_argument *argument = tensor->argument;
+    void *memory;
+    int status = pto_worker_alloc(s->level.worker, tensor->bytes != 0 ? tensor->bytes : 1, &memory);
+
+    if (status < 0)
+        return fault_tell(fault, status, "the worker has no memory for argument '%s': %s",
+                          argument->name, pto_strerror(status));
+    e->memory[index] = memory;
+    if (argument->direction == PTO_DIR_OUT)
+        scene_element_poison(argument->dtype, memory, tensor->bytes);
+    else
+        memcpy(memory, tensor->data, tensor->bytes);
+    e->tensor[index] =
+        pto_tensor_external(memory, tensor->shapes, argument->ndims, argument->dtype);
+    e->tensor_name[index] = argument->name;
+    return PTO_OK;
+}
+
+static int make_entry(struct session *s, const struct scene_built *built, struct level_entry *e,
+                      struct fault *fault)
+{
+    const struct scene *scene = s->scene;
+    int status = PTO_OK;
+
+    for (uint32_t i = 0; i < scene->argument_count && status == PTO_OK; i++)
+        status = place_argument(s, e, i, fault);
+    for (uint32_t i = 0; i < scene->scalar_count; i++)
+        e->scalar_name[i] = scene->scalar[i].name;
+    for (uint32_t i = 0; i < scene->callable_count; i++) {
+        e->callable[i] = built[i].number;
+        e->callable_name[i] = scene->callable[i].name;
+    }
+    for (uint32_t i = 0; i < s->data.param_count; i++)
+        e->param[i] = (struct pto_scene_param){ s->data.param[i].name, s->data.param[i].value };
+    e->timeout_ns = timeout_ns(s);
+    e->function = scene_orchestration_function(s->level.orchestration);
+    e->entry = (struct pto_level_entry){ .size = sizeof(e->entry),
+                                         .worker = s->level.worker,
+                                         .chip_count = s->level.chips,
+                                         .sub_count = s->level.subs,
+                                         .tensor_count = scene->argument_count,
+                                         .scalar_count = scene->scalar_count,
+                                         .callable_count = scene->callable_count,
+                                         .param_count = s->data.param_count,
+                                         .tensor = e->tensor,
+                                         .scalar = s->data.scalar,
+                                         .callable = e->callable,
+                                         .tensor_name = e->tensor_name,
+                                         .scalar_name = e->scalar_name,
+                                         .callable_name = e->callable_name,
+                                         .param = e->param };
+    return status;
+}
+
+/* Fetches the outputs if the run went well, and frees, which looks for writes outside. */
+static int end_entry(struct session *s, struct level_entry *e, int status, struct fault *fault)
+{
+    for (uint32_t i = 0; i < s->scene->argument_count; i++) {
+        const struct scene_tensor *tensor = &s->data.tensor[i];
+        struct pto_error error;
+        int freed;
+
+        if (e->memory[i] == NULL)
+            continue;
+        if (status == PTO_OK && tensor->got != NULL)
+            memcpy(tensor->got, e->memory[i], tensor->bytes);
+        pto_error_init(&error);
+        freed = pto_worker_free(s->level.worker, e->memory[i], &error);
+        if (freed < 0 && status == PTO_OK)
+            status =
+                fault_tell(fault, freed, "argument '%s': %s", tensor->argument->name, error.text);
+    }
+    return status;
+}
+
+/* ---- one run ---- */
+
+static void call_orchestration(struct pto_level *level, void *context)
+{
+    struct level_entry *e = context;
+
+    e->entry.level = level;
+    (void)pto_level_set_task_timeout(level, e->timeout_ns); /* no task has less than the run */
+    e->function(level, &e->entry);
+}
+
+static const char *child_text(const struct session *s, uint32_t child)
+{
+    return child < s->level.chips ? "chip" : "SUB worker";
+}
+
+/* It is late. Chips end their runs themselves; then nothing more starts, and what is busy is killed. */
+static void end_late_run(const struct session *s, struct pto_worker_run *run)
+{
+    (void)pto_worker_run_wait(run, (uint64_t)(session_grace(s->options, s->data.kase) * 1e9));
+    if (pto_worker_run_poll(run) != PTO_RUN_PENDING)
+        return;
+    (void)pto_worker_run_cancel(run);
+    for (uint32_t i = 0; i < s->level.chips + s->level.subs; i++) {
+        struct pto_child_info info = about_child(s, i);
+
+        if (info.in_flight != 0 && info.state == PTO_CHILD_READY)
+            (void)kill(info.pid, SIGKILL);
+    }
+    (void)pto_worker_run_wait(run, KILL_NS);
+}
+
+/* Waits until the run has ended, or its time is over: then `who` says which children were busy. */
+static bool await_run(const struct session *s, struct pto_worker_run *run, char *who, size_t size)
+{
+    size_t used = 0;
+
+    (void)pto_worker_run_wait(run, timeout_ns(s));
+    if (pto_worker_run_poll(run) != PTO_RUN_PENDING)
+        return true;
+    for (uint32_t i = 0; i < s->level.chips + s->level.subs && used < size; i++)
+        if (about_child(s, i).in_flight != 0)
+            used += (size_t)snprintf(who + used, size - used, "%s%s %u",
+                                     used == 0 ? "; busy: " : ", ", child_text(s, i), i);
+    end_late_run(s, run);
+    return false;
+}
+
+/* Tasks of each child since `before`. */
+static void count_tasks(struct session *s, const uint64_t *before)
+{
+    for (uint32_t i = 0; i < s->level.chips + s->level.subs; i++)
+        s->level.child_tasks[i] = about_child(s, i).tasks - (before != NULL ? before[i] : 0);
+}
+
+static int launch_and_wait(struct session *s, struct level_entry *e, struct fault *fault)
+{
+    struct pto_worker_report *report = &s->level.report;
+    uint64_t before[PTO_CHILDREN_MAX];
+    struct pto_worker_run *run;
+    char who[256] = "";
+    bool is_on_time;
+    int status;
+
+    count_tasks(s, NULL);
+    memcpy(before, s->level.child_tasks, sizeof(before));
+    pto_worker_report_init(report);
+    status = pto_worker_launch(s->level.worker, call_orchestration, e, &run);
+    if (status < 0)
+        return fault_tell(fault, status, "the run cannot begin: %s", pto_strerror(status));
+    is_on_time = await_run(s, run, who, sizeof(who));
+    status = pto_worker_run_finish(run, report);
+    count_tasks(s, before);
+    if (!is_on_time)
+        return fault_tell(fault, PTO_ETIMEOUT, "the run did not end within %g s%s%s%s",
+                          (double)timeout_ns(s) / 1e9, who, report->child >= 0 ? "; " : "",
+                          report->child >= 0 ? report->error.text : "");
+    return status < 0 ? fault_tell(fault, status, "%s",
+                                   report->error.text[0] != '\0' ? report->error.text
+                                                                 : pto_strerror(status))
+                      : PTO_OK;
+}
+
+static int begin_trace(const struct session *s, struct fault *fault)
+{
+    int status = pto_worker_trace_begin(s->level.worker, s->options->trace);
+
+    return status < 0
+               ? fault_tell(fault, status, "nothing can be recorded: %s", pto_strerror(status))
+               : PTO_OK;
+}
+
+int scene_level_run(struct session *s, enum pto_mode mode, struct fault *fault)
+{
+    struct scene_built *built = s->level.built[mode];
+    struct level_entry *e = calloc(1, sizeof(*e));
+    int status;
+
+    if (e == NULL)
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+    pto_run_report_init(&s->report);
+    status = register_callables(s, built, fault);
+    if (status == PTO_OK)
+        status = make_entry(s, built, e, fault);
+    if (status == PTO_OK && s->options->trace != PTO_TRACE_OFF)
+        status = begin_trace(s, fault);
+    if (status == PTO_OK) {
+        status = launch_and_wait(s, e, fault);
+        s->report.tasks = s->level.report.tasks;
+        s->report.ns = s->level.report.ns;
+    }
+    status = end_entry(s, e, status, fault);
+    free(e);
+    return status;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fields of a scene.yaml about level 3: chips, SUB workers, and the callables that they run. */
+#include <string.h>
+
+#include "tool/scene/scene_fields.h"
+
+enum { LEVEL_MIN = 2, LEVEL_MAX = 3 };
+
+/* Parameters that a scene of level 3 has without naming them. */
+static const char *const own_params[] = { "chips", "subs" };
+
+bool scene_level_owns_param(const struct scene *scene, const char *name)
+{
+    return scene_is_level(scene) &&
+           (strcmp(name, own_params[0]) == 0 || strcmp(name, own_params[1]) == 0);
+}
+
+static void set_param(struct scene_case *kase, uint32_t which, uint32_t value)
+{
+    uint32_t i = 0;
+
+    while (i < kase->param_count && strcmp(kase->param[i].name, own_params[which]) != 0)
+        i++;
+    kase->param[i] = (struct scene_param){ own_params[which], value };
+    kase->param_count += i == kase->param_count;
+}
+
+/* Before the parameters: these two are there first. */
+int scene_level_take(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_case *kase = target;
+    int64_t level;
+    int status = scene_fields_integer(l, value, LEVEL_MIN, LEVEL_MAX, &level);
+
+    if (status < 0)
+        return status;
+    l->scene->level = (uint32_t)level;
+    if (level == 3) {
+        kase->chips = 1;
+        set_param(kase, 0, kase->chips);
+        set_param(kase, 1, kase->subs);
+    }
+    return PTO_OK;
+}
+
+static int take_children(struct loader *l, const struct node *value, struct scene_case *kase,
+                         uint32_t which, uint32_t *count_out)
+{
+    int64_t count;
+    int status = scene_fields_integer(l, value, 0, PTO_CHILDREN_MAX, &count);
+
+    if (status == PTO_OK && !scene_is_level(l->scene))
+        return REFUSE(l, value, "%s are those of a worker: write level: 3", own_params[which]);
+    if (status == PTO_OK) {
+        *count_out = (uint32_t)count;
+        set_param(kase, which, *count_out);
+    }
+    return status;
+}
+
+int scene_level_take_chips(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_case *kase = target;
+
+    return take_children(l, value, kase, 0, &kase->chips);
+}
+
+int scene_level_take_subs(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_case *kase = target;
+
+    return take_children(l, value, kase, 1, &kase->subs);
+}
+
+/* ---- callables ---- */
+
+static int take_name(struct loader *l, const struct node *value, void *target)
+{
+    return scene_fields_name(l, value, &((struct scene_callable *)target)->name);
+}
+
+static int take_source(struct loader *l, const struct node *value, void *target)
+{
+    return scene_sources_take_path(l, value, &((struct scene_callable *)target)->source);
+}
+
+static int take_function(struct loader *l, const struct node *value, void *target)
+{
+    return scene_fields_name(l, value, &((struct scene_callable *)target)->function);
+}
+
+static int take_flags(struct loader *l, const struct node *value, void *target)
+{
+    return scene_sources_take_source_flags(l, value, &((struct scene_callable *)target)->source);
+}
+
+static int take_include(struct loader *l, const struct node *value, void *target)
+{
+    return scene_sources_take_source_include(l, value, &((struct scene_callable *)target)->source);
+}
+
+/* The fields of sources write into the scene of the loader, which is the callable's meanwhile. */
+static int take_parts(struct loader *l, const struct node *value, struct scene_callable *callable)
+{
+    static const struct field chip_fields[] = {
+        { "name", take_name, true },
+        { "orchestration", scene_sources_take_orchestration, true },
+        { "kernels", scene_sources_take_kernels, false },
+        { NULL, NULL, false },
+    };
+    static const struct field sub_fields[] = {
+        { "name", take_name, true },          { "source", take_source, true },
+        { "function", take_function, false }, { "flags", take_flags, false },
+        { "include", take_include, false },   { NULL, NULL, false },
+    };
+    bool is_sub = callable->kind == PTO_CHILD_SUB;
+    struct scene *whole = l->scene;
+    int status;
+
+    callable->part = (struct scene){ .folder = whole->folder,
+                                     .isa = whole->isa,
+                                     .isa_pin = whole->isa_pin,
+                                     .level = 2,
+                                     .deps = whole->deps,
+                                     .is_untyped = true };
+    callable->source.flags = l->flags;
+    callable->source.include = l->include;
+    l->scene = &callable->part;
+    status = scene_fields_take(
+        l, value, is_sub ? "a callable with a source, for SUB workers," : "a callable for chips",
+        is_sub ? sub_fields : chip_fields, callable);
+    l->scene = whole;
+    return status;
+}
+
+static int take_callable(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_callable *callable = target;
+    bool is_map = value->kind == NODE_MAP;
+    bool has_source = is_map && scene_document_find(value, "source") != NULL;
+    bool has_orchestration = is_map && scene_document_find(value, "orchestration") != NULL;
+    int status;
+
+    if (is_map && has_source == has_orchestration)
+        return REFUSE(l, value,
+                      "a callable has either an orchestration, and runs on chips, or a source "
+                      "with a function, and runs on SUB workers");
+    callable->kind = has_source ? PTO_CHILD_SUB : PTO_CHILD_CHIP;
+    status = take_parts(l, value, callable);
+    if (status < 0)
+        return status;
+    callable->part.name = callable->name;
+    if (callable->function == NULL)
+        callable->function = callable->name;
+    for (uint32_t i = 0; i < l->scene->callable_count; i++)
+        if (strcmp(l->scene->callable[i].name, callable->name) == 0)
+            return REFUSE(l, scene_document_find(value, "name"), "duplicate callable '%s'",
+                          callable->name);
+    return PTO_OK;
+}
+
+int scene_level_take_callables(struct loader *l, const struct node *value, void *target)
+{
+    (void)target;
+    return scene_fields_take_list(l, value, "callables", SCENE_CALLABLES_MAX,
+                                  sizeof(*l->scene->callable), take_callable,
+                                  (void **)&l->scene->callable, &l->scene->callable_count);
+}
+
+/* ---- a case ---- */
+
+static int check_callables(struct loader *l, const struct node *root, const struct scene_case *kase)
+{
+    for (uint32_t i = 0; i < l->scene->callable_count; i++) {
+        const struct scene_callable *callable = &l->scene->callable[i];
+        bool is_sub = callable->kind == PTO_CHILD_SUB;
+
+        if ((is_sub ? kase->subs : kase->chips) == 0)
+            return REFUSE(l, root, "case '%s' has no %s, and callable '%s' needs one: add %s: 1",
+                          kase->name, is_sub ? "SUB worker" : "chip", callable->name,
+                          own_params[is_sub]);
+    }
+    return PTO_OK;
+}
+
+int scene_level_check(struct loader *l, const struct node *root, const struct scene_case *kase)
+{
+    /* Of a chip's run, which each callable has for itself. */
+    static const char *const not_here[] = { "kernels", "deps", "keeps_thread" };
+    const struct scene *scene = l->scene;
+
+    if (!scene_is_level(scene))
+        return scene->callable_count == 0
+                   ? PTO_OK
+                   : REFUSE(l, scene_document_find(root, "callables"),
+                            "callables are those of a worker: write level: 3");
+    for (size_t i = 0; i < sizeof(not_here) / sizeof(not_here[0]); i++)
+        if (scene_document_find(root, not_here[i]) != NULL)
+            return REFUSE(l, scene_document_find(root, not_here[i]),
+                          "%s has no meaning at level 3; callables have kernels of their own",
+                          not_here[i]);
+    if (scene->config != NULL)
+        return REFUSE(l, scene_document_find(root, "orchestration"),
+                      "an orchestration of level 3 has no configuration");
+    if (kase->ranks != 0)
+        return REFUSE(l, root, "case '%s' has ranks, but at level 3 the worker has chips",
+                      kase->name);
+    if (scene->callable_count == 0)
+        return REFUSE(l, root, "a scene of level 3 needs callables");
+    if (kase->chips + kase->subs > PTO_CHILDREN_MAX)
+        return REFUSE(l, root, "case '%s' has %u chips and %u SUB workers: at most %d together",
+                      kase->name, kase->chips, kase->subs, PTO_CHILDREN_MAX);
+    return check_callables(l, root, kase);
+}

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pypto numbers parameters of the entry as they were written; the runtime has
+ * tensors first and scalars behind them. A size that a program leaves open is -1:
+ * it becomes a parameter of the case, which follows the files.
+ */
+#include "tool/scene/scene_meta.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool/scene/bytes.h"
+#include "tool/scene/names.h"
+#include "tool/scene/npy.h"
+#include "tool/scene/scene_config.h"
+
+enum { META_SCHEMA = 1, META_NAME_BYTES = 80, META_PATH_BYTES = 4096, META_GOLDEN_MAX = 1 << 22 };
+
+/* A parameter of the entry, before it is known to be a tensor or a scalar. */
+struct meta_param {
+    struct scene_argument tensor;
+    struct scene_scalar scalar;
+    const char *dtype;
+    const struct node *dtype_at;
+    bool is_scalar;
+    bool is_size_open[PTO_MAX_DIMS];
+};
+
+struct meta {
+    struct scene_argument *argument;
+    uint32_t argument_count;
+    const char *platform; /* NULL: not said */
+    const char *backend;
+};
+
+/* ---- parameters ---- */
+
+static int take_name(struct loader *l, const struct node *value, void *target)
+{
+    struct meta_param *param = target;
+    int status = scene_fields_name(l, value, &param->tensor.name);
+
+    param->scalar.name = param->tensor.name;
+    return status;
+}
+
+static int take_direction(struct loader *l, const struct node *value, void *target)
+{
+    static const struct {
+        const char *name;
+        enum pto_direction direction;
+    } names[] = { { "In", PTO_DIR_IN }, { "Out", PTO_DIR_OUT }, { "InOut", PTO_DIR_INOUT } };
+
+    for (uint32_t i = 0; value->kind == NODE_TEXT && i < 3; i++) {
+        if (strcmp(value->text, names[i].name) == 0) {
+            ((struct meta_param *)target)->tensor.direction = names[i].direction;
+            return PTO_OK;
+        }
+    }
+    return REFUSE(l, value, "direction must be In, Out or InOut");
+}
+
+/* null: it is a scalar. */
+static int take_shape(struct loader *l, const struct node *value, void *target)
+{
+    struct meta_param *param = target;
+    uint32_t d = 0;
+
+    if (value->kind == NODE_TEXT && value->is_plain && strcmp(value->text, "null") == 0) {
+        param->is_scalar = true;
+        return PTO_OK;
+    }
+    if (value->kind != NODE_LIST || value->count > PTO_MAX_DIMS)
+        return REFUSE(l, value, "shape must be null, or a list of at most %d sizes", PTO_MAX_DIMS);
+    for (const struct node *part = value->part; part != NULL; part = part->next, d++) {
+        struct scene_product *size = &param->tensor.shape[d];
+        int status = scene_fields_integer(l, part, -1, UINT32_MAX, &size->factor[0].value);
+
+        if (status < 0)
+            return status;
+        size->at = part;
+        size->count = 1;
+        param->is_size_open[d] = size->factor[0].value < 0;
+    }
+    param->tensor.ndims = d;
+    if (d == 0) { /* a tensor without dimensions has one element */
+        param->tensor.ndims = 1;
+        param->tensor.shape[0] = (struct scene_product){ .at = value, .count = 1 };
+        param->tensor.shape[0].factor[0].value = 1;
+    }
+    return PTO_OK;
+}
+
+static int take_dtype(struct loader *l, const struct node *value, void *target)
+{
+    struct meta_param *param = target;
+
+    param->dtype_at = value;
+    return scene_fields_text(l, value, &param->dtype);
+}
+
+/* The compiler's names, where they are not ours. */
+static const char *find_type(const char *dtype, bool is_scalar)
+{
+    static const struct {
+        const char *name, *tensor, *scalar;
+    } names[] = {
+        { "fp16", "float16", "float32" }, { "fp32", "float32", "float32" },
+        { "fp64", "", "float64" },        { "bfloat16", "bfloat16", "float32" },
+        { "fp4", "fp4e2m1", "" },         { "index", "int64", "int64" },
+        { "bool", "bool", "uint8" },
+    };
+
+    for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(dtype, names[i].name) == 0)
+            return is_scalar ? names[i].scalar : names[i].tensor;
+    return dtype;
+}
+
+/* Every size that is open is a parameter, NAME_0 for the first. */
+static int open_sizes(struct loader *l, struct meta_param *param)
+{
+    struct scene_case *kase = &l->common;
+
+    for (uint32_t d = 0; d < param->tensor.ndims; d++) {
+        char *name;
+
+        if (!param->is_size_open[d])
+            continue;
+        name = scene_document_take(l->document, META_NAME_BYTES);
+        if (name == NULL)
+            return scene_fields_no_memory(l);
+        if (kase->param_count == SCENE_PARAMS_MAX)
+            return REFUSE(l, param->tensor.shape[d].at, "more than %d sizes are open",
+                          SCENE_PARAMS_MAX);
+        snprintf(name, META_NAME_BYTES, "%s_%u", param->tensor.name, d);
+        kase->param[kase->param_count++] = (struct scene_param){ name, -1 };
+        param->tensor.shape[d].factor[0].param = name;
+    }
+    return PTO_OK;
+}
+
+static int add_tensor(struct loader *l, struct meta *meta, struct meta_param *param)
+{
+    int dtype = scene_find_name(pto_dtype_text, PTO_DTYPE_COUNT, find_type(param->dtype, false));
+
+    if (dtype < 0)
+        return REFUSE(l, param->dtype_at, "tensors of type '%.80s' are not supported",
+                      param->dtype);
+    if (meta->argument_count == PTO_ENTRY_TENSORS_MAX)
+        return REFUSE(l, param->dtype_at, "there are more than %d tensors", PTO_ENTRY_TENSORS_MAX);
+    for (uint32_t i = 0; i < meta->argument_count; i++)
+        if (strcmp(meta->argument[i].name, param->tensor.name) == 0)
+            return REFUSE(l, param->dtype_at, "duplicate argument '%s'", param->tensor.name);
+    if (open_sizes(l, param) < 0)
+        return l->fault->status;
+    param->tensor.dtype = (enum pto_dtype)dtype;
+    meta->argument[meta->argument_count++] = param->tensor;
+    return PTO_OK;
+}
+
+static int add_scalar(struct loader *l, struct meta_param *param)
+{
+    struct scene *scene = l->scene;
+    const char *text = find_type(param->dtype, true);
+    const struct node type = { .kind = NODE_TEXT, .text = text };
+
+    if (text[0] == '\0' || scene_fields_scalar_type(&type, &param->scalar) < 0)
+        return REFUSE(l, param->dtype_at, "scalars of type '%.80s' are not supported",
+                      param->dtype);
+    if (scene->scalar_count == PTO_ENTRY_SCALARS_MAX)
+        return REFUSE(l, param->dtype_at, "there are more than %d scalars", PTO_ENTRY_SCALARS_MAX);
+    param->scalar.is_open = true;
+    scene->scalar[scene->scalar_count++] = param->scalar;
+    return PTO_OK;
+}
+
+static int take_params(struct loader *l, const struct node *value, void *target)
+{
+    static const struct field fields[] = {
+        { "name", take_name, true },   { "direction", take_direction, true },
+        { "shape", take_shape, true }, { "dtype", take_dtype, true },
+        { NULL, NULL, false },
+    };
+    struct meta *meta = target;
+    struct scene *scene = l->scene;
+
+    if (value->kind != NODE_LIST)
+        return REFUSE(l, value, "params must be a list");
+    meta->argument =
+        scene_document_take(l->document, PTO_ENTRY_TENSORS_MAX * sizeof(*meta->argument));
+    scene->scalar =
+        scene_document_take(l->document, PTO_ENTRY_SCALARS_MAX * sizeof(*scene->scalar));
+    if (meta->argument == NULL || scene->scalar == NULL)
+        return scene_fields_no_memory(l);
+    for (const struct node *part = value->part; part != NULL; part = part->next) {
+        struct meta_param param = { .is_scalar = false };
+        int status = scene_fields_take(l, part, "a parameter", fields, &param);
+
+        if (status == PTO_OK)
+            status = param.is_scalar ? add_scalar(l, &param) : add_tensor(l, meta, &param);
+        if (status < 0)
+            return status;
+    }
+    return PTO_OK;
+}
+
+/* ---- the rest ---- */
+
+static int take_schema(struct loader *l, const struct node *value, void *target)
+{
+    int64_t schema;
+    int status = scene_fields_integer(l, value, 0, INT32_MAX, &schema);
+
+    (void)target;
+    return status == PTO_OK && schema != META_SCHEMA
+               ? REFUSE(l, value,
+                        "schema %lld is not known, only %d; compile the program again "
+                        "with a pypto of that schema",
+                        (long long)schema, META_SCHEMA)
+               : status;
+}
+
+static int take_returns(struct loader *l, const struct node *value, void *target)
+{
+    int64_t count;
+
+    (void)target;
+    return scene_fields_integer(l, value, 0, INT32_MAX, &count);
+}
+
+static bool is_null(const struct node *value)
+{
+    return value->kind == NODE_TEXT && value->is_plain && strcmp(value->text, "null") == 0;
+}
+
+static int take_platform(struct loader *l, const struct node *value, void *target)
+{
+    return is_null(value) ? PTO_OK
+                          : scene_fields_text(l, value, &((struct meta *)target)->platform);
+}
+
+static int take_backend(struct loader *l, const struct node *value, void *target)
+{
+    return is_null(value) ? PTO_OK : scene_fields_text(l, value, &((struct meta *)target)->backend);
+}
+
+/* The simulated chips of the generation that it was compiled for; all, if nothing says which. */
+static void choose_platforms(struct scene_case *kase, const struct meta *meta)
+{
+    const struct pto_platform *platform =
+        meta->platform != NULL ? pto_platform_find(meta->platform) : NULL;
+    const char *generation = platform != NULL ? platform->generation : NULL;
+
+    if (generation == NULL && meta->backend != NULL)
+        generation = strcmp(meta->backend, "Ascend910B") == 0  ? "a2a3"
+                     : strcmp(meta->backend, "Ascend950") == 0 ? "a5"
+                                                               : NULL;
+    if (generation == NULL)
+        return;
+    kase->platform_count = 0;
+    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
+        if (platform->is_simulated && strcmp(platform->generation, generation) == 0 &&
+            kase->platform_count < SCENE_PLATFORMS_MAX)
+            kase->platform[kase->platform_count++] = platform->name;
+}
+
+/* The manifest's directions are those that the callable is built with. */
+static int match_signature(struct loader *l, struct meta *meta, const struct node *root)
+{
+    struct scene *scene = l->scene;
+
+    if (scene->argument != NULL && scene->argument_count != meta->argument_count)
+        return REFUSE(l, root,
+                      "it has %u tensors, but the signature in " SCENE_CONFIG_FILE
+                      " has %u: they are not of the same program",
+                      meta->argument_count, scene->argument_count);
+    for (uint32_t i = 0; scene->argument != NULL && i < meta->argument_count; i++)
+        meta->argument[i].direction = scene->argument[i].direction;
+    scene->argument = meta->argument;
+    scene->argument_count = meta->argument_count;
+    return PTO_OK;
+}
+
+int scene_meta_load(struct loader *l)
+{
+    static const struct field fields[] = {
+        { "schema", take_schema, true },
+        { "params", take_params, true },
+        { "num_return_types", take_returns, false },
+        { "platform", take_platform, false },
+        { "backend_type", take_backend, false },
+        { NULL, NULL, false },
+    };
+    const struct node *root = scene_document_root(l->scene->meta);
+    struct meta meta = { .argument_count = 0 };
+    int status;
+
+    l->document = l->scene->meta; /* whose places the complaints have */
+    status = scene_fields_take(l, root, SCENE_META_FILE, fields, &meta);
+    if (status == PTO_OK)
+        status = match_signature(l, &meta, root);
+    if (status == PTO_OK)
+        choose_platforms(&l->common, &meta);
+    return status;
+}
+
+/* ---- data ---- */
+
+/* FOLDER/data/in/NAME.npy; false: there is none. */
+static bool find_file(const struct scene *scene, const char *folder, const char *name,
+                      const char *ending, char path[META_PATH_BYTES])
+{
+    int length =
+        snprintf(path, META_PATH_BYTES, "%s/data/%s/%s%s", scene->folder, folder, name, ending);
+
+    return length > 0 && length < META_PATH_BYTES && access(path, F_OK) == 0;
+}
+
+/* Sizes that are open are those of the file. */
+static int take_sizes(const struct scene_argument *argument, struct scene_case *kase,
+                      const char *path, struct fault *fault)
+{
+    bool is_open = false;
+    struct npy npy;
+    int status;
+
+    for (uint32_t d = 0; d < argument->ndims; d++)
+        is_open = is_open || argument->shape[d].factor[0].param != NULL;
+    if (!is_open)
+        return PTO_OK;
+    status = scene_npy_read(path, &npy, fault);
+    if (status < 0)
+        return status;
+    for (uint32_t d = 0; d < argument->ndims && npy.ndims == argument->ndims; d++)
+        for (uint32_t i = 0; i < kase->param_count; i++)
+            if (kase->param[i].name == argument->shape[d].factor[0].param)
+                kase->param[i].value = npy.shapes[d];
+    scene_npy_free(&npy);
+    return PTO_OK;
+}
+
+static int find_files(struct scene *scene, const char *folder, enum pto_direction except,
+                      struct scene_files **files_out, struct fault *fault)
+{
+    struct scene_files *files = scene_document_take(scene->document, sizeof(*files));
+    char path[META_PATH_BYTES];
+    int status = PTO_OK;
+
+    if (files == NULL)
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+    *files_out = files;
+    for (uint32_t i = 0; i < scene->argument_count && status == PTO_OK; i++) {
+        const struct scene_argument *argument = &scene->argument[i];
+        char *copy;
+
+        if (argument->direction == except ||
+            !find_file(scene, folder, argument->name, ".npy", path))
+            continue;
+        copy = scene_document_take(scene->document, strlen(path) + 1);
+        if (copy == NULL)
+            return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        files->path[i] = strcpy(copy, path);
+        status = take_sizes(argument, scene->kase, path, fault);
+    }
+    return status;
+}
+
+/* The only element, as a double and, if it is one, as a whole number. */
+static bool read_element(const struct npy *npy, double *number_out, int64_t *whole_out)
+{
+    uint32_t unused = 64 - 8 * npy->item_bytes;
+    uint64_t bits = 0;
+    float single;
+
+    if (npy->count != 1 || npy->item_bytes > 8)
+        return false;
+    memcpy(&bits, npy->data, npy->item_bytes);
+    if (npy->kind == 'f' && npy->item_bytes == 4) {
+        memcpy(&single, &bits, sizeof(single));
+        *number_out = (double)single;
+    } else if (npy->kind == 'f' && npy->item_bytes == 8) {
+        memcpy(number_out, &bits, sizeof(*number_out));
+    } else if (npy->kind == 'i' || npy->kind == 'u' || npy->kind == 'b') {
+        *whole_out = npy->kind == 'i' ? (int64_t)(bits << unused) >> unused : (int64_t)bits;
+        *number_out = (double)*whole_out;
+        return npy->kind == 'i' || *whole_out >= 0;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* A scalar is a file with one element. */
+static int find_scalar(const struct scene *scene, struct scene_scalar *scalar, struct fault *fault)
+{
+    char path[META_PATH_BYTES];
+    struct npy npy;
+    int64_t whole = 0;
+    bool is_right;
+    int status;
+
+    if (!find_file(scene, "in", scalar->name, ".npy", path))
+        return PTO_OK;
+    status = scene_npy_read(path, &npy, fault);
+    if (status < 0)
+        return status;
+    is_right = read_element(&npy, &scalar->number, &whole);
+    if (scalar->type == SCENE_INTEGER) {
+        is_right = is_right && npy.kind != 'f' && scene_fields_scalar_fits(scalar, whole);
+        scalar->product.count = 1;
+        scalar->product.factor[0].value = whole;
+    }
+    scene_npy_free(&npy);
+    scalar->is_open = false;
+    return is_right ? PTO_OK
+                    : fault_tell(fault, PTO_EINVAL,
+                                 "%.900s must have one element, a number that fits the type of "
+                                 "scalar '%s'",
+                                 path, scalar->name);
+}
+
+/* `RTOL = 1e-05` at the beginning of a line. */
+static void find_number(const char *text, const char *name, double *value)
+{
+    size_t length = strlen(name);
+
+    for (const char *at = text; at != NULL; at = strchr(at, '\n')) {
+        const char *number;
+        char *end;
+        double got;
+
+        at += at != text;
+        if (strncmp(at, name, length) != 0)
+            continue;
+        number = at + length;
+        got = strtod(number, &end);
+        if (end != number && got >= 0 && got <= 1e30)
+            *value = got;
+    }
+}
+
+/* Of golden.py only the tolerance is read. */
+static void take_tolerance(struct scene *scene)
+{
+    struct scene_tolerance tolerance = { -1, -1, 0 };
+    struct fault ignored = { .status = 0 };
+    char path[META_PATH_BYTES];
+    void *text = NULL;
+    size_t bytes;
+
+    if (snprintf(path, sizeof(path), "%s/golden.py", scene->folder) >= (int)sizeof(path) ||
+        scene_bytes_read(path, META_GOLDEN_MAX, &text, &bytes, &ignored) < 0)
+        return;
+    find_number(text, "RTOL = ", &tolerance.rtol);
+    find_number(text, "ATOL = ", &tolerance.atol);
+    free(text);
+    for (uint32_t i = 0; tolerance.rtol >= 0 && tolerance.atol >= 0 && i < PTO_DTYPE_COUNT; i++)
+        scene->kase->tolerance[i] = tolerance;
+}
+
+int scene_meta_find_data(struct scene *scene, struct fault *fault)
+{
+    int status = find_files(scene, "in", PTO_DIR_OUT, &scene->kase->inputs, fault);
+
+    if (status == PTO_OK)
+        status = find_files(scene, "out", PTO_DIR_IN, &scene->kase->expected, fault);
+    for (uint32_t i = 0; i < scene->scalar_count && status == PTO_OK; i++)
+        status = find_scalar(scene, &scene->scalar[i], fault);
+    if (status == PTO_OK)
+        take_tolerance(scene);
+    return status;
+}
+
+int scene_config_refuse_empty(const struct scene *scene, uint32_t index, struct fault *fault)
+{
+    const char *name = scene->argument[index].name;
+    char path[META_PATH_BYTES];
+
+    if (find_file(scene, "in", name, ".pt", path))
+        return fault_tell(fault, PTO_EINVAL,
+                          "%.900s is PyTorch's own format, which is not read: save it as %s.npy "
+                          "beside it (docs/scenes.md says how), or give --in %s=FILE.npy",
+                          path, name, name);
+    return fault_tell(fault, PTO_EINVAL,
+                      "nothing fills argument '%s': put data/in/%s.npy into %.900s, or give --in "
+                      "%s=FILE.npy",
+                      name, name, scene->folder, name);
+}
+
+int scene_config_give_scalars(struct scene *scene, const char *const *texts, uint32_t count,
+                              struct fault *fault)
+{
+    if (count != scene->scalar_count)
+        return fault_tell(fault, PTO_EINVAL,
+                          "the entry has %u scalars, and --scalar is given %u times; give each, in "
+                          "order",
+                          scene->scalar_count, count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct scene_scalar *scalar = &scene->scalar[i];
+        char *end;
+        bool is_right;
+
+        if (!scalar->is_open)
+            scene->kase->expected = NULL; /* what is expected belongs to the scalars of the files */
+        errno = 0;
+        scalar->product.count = 0;
+        if (scalar->type == SCENE_INTEGER) {
+            scalar->product.count = 1;
+            scalar->product.factor[0].value = strtoll(texts[i], &end, 10);
+            is_right = end != texts[i] && *end == '\0' && errno == 0 &&
+                       scene_fields_scalar_fits(scalar, scalar->product.factor[0].value);
+        } else {
+            is_right = scene_fields_parse_number(texts[i], &scalar->number);
+        }
+        if (!is_right)
+            return fault_tell(fault, PTO_EINVAL,
+                              "--scalar '%.80s' is not a number that fits the type of '%s'",
+                              texts[i], scalar->name);
+        scalar->is_open = false;
+    }
+    return PTO_OK;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fields of a scene.yaml about ranks: how many, their domains, what lies in windows. */
+#include <string.h>
+
+#include "tool/scene/scene_fields.h"
+#include "tool/scene/scene_ranks.h"
+
+/* A parameter that the case did not name itself. */
+static int add_param(struct loader *l, const struct node *value, struct scene_case *kase,
+                     const char *name, uint32_t number)
+{
+    for (uint32_t i = 0; i < kase->param_count; i++)
+        if (strcmp(kase->param[i].name, name) == 0) {
+            if (kase->ranks == 0)
+                return REFUSE(l, value,
+                              "where there are ranks, '%s' is set automatically; call the "
+                              "parameter something else",
+                              name);
+            kase->param[i].value = number;
+            return PTO_OK;
+        }
+    if (kase->param_count == SCENE_PARAMS_MAX)
+        return REFUSE(l, value,
+                      "too many parameters; at most %d are allowed, two of them for ranks",
+                      SCENE_PARAMS_MAX);
+    kase->param[kase->param_count++] = (struct scene_param){ name, number };
+    return PTO_OK;
+}
+
+int scene_ranks_take_count(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_case *kase = target;
+    int64_t ranks;
+    int status = scene_fields_integer(l, value, 1, SCENE_RANKS_MAX, &ranks);
+
+    if (status == PTO_OK)
+        status = add_param(l, value, kase, "ranks", (uint32_t)ranks);
+    if (status == PTO_OK)
+        status = add_param(l, value, kase, "rank", 0);
+    if (status == PTO_OK)
+        kase->ranks = (uint32_t)ranks;
+    return status;
+}
+
+/* ---- domains ---- */
+
+static int find_domain(struct loader *l, const struct node *value, uint32_t *domain_out)
+{
+    const char *name;
+    int status = scene_fields_text(l, value, &name);
+
+    for (uint32_t i = 0; status == PTO_OK && i < l->scene->domain_count; i++)
+        if (strcmp(l->scene->domain[i].name, name) == 0) {
+            *domain_out = i + 1;
+            return PTO_OK;
+        }
+    return status < 0
+               ? status
+               : REFUSE(l, value, "unknown domain '%.80s'; the scene lists its domains", name);
+}
+
+static int take_domain_name(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_domain *domain = target;
+    int status = scene_fields_name(l, value, &domain->name);
+
+    for (uint32_t i = 0; status == PTO_OK && i < l->scene->domain_count; i++)
+        if (strcmp(l->scene->domain[i].name, domain->name) == 0)
+            return REFUSE(l, value, "duplicate domain '%s'", domain->name);
+    return status;
+}
+
+static int take_window_bytes(struct loader *l, const struct node *value, void *target)
+{
+    return scene_fields_product(l, value, &((struct scene_domain *)target)->window);
+}
+
+static int take_from(struct loader *l, const struct node *value, void *target)
+{
+    return scene_fields_product(l, value, &((struct scene_domain *)target)->from);
+}
+
+static int take_to(struct loader *l, const struct node *value, void *target)
+{
+    return scene_fields_product(l, value, &((struct scene_domain *)target)->to);
+}
+
+static int take_step(struct loader *l, const struct node *value, void *target)
+{
+    return scene_fields_product(l, value, &((struct scene_domain *)target)->step);
+}
+
+static int take_domain(struct loader *l, const struct node *value, void *target)
+{
+    static const struct field fields[] = {
+        { "name", take_domain_name, true }, { "window", take_window_bytes, true },
+        { "from", take_from, false },       { "to", take_to, false },
+        { "step", take_step, false },       { NULL, NULL, false },
+    };
+
+    return scene_fields_take(l, value, "a domain", fields, target);
+}
+
+int scene_ranks_take_domains(struct loader *l, const struct node *value, void *target)
+{
+    (void)target;
+    return scene_fields_take_list(l, value, "domains", SCENE_DOMAINS_MAX, sizeof(*l->scene->domain),
+                                  take_domain, (void **)&l->scene->domain, &l->scene->domain_count);
+}
+
+/* ---- arguments and scalars ---- */
+
+int scene_ranks_take_window(struct loader *l, const struct node *value, void *target)
+{
+    return find_domain(l, value, &((struct scene_argument *)target)->domain);
+}
+
+int scene_ranks_take_offset(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_argument *argument = target;
+
+    if (argument->domain == 0)
+        return REFUSE(l, value, "an offset is that of an argument in a window: name the window");
+    return scene_fields_product(l, value, &argument->offset);
+}
+
+int scene_ranks_take_context(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_scalar *scalar = target;
+
+    scalar->type = SCENE_INTEGER;
+    scalar->bytes = sizeof(uint64_t);
+    return find_domain(l, value, &scalar->domain);
+}
+
+/* ---- a case ---- */
+
+/* The shapes are valid: check_shapes has looked. */
+static int check_argument(struct loader *l, const struct scene_case *kase,
+                          const struct scene_argument *argument)
+{
+    const struct scene_domain *domain = &l->scene->domain[argument->domain - 1];
+    uint64_t bytes = pto_dtype_size((uint32_t)argument->dtype), offset = 0;
+    struct scene_members members;
+    const char *missing;
+    int64_t value = 0;
+
+    if (!scene_domain_members(domain, kase, kase->param, &members))
+        return PTO_OK; /* told before */
+    for (uint32_t d = 0; d < argument->ndims; d++) {
+        (void)scene_evaluate(&argument->shape[d], kase->param, kase->param_count, &value, &missing);
+        bytes *= (uint64_t)value;
+    }
+    if (argument->offset.count != 0) {
+        if (!scene_evaluate(&argument->offset, kase->param, kase->param_count, &value, &missing) ||
+            value < 0 || (uint64_t)value % pto_dtype_size((uint32_t)argument->dtype) != 0)
+            return REFUSE(l, argument->offset.at, "not an offset for elements of %s in case '%s'",
+                          pto_dtype_text(argument->dtype), kase->name);
+        offset = (uint64_t)value;
+    }
+    if (offset > members.window_bytes || bytes > members.window_bytes - offset)
+        return REFUSE(l, domain->window.at,
+                      "argument '%s' needs %llu bytes at %llu, but windows of '%s' have %llu in "
+                      "case '%s'",
+                      argument->name, (unsigned long long)bytes, (unsigned long long)offset,
+                      domain->name, (unsigned long long)members.window_bytes, kase->name);
+    return PTO_OK;
+}
+
+int scene_ranks_check(struct loader *l, const struct node *root, const struct scene_case *kase)
+{
+    int status = PTO_OK;
+
+    if (l->scene->domain_count != 0 && kase->ranks == 0)
+        return REFUSE(l, root, "the scene has domains, but case '%s' does not say how many ranks",
+                      kase->name);
+    for (uint32_t i = 0; i < l->scene->domain_count; i++) {
+        const struct scene_domain *domain = &l->scene->domain[i];
+        struct scene_members members;
+
+        if (!scene_domain_members(domain, kase, kase->param, &members))
+            return REFUSE(l, domain->window.at,
+                          "domain '%s' has no valid window or ranks in case '%s': ranks are 0 to "
+                          "%u, and parameters have to be there",
+                          domain->name, kase->name, kase->ranks - 1);
+    }
+    for (uint32_t i = 0; i < l->scene->argument_count && status == PTO_OK; i++)
+        if (l->scene->argument[i].domain != 0)
+            status = check_argument(l, kase, &l->scene->argument[i]);
+    return status;
+}
