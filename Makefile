@@ -10,7 +10,7 @@ SOVERSION = 0
 PUBLIC_HEADERS = aicore.h build.h cache_lines.h callable.h collective.h comm.h device.h door.h dtype.h error.h graph.h half.h kernel.h level.h memory.h orch.h platform.h \
 	pto.h region.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h watch.h window.h worker.h worker_domain.h worker_region.h worker_trace.h
 
-BASE_SRC = status.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c limit.c lines.c object.c os.c peek.c platforms.c \
+BASE_SRC = status.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c limit.c lines.c object.c os.c os_futex.c peek.c platforms.c \
 	program.c sized.c spawn.c thread_state.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c region_query.c region_join.c \
 	region_tree.c overlap.c scope.c submit.c buffers.c guards.c

@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
-#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <signal.h>
@@ -82,50 +81,6 @@ void os_use_large_pages(void *addr, size_t bytes)
 size_t os_page_bytes(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);
-}
-
-static bool wait_on(struct a32 *word, int flags, uint32_t expected, uint64_t deadline_ns)
-{
-    struct timespec deadline = {
-        .tv_sec = (time_t)(deadline_ns / NS_PER_S),
-        .tv_nsec = (long)(deadline_ns % NS_PER_S),
-    };
-    const struct timespec *until = deadline_ns == UINT64_MAX ? NULL : &deadline;
-
-    /* The bitset form is the one whose timeout is absolute; its clock is CLOCK_MONOTONIC. */
-    if (syscall(SYS_futex, &word->v, FUTEX_WAIT_BITSET | flags, expected, until, NULL,
-                FUTEX_BITSET_MATCH_ANY) == 0)
-        return true;
-
-    assert(errno == ETIMEDOUT || errno == EAGAIN || errno == EINTR);
-    return errno != ETIMEDOUT;
-}
-
-static void wake_on(struct a32 *word, int flags, uint32_t count)
-{
-    int woken_max = count > INT_MAX ? INT_MAX : (int)count;
-
-    syscall(SYS_futex, &word->v, FUTEX_WAKE | flags, woken_max, NULL, NULL, 0);
-}
-
-bool os_wait(struct a32 *word, uint32_t expected, uint64_t deadline_ns)
-{
-    return wait_on(word, FUTEX_PRIVATE_FLAG, expected, deadline_ns);
-}
-
-void os_wake(struct a32 *word, uint32_t count)
-{
-    wake_on(word, FUTEX_PRIVATE_FLAG, count);
-}
-
-bool os_wait_shared(struct a32 *word, uint32_t expected, uint64_t deadline_ns)
-{
-    return wait_on(word, 0, expected, deadline_ns);
-}
-
-void os_wake_shared(struct a32 *word, uint32_t count)
-{
-    wake_on(word, 0, count);
 }
 
 int os_thread_start(pthread_t *handle_out, void *(*fn)(void *), void *arg)
