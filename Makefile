@@ -11,7 +11,7 @@ PUBLIC_HEADERS = aicore.h build.h cache_lines.h callable.h collective.h comm.h d
 	pto.h region.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h watch.h window.h worker.h worker_domain.h worker_region.h worker_trace.h
 
 BASE_SRC = status.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c limit.c lines.c object.c os.c os_futex.c peek.c platforms.c \
-	program.c sized.c spawn.c thread_state.c
+	program.c sized.c spawn.c thread_state.c waker.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c region_query.c region_join.c \
 	region_tree.c overlap.c scope.c submit.c buffers.c guards.c
 SCHED_SRC = sched.c order.c deferred.c sharing.c guarded.c
@@ -36,7 +36,7 @@ HOST_SRC = built_graphs.c callable.c callable_load.c device.c diagnostics.c due.
 COMM_SRC = card_context.c collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_device.c comm_env.c comm_hccl.c comm_keep.c comm_null.c \
 	comm_shm.c comm_thread.c direct.c direct_domain.c dispatch.c meet.c meet_socket.c reduce.c
 # Workers of level 3.
-TREE_SRC = bell.c channel.c child_copy.c child_domain.c child_nested.c child_region.c child_serve.c child_trace.c endpoint.c tree_children.c tree_copy.c tree_dispatch.c \
+TREE_SRC = channel.c child_copy.c child_domain.c child_nested.c child_region.c child_serve.c child_trace.c endpoint.c tree_children.c tree_copy.c tree_dispatch.c \
 	tree_cards.c tree_domain.c tree_failed.c tree_flexible.c tree_memory.c tree_mirror.c tree_nested.c tree_options.c tree_region.c tree_register.c tree_run.c tree_show.c tree_submit.c \
 	tree_time.c tree_trace.c worker.c
 # The program that they start for each child.
@@ -145,7 +145,7 @@ LIB = $(B)/lib/libpto.so.$(SOVERSION)
 LIB_LINK = $(B)/lib/libpto.so
 # What simulated kernels look up by name, in a library of its own.
 HOOKS = $(B)/lib/libptosim.so.$(SOVERSION)
-HOOKS_OBJ = $(call objects,sim,hooks.c)
+HOOKS_OBJ = $(call objects,sim,hooks.c) $(call objects,base,os_futex.c)
 # What reads the text of C++ exceptions; only where there is a compiler for it.
 ifneq ($(shell [ "$(VARIANT)" = arm ] || command -v $(CXX)),)
 GUARD = $(B)/lib/libptoguard.so.$(SOVERSION)

@@ -65,11 +65,10 @@ struct pto_region {
  * woken, and whether it has gone. Other regions have none; then the host looks from time to time.
  */
 struct pto_region_head {
-    uint64_t calls;  /* address of a uint32_t that is counted up */
-    uint64_t asleep; /* and of those of a bell, as in struct pto_comm_bell */
-    uint64_t bell;
+    uint64_t calls;     /* address of a uint32_t that is counted up; 0: the host polls */
+    uint64_t waker;     /* the host's, for pto_wake */
     uint32_t is_closed; /* the host waits for nothing more, and sends nothing */
-    uint32_t reserved[9];
+    uint32_t reserved[11];
 };
 
 /* ---- regions ---- */
@@ -144,20 +143,15 @@ static inline void pto_region_publish(const struct pto_region *r, uint64_t offse
 }
 
 /* Wakes the host: after a store to a counter. */
-static inline void pto_region_ring(const struct pto_region *r)
+static inline void pto_region_wake(const struct pto_region *r)
 {
-#ifndef PTO_ON_CORE
+#ifdef PTO_CAN_WAKE
     const struct pto_region_head *head = pto_region_head_of(r);
 
-    if (head == NULL || head->bell == 0)
+    if (head == NULL || head->calls == 0)
         return;
     (void)__atomic_fetch_add((uint32_t *)(uintptr_t)head->calls, 1, __ATOMIC_RELEASE);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* either we see the sleeper, or it sees our store */
-    if (__atomic_load_n((uint32_t *)(uintptr_t)head->asleep, __ATOMIC_RELAXED) == 0)
-        return;
-    (void)__atomic_fetch_add((uint32_t *)(uintptr_t)head->bell, 1, __ATOMIC_RELEASE);
-    (void)syscall(SYS_futex, (uint32_t *)(uintptr_t)head->bell, FUTEX_WAKE, 0x7fffffff, NULL, NULL,
-                  0);
+    pto_wake(head->waker);
 #else
     (void)r;
 #endif
@@ -175,7 +169,7 @@ static inline int pto_region_notify(const struct pto_region *r, uint64_t offset,
         value = (int32_t)((uint32_t)__atomic_load_n(counter, __ATOMIC_RELAXED) + (uint32_t)value);
     __atomic_store_n(counter, value, __ATOMIC_RELEASE);
     pto_lines_publish(counter, sizeof(*counter));
-    pto_region_ring(r);
+    pto_region_wake(r);
     return PTO_OK;
 }
 

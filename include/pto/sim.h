@@ -26,6 +26,9 @@ uint32_t pto_sim_get_subblock_id(void);
  */
 void *pto_sim_get_pipe_shared_state(uint64_t key, size_t size);
 
+/* For pto_wake of pto/window.h, when a thread may sleep on a waker: wakes it. Any thread may call it. */
+void pto_sim_wake(uint32_t *waker);
+
 /* For the runtime: what answers the functions above on behalf of a thread. */
 struct pto_sim_core {
     uint32_t (*sub_block)(const struct pto_sim_core *core);

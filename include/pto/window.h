@@ -18,17 +18,17 @@
 #include "pto/kernel.h"
 #include "pto/status.h"
 
-#ifndef PTO_ON_CORE
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#if !defined(PTO_ON_CORE) && !defined(PTO_ON_CARD) /* a card cannot wake a host */
+#include "pto/sim.h"
+#pragma weak pto_sim_wake /* a program that has no simulated chip does not need it */
+#define PTO_CAN_WAKE 1
 #endif
 
 enum { PTO_CONTEXT_RANKS = 64 };
 
 /* Ranks and windows, as the reference lays them out: an ABI of 1056 bytes. */
 struct pto_comm_context {
-    uint64_t work_space; /* 0, or the address of a struct pto_comm_bells */
+    uint64_t work_space; /* 0, or the address of a struct pto_comm_wakers */
     uint64_t work_space_bytes;
     uint32_t rank;
     uint32_t rank_count;
@@ -37,16 +37,10 @@ struct pto_comm_context {
     uint64_t window_out[PTO_CONTEXT_RANKS]; /* the same */
 };
 
-/* How a rank that sleeps is woken. */
-struct pto_comm_bell {
-    uint64_t asleep; /* uint32_t: how many threads sleep, or are about to */
-    uint64_t bell;   /* uint32_t: they sleep on it */
-};
-
-/* Behind work_space of a context. */
-struct pto_comm_bells {
-    uint64_t lost; /* uint32_t: not 0 once a rank has died or given up */
-    struct pto_comm_bell rank[PTO_CONTEXT_RANKS];
+/* At work_space of a context. */
+struct pto_comm_wakers {
+    uint64_t lost; /* address of a uint32_t: not 0 once a rank has died or given up */
+    uint64_t rank[PTO_CONTEXT_RANKS]; /* the waker of each rank, for pto_wake */
 };
 
 #ifdef __cplusplus
@@ -120,21 +114,34 @@ static inline PTO_AICORE PTO_GM void *pto_window_peer(PTO_GM const struct pto_co
 #define PTO_WINDOW_PEER(context, rank, own, type) \
     ((PTO_GM type *)pto_window_peer(context, rank, own))
 
+/*
+ * Wakes the threads that sleep on a waker, after a store that they may wait for. A waker is the address of a
+ * uint32_t, which is odd if a thread may sleep; 0: nobody does, or waits poll.
+ */
+static inline PTO_AICORE void pto_wake(uint64_t waker)
+{
+#ifdef PTO_CAN_WAKE
+    uint32_t *sleepers = (uint32_t *)(uintptr_t)waker;
+
+    if (sleepers == NULL)
+        return;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* either we see the sleeper, or it sees our store */
+    if ((__atomic_load_n(sleepers, __ATOMIC_RELAXED) & 1) != 0 && pto_sim_wake != NULL)
+        pto_sim_wake(sleepers);
+#else
+    (void)waker;
+#endif
+}
+
 /* Wakes the threads of a rank that sleep: after a store that they may wait for. */
-static inline PTO_AICORE void pto_window_ring(PTO_GM const struct pto_comm_context *c,
+static inline PTO_AICORE void pto_window_wake(PTO_GM const struct pto_comm_context *c,
                                               uint32_t rank)
 {
-#ifndef PTO_ON_CORE
-    const struct pto_comm_bells *b = (const struct pto_comm_bells *)(uintptr_t)c->work_space;
+#ifdef PTO_CAN_WAKE
+    const struct pto_comm_wakers *w = (const struct pto_comm_wakers *)(uintptr_t)c->work_space;
 
-    if (b == NULL)
-        return;                              /* who waits looks from time to time */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* either we see the sleeper, or it sees our store */
-    if (__atomic_load_n((uint32_t *)(uintptr_t)b->rank[rank].asleep, __ATOMIC_RELAXED) == 0)
-        return;
-    (void)__atomic_fetch_add((uint32_t *)(uintptr_t)b->rank[rank].bell, 1, __ATOMIC_RELEASE);
-    (void)syscall(SYS_futex, (uint32_t *)(uintptr_t)b->rank[rank].bell, FUTEX_WAKE, 0x7fffffff,
-                  NULL, NULL, 0);
+    if (w != NULL)
+        pto_wake(w->rank[rank]);
 #else
     (void)c;
     (void)rank;
@@ -152,7 +159,7 @@ static inline PTO_AICORE void pto_window_signal(PTO_GM const struct pto_comm_con
         pto_notify_add(word, (uint32_t)value);
     else
         pto_notify_set(word, (uint32_t)value);
-    pto_window_ring(c, rank);
+    pto_window_wake(c, rank);
 }
 
 /* Copies to a rank's window; `own` is the same place of the own window. */
@@ -195,7 +202,7 @@ static inline int32_t pto_window_fetch_add(const struct pto_comm_context *c, uin
     int32_t before =
         __atomic_fetch_add((int32_t *)pto_window_peer(c, rank, own), value, __ATOMIC_ACQ_REL);
 
-    pto_window_ring(c, rank);
+    pto_window_wake(c, rank);
     return before;
 }
 #endif
@@ -208,11 +215,11 @@ static inline PTO_AICORE int pto_window_wait(PTO_GM const struct pto_comm_contex
                                              PTO_GM const int32_t *word, enum pto_compare how,
                                              int32_t value)
 {
-    PTO_GM const struct pto_comm_bells *b =
-        (PTO_GM const struct pto_comm_bells *)(uintptr_t)c->work_space;
+    PTO_GM const struct pto_comm_wakers *w =
+        (PTO_GM const struct pto_comm_wakers *)(uintptr_t)c->work_space;
 
     while (!pto_compare_holds(how, (int32_t)pto_notified((PTO_GM const uint32_t *)word), value)) {
-        if (b != NULL && pto_notified((PTO_GM const uint32_t *)(uintptr_t)b->lost) != 0)
+        if (w != NULL && pto_notified((PTO_GM const uint32_t *)(uintptr_t)w->lost) != 0)
             return PTO_EPEER;
         pto_pause();
     }

@@ -11,7 +11,7 @@ enum { LINE = 64 };
 
 struct card_context {
     struct pto_comm_context context;
-    struct pto_comm_bells bells; /* no bell: a kernel cannot ring a host's */
+    struct pto_comm_wakers wakers; /* 0: a card cannot wake a host */
     alignas(LINE) struct a32 lost;
 };
 
@@ -35,9 +35,9 @@ int card_context_upload(struct chip *chip, const struct pto_comm_context *contex
     status = chip_alloc(chip, sizeof(made), at_out, error);
     if (status < 0)
         return tell_unless_told(error, status, "there is no memory on the card for a context");
-    made.context.work_space = *at_out + offsetof(struct card_context, bells);
-    made.context.work_space_bytes = sizeof(made.bells);
-    made.bells.lost = lost_at(*at_out);
+    made.context.work_space = *at_out + offsetof(struct card_context, wakers);
+    made.context.work_space_bytes = sizeof(made.wakers);
+    made.wakers.lost = lost_at(*at_out);
     status = chip_write(chip, *at_out, &made, sizeof(made), error);
     return status < 0 ? tell_unless_told(error, status, "the context cannot be copied to the card")
                       : PTO_OK;

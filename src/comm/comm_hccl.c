@@ -11,7 +11,7 @@
  *
  * Hosts reach windows by copies. Of a word that is added to a copy is read and a copy is written,
  * so hosts do that one at a time; kernels know nothing of it: no word is for both. Whoever waits
- * for a word looks at it when a host has rung, and from time to time, because a kernel rings nobody.
+ * for a word looks at it when a host has signalled, and from time to time, because a kernel wakes no host.
  * Kernels that wait look at a word on their card, which a thread sets when a rank is lost.
  */
 #include <assert.h>
@@ -59,7 +59,7 @@ const struct comm_ops comm_hccl_ops = {
 };
 
 enum {
-    LOOK_NS = 20000, /* at a word that nobody rings for, at first */
+    LOOK_NS = 20000, /* between two polls of a word, at first */
     LOOK_NS_MAX = 10000000,
     LOOK_PART = 8, /* of the time waited so far */
 };
@@ -162,8 +162,7 @@ static void hccl_close(struct comm *comm)
     struct direct_head *own = direct_of(h->below)->own;
 
     a32_store_relaxed(&h->is_closing, 1); /* R36 follows */
-    (void)a32_add_acq_rel(&own->bell, 1); /* R36 */
-    os_wake_shared(&own->bell, UINT32_MAX);
+    waker_wake_always(&own->waker);
     (void)pthread_join(h->watcher, NULL);
     free_hccl(h);
 }
@@ -197,14 +196,17 @@ static bool is_any_lost(const struct hccl *h)
     return a32_load_relaxed(&direct_of(h->below)->own->lost) != 0; /* it is only looked at */
 }
 
-/* Sleeps until a rank is lost, which rings the own bell, and tells the card. */
+/*
+ * Sleeps until a rank is lost, and tells the card. It does not announce itself, since a loss wakes in any
+ * case; else every signal would wake it.
+ */
 static void *watch_main(void *context)
 {
     struct hccl *h = context;
     struct direct_head *own = direct_of(h->below)->own;
 
     for (;;) {
-        uint32_t bell = a32_load_acquire(&own->bell); /* A36 */
+        uint32_t sequence = a32_load_acquire(&own->waker.sequence); /* A36 */
 
         if (a32_load_relaxed(&h->is_closing) != 0) /* after A36 */
             return NULL;
@@ -212,7 +214,7 @@ static void *watch_main(void *context)
             tell_kernels(h);
             return NULL;
         }
-        (void)os_wait_shared(&own->bell, bell, UINT64_MAX);
+        (void)os_wait_shared(&own->waker.sequence, sequence, UINT64_MAX);
     }
 }
 
@@ -563,8 +565,8 @@ static int hccl_signal(struct domain *domain, uint32_t rank, const struct pto_si
         status = hccl_put(domain, rank, signal->offset, &signal->value, sizeof(signal->value));
     if (status < 0)
         return status;
-    (void)a32_add_acq_rel(&control_of(domain, rank)->rung, 1); /* R33 */
-    direct_ring(direct_of(h->below), domain->ranks[rank]);
+    (void)a32_add_acq_rel(&control_of(domain, rank)->signals, 1); /* R33 */
+    direct_wake(direct_of(h->below), domain->ranks[rank]);
     return PTO_OK;
 }
 
@@ -583,13 +585,13 @@ static int hccl_wait(struct domain *domain, const struct pto_wait_for *word, uin
                      struct pto_error *error)
 {
     struct domain *below = hccl_domain_of(domain)->below;
-    const struct a32 *rung = &control_of(domain, domain->rank)->rung;
+    const struct a32 *signals = &control_of(domain, domain->rank)->signals;
     const uint64_t begin_ns = os_now_ns(), deadline_ns = comm_deadline(timeout_ns, 0);
     int status = PTO_OK;
 
     for (;;) {
         struct pto_wait_for change = { .how = PTO_COMPARE_NE,
-                                       .value = (int32_t)a32_load_acquire(rung) }; /* A33 */
+                                       .value = (int32_t)a32_load_acquire(signals) }; /* A33 */
         int32_t found = 0;
         int read =
             chip_read(hccl_of(domain->comm)->chip, place_of(domain, domain->rank, word->offset),
@@ -607,7 +609,7 @@ static int hccl_wait(struct domain *domain, const struct pto_wait_for *word, uin
             return status;
         if (now >= deadline_ns)
             return comm_tell_no_signal(error, timeout_ns, word->offset, found);
-        status = direct_wait_word(below, rung, &change, false,
+        status = direct_wait_word(below, signals, &change, false,
                                   next_pause_ns(now - begin_ns, deadline_ns - now), error);
         if (status == PTO_ETIMEOUT)
             status = PTO_OK;

@@ -15,9 +15,6 @@ enum {
     LOOKS = 64,             /* between two looks at the clock */
     CROWD_LOOKS = 32,       /* before others may run, where CPUs are shared: less than that costs */
     CROWD_KNOWN = 64,       /* ranks that are looked at one by one, to see who needs a CPU */
-    POLL_NS = 20000,        /* of what nobody rings for, at first */
-    POLL_NS_MAX = 10000000,
-    POLL_PART = 8, /* of the time waited so far */
 };
 
 static_assert(sizeof(struct direct_control) <= DIRECT_CONTROL_BYTES, "a block's control fits");
@@ -59,47 +56,6 @@ static int check_aborted(struct direct *d, const struct direct_wait *wait)
     return PTO_OK;
 }
 
-/* When to look again at what nobody rings for. */
-static uint64_t next_look(const struct direct_wait *wait, uint64_t begin_ns, uint64_t now,
-                          uint64_t deadline_ns)
-{
-    uint64_t pause_ns = (now - begin_ns) / POLL_PART;
-
-    if (!wait->is_polled)
-        return deadline_ns;
-    if (pause_ns < POLL_NS)
-        pause_ns = POLL_NS;
-    if (pause_ns > POLL_NS_MAX)
-        pause_ns = POLL_NS_MAX;
-    return now + pause_ns < deadline_ns ? now + pause_ns : deadline_ns;
-}
-
-/*
- * Until the bell rings, or it is time to look. What `doubt` looks at is stored before a ring, so
- * it is asked where `holds` is. Returns what it says.
- */
-static int sleep_once(struct direct *d, const struct direct_wait *wait, uint32_t trouble,
-                      uint64_t until_ns)
-{
-    struct direct_head *own = d->own;
-    uint32_t bell = a32_load_relaxed(&own->bell); /* F31 follows */
-    int status = PTO_OK;
-
-    (void)a32_add_acq_rel(&own->asleep, 1);
-    if (d->has_fence)
-        d->memory->fence(); /* F31 */
-    else
-        fence_full(); /* F31 */
-    if (!wait->holds(wait->context) && a32_load_relaxed(&own->trouble) == trouble) {
-        if (wait->doubt != NULL) /* mutation: no-doubt */
-            status = wait->doubt(wait->context);
-        if (status >= 0)
-            (void)os_wait_shared(&own->bell, bell, until_ns);
-    }
-    (void)a32_sub_relaxed(&own->asleep, 1);
-    return status;
-}
-
 static bool look(const struct direct_wait *wait, uint32_t times)
 {
     for (uint32_t i = 0; i < times; i++) {
@@ -122,19 +78,29 @@ static bool is_cpu_wanted(const struct direct *d, uint32_t cpu)
         uint32_t last = a32_load_relaxed(&d->head[i]->cpu); /* a hint, as is the next one */
 
         if (i != d->base.rank && (last == cpu || last == 0) &&
-            a32_load_relaxed(&d->head[i]->asleep) == 0)
+            !waker_has_sleepers(&d->head[i]->waker))
             return true;
     }
     return false;
 }
 
+/* A wait under way. */
+struct awaiting {
+    struct direct *direct;
+    const struct direct_wait *wait;
+    uint32_t trouble; /* as it was when it was judged last */
+};
+
 /*
- * Looks for a while, or lets others run: at once if one that is waited for may need this CPU. Where
- * CPUs are shared, and all who are missing are elsewhere, they are about to come: to look for a
- * moment is cheaper than to let others run who wait for the same.
+ * Spins for a while, or yields: at once if a rank that is waited for may need this CPU. Where
+ * CPUs are shared, and all missing ranks are on others, they are about to come: to spin for a
+ * moment is cheaper than to yield to ranks that wait for the same.
  */
-static void look_or_yield(struct direct *d, const struct direct_wait *wait, uint64_t waited_ns)
+static void spin_or_yield(void *owner, uint64_t waited_ns)
 {
+    const struct awaiting *a = owner;
+    const struct direct_wait *wait = a->wait;
+    struct direct *d = a->direct;
     uint32_t cpu = os_cpu_here() + 1;
     bool is_near;
 
@@ -148,19 +114,36 @@ static void look_or_yield(struct direct *d, const struct direct_wait *wait, uint
         os_yield();
 }
 
-/* How long a wait looks and yields before it sleeps. */
-static uint64_t awake_ns(const struct direct *d, const struct direct_wait *wait)
+/* Judges anew when somebody has gone; before a sleep it doubts, too. */
+static int check_ranks(void *owner, bool before_sleep)
+{
+    struct awaiting *a = owner;
+    const struct direct_wait *wait = a->wait;
+    uint32_t trouble = a32_load_acquire(&a->direct->own->trouble); /* A36 */
+    int status = PTO_OK;
+
+    if (trouble != a->trouble) {
+        a->trouble = trouble;
+        status = wait->judge(wait->context);
+        if (status >= 0)
+            status = check_aborted(a->direct, wait);
+    }
+    if (status >= 0 && before_sleep && wait->doubt != NULL) /* mutation: no-doubt */
+        status = wait->doubt(wait->context);
+    return status;
+}
+
+static struct spin_policy policy_of(const struct direct *d, const struct direct_wait *wait)
 {
     if (d->is_crowded && wait->is_near != NULL && d->yield_ns > CROWD_MEET_NS)
-        return CROWD_MEET_NS;
-    return d->spin_ns + (uint64_t)d->yield_ns;
+        return (struct spin_policy){ .yield_ns = CROWD_MEET_NS };
+    return (struct spin_policy){ .spin_ns = d->spin_ns, .yield_ns = d->yield_ns };
 }
 
 int direct_await(struct direct *d, const struct direct_wait *wait)
 {
-    uint32_t trouble = 0;
-    uint64_t begin_ns, deadline_ns, now;
-    int status = PTO_OK;
+    struct awaiting a = { .direct = d, .wait = wait };
+    uint64_t now;
 
     for (uint32_t i = 0; i < d->looks; i++) {
         if (wait->holds(wait->context))
@@ -168,32 +151,19 @@ int direct_await(struct direct *d, const struct direct_wait *wait)
         if (i % LOOKS_A_PAUSE == LOOKS_A_PAUSE - 1)
             os_pause();
     }
-    begin_ns = now = os_now_ns();
-    deadline_ns = wait->timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + wait->timeout_ns;
-    for (;;) {
-        uint32_t count = a32_load_acquire(&d->own->trouble); /* A36 */
-
-        if (count != trouble) {
-            status = wait->judge(wait->context);
-            if (status >= 0)
-                status = check_aborted(d, wait);
-            trouble = count;
-            /* Who goes after what was waited for has done its part. */
-            if (status < 0)
-                return wait->holds(wait->context) ? PTO_OK : status;
-        }
-        if (now - begin_ns < awake_ns(d, wait))
-            look_or_yield(d, wait, now - begin_ns);
-        else
-            status = sleep_once(d, wait, trouble, next_look(wait, begin_ns, now, deadline_ns));
-        if (wait->holds(wait->context))
-            return PTO_OK;
-        if (status < 0)
-            return status;
-        now = os_now_ns();
-        if (now >= deadline_ns)
-            return PTO_ETIMEOUT;
-    }
+    now = os_now_ns();
+    return waker_await(&d->own->waker,
+                       &(struct waker_wait){ .holds = wait->holds,
+                                             .context = wait->context,
+                                             .policy = policy_of(d, wait),
+                                             .deadline_ns = wait->timeout_ns > UINT64_MAX - now
+                                                                ? UINT64_MAX
+                                                                : now + wait->timeout_ns,
+                                             .is_polled = wait->is_polled,
+                                             .fence = d->has_fence ? d->memory->fence : NULL,
+                                             .check = check_ranks,
+                                             .stay_awake = spin_or_yield,
+                                             .owner = &a });
 }
 
 /* ---- who goes ---- */
@@ -204,8 +174,7 @@ static void raise_trouble(struct direct *d, uint32_t rank)
     struct direct_head *head = d->head[rank];
 
     (void)a32_add_acq_rel(&head->trouble, 1); /* R36 */
-    (void)a32_add_acq_rel(&head->bell, 1);
-    os_wake_shared(&head->bell, UINT32_MAX);
+    waker_wake_always(&head->waker);
 }
 
 void direct_alarm(struct direct *d, const struct domain *domain)
@@ -289,7 +258,7 @@ int direct_signal(struct domain *domain, uint32_t rank, const struct pto_signal_
         before = a32_add_acq_rel(word, (uint32_t)signal->value); /* R33 */
     else
         a32_store_release(word, (uint32_t)signal->value); /* R33 */
-    direct_ring(direct_of(domain->comm), domain->ranks[rank]);
+    direct_wake(direct_of(domain->comm), domain->ranks[rank]);
     if (before_out != NULL)
         *before_out = (int32_t)before;
     return PTO_OK;
@@ -516,7 +485,7 @@ int direct_arrive(struct direct_domain *dd, const struct direct_arrival *arrival
 
     for (uint32_t i = 0; i < dd->base.rank_count; i++)
         if (i != dd->base.rank)
-            direct_ring(d, dd->base.ranks[i]);
+            direct_wake(d, dd->base.ranks[i]);
     status = direct_await(d, &(struct direct_wait){ .holds = have_all_come,
                                                     .judge = judge_arrival,
                                                     .doubt = find_astray,

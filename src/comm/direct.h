@@ -6,11 +6,11 @@
  * Each rank has memory that the others can map. It begins with a head, which all of
  * them have mapped; behind it are blocks, one for each domain:
  *
- *     head     state, bell, and a directory: which domains this rank has opened
+ *     head     state, waker, and a directory: which domains this rank has opened
  *     block    control | scratch | window
  *
  * A rank writes its own head and its own blocks. Of a peer it writes only into
- * windows and scratch, rings its bell, and counts up its `trouble`. So whoever dies in
+ * windows and scratch, its waker and its `trouble`. So whoever dies in
  * the middle of something leaves nobody else's structures half-changed.
  *
  * Ordering
@@ -19,9 +19,7 @@
  *   R33 signal         -> A33 the waiter      what was put before the signal
  *   R34 rank's state   -> A34 rank's state    what a rank did before it closed, gave up or died
  *   R36 trouble        -> A36 trouble         that it has gone, for those who wait
- *   F31 asleep, fence, look   against   store, (fence), asleep: either the sleeper sees
- *      what was stored, or the poster sees the sleeper and rings. Where the sleeper can
- *      fence for all (`fence` below), the poster needs none.
+ *   F31 in base/waker.h. If ranks can fence for each other (`fence` below), a signal needs none.
  */
 #ifndef PTO_DIRECT_H
 #define PTO_DIRECT_H
@@ -29,7 +27,7 @@
 #include <stdalign.h>
 
 #include "base/atomic.h"
-#include "base/os.h"
+#include "base/waker.h"
 #include "comm/comm.h"
 
 enum {
@@ -71,8 +69,7 @@ struct direct_head {
     struct a32 cpu;                          /* where it waited last, plus 1; 0: nowhere yet */
     alignas(DIRECT_LINE) struct a32 trouble; /* counted up by anyone who goes, or sees one gone */
     struct a32 lost;                         /* not 0: a rank has died or given up; for kernels */
-    alignas(DIRECT_LINE) struct a32 asleep;  /* threads of the rank that sleep, or are about to */
-    alignas(DIRECT_LINE) struct a32 bell;    /* they sleep on it */
+    struct waker waker;                      /* of the rank's threads */
     alignas(DIRECT_LINE) struct direct_entry entry[DIRECT_ENTRIES];
 };
 
@@ -102,7 +99,7 @@ struct direct_control {
     struct direct_call call[2];              /* the same */
     alignas(DIRECT_LINE) struct a32 torn;    /* TORN_...; 0: it takes part in collectives */
     /* Of windows that hosts cannot store to (comm_hccl.c). Written by all ranks. */
-    alignas(DIRECT_LINE) struct a32 rung; /* counts signals of hosts to this rank's window */
+    alignas(DIRECT_LINE) struct a32 signals; /* counts those of hosts to this rank's window */
     struct a32 adder; /* the rank that is adding to a word of it, plus 1; 0: none */
 };
 
@@ -122,7 +119,7 @@ struct direct_memory {
      */
     bool (*copy)(char *at, uint64_t bytes);
     void (*keep)(struct direct *d, struct pto_windows *windows);
-    void (*fence)(void); /* on every rank; NULL: there is none, so posters need one */
+    void (*fence)(void); /* on every rank; NULL: there is none, so signals need one */
 };
 
 /* First member of the struct of a backend. */
@@ -148,7 +145,7 @@ struct direct_domain {
     uint32_t number;   /* rounds of collectives that this rank has come to */
     /* Not in memory that peers can write: kernels follow what is in them. */
     struct pto_comm_context context;
-    struct pto_comm_bells bells;
+    struct pto_comm_wakers wakers;
     struct direct_peer {
         struct direct_control *control;
         uint32_t entry;
@@ -196,7 +193,7 @@ int direct_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error 
 
 /*
  * Waits for a word, wherever it is: PTO_ETIMEOUT without a sentence. `is_polled`: it may be stored
- * to without a bell.
+ * to without a wake.
  */
 int direct_wait_word(struct domain *domain, const struct a32 *word, const struct pto_wait_for *what,
                      bool is_polled, uint64_t timeout_ns, struct pto_error *error);
@@ -236,7 +233,7 @@ struct direct_wait {
     bool (*is_near)(void *context,
                     uint32_t cpu); /* one who is missing waited on it; NULL: unknown */
     void *context;
-    bool is_polled; /* what is waited for may be stored without a bell */
+    bool is_polled; /* what is waited for may be stored without a wake */
     uint64_t timeout_ns;
     const char *what; /* for the sentence when a rank gives up: what cannot be done */
     struct pto_error *error;
@@ -245,18 +242,12 @@ struct direct_wait {
 int direct_await(struct direct *d, const struct direct_wait *wait);
 
 /* After a store that threads of the rank may wait for. */
-static inline void direct_ring(struct direct *d, uint32_t rank)
+static inline void direct_wake(struct direct *d, uint32_t rank)
 {
-    struct direct_head *head = d->head[rank];
-
     if (d->has_fence)
-        fence_light(); /* the sleeper fences for both */
+        waker_wake_light(&d->head[rank]->waker);
     else
-        fence_full(); /* F31 */
-    if (a32_load_relaxed(&head->asleep) != 0) {
-        (void)a32_add_acq_rel(&head->bell, 1);
-        os_wake_shared(&head->bell, UINT32_MAX);
-    }
+        waker_wake(&d->head[rank]->waker);
 }
 
 #endif

@@ -100,7 +100,7 @@ static void tell_members(struct direct *d, const struct domain *domain)
     (void)a32_add_acq_rel(&d->own->published, 1); /* R31 */
     for (uint32_t i = 0; i < domain->rank_count; i++)
         if (i != domain->rank)
-            direct_ring(d, domain->ranks[i]);
+            direct_wake(d, domain->ranks[i]);
 }
 
 int direct_open_domain(struct comm *comm, const struct domain_request *request,
@@ -212,17 +212,13 @@ static bool fill_entry(struct open_wait *w, enum entry_state state)
     return true;
 }
 
-static void fill_bells(const struct direct *d, struct direct_domain *dd)
+static void fill_wakers(const struct direct *d, struct direct_domain *dd)
 {
-    dd->bells.lost = (uint64_t)(uintptr_t)&d->own->lost;
-    for (uint32_t i = 0; i < dd->base.rank_count && i < PTO_CONTEXT_RANKS; i++) {
-        struct direct_head *head = d->head[dd->base.ranks[i]];
-
-        dd->bells.rank[i].asleep = (uint64_t)(uintptr_t)&head->asleep.v;
-        dd->bells.rank[i].bell = (uint64_t)(uintptr_t)&head->bell.v;
-    }
-    dd->context.work_space = (uint64_t)(uintptr_t)&dd->bells;
-    dd->context.work_space_bytes = sizeof(dd->bells);
+    dd->wakers.lost = (uint64_t)(uintptr_t)&d->own->lost;
+    for (uint32_t i = 0; i < dd->base.rank_count && i < PTO_CONTEXT_RANKS; i++)
+        dd->wakers.rank[i] = (uint64_t)(uintptr_t)&d->head[dd->base.ranks[i]]->waker;
+    dd->context.work_space = (uint64_t)(uintptr_t)&dd->wakers;
+    dd->context.work_space_bytes = sizeof(dd->wakers);
 }
 
 /* Without memory for a block, what is published is that it cannot be opened. */
@@ -262,7 +258,7 @@ static int publish(struct open_wait *w)
         return error_tell(w->error, PTO_ENOMEM, "%d domains are open, and that is all there can be",
                           DIRECT_ENTRIES);
     }
-    fill_bells(d, dd);
+    fill_wakers(d, dd);
     return PTO_OK;
 }
 

@@ -100,7 +100,11 @@ static uint32_t spin_for_offer(struct sim *m, const struct worker *w)
     return looks;
 }
 
-/* Returns false if nothing happened before the deadline. */
+/*
+ * Returns false if nothing happened before the deadline. This is no waker of base/waker.h: sleepers are announced
+ * and counted by the engine (sched_sleep_begin, F1), which also runs on cards, and threads of one
+ * process sleep here for several things at once, each of which signals through port_wake.
+ */
 static bool sleep_at(struct sim *m, struct worker *w, uint64_t deadline_ns)
 {
     uint32_t event = a32_load_relaxed(&m->event); /* F1 follows */

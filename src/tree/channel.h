@@ -117,7 +117,7 @@ void channel_init(struct channel *c, struct stream *stream, uint32_t generation)
 bool channel_has_room(struct channel *c, uint32_t body_bytes);
 /*
  * Appends a record: kind, key, value, status and counts are taken from `head`; the body is in
- * up to two parts. False: there is no room. The reader's bell is the caller's business.
+ * up to two parts. False: there is no room. The caller wakes the reader.
  */
 struct record_part {
     const void *bytes;

@@ -55,12 +55,12 @@ void child_trace_nested(struct child_tracer *tracer, struct pto_worker *worker,
                         struct tree_shared *shared, const struct tree_hello *hello);
 void child_trace_close(struct child_tracer *tracer);
 
-struct bell;
+struct waker;
 struct chip;
 struct child_domains;
 struct wire_domain;
 /* child_domain.c: domains of a chip that is a card, which hears the alarm. */
-int child_domains_open(struct chip *chip, uint32_t child, struct bell *alarm,
+int child_domains_open(struct chip *chip, uint32_t child, struct waker *alarm,
                        struct child_domains **domains_out);
 void child_domains_close(struct child_domains *domains); /* accepts NULL */
 /* Offers the own window, or joins those of the others and makes the context. */

@@ -32,7 +32,7 @@ struct child_domains {
     pthread_mutex_t lock; /* all of it but what says otherwise */
     uint32_t child;
     struct chip *chip;
-    struct bell *alarm;
+    struct waker *alarm;
     struct a32 is_closing; /* looked at without the lock */
     struct child_domain *first;
     pthread_t watcher;
@@ -98,11 +98,12 @@ static void take_news(struct child_domains *ds)
 
 static void *watch_main(void *context)
 {
-    const struct patience none = { 0, 0, 0 };
     struct child_domains *ds = context;
 
     for (;;) {
-        (void)bell_await(ds->alarm, has_news, ds, none, UINT64_MAX);
+        (void)waker_await(
+            ds->alarm,
+            &(struct waker_wait){ .holds = has_news, .context = ds, .deadline_ns = UINT64_MAX });
         if (a32_load_relaxed(&ds->is_closing) != 0) /* the alarm's F41 */
             return NULL;
         pthread_mutex_lock(&ds->lock);
@@ -111,7 +112,7 @@ static void *watch_main(void *context)
     }
 }
 
-int child_domains_open(struct chip *chip, uint32_t child, struct bell *alarm,
+int child_domains_open(struct chip *chip, uint32_t child, struct waker *alarm,
                        struct child_domains **domains_out)
 {
     struct child_domains *ds = calloc(1, sizeof(*ds));
@@ -136,7 +137,7 @@ void child_domains_close(struct child_domains *ds)
     if (ds == NULL)
         return;
     a32_store_relaxed(&ds->is_closing, 1); /* F41 follows */
-    bell_ring(ds->alarm);
+    waker_wake(ds->alarm);
     (void)pthread_join(ds->watcher, NULL);
     sweep(ds, true);
     pthread_mutex_destroy(&ds->lock);

@@ -30,7 +30,7 @@ struct child_regions {
     const struct tree_hello *hello;
     struct tree_shared *shared;
     struct wire_errand *errand;
-    struct bell *alarm;
+    struct waker *alarm;
     struct a32 is_closing;
     pthread_t thread; /* that does the errands, and alone changes the list */
 };
@@ -165,16 +165,17 @@ static void serve(struct child_regions *rs)
              error.text[0] != '\0' ? error.text : pto_strerror(wire->status));
     a32_store_release(&wire->done, asked); /* R45 */
     (void)a32_add_acq_rel(&rs->shared->calls, 1);
-    bell_ring(&rs->shared->bell);
+    waker_wake(&rs->shared->waker);
 }
 
 static void *serve_main(void *context)
 {
-    const struct patience none = { 0, 0, 0 };
     struct child_regions *rs = context;
 
     for (;;) {
-        (void)bell_await(rs->alarm, has_errand, rs, none, UINT64_MAX);
+        (void)waker_await(
+            rs->alarm,
+            &(struct waker_wait){ .holds = has_errand, .context = rs, .deadline_ns = UINT64_MAX });
         if (a32_load_relaxed(&rs->is_closing) != 0) /* the alarm's F41 */
             return NULL;
         serve(rs);
@@ -210,7 +211,7 @@ void child_regions_close(struct child_regions *rs)
     if (rs == NULL)
         return;
     a32_store_relaxed(&rs->is_closing, 1); /* F41 follows */
-    bell_ring(rs->alarm);
+    waker_wake(rs->alarm);
     (void)pthread_join(rs->thread, NULL);
     while (rs->first != NULL) {
         struct child_region *r = rs->first;

@@ -52,7 +52,7 @@ struct child {
     struct tree_shared *shared;
     struct tree_line *line;
     struct channel in, out;
-    struct patience patience;
+    struct spin_policy spin_policy;
     const struct child_watch *watch;
     const struct pto_child_hooks *hooks; /* or NULL */
     struct pto_device *device;
@@ -162,7 +162,11 @@ static int serve_records(struct child *c)
             if (c->in.has_passed) /* the worker may wait for that room, and nothing else tells it */
                 tell_passed(c);
             else /* the watcher ends the process if nothing comes any more */
-                (void)bell_await(&c->line->bell, has_record, c, c->patience, UINT64_MAX);
+                (void)waker_await(&c->line->waker,
+                                  &(struct waker_wait){ .holds = has_record,
+                                                        .context = c,
+                                                        .policy = c->spin_policy,
+                                                        .deadline_ns = UINT64_MAX });
             break;
         case CHANNEL_BROKEN:
             object_leave();
@@ -268,7 +272,7 @@ static int meet(struct child *c)
     channel_init(&c->in, &c->line->to_child, h->generation);
     c->in.has_claims = true;
     channel_init(&c->out, &c->line->to_worker, h->generation);
-    c->patience = bell_patience(h->process_count);
+    c->spin_policy = waker_spin_policy(h->process_count);
     return 0;
 }
 
@@ -328,10 +332,14 @@ static void send_answer(struct child *c, const struct record_head *head, struct 
             object_leave();
             _exit(CHILD_EXIT_BROKEN);
         }
-        (void)bell_await(&c->line->bell, can_write, c, c->patience, os_now_ns() + 1000000);
+        (void)waker_await(&c->line->waker,
+                          &(struct waker_wait){ .holds = can_write,
+                                                .context = c,
+                                                .policy = c->spin_policy,
+                                                .deadline_ns = os_now_ns() + 1000000 });
     }
     (void)channel_write(&c->out, head, &part, part.size != 0);
-    bell_ring(&c->shared->bell);
+    waker_wake(&c->shared->waker);
 }
 
 static void answer(struct child *c, uint32_t kind, uint64_t key, int status, const char *text)

@@ -43,7 +43,7 @@ static void set_up(struct tree *t, struct tree_child *c)
     memset(line, 0, offsetof(struct tree_line, to_child));
     tree_show(t);
     tree_trace_restore(t, c->index, trace_bytes);
-    bell_restore(&t->shared->bell);
+    waker_restore(&t->shared->waker);
     a64_store_relaxed(&line->to_child.head, 0);
     a64_store_relaxed(&line->to_child.tail, 0);
     a64_store_relaxed(&line->to_worker.head, 0);
@@ -358,7 +358,7 @@ static bool line_send(struct tree_child *c, const struct record_head *head,
     if (!channel_write(&c->out, head, parts, count))
         return false;
     c->sent = c->out.last;
-    bell_ring(&c->line->bell);
+    waker_wake(&c->line->waker);
     return true;
 }
 
@@ -396,9 +396,7 @@ static void line_discard(struct tree_child *c)
 
 static bool line_is_asleep(const struct tree_child *c)
 {
-    const struct bell *bell = &c->line->bell;
-
-    return a32_load_relaxed(&bell->asleep) != a32_load_relaxed(&bell->answered); /* a guess */
+    return waker_has_sleepers(&c->line->waker);
 }
 
 /* ---- tables ---- */

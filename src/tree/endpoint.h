@@ -76,7 +76,7 @@ struct endpoint_record_ops {
     bool (*is_broken)(const struct tree_child *c);
 
     enum channel_result (*receive)(struct tree_child *c, struct record *out);
-    /* Without the lock, a look: whether `receive` would have something. Then `bell` of the tree rings. */
+    /* Without the lock, a look: whether `receive` would have something. Then the waker of the tree wakes. */
     bool (*has_news)(const struct tree_child *c);
     /* Nobody will receive what it has said and may still say. */
     void (*discard)(struct tree_child *c);

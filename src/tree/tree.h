@@ -248,7 +248,7 @@ struct tree {
     struct arena *arena;
     bool keeps_memory; /* at its end: somebody else frees the arena */
     struct tree_shared *shared;
-    struct patience patience;
+    struct spin_policy spin_policy;
     struct tree_allocation *allocation; /* by address */
     uint32_t allocation_count, allocation_room;
     struct tree_allocation freed[TREE_FREED]; /* the last ones */

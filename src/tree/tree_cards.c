@@ -124,7 +124,7 @@ int tree_cards_open(struct tree *t, struct wire_domain *w, struct pto_error *err
 static void alarm_members(struct tree *t, const struct wire_domain *w)
 {
     for (uint32_t i = 0; i < w->count; i++)
-        bell_ring(&t->child[w->member[i].child].line->alarm);
+        waker_wake(&t->child[w->member[i].child].line->alarm);
 }
 
 void tree_cards_lose(struct tree *t, struct wire_domain *w)

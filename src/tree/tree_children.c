@@ -207,7 +207,7 @@ static void *watch_main(void *context)
             killed[killed_count] = c->endpoint->life->leaves_files(c);
             killed_count += killed[killed_count] != 0;
             a32_store_release(&c->has_ended, 1); /* with what `tell_end` says */
-            bell_wake(&t->shared->bell);
+            waker_wake_always(&t->shared->waker);
         }
         /* After the notices, and by number: a child may have another process by now. */
         for (uint32_t i = 0; i < killed_count; i++)

@@ -18,7 +18,7 @@ static void settle(struct tree *t);
 void tree_note(struct tree *t)
 {
     (void)a32_add_acq_rel(&t->changes, 1);
-    bell_ring(&t->shared->bell);
+    waker_wake(&t->shared->waker);
 }
 
 /* ---- queues ---- */

@@ -16,8 +16,7 @@
 /* Of one member: what its kernels follow. In an allocation of its own. */
 struct tree_context {
     struct pto_comm_context context;
-    struct pto_comm_bells bells;
-    struct bell bell; /* nobody sleeps on it: kernels look */
+    struct pto_comm_wakers wakers; /* of nobody: kernels spin, and nobody else waits */
     struct a32 lost;
 };
 
@@ -138,15 +137,9 @@ static void fill_contexts(struct tree_domain *d)
         struct tree_context *c = d->member[room.rank].context;
 
         comm_context_fill(&room, &c->context);
-        c->context.work_space = (uint64_t)(uintptr_t)&c->bells;
-        c->context.work_space_bytes = sizeof(c->bells);
-        c->bells.lost = (uint64_t)(uintptr_t)&c->lost.v;
-        for (uint32_t i = 0; i < d->count; i++) {
-            struct bell *bell = &d->member[i].context->bell;
-
-            c->bells.rank[i].asleep = (uint64_t)(uintptr_t)&bell->asleep.v;
-            c->bells.rank[i].bell = (uint64_t)(uintptr_t)&bell->count.v;
-        }
+        c->context.work_space = (uint64_t)(uintptr_t)&c->wakers;
+        c->context.work_space_bytes = sizeof(c->wakers);
+        c->wakers = (struct pto_comm_wakers){ .lost = (uint64_t)(uintptr_t)&c->lost.v };
     }
 }
 

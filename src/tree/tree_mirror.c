@@ -85,7 +85,7 @@ static void ask(struct tree_child *c, const struct mirror *m, enum errand_kind k
         memcpy(e->part, part, count * sizeof(*part));
     e->status = PTO_OK;
     a32_store_release(&e->asked, a32_load_relaxed(&e->asked) + 1); /* R44; its own */
-    bell_ring(&c->line->alarm);
+    waker_wake(&c->line->alarm);
 }
 
 /* Until the child could be sent. */

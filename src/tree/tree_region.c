@@ -4,9 +4,9 @@
  * nothing is copied twice. A card does not reach it: then what lies here is a mirror
  * (tree_mirror.c), of which the host sends what it has written, and fetches what it looks at.
  *
- * Who waits drives, as for runs. The chip's side counts up `calls` of the shared memory and rings the
- * worker's bell; code that was compiled with other headers does not, so a wait also looks
- * each millisecond. A card cannot ring: it is looked at more often.
+ * Who waits drives, as for runs. The chip's side counts up `calls` of the shared memory and wakes the
+ * worker; code that was compiled with other headers does not, so a wait also polls
+ * each millisecond. A card cannot wake a host: it is polled more often.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,13 +120,13 @@ static void free_region(struct tree_region *r)
     free(r);
 }
 
-/* A card rings no bell of the host's. */
+/* A card cannot wake the host. */
 static int make_mirror(struct tree_region *r, uint32_t chip, uint64_t bytes,
                        struct pto_error *error)
 {
     int status;
 
-    r->head->calls = r->head->asleep = r->head->bell = 0;
+    r->head->calls = r->head->waker = 0;
     r->is_on_card = true;
     r->mirror =
         (struct mirror){ .chip = chip, .addr = (uint64_t)(uintptr_t)r->head, .bytes = bytes };
@@ -163,8 +163,7 @@ static int make_region(struct tree *t, uint32_t chip, uint64_t payload_bytes,
     r->tree = t;
     r->head = memory;
     *r->head = (struct pto_region_head){ .calls = (uint64_t)(uintptr_t)&t->shared->calls,
-                                         .asleep = (uint64_t)(uintptr_t)&t->shared->bell.asleep,
-                                         .bell = (uint64_t)(uintptr_t)&t->shared->bell.count };
+                                         .waker = (uint64_t)(uintptr_t)&t->shared->waker };
     r->region = (struct pto_region){ .magic = PTO_REGION_MAGIC,
                                      .id = (uint64_t)(uintptr_t)r->head,
                                      .counters = (uint64_t)(uintptr_t)(r->head + 1),

@@ -39,8 +39,12 @@ static bool await_news(struct tree *t, uint32_t calls, uint64_t deadline_ns)
     bool is_there;
 
     pthread_mutex_unlock(&t->lock);
-    is_there = bell_await(&t->shared->bell, has_news, &l, t->patience,
-                          late_ns < deadline_ns ? late_ns : deadline_ns);
+    is_there = waker_await(&t->shared->waker,
+                           &(struct waker_wait){
+                               .holds = has_news,
+                               .context = &l,
+                               .policy = t->spin_policy,
+                               .deadline_ns = late_ns < deadline_ns ? late_ns : deadline_ns }) >= 0;
     pthread_mutex_lock(&t->lock);
     if (deadline_ns != UINT64_MAX && os_now_ns() >= deadline_ns)
         return false; /* however much news there is: a child could make any number of it */
@@ -116,9 +120,9 @@ void tree_background_stop(struct tree *t)
     a32_store_release(&t->is_closing, 1);
     (void)a32_add_acq_rel(&t->work, 1);
     os_wake(&t->work, 1);
-    bell_wake(&t->shared->bell);
+    waker_wake_always(&t->shared->waker);
     (void)a32_add_acq_rel(&t->changes, 1);
-    bell_wake(&t->shared->bell);
+    waker_wake_always(&t->shared->waker);
     pthread_join(t->background, NULL);
     t->has_background = false;
 }

@@ -11,7 +11,7 @@
 #include "chip/chip.h"
 #include "pto/run.h"
 #include "pto/worker.h"
-#include "tree/bell.h"
+#include "base/waker.h"
 #include "tree/channel.h"
 
 enum {
@@ -122,8 +122,8 @@ struct tree_line {
     struct tree_status status;
     struct a32 trace_file;  /* descriptor of the worker, for timelines of a chip; 0: none */
     struct a64 trace_bytes; /* whole ones there: written by the child, and while nothing runs */
-    struct bell bell;       /* the child's */
-    struct bell alarm;      /* the same, for what does not wait until a task is over */
+    struct waker waker;     /* the child's */
+    struct waker alarm;     /* the same, for what does not wait until a task is over */
     struct wire_errand errand;
     struct stream to_child;
     struct stream to_worker;
@@ -157,8 +157,8 @@ struct tree_tracing {
 struct tree_shared {
     struct tree_head head;
     struct tree_tracing tracing;
-    struct bell bell; /* the worker's */
-    struct a32 calls; /* counted up by chips that have told something through a region */
+    struct waker waker; /* the worker's */
+    struct a32 calls;   /* counted up by chips that have told something through a region */
     char name[TREE_CALLABLES + 1][TREE_NAME]; /* of callables: written by the worker only */
     struct tree_line line[];                  /* by child */
 };
@@ -223,7 +223,8 @@ struct wire_domain {
     struct a32 way_count;
     struct a32 waits; /* whoever joins in this way waits until all do */
     uint64_t window_bytes;
-    struct a32 is_lost; /* this and the next: written by the worker, which then rings alarms */
+    struct a32
+        is_lost; /* this and the next: written by the worker, which then wakes their alarms */
     struct a32 is_over; /* no task uses it any more: children give back what they have of it */
     struct wire_member {
         uint32_t child;

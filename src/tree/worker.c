@@ -251,7 +251,7 @@ static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error)
     all = t->child_count == 64 ? UINT64_MAX : (1ull << t->child_count) - 1;
     snprintf(t->platform, sizeof(t->platform), "%s", t->params.platform);
     t->params.platform = t->platform;
-    t->patience = bell_patience(t->child_count + 1);
+    t->spin_policy = waker_spin_policy(t->child_count + 1);
     t->own_process = os_own_process();
     if (t->own_process == NULL)
         return PTO_ENOMEM;

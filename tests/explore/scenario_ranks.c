@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that wait for each other, and sleep: src/comm/direct.c as it is, a thread for each rank, or
+ * Ranks that wait for each other, and sleep: src/comm/direct.c and src/base/waker.c as they are, a thread for each rank, or
  * for the watcher of one. There is no time here, so a wait that nobody ends is a deadlock.
  *
  * What an order protects is noted: `put`, what a rank wrote before its signal or barrier; `did`,
@@ -19,27 +19,23 @@ static struct a32 *overtaken_word;
 
 static bool is_status(const struct a32 *a);
 
-/* The store half of this one may be overtaken by later loads, as on Arm. It has one writer. */
-static uint32_t model_add(struct a32 *a, uint32_t v)
+/*
+ * The store half of this one, with which a thread announces itself, may be overtaken by later loads, as
+ * on Arm. Whoever wakes uses another one.
+ */
+static bool model_cas(struct a32 *a, uint32_t *expected, uint32_t v)
 {
-    uint32_t before;
+    uint32_t found;
 
     if (a != overtaken_word)
-        return a32_add_acq_rel(a, v);
-    before = a32_load_acquire(a);
-    a32_store_release(a, before + v);
-    return before;
-}
-
-static uint32_t model_sub(struct a32 *a, uint32_t v)
-{
-    uint32_t before;
-
-    if (a != overtaken_word)
-        return a32_sub_relaxed(a, v);
-    before = a32_load_relaxed(a);
-    a32_store_relaxed(a, before - v);
-    return before;
+        return a32_cas_relaxed(a, expected, v);
+    found = a32_load_relaxed(a);
+    if (found != *expected) {
+        *expected = found;
+        return false;
+    }
+    a32_store_relaxed(a, v);
+    return true;
 }
 
 static uint32_t noted_load(const struct a32 *a)
@@ -56,13 +52,12 @@ static void noted_store(struct a32 *a, uint32_t v)
     a32_store_relaxed(a, v);
 }
 
-#define a32_add_acq_rel(a, v) model_add(a, v)
-#define a32_sub_relaxed(a, v) model_sub(a, v)
+#define a32_cas_relaxed(a, expected, v) model_cas(a, expected, v)
 #define a32_load_relaxed(a) noted_load(a)
 #define a32_store_relaxed(a, v) noted_store(a, v)
+#include "base/waker.c"
 #include "comm/direct.c"
-#undef a32_add_acq_rel
-#undef a32_sub_relaxed
+#undef a32_cas_relaxed
 #undef a32_load_relaxed
 #undef a32_store_relaxed
 
@@ -103,7 +98,7 @@ static void start_ranks(uint32_t members, bool has_fence)
     memset(window, 0, sizeof(window));
     memset(rank, 0, sizeof(rank));
     going = 0;
-    overtaken_word = &head[0].asleep;
+    overtaken_word = &head[0].waker.sleepers;
     for (uint32_t i = 0; i < RANKS; i++) {
         struct rank *r = &rank[i];
 

@@ -318,11 +318,11 @@ static void *scribble(void *context)
         if (draw(8) == 0)
             a32_store_release(&e->state, draw(7));
         if (draw(8) == 0)
-            a32_store_relaxed(&head->asleep, draw(2));
+            a32_store_relaxed(&head->waker.sleepers, draw(2));
         if (draw(50) == 0)
             (void)a32_add_acq_rel(&d->head[0]->trouble, 1);
         (void)a32_add_acq_rel(&d->own->published, 1);
-        direct_ring(d, 0);
+        direct_wake(d, 0);
     }
     return NULL;
 }

@@ -114,7 +114,7 @@ static void a_context_is_as_kernels_expect_it(void **state)
         assert_int_equal(c->rank, i);
         assert_int_equal(c->rank_count, 2);
         assert_int_equal(c->window_bytes, 4096);
-        assert_true(c->work_space_bytes >= sizeof(struct pto_comm_bells));
+        assert_true(c->work_space_bytes >= sizeof(struct pto_comm_wakers));
         for (uint32_t k = 0; k < 2; k++) {
             assert_true(c->window_in[k] == m[k].window);
             assert_true(c->window_out[k] == m[k].window);

@@ -202,7 +202,7 @@ static void a_child_believes_no_worker(void **state)
 
             put(&c->out, &f);
         }
-        bell_ring(&c->line->bell);
+        waker_wake(&c->line->waker);
         pthread_mutex_unlock(&tree()->lock);
         (void)pto_worker_run(worker, submit_one, &one, NULL); /* something passes meanwhile */
         end = end_of(victim, false);

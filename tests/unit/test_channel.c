@@ -9,7 +9,7 @@
 #include <sched.h>
 
 #include "tests/fixture/fixture.h"
-#include "tree/bell.h"
+#include "base/waker.h"
 #include "tree/channel.h"
 
 static struct stream stream;
@@ -152,11 +152,23 @@ static void nonsense_is_not_believed(void **state)
     assert_true(broken > 1000);
 }
 
-/* ---- bells, and streams between threads ---- */
+/* ---- wakers, and streams between threads ---- */
 
 enum { MESSAGES = IS_SANITIZED ? 8000 : 200000 };
 
-static struct bell bell[2]; /* of the writer, of the reader */
+static struct waker waker[2]; /* of the writer, of the reader */
+
+static bool await_holds(struct waker *w, bool (*holds)(void *context), struct spin_policy policy,
+                        uint64_t deadline_ns)
+{
+    return waker_await(w, &(struct waker_wait){
+                              .holds = holds, .policy = policy, .deadline_ns = deadline_ns }) >= 0;
+}
+
+static uint32_t sleeps_of(const struct waker *w)
+{
+    return a32_load_acquire(&w->sleepers) / WAKER_ANNOUNCED;
+}
 
 static bool can_send(void *context)
 {
@@ -172,58 +184,58 @@ static bool can_receive(void *context)
 
 static void *write_all(void *context)
 {
-    const struct patience none = { 0 }; /* sleeps at once */
+    const struct spin_policy none = { 0 }; /* sleeps at once */
 
     (void)context;
     for (uint64_t i = 0; i < MESSAGES; i++) {
-        if (!bell_await(&bell[0], can_send, NULL, none, now_ns() + 60000 * MS)) {
+        if (!await_holds(&waker[0], can_send, none, now_ns() + 60000 * MS)) {
             EXPECT(!"a minute without room");
             return NULL;
         }
         EXPECT(send(i, i % 256));
-        bell_ring(&bell[1]);
+        waker_wake(&waker[1]);
     }
     return NULL;
 }
 
-static void nobody_sleeps_through_a_bell(void **state)
+static void no_thread_sleeps_through_a_wake(void **state)
 {
-    const struct patience none = { 0 };
+    const struct spin_policy none = { 0 };
     pthread_t thread;
 
     (void)state;
     begin();
     assert_int_equal(pthread_create(&thread, NULL, write_all, NULL), 0);
     for (uint64_t i = 0; i < MESSAGES; i++) {
-        assert_true(bell_await(&bell[1], can_receive, NULL, none, now_ns() + 60000 * MS));
+        assert_true(await_holds(&waker[1], can_receive, none, now_ns() + 60000 * MS));
         assert_received(i, i % 256);
-        bell_ring(&bell[0]);
+        waker_wake(&waker[0]);
     }
     pthread_join(thread, NULL);
     assert_nothing_unexpected();
-    assert_false(bell_await(&bell[1], can_receive, NULL, none, now_ns() + MS));
+    assert_false(await_holds(&waker[1], can_receive, none, now_ns() + MS));
 }
 
-/* Rings when the other side has gone to sleep, or, for one that does not, some time later. */
-static void *ring_once(void *context)
+/* Wakes the other side when it has gone to sleep, or, if it does not, some time later. */
+static void *wake_once(void *context)
 {
     const bool *sleeps = context;
     uint64_t later = now_ns() + MS;
 
-    while (*sleeps ? a32_load_acquire(&bell[1].asleep) == 0 : now_ns() < later)
+    while (*sleeps ? sleeps_of(&waker[1]) == 0 : now_ns() < later)
         sched_yield();
     EXPECT(send(1, 0));
-    bell_ring(&bell[1]);
+    waker_wake(&waker[1]);
     return NULL;
 }
 
-static void await_one(struct patience patience, bool sleeps)
+static void await_one(struct spin_policy policy, bool sleeps)
 {
     pthread_t thread;
 
     begin();
-    assert_int_equal(pthread_create(&thread, NULL, ring_once, &sleeps), 0);
-    assert_true(bell_await(&bell[1], can_receive, NULL, patience, now_ns() + 60000 * MS));
+    assert_int_equal(pthread_create(&thread, NULL, wake_once, &sleeps), 0);
+    assert_true(await_holds(&waker[1], can_receive, policy, now_ns() + 60000 * MS));
     pthread_join(thread, NULL);
     assert_nothing_unexpected();
     assert_received(1, 0);
@@ -231,21 +243,21 @@ static void await_one(struct patience patience, bool sleeps)
 
 static void whoever_slept_for_a_moment_stays_awake_for_one(void **state)
 {
-    const struct patience long_one = { .most_ns = 4000000000 }, short_one = { .most_ns = 1 };
+    const struct spin_policy long_one = { .yield_ns_max = 4000000000 },
+                             short_one = { .yield_ns_max = 1 };
 
     (void)state;
-    memset(bell, 0, sizeof(bell));
+    memset(waker, 0, sizeof(waker));
     await_one(long_one, true);
-    assert_int_equal(a32_load_acquire(&bell[1].asleep), 1);
-    assert_true(a32_load_acquire(&bell[1].wait_ns) > 0); /* how long that took */
-    a32_store_relaxed(&bell[1].wait_ns, 3000000000);     /* as if it had been long */
+    assert_int_equal(sleeps_of(&waker[1]), 1);
+    assert_true(a32_load_acquire(&waker[1].wait_ns) > 0); /* how long that took */
+    a32_store_relaxed(&waker[1].wait_ns, 3000000000);     /* as if it had been long */
     await_one(long_one, false);
-    assert_int_equal(a32_load_acquire(&bell[1].asleep), 1); /* it did not sleep again */
-    a32_store_relaxed(&bell[1].asleep, 0);
-    a32_store_relaxed(&bell[1].answered, 0);
+    assert_int_equal(sleeps_of(&waker[1]), 1); /* it did not sleep again */
+    a32_store_relaxed(&waker[1].sleepers, 0);
     await_one(short_one,
               true); /* whatever is written there, it does not look for longer than it should */
-    assert_int_equal(a32_load_acquire(&bell[1].wait_ns), 0); /* and forgets */
+    assert_int_equal(a32_load_acquire(&waker[1].wait_ns), 0); /* and forgets */
 }
 
 /* ---- claims ---- */
@@ -304,7 +316,7 @@ int main(void)
         cmocka_unit_test(a_full_stream_refuses),
         cmocka_unit_test(another_generation_is_not_read),
         cmocka_unit_test(nonsense_is_not_believed),
-        cmocka_unit_test(nobody_sleeps_through_a_bell),
+        cmocka_unit_test(no_thread_sleeps_through_a_wake),
         cmocka_unit_test(whoever_slept_for_a_moment_stays_awake_for_one),
         cmocka_unit_test(what_is_not_read_can_be_taken_back),
         cmocka_unit_test(a_record_has_one_owner),

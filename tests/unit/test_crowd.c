@@ -85,7 +85,7 @@ static void it_yields_to_a_rank_that_needs_its_cpu(void **state)
 static void it_looks_while_that_rank_sleeps(void **state)
 {
     (void)state;
-    a32_store_relaxed(&head[2].asleep, 1);
+    a32_store_relaxed(&head[2].waker.sleepers, WAKER_SLEEPS);
     assert_int_equal(wait_in_a_crowd(), 0);
 }
 

@@ -78,7 +78,7 @@ static void wrong_waits_are_refused(struct rank *r)
     rank_close_domain(r, domain);
 }
 
-/* Nobody is rung for: it is found by looking. */
+/* Nobody is woken: it is found by polling. */
 static void plain_stores_are_noticed(struct rank *r)
 {
     struct pto_domain *domain = rank_open_domain(r, 1, 64);
