@@ -19,6 +19,8 @@ CORE_SRC =
 ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c written.c telling.c dumps.c
 DOOR_SRC = door.c door_log.c door_source.c
 CHIP_SRC = chip.c local_code.c null.c null_orch.c
+# What connects processes.
+LINK_SRC = channel.c
 SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_record.c far_wire.c port_sim.c sim.c sim_crash.c \
 	sim_device.c sim_dump.c sim_graphs.c sim_guards.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
 # The program that isolated devices start: a simulated chip, and these.
@@ -36,7 +38,7 @@ HOST_SRC = built_graphs.c callable.c callable_load.c device.c diagnostics.c due.
 COMM_SRC = card_context.c collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_device.c comm_env.c comm_hccl.c comm_keep.c comm_null.c \
 	comm_shm.c comm_thread.c direct.c direct_domain.c dispatch.c meet.c meet_socket.c reduce.c
 # Workers of level 3.
-TREE_SRC = channel.c child_copy.c child_domain.c child_nested.c child_region.c child_serve.c child_trace.c endpoint.c tree_children.c tree_copy.c tree_dispatch.c \
+TREE_SRC = child_copy.c child_domain.c child_nested.c child_region.c child_serve.c child_trace.c endpoint.c tree_children.c tree_copy.c tree_dispatch.c \
 	tree_cards.c tree_domain.c tree_failed.c tree_flexible.c tree_memory.c tree_mirror.c tree_nested.c tree_options.c tree_region.c tree_register.c tree_run.c tree_show.c tree_submit.c \
 	tree_time.c tree_trace.c worker.c
 # The program that they start for each child.
@@ -135,7 +137,7 @@ ORCH_OBJ = $(call objects,orch,$(ORCH_SRC))
 PURE_OBJ = $(GRAPH_OBJ) $(SCHED_OBJ) $(ORCH_OBJ)
 LIB_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) \
 	$(call objects,core,$(CORE_SRC)) $(call objects,compat/door,$(DOOR_SRC)) $(call objects,chip,$(CHIP_SRC)) \
-	$(call objects,sim,$(SIM_SRC)) $(call objects,cann,$(CANN_SRC)) \
+	$(call objects,link,$(LINK_SRC)) $(call objects,sim,$(SIM_SRC)) $(call objects,cann,$(CANN_SRC)) \
 	$(call objects,artefact,$(ARTEFACT_SRC)) $(call objects,host,$(HOST_SRC)) $(call objects,comm,$(COMM_SRC)) $(call objects,toolchain,$(TOOLCHAIN_SRC)) \
 	$(call objects,trace,$(TRACE_SRC)) $(call objects,tree,$(TREE_SRC))
 CLI_OBJ = $(call objects,tool/scene,$(SCENE_SRC)) $(call objects,tool/check,$(CHECK_SRC)) \

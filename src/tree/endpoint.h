@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "tree/channel.h"
+#include "link/channel.h"
 
 struct pto_error;
 struct tree;

@@ -12,7 +12,7 @@
 #include "pto/run.h"
 #include "pto/worker.h"
 #include "base/waker.h"
-#include "tree/channel.h"
+#include "link/channel.h"
 
 enum {
     TREE_CHILDREN_MAX = 64,

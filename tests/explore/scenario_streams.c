@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A worker and its children: streams of records and the wakers of their readers, with
- * src/tree/channel.c and src/base/waker.c as they are. A stream has room for two records, so that a third one
+ * src/link/channel.c and src/base/waker.c as they are. A stream has room for two records, so that a third one
  * needs the room of the first. There is no time here: a wait that nobody ends is a deadlock.
  *
  * What an order protects is noted: the place of a record in a stream, when it is written and read.
@@ -13,7 +13,7 @@
 
 /* The struct keeps its size; the code sees the small number. */
 #define CHANNEL_BYTES CHANNEL_BYTES_ROOM
-#include "tree/channel.h"
+#include "link/channel.h"
 #undef CHANNEL_BYTES
 
 enum { CHANNEL_BYTES = 2 * CHANNEL_UNIT, STREAMS = 2 };
@@ -58,7 +58,7 @@ static void *noted_copy(void *to, const void *from, size_t bytes)
 #define memcpy(to, from, bytes) noted_copy(to, from, bytes)
 #undef static_assert
 #define static_assert(condition, text) _Static_assert(1, text)
-#include "tree/channel.c"
+#include "link/channel.c"
 #undef memcpy
 #define a32_cas_relaxed(a, expected, v) model_cas(a, expected, v)
 #include "base/waker.c"

@@ -10,7 +10,7 @@
 
 #include "tests/fixture/fixture.h"
 #include "base/waker.h"
-#include "tree/channel.h"
+#include "link/channel.h"
 
 static struct stream stream;
 static struct channel writer, reader;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams of records between processes: src/tree/channel.h. */
-#include "tree/channel.h"
+/* Streams of records between processes: src/link/channel.h. */
+#include "link/channel.h"
 
 #include <string.h>
 
