@@ -83,8 +83,8 @@ WERROR ?= -Werror
 
 VARIANT ?=
 # Sanitized code is as fast with -O1, and compiled sooner, also if only lines are described; but there the
-# compiler knows less about lengths.
-SANITIZED = -g1 -Wno-format-truncation
+# compiler knows less about lengths. PTO_CHECKED: locks are asserted to be held (src/base/lock.h).
+SANITIZED = -g1 -Wno-format-truncation -DPTO_CHECKED
 ifeq ($(VARIANT),)
 B = build
 else ifeq ($(VARIANT),asan)
