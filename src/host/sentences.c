@@ -61,17 +61,23 @@ void sentence_say(struct pto_error *error, const char *format, ...)
     pto_text_clean(error->text, false);
 }
 
-void sentence_write(const struct chip_result *result, const struct callable *c,
-                    struct pto_error *error)
+/* Who and where. */
+static void copy_facts(const struct failure *f, struct pto_error *error)
 {
-    const struct failure *f = &result->failure;
-
     error->status = f->status;
     error->argument = f->fault == FAULT_GANG || f->fault == FAULT_PASSED ? -1 : f->argument;
     error->kernel = f->kernel;
     error->task = f->task;
     error->scope_depth = f->scope_depth;
     error->site = f->site;
+}
+
+void sentence_write(const struct chip_result *result, const struct callable *c,
+                    struct pto_error *error)
+{
+    const struct failure *f = &result->failure;
+
+    copy_facts(f, error);
     if (say_refusal(f, c, error) || say_orchestration(f, error) || say_launch(f, error))
         return;
     if (f->fault == FAULT_RING || f->fault == FAULT_RING_HELD)
@@ -95,6 +101,15 @@ void sentence_write(const struct chip_result *result, const struct callable *c,
     else if (f->text[0] != '\0')
         SAY("%s", f->text);
     else
+        SAY("%s", pto_strerror(f->status));
+}
+
+void sentence_refusal(const struct failure *f, struct pto_error *error)
+{
+    static const struct callable no_kernels;
+
+    copy_facts(f, error);
+    if (!say_refusal(f, &no_kernels, error))
         SAY("%s", pto_strerror(f->status));
 }
 

@@ -9,6 +9,9 @@
 void sentence_write(const struct chip_result *result, const struct callable *c,
                     struct pto_error *error);
 
+/* The same for what a graph refused in which no task has a kernel. */
+void sentence_refusal(const struct failure *failure, struct pto_error *error);
+
 /* The story of a run with this error: the sentence, then details and tasks that did not move. */
 void story_write(struct story *story, const struct chip_result *result, const struct callable *c,
                  const struct pto_error *error);

@@ -37,7 +37,7 @@
 #include "base/arena.h"
 #include "base/digest.h"
 #include "base/error.h"
-#include "graph/graph.h"
+#include "graph/client.h"
 #include "pto/trace.h"
 #include "pto/worker.h"
 #include "tree/endpoint.h"
@@ -495,8 +495,6 @@ int tree_reopen_below(struct tree *t, uint32_t child, struct pto_error *error);
 void tree_ready(struct tree *t, struct slot *s);
 /* The call that submitted the group is done with it. */
 void tree_group_submitted(struct tree *t, struct tree_group *g);
-/* The slot of a task that is over, and not kept, is free. */
-void tree_retire(struct tree *t, struct slot *s);
 /* The task is over: what waits for it goes on. status < 0: what depends on it is skipped. */
 void tree_complete(struct tree *t, struct slot *s, int status);
 /* It never ran and never will: told as the run's error, if that is the first. */
@@ -591,7 +589,7 @@ static inline struct tree_task *tree_task_of(struct tree *t, const struct slot *
 
 static inline struct slot *tree_slot(struct tree *t, uint32_t number)
 {
-    return graph_slot(&t->graph, t->graph.info[number].line);
+    return graph_slot_numbered(&t->graph, number);
 }
 
 #endif

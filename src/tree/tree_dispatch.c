@@ -140,30 +140,21 @@ void tree_fail_below(struct tree *t, struct slot *s, int child, int status,
     fail_task(t, s, child, status, why->text, why);
 }
 
-/* What waits for it is counted down; if it failed, that is not to run. */
-static void release_successors(struct tree *t, struct slot *s, struct tree_task *k)
+/* A task that has ended, while its successors are counted down. */
+struct ending {
+    struct tree *tree;
+    struct tree_task *task;
+};
+
+/* If the task failed, what waits for it is not to run. */
+static void release_successor(void *context, struct slot *next, bool is_ready)
 {
-    struct edge *e = aptr_load_relaxed(&s->successors); /* the graph is under the lock */
+    const struct ending *e = context;
 
-    aptr_store_relaxed(&s->successors, SLOT_SEALED);
-    while (e != NULL) {
-        struct slot *next = e->self;
-        uint32_t left = a32_load_relaxed(&next->pending) - 1;
-
-        e = e->next;
-        a32_store_relaxed(&next->pending, left);
-        if (k->status < 0) /* mutation: tree-no-poison */
-            tree_poison(t, k, next);
-        if (left == 0)
-            tree_ready(t, next);
-    }
-}
-
-void tree_retire(struct tree *t, struct slot *s)
-{
-    if ((s->flags & (SLOT_HAS_BUFFER | SLOT_HAS_RETAINED)) != 0)
-        graph_release_task(&t->graph, s, true);
-    graph_retire(&t->graph, s->number);
+    if (e->task->status < 0) /* mutation: tree-no-poison */
+        tree_poison(e->tree, e->task, next);
+    if (is_ready)
+        tree_ready(e->tree, next);
 }
 
 static void leave_group(struct tree_group *g)
@@ -181,7 +172,7 @@ static void settle_one(struct tree *t, struct slot *s)
     t->task[s->number] = (struct tree_task){ 0 };
     if (k.status < 0)
         tree_blame(t, &k);
-    release_successors(t, s, &k);
+    graph_complete(s, release_successor, &(struct ending){ t, &k });
     is_kept = k.status < 0 && tree_keep(t, s, &k);
     if (k.run != NULL) {
         if (t->is_traced)
@@ -196,7 +187,7 @@ static void settle_one(struct tree *t, struct slot *s)
             tree_run_ended(k.run);
     }
     if (!is_kept)
-        tree_retire(t, s);
+        graph_free_task(&t->graph, s);
 }
 
 /* One after the other: what is skipped has successors of its own, and so on. */

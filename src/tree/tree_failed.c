@@ -176,7 +176,7 @@ static void let_go(struct tree *t, uint32_t list)
             free(hold);
         }
         tree_unuse_tensors(t, s);
-        tree_retire(t, s);
+        graph_free_task(&t->graph, s);
         if (--t->kept_count == 0)
             graph_allow_joins(&t->graph, true);
     }

@@ -6,7 +6,7 @@
 
 #include "base/os.h"
 #include "base/sized.h"
-#include "graph/submit.h"
+#include "graph/client.h"
 #include "host/handle.h"
 #include "host/sentences.h"
 #include "tree/tree.h"
@@ -147,23 +147,19 @@ static int refuse_of_graph(struct tree *t, struct tree_run *run, int status,
                            const struct pto_args *args, const struct pto_site *site)
 {
     const struct graph_refusal *r = &t->graph.refusal;
-    struct chip_result result;
-    struct callable c;
+    struct failure failure = { .status = status,
+                               .fault = r->fault,
+                               .argument = r->argument,
+                               .kernel = -1,
+                               .task = pto_task_id_invalid(),
+                               .value = { r->value } };
     struct pto_error error;
 
-    memset(&result, 0, sizeof(result));
-    memset(&c, 0, sizeof(c));
-    result.failure = (struct failure){ .status = status,
-                                       .fault = r->fault,
-                                       .argument = r->argument,
-                                       .kernel = -1,
-                                       .task = pto_task_id_invalid(),
-                                       .value = { r->value } };
     if (site != NULL)
-        result.failure.site = *site;
+        failure.site = *site;
     if (r->fault == FAULT_ARGS_ERROR && args != NULL && args->error != NULL)
-        snprintf(result.failure.text, sizeof(result.failure.text), "%s", args->error);
-    failure_add_refusal(&result.failure, args, NULL);
+        snprintf(failure.text, sizeof(failure.text), "%s", args->error);
+    failure_add_refusal(&failure, args, NULL);
     pto_error_init(&error);
     if (status == PTO_ENOMEM) {
         t->is_graph_broken = true;
@@ -172,7 +168,7 @@ static int refuse_of_graph(struct tree *t, struct tree_run *run, int status,
                          "there have ended");
         return tree_refuse(run, &error, site);
     }
-    sentence_write(&result, &c, &error);
+    sentence_refusal(&failure, &error);
     error.status = status;
     error.level = 3;
     tree_run_fail(run, -1, &error);
@@ -270,21 +266,6 @@ static int check_submit(struct tree *t, struct tree_callable *k, uint64_t *child
                       __builtin_ctzll(*children), how);
 }
 
-/*
- * A submit that was refused halfway: the graph has a slot for it, on which others may wait
- * already. It becomes a task that runs nothing.
- */
-static void adopt_refused(struct tree *t)
-{
-    uint32_t number = t->graph.recent[(t->graph.seq - 1) % GRAPH_RECENT];
-    struct slot *s = tree_slot(t, number);
-
-    t->graph.live++;
-    t->task[number] = (struct tree_task){ 0 };
-    if (arm_task(&t->graph, s))
-        tree_ready(t, s);
-}
-
 /* One task, of a group or alone. On success *slot_out is its slot, and *is_ready_out whether it waits. */
 static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t children,
                       const struct pto_args *args, const struct pto_site *site,
@@ -292,9 +273,8 @@ static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t ch
 {
     static const struct pto_kernels kernels = { -1, 0, -1 };
     struct tree *t = run->tree;
-    uint32_t before = t->graph.seq;
+    struct graph_task task = { NULL, false };
     struct pto_error error;
-    struct slot *ready = NULL;
     int status;
 
     pto_error_init(&error);
@@ -304,18 +284,20 @@ static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t ch
     graph_catch_up(&t->graph);
     status = t->is_graph_broken ? PTO_ENOMEM : make_room(t);
     if (status >= 0)
-        status = graph_submit(&t->graph, &kernels, args, site, out, &ready);
+        status = graph_submit_task(&t->graph, &kernels, args, site, out, &task);
     port_assert(t->graph.info_count <= t->task_room);
     if (status < 0) {
         tree_submitted(t, NULL);
         if (args->error == NULL)
             tree_undo_tensors(t, args);
         status = refuse_of_graph(t, run, status, args, site);
-        if (t->graph.seq != before && !t->is_graph_broken)
-            adopt_refused(t);
+        if (task.slot != NULL) /* others may wait for it: it becomes a task that runs nothing */
+            t->task[task.slot->number] = (struct tree_task){ 0 };
+        if (task.is_ready)
+            tree_ready(t, task.slot);
         return status;
     }
-    *number_out = t->graph.recent[(t->graph.seq - 1) % GRAPH_RECENT];
+    *number_out = task.slot->number;
     t->task[*number_out] = (struct tree_task){ .run = run,
                                                .group = group,
                                                .callable = (uint32_t)(k - t->callable),
@@ -324,12 +306,12 @@ static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t ch
                                                .timeout_ns = run->task_timeout_ns,
                                                .options = run->task_options,
                                                .submit_ns = t->is_traced ? os_now_ns() : 0 };
-    tree_submitted(t, tree_slot(t, *number_out));
+    tree_submitted(t, task.slot);
     k->tasks++;
     run->live++;
     run->report.tasks++;
-    if (ready != NULL)
-        tree_ready(t, ready);
+    if (task.is_ready)
+        tree_ready(t, task.slot);
     return PTO_OK;
 }
 
@@ -368,19 +350,6 @@ struct pto_outputs pto_level_submit_at(struct pto_level *level, uint64_t callabl
 }
 
 /* ---- groups ---- */
-
-/* Whether t waits for s, maybe through joins. */
-static bool waits_for(const struct slot *s, const struct slot *t)
-{
-    const struct edge *e = aptr_load_relaxed(&s->successors); /* under the lock */
-
-    if (e == SLOT_SEALED)
-        return false;
-    for (; e != NULL; e = e->next)
-        if (e->self == t || (slot_is_join(e->self) && waits_for(e->self, t)))
-            return true;
-    return false;
-}
 
 static int check_group(struct tree *t, const struct tree_callable *k, const uint32_t *children,
                        uint32_t count, struct pto_error *error)
@@ -429,7 +398,7 @@ static int submit_members(struct tree_run *run, struct tree_callable *k, const u
         if (outputs != NULL)
             outputs[i] = out;
         for (uint32_t j = 0; j < i; j++)
-            if (waits_for(tree_slot(t, g->member[j]), tree_slot(t, g->member[i]))) {
+            if (graph_waits_for(tree_slot(t, g->member[j]), tree_slot(t, g->member[i]))) {
                 pto_error_init(&error);
                 (void)error_tell(&error, PTO_EINVAL,
                                  "members %u and %u of the group use the same memory, and one of "
