@@ -13,7 +13,7 @@ PUBLIC_HEADERS = aicore.h build.h cache_lines.h callable.h collective.h comm.h d
 BASE_SRC = status.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c limit.c lines.c object.c os.c os_futex.c peek.c platforms.c \
 	program.c sized.c spawn.c thread_state.c waker.c
 GRAPH_SRC = graph.c client.c data.c image.c ledger.c slots.c regions.c region_index.c region_query.c region_join.c \
-	region_tree.c overlap.c scope.c submit.c buffers.c guards.c
+	region_tree.c overlap.c scope.c submit.c submit_tensors.c edges.c buffers.c guards.c
 SCHED_SRC = sched.c order.c deferred.c sharing.c guarded.c
 CORE_SRC =
 ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c written.c telling.c dumps.c

@@ -126,3 +126,16 @@ static int start_ids(struct graph *g)
     }
     return PTO_OK;
 }
+
+int graph_refuse(struct graph *g, enum fault fault, int32_t argument, uint64_t value)
+{
+    g->refusal = (struct graph_refusal){ fault, argument, value, 0, NULL };
+    return graph_refusal_status(g);
+}
+
+int graph_refusal_status(const struct graph *g)
+{
+    enum fault fault = g->refusal.fault;
+
+    return fault == FAULT_MEMORY ? PTO_ENOMEM : fault == FAULT_GANG ? PTO_ESYNC_START : PTO_EARGS;
+}

@@ -311,14 +311,14 @@ void buffer_release(struct graph *g, uint32_t buffer, bool is_submitter);
 /* Any thread, once the task has completed: gives back what it kept alive. */
 void graph_release_task(struct graph *g, struct slot *s, bool is_submitter);
 
-/* submit.c: what a tensor has in the eight bytes from `ndims` on if there is a quick way for it. */
+/* submit_tensors.c: what a tensor has in the eight bytes from `ndims` on if there is a quick way for it. */
 uint64_t submit_quick_traits(enum pto_deps deps);
 /* Refuses a tensor that came the quick way: no such type or number of dimensions, or no storage. */
 __attribute__((cold)) int submit_refuse_quick(struct graph *g, const struct slot *t,
                                               const struct pto_tensor *x);
 
 /*
- * submit.c: joins. Where n tasks write tiles and m then read the whole there would be n * m
+ * edges.c: joins. Where n tasks write tiles and m then read the whole there would be n * m
  * edges; a join waits for the n, and the m wait for the join. It is a slot that runs
  * nothing and is no task: it has no id, and `seq` is that of the latest task that it
  * may stand for, so whoever asks whether it matters gets the right answer. Whoever is
@@ -332,11 +332,21 @@ struct slot *graph_join_begin(struct graph *g, struct slot *t, uint32_t seq);
 struct ref graph_join_end(struct graph *g, struct slot *t, struct slot *join);
 /* Whether submits may make joins from now on; those that exist stay. At first they may. */
 void graph_allow_joins(struct graph *g, bool may);
-/* How many edges a task has that is being submitted, or a join. */
-uint32_t graph_count_edges(const struct graph *g, const struct slot *t);
+
+/* Edges beyond those in the slot, which has such. */
+uint32_t edges_count_spilled(const struct graph *g, const struct slot *t);
+
+/* How many edges a task has that is being submitted or was not run, or a join. */
+static inline uint32_t graph_count_edges(const struct graph *g, const struct slot *t)
+{
+    return t->edge_count + ((t->flags & SLOT_HAS_SPILL) != 0 ? edges_count_spilled(g, t) : 0);
+}
 
 /* slots.c */
-struct slot_info *slot_make(struct graph *g, uint32_t size_class);
+/* A slot that can be taken, made or cleaned if need be. NULL when memory has run out. */
+struct slot_info *slot_provide(struct graph *g, uint32_t size_class);
+/* Gives back what the slot's last task spilled. False: it is slot 0, which stands for none. */
+bool slot_clean(struct graph *g, struct slot_info *info);
 /* The place of the current ring's next id, free. NULL: memory has run out. */
 struct id_entry *ids_make_room(struct graph *g);
 bool ids_was_given(const struct graph *g, struct pto_task_id id);

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "graph/submit.h"
-
 /* Where the next task goes while an image is filled. */
 struct filling {
     struct image *image;
@@ -99,12 +97,6 @@ static uint32_t header_lines(const struct slot *s)
     return (s->flags & SLOT_IS_WHOLE) != 0 ? 2 + payload_lines(s) : 1;
 }
 
-/* Incoming edges of a task that was not run. */
-static uint32_t count_predecessors(const struct graph *g, const struct slot *s)
-{
-    return s->edge_count + ((s->flags & SLOT_HAS_SPILL) != 0 ? submit_count_spilled(g, s) : 0);
-}
-
 void image_measure(struct image *image, const struct graph *g, const struct pto_entry *entry)
 {
     uint64_t payload = 0;
@@ -124,7 +116,7 @@ void image_measure(struct image *image, const struct graph *g, const struct pto_
         image->header_lines += header_lines(s);
         image->has_teams = image->has_teams || (s->flags & SLOT_IS_TEAM) != 0;
         payload += (s->flags & SLOT_IS_WHOLE) != 0 ? 0 : payload_lines(s);
-        image->edge_count += count_predecessors(g, s);
+        image->edge_count += graph_count_edges(g, s);
         for (uint32_t i = 0; i < s->tensor_count; i++)
             image->patch_count += is_patched(g, entry, s->tensor[i].addr);
         image->patch_count += operand_of(s) != 0 && is_patched(g, entry, operand_of(s));
@@ -189,7 +181,7 @@ static void stack_roots(struct filling *f)
 
         if (s == NULL)
             continue;
-        image->line[number] = count_predecessors(f->g, s);
+        image->line[number] = graph_count_edges(f->g, s);
         if (image->line[number] != 0)
             continue;
         image->task[f->ready++] = number;
@@ -228,7 +220,7 @@ static void place_slot(struct filling *f, uint32_t number)
     memcpy(s, from, is_whole ? sizeof(*s) : SLOT_LINE_BYTES);
     s->payload = is_whole ? f->header + 2 : f->payload;
     memcpy(image_tensors(image, s), from->tensor, payload_bytes(from));
-    s->built_pending = count_predecessors(f->g, from);
+    s->built_pending = graph_count_edges(f->g, from);
     a32_store_relaxed(&image->counter[f->header], s->built_pending); /* nothing runs */
     adapt_slot(f, s, f->header);
     s->span.first = f->edges;

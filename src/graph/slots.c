@@ -12,11 +12,32 @@ static const uint8_t class_lines[SLOT_CLASS_COUNT] = { 3, 5, 7, 9, 11, 15, 21, 3
 
 enum { SLOTS_AHEAD = 16 };
 
+static struct slot_info *slot_make(struct graph *g, uint32_t size_class);
+static void put_chunks(struct graph *g, struct slot_info *info);
 static int grow_ids(struct graph *g, struct id_map *map);
 static bool id_is_alive(const struct graph *g, const struct id_entry *e);
 
+struct slot_info *slot_provide(struct graph *g, uint32_t size_class)
+{
+    uint32_t number = g->free_slot[size_class];
+
+    if (number == 0)
+        return slot_make(g, size_class);
+    if (g->info[number].is_spilled)
+        put_chunks(g, &g->info[number]);
+    return &g->info[number];
+}
+
+bool slot_clean(struct graph *g, struct slot_info *info)
+{
+    if (info == &g->info[0])
+        return false;
+    put_chunks(g, info);
+    return true;
+}
+
 /* A slot that was never used. NULL when memory has run out. */
-struct slot_info *slot_make(struct graph *g, uint32_t size_class)
+static struct slot_info *slot_make(struct graph *g, uint32_t size_class)
 {
     char *memory = pool_take(&g->slot_pool, (uint64_t)class_lines[size_class] * SLOT_LINE_BYTES);
     struct slot_info *info;
@@ -36,6 +57,30 @@ struct slot_info *slot_make(struct graph *g, uint32_t size_class)
     info = &g->info[s->number];
     *info = (struct slot_info){ .line = graph_slot_line(g, s), .size_class = (uint8_t)size_class };
     return info;
+}
+
+/* What the slot's last task spilled. */
+static void put_chunks(struct graph *g, struct slot_info *info)
+{
+    struct slot *s = graph_slot(g, info->line);
+    struct edge_chunk *edges = (struct edge_chunk *)(void *)g->edge_pool.base;
+    struct retained_chunk *retained = (struct retained_chunk *)(void *)g->retained_pool.base;
+
+    while (s->edge_chunk != 0) {
+        uint32_t index = s->edge_chunk;
+
+        s->edge_chunk = edges[index].next;
+        edges[index].next = g->free_edge_chunk;
+        g->free_edge_chunk = index;
+    }
+    while (s->retained_chunk != 0) {
+        uint32_t index = s->retained_chunk;
+
+        s->retained_chunk = retained[index].next;
+        retained[index].next = g->free_retained_chunk;
+        g->free_retained_chunk = index;
+    }
+    info->is_spilled = false;
 }
 
 struct id_entry *ids_make_room(struct graph *g)

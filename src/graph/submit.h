@@ -30,17 +30,19 @@ enum form {
 /* submit.c */
 /* The class of slot with room for header, tensors and what is behind them. */
 uint32_t submit_class_with_tail(const struct pto_args *args);
-uint32_t submit_count_spilled(const struct graph *g, const struct slot *t);
+/* It was begun, but something about it is wrong. Returns SUBMIT_REFUSED. */
+__attribute__((cold)) struct slot *submit_abandon(struct graph *g, int status);
+
+/* submit_tensors.c */
 /* Any tensor argument: checked, copied, waited for, recorded. */
 int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, uint32_t index,
                   const struct pto_outputs *out);
 /* The same for the only one of a task, which creates none. */
 int submit_lone_tensor(struct graph *g, struct slot *t, const void *from, uint8_t tag);
-
-/* It was begun, but something about it is wrong. Returns SUBMIT_REFUSED. */
-__attribute__((cold)) struct slot *submit_abandon(struct graph *g, int status);
-/* Gives back what the slot's last task spilled. False: it is slot 0, which stands for none. */
-bool submit_clean_slot(struct graph *g, struct slot_info *info);
+/* SLOT_HAS_PREDICATE, 0 for a predicate that always holds, or a refusal. */
+int submit_check_predicate(struct graph *g, const struct pto_args *args);
+/* The task, whose tensors are recorded, waits for who writes the operand, and reads it. */
+int submit_operand(struct graph *g, struct slot *t, const struct pto_predicate *p);
 
 /* What submits return beside the task, which is ready, and NULL: it waits. */
 #define SUBMIT_REFUSED ((struct slot *)(uintptr_t)1)
@@ -262,7 +264,7 @@ static inline bool arm_task(struct graph *g, struct slot *t)
     if (edges == 0)
         return true;
     if ((t->flags & SLOT_HAS_SPILL) != 0)
-        edges += submit_count_spilled(g, t);
+        edges += edges_count_spilled(g, t);
     g->edge_total += edges;
     if (g->is_shared)
         return a32_sub_acq_rel(&t->pending, SLOT_BIAS - edges) == SLOT_BIAS - edges; /* R5 A5 */
@@ -329,7 +331,7 @@ __attribute__((always_inline)) static inline struct slot *graph_submit_as(
     if (id->buffer != 0 && /* so may its outputs; tasks with some often meet one with some */
         (form != FORM_PLAIN || graph_buffer(g, id->buffer)->seq == id->seq))
         return SUBMIT_STOPPED;
-    if (info->is_spilled && (form == FORM_BARE || !submit_clean_slot(g, info)))
+    if (info->is_spilled && (form == FORM_BARE || !slot_clean(g, info)))
         return SUBMIT_STOPPED;
     return submit_at(g, info, id, kernels, args, site, out, form);
 }
