@@ -61,6 +61,8 @@ BENCH_CHILD_SRC = bench_child.c
 CLI_SRC = main.c bench_report.c programs.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
 	cmd_inspect.c cmd_install_door.c cmd_launch.c cmd_new.c cmd_run.c cmd_selfcheck.c selfcheck_elf.c selfcheck_facts.c selfcheck_pack.c selfcheck_pair.c selfcheck_read.c selfcheck_rules.c selfcheck_steps.c cmd_sign.c cmd_test.c info_workers.c json.c junit.c key_file.c machine.c options.c probe.c ranks.c repeat.c run_artefact.c \
 	run_diagnose.c run_gdb.c run_print.c run_alarm.c run_ranks.c test_child.c test_jobs.c usage.c
+# What the command links of src/base: files without state of the process, which the library has already.
+CLI_BASE_SRC = error.c file.c os.c sized.c
 # libhost_runtime.so, which the reference's worker loads: one for each generation and mode.
 HOSTLIB_SRC = hostlib_absent.c hostlib_callables.c hostlib_comm.c hostlib_device.c hostlib_failure.c hostlib_global.c \
 	hostlib_log.c hostlib_runs.c hostlib_staging.c hostlib_windows.c
@@ -142,6 +144,7 @@ LIB_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) \
 	$(call objects,trace,$(TRACE_SRC)) $(call objects,tree,$(TREE_SRC))
 CLI_OBJ = $(call objects,tool/scene,$(SCENE_SRC)) $(call objects,tool/check,$(CHECK_SRC)) \
 	$(call objects,tool/drill,$(DRILL_SRC)) $(call objects,tool/bench,$(BENCH_SRC)) $(call objects,tool/cli,$(CLI_SRC))
+CLI_BASE_OBJ = $(call objects,base,$(CLI_BASE_SRC))
 
 LIB = $(B)/lib/libpto.so.$(SOVERSION)
 LIB_LINK = $(B)/lib/libpto.so
@@ -318,9 +321,9 @@ $(B)/obj/tool/check/check_object.o $(B)/obj/tool/bench/bench_object.o: CPPFLAGS_
 # What `pto build --programs` compiles.
 $(call objects,tool/cli,programs.c): CPPFLAGS_ALL += -DSCHEDULER_PARTS='"$(CANN_SCHEDULER_SRC)"' -DDISPATCHER_PARTS='"$(CANN_DISPATCHER_SRC)"'
 
-$(CLI): $(CLI_OBJ) $(LIB) $(LIB_LINK)
+$(CLI): $(CLI_OBJ) $(CLI_BASE_OBJ) $(LIB) $(LIB_LINK)
 	@mkdir -p $(@D)
-	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(CLI_OBJ) -L$(B)/lib -lpto \
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(CLI_OBJ) $(CLI_BASE_OBJ) -L$(B)/lib -lpto \
 		-Wl,-rpath,'$$ORIGIN/../lib' $(CLI_LIBS) $(LDLIBS_ALL)
 
 $(UNIT_LIB): $(UNIT_LIB_OBJ)
