@@ -7,18 +7,32 @@
 
 #include "base/sized.h"
 
+/*
+ * A sentence that is too long for an error, which a path can make it, loses its middle: what is
+ * wrong, and what to do, are at its ends.
+ */
+enum { TEXT_MAX = 4 * PTO_ERROR_TEXT_MAX, HEAD_BYTES = 120 };
+
 int error_tell(struct pto_error *error, int status, const char *format, ...)
 {
+    char text[TEXT_MAX];
     struct pto_error own;
     va_list args;
+    size_t length;
 
     if (error == NULL)
         return status;
     pto_error_init(&own);
     own.status = status;
     va_start(args, format);
-    vsnprintf(own.text, sizeof(own.text), format, args);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    length = strlen(text);
+    if (length < sizeof(own.text))
+        memcpy(own.text, text, length + 1);
+    else
+        snprintf(own.text, sizeof(own.text), "%.*s...%s", HEAD_BYTES, text,
+                 text + length - (sizeof(own.text) - 1 - HEAD_BYTES - 3));
     pto_text_clean(own.text, false);
     sized_write(error, &own, sizeof(own));
     return status;

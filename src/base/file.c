@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "pto/status.h"
+#include "base/error.h"
 
 enum { LINKS_MAX = 40 };
 
@@ -63,6 +63,22 @@ int file_read(const char *path, size_t max, char **bytes_out, size_t *size_out)
     *bytes_out = bytes;
     *size_out = size;
     return PTO_OK;
+}
+
+int file_load(const char *path, size_t max, char **bytes_out, size_t *size_out,
+              struct pto_error *error)
+{
+    int status = file_read(path, max, bytes_out, size_out);
+
+    if (status == PTO_OK)
+        return PTO_OK;
+    if (status == PTO_ENOMEM)
+        return error_tell(error, status, "not enough memory for %.1000s", path);
+    if (errno == EINVAL)
+        return error_tell(error, PTO_EINVAL, "%.1000s is not a file", path);
+    if (errno == EFBIG)
+        return error_tell(error, PTO_EINVAL, "%.1000s has more than %zu bytes", path, max);
+    return error_tell(error, status, "%.1000s cannot be read: %s", path, strerror(errno));
 }
 
 bool file_put(int file, const void *bytes, size_t size)

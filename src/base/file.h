@@ -8,11 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct pto_error;
+
 /*
  * Reads a regular file; a zero follows its bytes. The caller frees *bytes_out.
  * More than `max` bytes: EFBIG. Anything but a regular file: EINVAL.
  */
 int file_read(const char *path, size_t max, char **bytes_out, size_t *size_out);
+/* As file_read; a failure is a sentence in `error`, and the two above are PTO_EINVAL. */
+int file_load(const char *path, size_t max, char **bytes_out, size_t *size_out,
+              struct pto_error *error);
 
 /*
  * A file that is written whole or not at all: beside its place first, to the

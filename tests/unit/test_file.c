@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/digest.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "tests/fixture/counts_test.h"
 #include "tests/fixture/fixture.h"
@@ -103,6 +104,26 @@ static void what_is_written_is_read(void **state)
     assert_int_equal(errno, EINVAL);
     assert_null(bytes);
     assert_int_equal(count_entries(folder), 1);
+}
+
+static void what_cannot_be_read_is_a_sentence(void **state)
+{
+    struct pto_error error = { .size = sizeof(error) };
+    char *bytes, far[700], end[] = "/f cannot be read: File name too long";
+    size_t size;
+
+    (void)state;
+    assert_int_equal(file_write(path, "three", 5), PTO_OK);
+    assert_int_equal(file_load(path, 4, &bytes, &size, &error), PTO_EINVAL);
+    assert_non_null(strstr(error.text, "/f has more than 4 bytes"));
+    assert_int_equal(file_load(folder, 4, &bytes, &size, &error), PTO_EINVAL);
+    assert_non_null(strstr(error.text, " is not a file"));
+    /* One that does not fit keeps its ends. */
+    snprintf(far, sizeof(far), "/begin%0640d/f", 0);
+    assert_int_equal(file_load(far, 4, &bytes, &size, &error), PTO_ESYSTEM);
+    assert_int_equal(strlen(error.text), sizeof(error.text) - 1);
+    assert_int_equal(strncmp(error.text, "/begin0", 7), 0);
+    assert_string_equal(error.text + strlen(error.text) - strlen(end), end);
 }
 
 static void a_failure_leaves_what_was_there(void **state)
@@ -203,6 +224,7 @@ int main(void)
         cmocka_unit_test(a_digest_is_sha256),
         cmocka_unit_test(a_list_of_texts_is_read_in_one_way),
         cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(what_cannot_be_read_is_a_sentence),
         cmocka_unit_test(a_failure_leaves_what_was_there),
         cmocka_unit_test(devices_and_links_stay),
         cmocka_unit_test(folders_are_made),
