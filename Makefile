@@ -47,7 +47,7 @@ TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c st
 TOOLCHAIN_SRC += build.c command.c compilers.c core_program.c identity.c isa.c link.c manifest.c note.c pack.c process.c unit.c \
 	words.c work.c
 TRACE_SRC = args_dump.c deps.c name_map.c perfetto.c pmu.c scope_stats.c slices.c swimlane.c
-SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c python.c python_paths.c python_text.c scene.c scene_build.c scene_data.c \
+SCENE_SRC = compare.c document.c element.c names.c npy.c python.c python_paths.c python_text.c scene.c scene_build.c scene_data.c \
 	scene_config.c scene_fields.c scene_find.c scene_level.c scene_level_fields.c scene_lines.c scene_manifest.c scene_meta.c scene_rank_fields.c scene_ranks.c scene_session.c scene_sources.c \
 	scene_writer.c
 CHECK_SRC = check_compare.c check_effect.c check_failed.c check_graph.c check_helper.c check_kernel.c check_model.c check_object.c \

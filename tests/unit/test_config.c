@@ -13,10 +13,10 @@
 /* One assignment, `x`. */
 static const struct node *read_value(const char *text, struct document **document_out)
 {
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
 
-    if (scene_python_read(FILE_NAME, text, strlen(text), document_out, &fault) < 0)
-        fail_msg("%s in: %s", fault.text, text);
+    if (scene_python_read(FILE_NAME, text, strlen(text), document_out, &error) < 0)
+        fail_msg("%s in: %s", error.text, text);
     return scene_document_find(scene_document_root(*document_out), "x");
 }
 
@@ -34,15 +34,15 @@ static void expect_text(const char *text, const char *want, bool is_plain)
 
 static void expect_refusal(const char *text, const char *place, const char *phrase)
 {
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     struct document *document;
     char begin[64];
 
     snprintf(begin, sizeof(begin), FILE_NAME ":%s: ", place);
-    if (scene_python_read(FILE_NAME, text, strlen(text), &document, &fault) == PTO_OK)
+    if (scene_python_read(FILE_NAME, text, strlen(text), &document, &error) == PTO_OK)
         fail_msg("taken: %s", text);
-    if (strncmp(fault.text, begin, strlen(begin)) != 0 || strstr(fault.text, phrase) == NULL)
-        fail_msg("'%s' instead of '%s' and '%s' in: %s", fault.text, begin, phrase, text);
+    if (strncmp(error.text, begin, strlen(begin)) != 0 || strstr(error.text, phrase) == NULL)
+        fail_msg("'%s' instead of '%s' and '%s' in: %s", error.text, begin, phrase, text);
 }
 
 static void reads_texts_and_numbers(void **state)
@@ -193,16 +193,16 @@ static void expect_bound(const char *begin, const char *line, uint32_t times, co
 {
     size_t bytes = strlen(begin) + times * strlen(line) + 1;
     char *text = malloc(bytes), *end = text;
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     struct document *document;
 
     assert_non_null(text);
     end += sprintf(end, "%s", begin);
     for (uint32_t i = 0; i < times; i++)
         end += sprintf(end, "%s", line);
-    assert_int_equal(scene_python_read(FILE_NAME, text, bytes - 1, &document, &fault), PTO_EINVAL);
-    if (strstr(fault.text, phrase) == NULL)
-        fail_msg("no '%s' in '%s'", phrase, fault.text);
+    assert_int_equal(scene_python_read(FILE_NAME, text, bytes - 1, &document, &error), PTO_EINVAL);
+    if (strstr(error.text, phrase) == NULL)
+        fail_msg("no '%s' in '%s'", phrase, error.text);
     free(text);
 }
 
@@ -227,13 +227,13 @@ static void is_bounded(void **state)
 #define KERNEL "{'func_id': 0, 'name': 'k', 'source': 'k.cpp', 'core_type': 'aiv'}"
 
 static int parse(const char *config, const char *meta, struct scene **scene_out,
-                 struct fault *fault)
+                 struct pto_error *error)
 {
     const struct scene_config_texts texts = { config, strlen(config), meta,
                                               meta != NULL ? strlen(meta) : 0 };
 
-    fault->status = 0;
-    return scene_config_parse("/f", &texts, scene_out, fault);
+    pto_error_init(error);
+    return scene_config_parse("/f", &texts, scene_out, error);
 }
 
 static void a_folder_is_a_scene(void **state)
@@ -256,12 +256,12 @@ static void a_folder_is_a_scene(void **state)
         "{\"name\": \"b\", \"direction\": \"Out\", \"shape\": [], \"dtype\": \"index\"},\n"
         "{\"name\": \"t\", \"direction\": \"In\", \"shape\": null, \"dtype\": \"bool\"}],\n"
         "\"num_return_types\": 0, \"platform\": null, \"backend_type\": \"Ascend950\"}\n";
-    struct fault fault;
+    struct pto_error error;
     struct scene *s;
 
     (void)state;
-    if (parse(config, meta, &s, &fault) < 0)
-        fail_msg("%s", fault.text);
+    if (parse(config, meta, &s, &error) < 0)
+        fail_msg("%s", error.text);
     assert_string_equal(s->name, "main");
     assert_string_equal(s->entry, "aicpu_orchestration_entry");
     assert_string_equal(s->orchestration.path, "/f/orchestration/main.cpp");
@@ -287,14 +287,12 @@ static void a_folder_is_a_scene(void **state)
     assert_string_equal(s->kase->platform[0], "a5sim");
     assert_false(s->is_untyped);
 
-    assert_int_equal(scene_config_give_scalars(s, (const char *const[]){ "0.5", "256" }, 2, &fault),
+    assert_int_equal(scene_config_give_scalars(s, (const char *const[]){ "0.5", "256" }, 2, &error),
                      PTO_EINVAL);
-    assert_non_null(strstr(fault.text, "fits the type of 't'"));
-    fault.status = 0;
-    assert_int_equal(scene_config_give_scalars(s, (const char *const[]){ "0.5" }, 1, &fault),
+    assert_non_null(strstr(error.text, "fits the type of 't'"));
+    assert_int_equal(scene_config_give_scalars(s, (const char *const[]){ "0.5" }, 1, &error),
                      PTO_EINVAL);
-    fault.status = 0;
-    assert_int_equal(scene_config_give_scalars(s, (const char *const[]){ "0.5", "1" }, 2, &fault),
+    assert_int_equal(scene_config_give_scalars(s, (const char *const[]){ "0.5", "1" }, 2, &error),
                      PTO_OK);
     assert_false(s->scalar[1].is_open);
     scene_close(s);
@@ -304,12 +302,12 @@ static void without_metadata_arguments_have_numbers(void **state)
 {
     static const char config[] = HEAD "ORCHESTRATION = {'source': 'o.cpp', 'function_name': 'e', "
                                       "'signature': [_D.IN, _D.OUT]}\nKERNELS = []\n";
-    struct fault fault;
+    struct pto_error error;
     struct scene *s;
 
     (void)state;
-    if (parse(config, NULL, &s, &fault) < 0)
-        fail_msg("%s", fault.text);
+    if (parse(config, NULL, &s, &error) < 0)
+        fail_msg("%s", error.text);
     assert_true(s->is_untyped);
     assert_int_equal(s->argument_count, 2);
     assert_string_equal(s->argument[1].name, "1");
@@ -370,23 +368,23 @@ static void refuses_wrong_folders(void **state)
         { "{\"schema\": 1, \"params\": [1, ]", "compiled_meta.json" },
     };
     struct scene *s;
-    struct fault fault;
+    struct pto_error error;
 
     (void)state;
     for (uint32_t i = 0; i < sizeof(configs) / sizeof(configs[0]); i++)
-        if (parse(configs[i][0], NULL, &s, &fault) != PTO_EINVAL ||
-            strstr(fault.text, configs[i][1]) == NULL)
-            fail_msg("'%s' instead of '%s'", fault.text, configs[i][1]);
+        if (parse(configs[i][0], NULL, &s, &error) != PTO_EINVAL ||
+            strstr(error.text, configs[i][1]) == NULL)
+            fail_msg("'%s' instead of '%s'", error.text, configs[i][1]);
     for (uint32_t i = 0; i < sizeof(metas) / sizeof(metas[0]); i++)
-        if (parse(HEAD ORCH "KERNELS = []\n", metas[i][0], &s, &fault) != PTO_EINVAL ||
-            strstr(fault.text, metas[i][1]) == NULL)
-            fail_msg("'%s' instead of '%s'", fault.text, metas[i][1]);
+        if (parse(HEAD ORCH "KERNELS = []\n", metas[i][0], &s, &error) != PTO_EINVAL ||
+            strstr(error.text, metas[i][1]) == NULL)
+            fail_msg("'%s' instead of '%s'", error.text, metas[i][1]);
     assert_int_equal(
         parse(HEAD "ORCHESTRATION = {'source': 'o.cpp', 'function_name': 'e', 'signature': "
                    "[_D.IN]}\nKERNELS = []\n",
-              "{\"schema\": 1, \"params\": []}", &s, &fault),
+              "{\"schema\": 1, \"params\": []}", &s, &error),
         PTO_EINVAL);
-    assert_non_null(strstr(fault.text, "not of the same program"));
+    assert_non_null(strstr(error.text, "not of the same program"));
 }
 
 int main(void)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* .npy files: what is written is read again; every header that NumPy writes; and what is refused. */
 
-#include "tool/scene/bytes.h"
 #include "tool/scene/npy.h"
 #include "tests/fixture/fixture.h"
 
 /* A file with this header and these bytes behind it, as NumPy would write it. */
 static int parse(int version, const char *header, const void *data, size_t bytes, struct npy *npy,
-                 struct fault *fault)
+                 struct pto_error *error)
 {
     size_t length = strlen(header), begin = version == 1 ? 10 : 12;
     char *file = malloc(begin + length + bytes + 1);
@@ -22,21 +21,21 @@ static int parse(int version, const char *header, const void *data, size_t bytes
         file[10] = file[11] = 0;
     memcpy(file + begin, header, length);
     memcpy(file + begin + length, data, bytes);
-    fault->status = 0;
-    return scene_npy_parse("it", file, begin + length + bytes, npy, fault);
+    pto_error_init(error);
+    return scene_npy_parse("it", file, begin + length + bytes, npy, error);
 }
 
 static void reads_what_numpy_writes(void **state)
 {
     static const float numbers[6] = { 1, 2, 3, 4, 5, 6 };
-    struct fault fault;
+    struct pto_error error;
     struct npy npy;
 
     (void)state;
     for (int version = 1; version <= 3; version++) {
         assert_int_equal(
             parse(version, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }    \n",
-                  numbers, sizeof(numbers), &npy, &fault),
+                  numbers, sizeof(numbers), &npy, &error),
             PTO_OK);
         assert_int_equal(npy.ndims, 2);
         assert_int_equal(npy.shapes[0], 2);
@@ -49,14 +48,14 @@ static void reads_what_numpy_writes(void **state)
     }
     /* A single number. */
     assert_int_equal(parse(1, "{\"shape\": (), \"fortran_order\": False, \"descr\": \"<f4\"}",
-                           numbers, 4, &npy, &fault),
+                           numbers, 4, &npy, &error),
                      PTO_OK);
     assert_int_equal(npy.ndims, 1);
     assert_int_equal(npy.count, 1);
     scene_npy_free(&npy);
     /* Nothing at all. */
     assert_int_equal(
-        parse(1, "{'descr': '|b1', 'fortran_order': False, 'shape': (0,)}", "", 0, &npy, &fault),
+        parse(1, "{'descr': '|b1', 'fortran_order': False, 'shape': (0,)}", "", 0, &npy, &error),
         PTO_OK);
     assert_int_equal(npy.count, 0);
     scene_npy_free(&npy);
@@ -66,12 +65,12 @@ static void turns_columns_into_rows_and_swaps_bytes(void **state)
 {
     static const uint8_t columns[] = { 0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6 }; /* big-endian */
     static const uint16_t rows[] = { 1, 2, 3, 4, 5, 6 };
-    struct fault fault;
+    struct pto_error error;
     struct npy npy;
 
     (void)state;
     assert_int_equal(parse(1, "{'descr': '>u2', 'fortran_order': True, 'shape': (2, 3)}", columns,
-                           sizeof(columns), &npy, &fault),
+                           sizeof(columns), &npy, &error),
                      PTO_OK);
     assert_memory_equal(npy.data, rows, sizeof(rows));
     scene_npy_free(&npy);
@@ -97,22 +96,19 @@ static void refuses_what_is_not_a_file_of_ours(void **state)
         "{",
     };
     static const char data[24];
-    struct fault fault;
+    struct pto_error error;
     struct npy npy;
 
     (void)state;
     for (uint32_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
-        assert_int_equal(parse(1, headers[i], data, sizeof(data), &npy, &fault), PTO_EFORMAT);
+        assert_int_equal(parse(1, headers[i], data, sizeof(data), &npy, &error), PTO_EFORMAT);
         assert_null(npy.file);
-        assert_memory_equal(fault.text, "it", 2);
+        assert_memory_equal(error.text, "it", 2);
     }
-    assert_int_equal(parse(4, headers[0], data, sizeof(data), &npy, &fault), PTO_EFORMAT);
-    fault.status = 0;
-    assert_int_equal(scene_npy_parse("it", calloc(1, 3), 3, &npy, &fault), PTO_EFORMAT);
-    fault.status = 0;
-    assert_int_equal(scene_npy_read("/nonexistent/a.npy", &npy, &fault), PTO_ESYSTEM);
-    fault.status = 0;
-    assert_int_equal(scene_npy_read("/", &npy, &fault), PTO_EINVAL);
+    assert_int_equal(parse(4, headers[0], data, sizeof(data), &npy, &error), PTO_EFORMAT);
+    assert_int_equal(scene_npy_parse("it", calloc(1, 3), 3, &npy, &error), PTO_EFORMAT);
+    assert_int_equal(scene_npy_read("/nonexistent/a.npy", &npy, &error), PTO_ESYSTEM);
+    assert_int_equal(scene_npy_read("/", &npy, &error), PTO_EINVAL);
 }
 
 static void writes_what_it_reads(void **state)
@@ -128,13 +124,13 @@ static void writes_what_it_reads(void **state)
         data[i] = (uint8_t)(i * 7);
     for (uint32_t dtype = 0; dtype < PTO_DTYPE_COUNT; dtype++) {
         const uint32_t shapes[] = { 1, 3, 1, 1, 1 };
-        struct fault fault = { .status = 0 };
+        struct pto_error error = { .size = sizeof(error) };
         struct npy npy;
 
         for (uint32_t ndims = 2; ndims <= 5; ndims++) {
             assert_int_equal(
-                scene_npy_write(path, (enum pto_dtype)dtype, shapes, ndims, data, &fault), PTO_OK);
-            assert_int_equal(scene_npy_read(path, &npy, &fault), PTO_OK);
+                scene_npy_write(path, (enum pto_dtype)dtype, shapes, ndims, data, &error), PTO_OK);
+            assert_int_equal(scene_npy_read(path, &npy, &error), PTO_OK);
             assert_int_equal((uintptr_t)((char *)npy.data - (char *)npy.file) % 64, 0);
             assert_int_equal(npy.ndims, ndims);
             assert_true(scene_npy_fits(&npy, (enum pto_dtype)dtype));
@@ -143,10 +139,10 @@ static void writes_what_it_reads(void **state)
         }
     }
     unlink(path);
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
 
     assert_int_equal(
-        scene_npy_write("/nonexistent/a.npy", PTO_INT8, (const uint32_t[]){ 1 }, 1, data, &fault),
+        scene_npy_write("/nonexistent/a.npy", PTO_INT8, (const uint32_t[]){ 1 }, 1, data, &error),
         PTO_ESYSTEM);
 }
 

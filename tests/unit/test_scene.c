@@ -51,13 +51,13 @@ static void reads_everything_that_may_stand_there(void **state)
         "      clusters: 3, timeout: 9, grace: 7, seed: 12, tolerance: { int64: { atol: 1 } },\n"
         "      scalars: { u: 0.25, t: 7 },\n"
         "      inputs: { b: b.npy }, expected: { c: /c.npy } }\n";
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     const struct scene_case *two;
     struct scene *s;
 
     (void)state;
-    if (scene_parse("dir", text, sizeof(text) - 1, &s, &fault) < 0)
-        fail_msg("%s", fault.text);
+    if (scene_parse("dir", text, sizeof(text) - 1, &s, &error) < 0)
+        fail_msg("%s", error.text);
     assert_string_equal(s->name, "all-of.it");
     assert_string_equal(s->summary, "with: a colon");
     assert_int_equal(s->deps, PTO_DEPS_SIMPLER);
@@ -115,12 +115,12 @@ static void reads_everything_that_may_stand_there(void **state)
 static void has_defaults(void **state)
 {
     static const char text[] = HEAD TAIL;
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     struct scene *s;
 
     (void)state;
-    if (scene_parse(".", text, sizeof(text) - 1, &s, &fault) < 0)
-        fail_msg("%s", fault.text);
+    if (scene_parse(".", text, sizeof(text) - 1, &s, &error) < 0)
+        fail_msg("%s", error.text);
     assert_null(s->entry); /* the usual one */
     assert_int_equal(s->case_count, 1);
     assert_string_equal(s->kase[0].name, "default");
@@ -151,13 +151,13 @@ static void reads_ranks_and_domains(void **state)
              "cases:\n"
              "  - { name: four }\n"
              "  - { name: eight, ranks: 8, params: { mid: 2 } }\n";
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     struct scene_members members;
     struct scene *s;
 
     (void)state;
-    if (scene_parse(".", text, sizeof(text) - 1, &s, &fault) < 0)
-        fail_msg("%s", fault.text);
+    if (scene_parse(".", text, sizeof(text) - 1, &s, &error) < 0)
+        fail_msg("%s", error.text);
     assert_int_equal(s->kase[0].ranks, 4);
     assert_int_equal(s->kase[1].ranks, 8);
     assert_int_equal(scene_find_param(s->kase[1].param, s->kase[1].param_count, "ranks")->value, 8);
@@ -197,12 +197,12 @@ static void reads_workers_and_callables(void **state)
         "arguments:\n  - { name: f, direction: out, type: float32, shape: [chips, subs, n] }\n"
         "golden: g.c\nparams: { n: 4 }\n"
         "cases:\n  - { name: two }\n  - { name: one, chips: 1, subs: 3 }\n";
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     struct scene *s;
 
     (void)state;
-    if (scene_parse("d", text, sizeof(text) - 1, &s, &fault) < 0)
-        fail_msg("%s", fault.text);
+    if (scene_parse("d", text, sizeof(text) - 1, &s, &error) < 0)
+        fail_msg("%s", error.text);
     assert_true(scene_is_level(s));
     assert_int_equal(s->kase[0].chips, 2);
     assert_int_equal(s->kase[0].subs, 1);
@@ -388,28 +388,28 @@ static void says_what_is_wrong_and_where(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        struct fault fault = { .status = 0 };
+        struct pto_error error = { .size = sizeof(error) };
         struct scene *s = NULL;
-        int status = scene_parse("d", wrong[i].text, strlen(wrong[i].text), &s, &fault);
+        int status = scene_parse("d", wrong[i].text, strlen(wrong[i].text), &s, &error);
 
-        if (status == PTO_OK || strstr(fault.text, wrong[i].says) == NULL) {
-            print_error("%s\nsaid:   %s\nwanted: %s\n", wrong[i].text, fault.text, wrong[i].says);
+        if (status == PTO_OK || strstr(error.text, wrong[i].says) == NULL) {
+            print_error("%s\nsaid:   %s\nwanted: %s\n", wrong[i].text, error.text, wrong[i].says);
             failures++;
         }
-        if (strncmp(fault.text, "d/scene.yaml:", 13) != 0)
-            fail_msg("no file in: %s", fault.text);
+        if (strncmp(error.text, "d/scene.yaml:", 13) != 0)
+            fail_msg("no file in: %s", error.text);
     }
     assert_int_equal(failures, 0);
 }
 
 static void misses_files(void **state)
 {
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     struct scene *s;
 
     (void)state;
-    assert_true(scene_open("/nonexistent", &s, &fault) < 0);
-    assert_non_null(strstr(fault.text, "/nonexistent/scene.yaml cannot be read: No such file"));
+    assert_true(scene_open("/nonexistent", &s, &error) < 0);
+    assert_non_null(strstr(error.text, "/nonexistent/scene.yaml cannot be read: No such file"));
 }
 
 int main(void)

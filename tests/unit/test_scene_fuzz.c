@@ -6,7 +6,7 @@
  * go wrong, the sanitizers see. PTO_FUZZ_INPUTS sets how many, PTO_FUZZ_SEED which ones.
  */
 
-#include "tool/scene/bytes.h"
+#include "base/file.h"
 #include "tool/scene/npy.h"
 #include "tool/scene/scene.h"
 #include "tool/scene/scene_config.h"
@@ -168,11 +168,11 @@ static void change(struct buffer *b, const struct buffer *other)
 
 static void read_seed(const char *path, struct buffer *seed)
 {
-    struct fault fault = { .status = 0 };
-    void *bytes;
+    struct pto_error error = { .size = sizeof(error) };
+    char *bytes;
 
-    if (scene_bytes_read(path, BYTES_MAX, &bytes, &seed->size, &fault) < 0)
-        fail_msg("%s", fault.text);
+    if (file_load(path, BYTES_MAX, &bytes, &seed->size, &error) < 0)
+        fail_msg("%s", error.text);
     memcpy(seed->bytes, bytes, seed->size);
     free(bytes);
 }
@@ -201,19 +201,19 @@ static void any_text_is_taken_or_refused(void **state)
     for (uint32_t i = 0; i < PATHS; i++)
         read_seed(paths[i], &seeds[i]);
     for (uint64_t i = 0; i < count; i++) {
-        struct fault fault = { .status = 0 };
+        struct pto_error error = { .size = sizeof(error) };
         struct scene *scene = NULL;
 
         changed = seeds[below(PATHS)];
         for (size_t n = below(CHANGES_MAX); n > 0; n--)
             change(&changed, &seeds[below(PATHS)]);
-        if (scene_parse("f", changed.bytes, changed.size, &scene, &fault) == PTO_OK) {
+        if (scene_parse("f", changed.bytes, changed.size, &scene, &error) == PTO_OK) {
             assert_non_null(scene->name);
             assert_true(scene->case_count > 0);
             scene_close(scene);
             taken++;
-        } else if (strncmp(fault.text, "f/scene.yaml:", 13) != 0) {
-            fail_msg("no place in '%s'", fault.text);
+        } else if (strncmp(error.text, "f/scene.yaml:", 13) != 0) {
+            fail_msg("no place in '%s'", error.text);
         }
     }
     assert_true(taken > count / 100 && taken < count);
@@ -231,7 +231,7 @@ static void any_manifest_is_taken_or_refused(void **state)
     read_seed("tests/compiled/axpy/compiled_meta.json", &seeds[META]);
     for (uint64_t i = 0; i < count; i++) {
         static struct buffer other;
-        struct fault fault = { .status = 0 };
+        struct pto_error error = { .size = sizeof(error) };
         struct scene *scene = NULL;
         struct scene_config_texts texts;
 
@@ -241,14 +241,14 @@ static void any_manifest_is_taken_or_refused(void **state)
             change(i % 4 != 0 ? &changed : &other, &seeds[below(2)]);
         texts = (struct scene_config_texts){ changed.bytes, changed.size,
                                              i % 8 != 1 ? other.bytes : NULL, other.size };
-        if (scene_config_parse("/f", &texts, &scene, &fault) == PTO_OK) {
+        if (scene_config_parse("/f", &texts, &scene, &error) == PTO_OK) {
             assert_non_null(scene->name);
             assert_int_equal(scene->case_count, 1);
             scene_close(scene);
             taken++;
-        } else if (strncmp(fault.text, "/f/kernel_config.py:", 20) != 0 &&
-                   strncmp(fault.text, "/f/compiled_meta.json:", 22) != 0) {
-            fail_msg("no place in '%s'", fault.text);
+        } else if (strncmp(error.text, "/f/kernel_config.py:", 20) != 0 &&
+                   strncmp(error.text, "/f/compiled_meta.json:", 22) != 0) {
+            fail_msg("no place in '%s'", error.text);
         }
     }
     assert_true(taken > count / 100 && taken < count);
@@ -275,7 +275,7 @@ static void any_bytes_are_taken_or_refused(void **state)
         seeds[i].size += bytes[i];
     }
     for (uint64_t i = 0; i < count; i++) {
-        struct fault fault = { .status = 0 };
+        struct pto_error error = { .size = sizeof(error) };
         struct npy npy;
         char *copy;
 
@@ -285,7 +285,7 @@ static void any_bytes_are_taken_or_refused(void **state)
         copy = malloc(changed.size + 1);
         assert_non_null(copy);
         memcpy(copy, changed.bytes, changed.size);
-        if (scene_npy_parse("f", copy, changed.size, &npy, &fault) == PTO_OK) {
+        if (scene_npy_parse("f", copy, changed.size, &npy, &error) == PTO_OK) {
             volatile char sum = 0;
 
             for (uint64_t k = 0; k < npy.count * npy.item_bytes; k++)
@@ -293,7 +293,7 @@ static void any_bytes_are_taken_or_refused(void **state)
             scene_npy_free(&npy);
             taken++;
         } else {
-            assert_true(fault.text[0] != '\0');
+            assert_true(error.text[0] != '\0');
         }
     }
     assert_true(taken > count / 100 && taken < count);

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "tool/cli/json.h"
-#include "tool/scene/bytes.h"
+#include "pto/build.h"
 #include "tool/scene/terminal.h"
 
 static double row_min(struct bench_row *row)
@@ -211,7 +211,7 @@ bool cli_bench_can_write(const char *path)
 static bool write_whole(const char *path, void (*write)(const void *context, FILE *to),
                         const void *context)
 {
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     char *text = NULL;
     size_t size;
     FILE *to;
@@ -224,12 +224,12 @@ static bool write_whole(const char *path, void (*write)(const void *context, FIL
     if (to != NULL) {
         write(context, to);
         if (fclose(to) == 0)
-            (void)scene_bytes_write(path, text, size, &fault);
+            (void)pto_file_write(path, text, size, &error);
     }
     free(text);
-    if (to == NULL || fault.status != 0)
-        fprintf(stderr, "pto bench: %s\n", to != NULL ? fault.text : "out of memory");
-    return to != NULL && fault.status == 0;
+    if (to == NULL || error.status != 0)
+        fprintf(stderr, "pto bench: %s\n", to != NULL ? error.text : "out of memory");
+    return to != NULL && error.status == 0;
 }
 
 struct tasks_report {

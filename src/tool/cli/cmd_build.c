@@ -11,7 +11,7 @@
 #include "tool/cli/programs.h"
 #include "tool/cli/commands.h"
 #include "pto/build.h"
-#include "tool/scene/bytes.h"
+#include "base/file.h"
 #include "tool/scene/now.h"
 #include "tool/scene/scene_build.h"
 #include "tool/scene/scene_find.h"
@@ -55,11 +55,11 @@ static volatile sig_atomic_t interrupted;
 
 static int do_build(void *context, int count, char **operands);
 static int take_orchestration(void *context, const struct cli_option *option, char *value,
-                              struct fault *fault);
+                              struct pto_error *error);
 static int take_kernel_option(void *context, const struct cli_option *option, char *value,
-                              struct fault *fault);
+                              struct pto_error *error);
 static int take_signature(void *context, const struct cli_option *option, char *value,
-                          struct fault *fault);
+                          struct pto_error *error);
 static void set_params(struct request *request);
 static int complete_sources(struct request *request);
 static int complete_scene(struct request *request, const char *name);
@@ -249,14 +249,14 @@ static struct pto_source *add_source(struct request *request)
 
 /* FILE or FILE:ENTRY. */
 static int take_orchestration(void *context, const struct cli_option *option, char *value,
-                              struct fault *fault)
+                              struct pto_error *error)
 {
     struct request *request = context;
     struct pto_source *source = add_source(request);
     char *colon = strrchr(value, ':');
 
     if (source == NULL)
-        return fault_tell(fault, PTO_EINVAL, "--%s '%.200s': there are too many sources",
+        return error_tell(error, PTO_EINVAL, "--%s '%.200s': there are too many sources",
                           option->name, value);
     if (colon != NULL && colon[1] != '\0' && strchr(colon, '/') == NULL) {
         *colon = '\0';
@@ -268,7 +268,7 @@ static int take_orchestration(void *context, const struct cli_option *option, ch
 
 /* ID:aic|aiv:FILE. */
 static int take_kernel_option(void *context, const struct cli_option *option, char *value,
-                              struct fault *fault)
+                              struct pto_error *error)
 {
     char *core = strchr(value, ':');
     char *file = core != NULL ? strchr(core + 1, ':') : NULL;
@@ -285,7 +285,7 @@ static int take_kernel_option(void *context, const struct cli_option *option, ch
     if (type >= 0 && file[1] != '\0' && cli_parse_number(id_text, 0, 1023, &id))
         source = add_source(context);
     if (source == NULL)
-        return fault_tell(fault, PTO_EINVAL,
+        return error_tell(error, PTO_EINVAL,
                           "--%s must be ID:aic:FILE or ID:aiv:FILE, with an ID up to 1023, not "
                           "'%.200s'",
                           option->name, value);
@@ -297,7 +297,7 @@ static int take_kernel_option(void *context, const struct cli_option *option, ch
 }
 
 static int take_signature(void *context, const struct cli_option *option, char *value,
-                          struct fault *fault)
+                          struct pto_error *error)
 {
     struct request *request = context;
     uint32_t count = 0;
@@ -310,7 +310,7 @@ static int take_signature(void *context, const struct cli_option *option, char *
                                      memcmp(pto_direction_name(k), at, length) != 0))
             k++;
         if (k == PTO_DIR_COUNT || count == SIGNATURE_MAX)
-            return fault_tell(fault, PTO_EINVAL,
+            return error_tell(error, PTO_EINVAL,
                               "--%s must be a list of in, out, inout and scalar, with commas, "
                               "at most %d, not '%.200s'",
                               option->name, SIGNATURE_MAX, value);
@@ -384,7 +384,7 @@ static int complete_scene(struct request *request, const char *name)
 {
     struct pto_build_params *params = &request->params;
     char folder[PATH_MAX];
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
 
     if (request->source_count != 0 || request->config != NULL || request->signature_count != 0 ||
         request->dir.count != 0 || request->is_programs) {
@@ -392,12 +392,12 @@ static int complete_scene(struct request *request, const char *name)
                               "folders itself; change its scene.yaml, or kernel_config.py\n");
         return EXIT_USAGE;
     }
-    if (scene_find_one(name, folder, &fault) < 0) {
-        terminal_tell(stderr, "pto build: %s\n", fault.text);
+    if (scene_find_one(name, folder, &error) < 0) {
+        terminal_tell(stderr, "pto build: %s\n", error.text);
         return EXIT_USAGE;
     }
-    if (scene_open(folder, &request->scene, &fault) < 0) {
-        terminal_tell(stderr, "pto build: %s\n", fault.text);
+    if (scene_open(folder, &request->scene, &error) < 0) {
+        terminal_tell(stderr, "pto build: %s\n", error.text);
         return EXIT_FAILED;
     }
     if (scene_is_level(request->scene)) {
@@ -534,11 +534,9 @@ static bool is_own(const char *path)
 
 static bool is_written(const char *path, const void *bytes, size_t size)
 {
-    struct fault ignored = { .status = 0 };
-    void *old = NULL;
+    char *old = NULL;
     size_t old_size = 0;
-    bool is_same = is_own(path) &&
-                   scene_bytes_read(path, size, &old, &old_size, &ignored) == PTO_OK &&
+    bool is_same = is_own(path) && file_read(path, size, &old, &old_size) == PTO_OK &&
                    old_size == size && memcmp(old, bytes, size) == 0;
 
     free(old);
@@ -548,10 +546,10 @@ static bool is_written(const char *path, const void *bytes, size_t size)
 /* Whole or not at all, and not if the same bytes are there already. */
 static int write_artefact(const char *path, const void *bytes, size_t size)
 {
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
 
-    if (is_written(path, bytes, size) || scene_bytes_write(path, bytes, size, &fault) == PTO_OK)
+    if (is_written(path, bytes, size) || pto_file_write(path, bytes, size, &error) == PTO_OK)
         return EXIT_OK;
-    terminal_tell(stderr, "pto build: %s\n", fault.text);
+    terminal_tell(stderr, "pto build: %s\n", error.text);
     return EXIT_FAILED;
 }

@@ -468,16 +468,16 @@ static void check_clock(struct doctor *d)
 static uint32_t count_examples(const char *folder, char *text, size_t text_bytes)
 {
     struct scene_paths paths = { NULL, 0 };
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     uint32_t count = 0;
 
-    if (scene_find_below(folder, &paths, &fault) < 0)
-        snprintf(text, text_bytes, "%.400s", fault.text);
+    if (scene_find_below(folder, &paths, &error) < 0)
+        snprintf(text, text_bytes, "%.400s", error.text);
     for (uint32_t i = 0; i < paths.count; i++) {
         struct scene *scene;
 
-        if (scene_open(paths.path[i], &scene, &fault) < 0) {
-            snprintf(text, text_bytes, "%.400s", fault.text);
+        if (scene_open(paths.path[i], &scene, &error) < 0) {
+            snprintf(text, text_bytes, "%.400s", error.text);
             break;
         }
         scene_close(scene);
@@ -521,7 +521,7 @@ static void check_examples(struct doctor *d)
 {
     char root[PATH_MAX];
     char folder[PATH_MAX];
-    char fault[TEXT_BYTES] = "";
+    char error[TEXT_BYTES] = "";
     uint32_t count;
 
     if (!scene_find_root(root)) {
@@ -534,9 +534,9 @@ static void check_examples(struct doctor *d)
                   root);
         return;
     }
-    count = count_examples(folder, fault, sizeof(fault));
-    if (fault[0] != '\0')
-        add_check(d, STATE_FAIL, "examples", "make install", "%.400s", fault);
+    count = count_examples(folder, error, sizeof(error));
+    if (error[0] != '\0')
+        add_check(d, STATE_FAIL, "examples", "make install", "%.400s", error);
     else
         add_check(d, STATE_OK, "examples", NULL, "%" PRIu32 " in %.400s", count, folder);
     check_installation(d, root);

@@ -83,12 +83,11 @@ static int load_checked(const struct request *request, struct pto_callable **cal
     struct pto_error error = { .size = sizeof(error) };
     struct pto_load_options options;
     struct key_list keys = { .count = 0 };
-    struct fault fault = { .status = 0 };
     struct stat about;
 
     if (request->require_signature != NULL &&
-        cli_keys_read(request->require_signature, &keys, &fault) < 0) {
-        fprintf(stderr, "pto inspect: --require-signature: %s\n", fault.text);
+        cli_keys_read(request->require_signature, &keys, &error) < 0) {
+        fprintf(stderr, "pto inspect: --require-signature: %s\n", error.text);
         return EXIT_FAILED;
     }
     pto_load_options_init(&options);

@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #include "tool/cli/commands.h"
-#include "tool/scene/bytes.h"
+#include "base/file.h"
+#include "pto/build.h"
 #include "tool/scene/terminal.h"
 
 enum { LIBRARY_MAX = 64 << 20 };
@@ -76,7 +77,7 @@ static bool is_folder(const char *path)
 }
 
 /* A wheel has the files below _assets, a source tree at its top. */
-static int find_places(const char *folder, struct places *p, struct fault *fault)
+static int find_places(const char *folder, struct places *p, struct pto_error *error)
 {
     static const char *const inner[] = { "simpler_setup/_assets/build/lib", "_assets/build/lib",
                                          "build/lib" };
@@ -85,19 +86,19 @@ static int find_places(const char *folder, struct places *p, struct fault *fault
 
     if (dladdr((void *)(uintptr_t)pto_version, &info) == 0 || info.dli_fname == NULL ||
         realpath(info.dli_fname, p->own) == NULL)
-        return fault_tell(fault, PTO_ESYSTEM, "the folder of this library cannot be found: %s",
+        return error_tell(error, PTO_ESYSTEM, "the folder of this library cannot be found: %s",
                           strerror(errno));
     *strrchr(p->own, '/') = '\0';
     snprintf(p->from, sizeof(p->from), "%s/pto/door", p->own);
     if (!is_folder(p->from))
-        return fault_tell(fault, PTO_ESYSTEM,
+        return error_tell(error, PTO_ESYSTEM,
                           "there are no libraries in %s; install this runtime with `make install`",
                           p->from);
     for (size_t i = 0; i < sizeof(inner) / sizeof(inner[0]); i++)
         if (snprintf(path, sizeof(path), "%s/%s", folder, inner[i]) < (int)sizeof(path) &&
             is_folder(path) && realpath(path, p->to) != NULL)
             return PTO_OK;
-    return fault_tell(fault, PTO_EINVAL,
+    return error_tell(error, PTO_EINVAL,
                       "%s has no folder build/lib, nor simpler_setup/_assets/build/lib: name "
                       "simpler's source tree or the folder that it is installed in, and build it "
                       "for a2a3sim or a5sim first",
@@ -111,7 +112,7 @@ static bool is_ours(const void *bytes, size_t size)
 }
 
 /* Writes the folder where our library is to the place that the linker left for it. */
-static int set_runpath(void *bytes, size_t size, const char *folder, struct fault *fault)
+static int set_runpath(void *bytes, size_t size, const char *folder, struct pto_error *error)
 {
     char *at = memmem(bytes, size, runpath, sizeof(runpath) - 1);
     size_t room = at != NULL ? strlen(at) : 0; /* a zero follows whatever was read */
@@ -119,66 +120,66 @@ static int set_runpath(void *bytes, size_t size, const char *folder, struct faul
     if (at == NULL)
         return PTO_OK; /* the hooks need no library */
     if (strlen(folder) > room)
-        return fault_tell(fault, PTO_EINVAL, "the path %s is too long: %zu characters fit", folder,
+        return error_tell(error, PTO_EINVAL, "the path %s is too long: %zu characters fit", folder,
                           room);
     memcpy(at, folder, strlen(folder) + 1);
     return PTO_OK;
 }
 
 /* Keeps a library of simpler's under another name, unless one is kept already. */
-static int keep_theirs(const char *path, const char *kept, struct fault *fault)
+static int keep_theirs(const char *path, const char *kept, struct pto_error *error)
 {
-    void *bytes = NULL;
+    char *bytes = NULL;
     size_t size = 0;
     int status;
 
     if (access(path, F_OK) != 0)
         return PTO_OK;
-    status = scene_bytes_read(path, LIBRARY_MAX, &bytes, &size, fault);
+    status = file_load(path, LIBRARY_MAX, &bytes, &size, error);
     if (status == PTO_OK && !is_ours(bytes, size))
-        status = scene_bytes_write(kept, bytes, size, fault);
+        status = pto_file_write(kept, bytes, size, error);
     free(bytes);
     return status;
 }
 
 static int install_one(const struct places *p, const char *from, const char *path, const char *kept,
-                       struct fault *fault)
+                       struct pto_error *error)
 {
-    void *bytes = NULL;
+    char *bytes = NULL;
     size_t size = 0;
-    int status = keep_theirs(path, kept, fault);
+    int status = keep_theirs(path, kept, error);
 
     if (status == PTO_OK)
-        status = scene_bytes_read(from, LIBRARY_MAX, &bytes, &size, fault);
+        status = file_load(from, LIBRARY_MAX, &bytes, &size, error);
     if (status == PTO_OK)
-        status = set_runpath(bytes, size, p->own, fault);
+        status = set_runpath(bytes, size, p->own, error);
     if (status == PTO_OK)
-        status = scene_bytes_write(path, bytes, size, fault);
+        status = pto_file_write(path, bytes, size, error);
     free(bytes);
     return status;
 }
 
-static int remove_one(const char *path, const char *kept, struct fault *fault)
+static int remove_one(const char *path, const char *kept, struct pto_error *error)
 {
-    void *bytes = NULL;
+    char *bytes = NULL;
     size_t size = 0;
     bool has_ours;
 
     if (access(path, F_OK) == 0) {
-        if (scene_bytes_read(path, LIBRARY_MAX, &bytes, &size, fault) < 0)
-            return fault->status;
+        if (file_load(path, LIBRARY_MAX, &bytes, &size, error) < 0)
+            return error->status;
         has_ours = is_ours(bytes, size);
         free(bytes);
         if (!has_ours)
             return PTO_OK;
     }
     if (access(kept, F_OK) == 0 ? rename(kept, path) != 0 : remove(path) != 0 && errno != ENOENT)
-        return fault_tell(fault, PTO_ESYSTEM, "%s cannot be put back: %s", path, strerror(errno));
+        return error_tell(error, PTO_ESYSTEM, "%s cannot be put back: %s", path, strerror(errno));
     return PTO_OK;
 }
 
 /* A platform that simpler was not built for has no folder. */
-static int do_all(const struct request *request, const struct places *p, struct fault *fault)
+static int do_all(const struct request *request, const struct places *p, struct pto_error *error)
 {
     int done = 0;
 
@@ -194,15 +195,15 @@ static int do_all(const struct request *request, const struct places *p, struct 
         snprintf(kept, sizeof(kept), "%s/simpler-%s", folder, strrchr(path, '/') + 1);
         if (!is_folder(folder) || (i == LIBRARIES - 1 && done == 0))
             continue;
-        status = request->removes ? remove_one(path, kept, fault)
-                                  : install_one(p, from, path, kept, fault);
+        status = request->removes ? remove_one(path, kept, error)
+                                  : install_one(p, from, path, kept, error);
         if (status < 0)
             return status;
         terminal_tell(stdout, "%s %s\n", request->removes ? "put back" : "installed", path);
         done++;
     }
     if (done == 0)
-        return fault_tell(fault, PTO_EINVAL,
+        return error_tell(error, PTO_EINVAL,
                           "%s has no libraries of a2a3sim or a5sim; build simpler for one of them "
                           "first",
                           p->to);
@@ -212,7 +213,7 @@ static int do_all(const struct request *request, const struct places *p, struct 
 static int do_install_door(void *context, int count, char **operands)
 {
     const struct request *request = context;
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     struct places *places;
     int status;
 
@@ -222,12 +223,12 @@ static int do_install_door(void *context, int count, char **operands)
         return EXIT_USAGE;
     }
     places = malloc(sizeof(*places));
-    status = places != NULL ? find_places(operands[0], places, &fault)
-                            : fault_tell(&fault, PTO_ENOMEM, "there is no memory");
+    status = places != NULL ? find_places(operands[0], places, &error)
+                            : error_tell(&error, PTO_ENOMEM, "there is no memory");
     if (status == PTO_OK)
-        status = do_all(request, places, &fault);
+        status = do_all(request, places, &error);
     free(places);
     if (status < 0)
-        fprintf(stderr, "pto install-door: %s\n", fault.text);
+        fprintf(stderr, "pto install-door: %s\n", error.text);
     return status < 0 ? EXIT_FAILED : EXIT_OK;
 }

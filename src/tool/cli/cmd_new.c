@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "tool/cli/commands.h"
-#include "tool/scene/bytes.h"
+#include "pto/build.h"
 #include "tool/scene/terminal.h"
 
 /* @NAME@ in a text is the name of the scene. */
@@ -170,15 +170,15 @@ static char *fill_in(const char *text, const char *name, size_t *bytes_out)
     return filled;
 }
 
-static int make_folder(const char *path, struct fault *fault)
+static int make_folder(const char *path, struct pto_error *error)
 {
     return mkdir(path, 0777) == 0 ? PTO_OK
-                                  : fault_tell(fault, PTO_ESYSTEM, "%.1000s cannot be made: %s",
+                                  : error_tell(error, PTO_ESYSTEM, "%.1000s cannot be made: %s",
                                                path, strerror(errno));
 }
 
 static int write_template(const struct template *template, const char *folder, const char *name,
-                          struct fault *fault)
+                          struct pto_error *error)
 {
     char path[PATH_MAX + 32];
     size_t bytes;
@@ -186,9 +186,9 @@ static int write_template(const struct template *template, const char *folder, c
     int status;
 
     if (text == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     snprintf(path, sizeof(path), "%s/%s", folder, template->path);
-    status = scene_bytes_write(path, text, bytes, fault);
+    status = pto_file_write(path, text, bytes, error);
     free(text);
     return status;
 }
@@ -209,20 +209,20 @@ static void remove_scene(const char *folder)
 
 static int make_scene(const char *folder, const char *name)
 {
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     char path[PATH_MAX + 32];
-    int status = make_folder(folder, &fault);
+    int status = make_folder(folder, &error);
 
     if (status == PTO_OK) {
         snprintf(path, sizeof(path), "%s/kernels", folder);
-        status = make_folder(path, &fault);
+        status = make_folder(path, &error);
         for (uint32_t i = 0; i < TEMPLATES && status == PTO_OK; i++)
-            status = write_template(&templates[i], folder, name, &fault);
+            status = write_template(&templates[i], folder, name, &error);
         if (status < 0)
             remove_scene(folder);
     }
     if (status < 0) {
-        terminal_tell(stderr, "pto new: %s\n", fault.text);
+        terminal_tell(stderr, "pto new: %s\n", error.text);
         return EXIT_FAILED;
     }
     printf("made %s; next: pto test %s\n", folder, folder);

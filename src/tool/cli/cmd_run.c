@@ -38,7 +38,7 @@ static int run_scene(const struct scene *scene, struct run_request *request);
 
 static int do_run(void *context, int count, char **operands);
 static int take_file(void *context, const struct cli_option *option, char *value,
-                     struct fault *fault);
+                     struct pto_error *error);
 
 #define AT(member) .at = offsetof(struct run_request, member)
 
@@ -289,41 +289,42 @@ static int wait_for_child(const char *place)
 
 /* NAME=FILE, into the list that the option names. */
 static int take_file(void *context, const struct cli_option *option, char *value,
-                     struct fault *fault)
+                     struct pto_error *error)
 {
     struct run_files *files = (void *)((char *)context + option->at);
     char *equals = strchr(value, '=');
 
     if (equals == NULL || equals == value || equals[1] == '\0' || files->count == RUN_FILES_MAX)
-        return fault_tell(fault, PTO_EINVAL,
+        return error_tell(error, PTO_EINVAL,
                           "--%s must be NAME=FILE.npy, at most %d times, not '%.200s'",
                           option->name, RUN_FILES_MAX, value);
     *equals = '\0';
     for (uint32_t i = 0; i < files->count; i++)
         if (strcmp(files->file[i].name, value) == 0)
-            return fault_tell(fault, PTO_EINVAL, "--%s names '%.200s' twice", option->name, value);
+            return error_tell(error, PTO_EINVAL, "--%s names '%.200s' twice", option->name, value);
     files->file[files->count++] = (struct run_file){ value, equals + 1 };
     return PTO_OK;
 }
 
-static int take_values(struct scene *scene, const struct run_request *request, struct fault *fault)
+static int take_values(struct scene *scene, const struct run_request *request,
+                       struct pto_error *error)
 {
     if (request->session.has_blanks && (!scene->is_config || scene->is_untyped))
-        return fault_tell(fault, PTO_EINVAL,
+        return error_tell(error, PTO_EINVAL,
                           "--blank is for folders with a kernel_config.py and a "
                           "compiled_meta.json, which says what the inputs are");
     if (request->scalar.count == 0 || scene->is_untyped)
         return PTO_OK;
     if (!scene->is_config)
-        return fault_tell(fault, PTO_EINVAL,
+        return error_tell(error, PTO_EINVAL,
                           "--scalar is for artefacts (FILE.ptoc) and folders with a "
                           "kernel_config.py; a scene says it in its scene.yaml");
-    return scene_config_give_scalars(scene, request->scalar.text, request->scalar.count, fault);
+    return scene_config_give_scalars(scene, request->scalar.text, request->scalar.count, error);
 }
 
 static int run_target(struct run_request *request)
 {
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     char path[PATH_MAX];
     struct scene *scene;
     int code;
@@ -332,16 +333,16 @@ static int run_target(struct run_request *request)
         return cli_run_artefact(request, NULL);
     if (request->target == NULL)
         request->target = scene_is_folder(".") ? "." : DEFAULT_SCENE;
-    if (scene_find_one(request->target, path, &fault) < 0) {
-        fprintf(stderr, "pto run: %s\n", fault.text);
+    if (scene_find_one(request->target, path, &error) < 0) {
+        fprintf(stderr, "pto run: %s\n", error.text);
         return EXIT_USAGE;
     }
-    if (scene_open(path, &scene, &fault) < 0) {
-        fprintf(stderr, "%s\n", fault.text);
+    if (scene_open(path, &scene, &error) < 0) {
+        fprintf(stderr, "%s\n", error.text);
         return EXIT_FAILED;
     }
-    if (take_values(scene, request, &fault) < 0) {
-        fprintf(stderr, "pto run: %s\n", fault.text);
+    if (take_values(scene, request, &error) < 0) {
+        fprintf(stderr, "pto run: %s\n", error.text);
         code = EXIT_USAGE;
     } else if (scene->is_untyped) {
         code = cli_run_artefact(request, scene);
@@ -359,7 +360,7 @@ static int run_target(struct run_request *request)
 static bool build_for_gdb(const struct run_request *request)
 {
     const char *target = request->target;
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     char path[PATH_MAX];
     struct session s;
     struct scene *scene;
@@ -367,14 +368,14 @@ static bool build_for_gdb(const struct run_request *request)
 
     if (target == NULL)
         target = scene_is_folder(".") ? "." : DEFAULT_SCENE;
-    if (is_artefact(target) || scene_find_one(target, path, &fault) < 0 ||
-        scene_open(path, &scene, &fault) < 0)
+    if (is_artefact(target) || scene_find_one(target, path, &error) < 0 ||
+        scene_open(path, &scene, &error) < 0)
         return false;
     is_level = scene_is_level(scene);
     if (is_level &&
         scene_session_open(&s, scene,
                            request->platform != NULL ? request->platform : pto_platform_at(0)->name,
-                           &request->session, &fault) == PTO_OK)
+                           &request->session, &error) == PTO_OK)
         scene_session_close(&s);
     scene_close(scene);
     return is_level;
@@ -417,7 +418,7 @@ static int do_run(void *context, int count, char **operands)
 static int list_examples(void)
 {
     struct scene_paths paths = { NULL, 0 };
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     char folder[PATH_MAX];
     int code = EXIT_OK;
 
@@ -427,12 +428,12 @@ static int list_examples(void)
             "pto run: the examples are not installed beside the executable; run make install\n");
         return EXIT_FAILED;
     }
-    if (scene_find_below(folder, &paths, &fault) < 0) {
-        fprintf(stderr, "pto run: %s\n", fault.text);
+    if (scene_find_below(folder, &paths, &error) < 0) {
+        fprintf(stderr, "pto run: %s\n", error.text);
         code = EXIT_FAILED;
     }
     for (uint32_t i = 0; i < paths.count; i++) {
-        struct fault wrong = { .status = 0 };
+        struct pto_error wrong = { .size = sizeof(wrong) };
         struct scene *scene;
 
         if (scene_open(paths.path[i], &scene, &wrong) < 0) {
@@ -458,7 +459,7 @@ static bool read_given(const struct scene *scene, const struct run_request *requ
         const struct run_file *file =
             is_in ? &request->in.file[i] : &request->out.file[i - request->in.count];
         int argument = scene_find_argument(scene, file->name);
-        struct fault fault = { .status = 0 };
+        struct pto_error error = { .size = sizeof(error) };
 
         if (argument < 0 ||
             scene->argument[argument].direction == (is_in ? PTO_DIR_OUT : PTO_DIR_IN)) {
@@ -472,8 +473,8 @@ static bool read_given(const struct scene *scene, const struct run_request *requ
         if (given[argument].path != NULL)
             scene_npy_free(&given[argument].npy);
         given[argument].path = NULL;
-        if (scene_npy_read(file->path, &given[argument].npy, &fault) < 0) {
-            fprintf(stderr, "pto run: --in %s: %s\n", file->name, fault.text);
+        if (scene_npy_read(file->path, &given[argument].npy, &error) < 0) {
+            fprintf(stderr, "pto run: --in %s: %s\n", file->name, error.text);
             return false;
         }
         given[argument].path = file->path;
@@ -494,7 +495,7 @@ static int run_case_here(struct session *s, const struct scene_case *kase,
     uint32_t modes = request->modes & kase->modes;
     double seconds = request->session.timeout != 0 ? request->session.timeout : kase->timeout;
     double each = seconds + session_grace(&request->session, kase);
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     int code = EXIT_OK;
     int status;
 
@@ -504,10 +505,10 @@ static int run_case_here(struct session *s, const struct scene_case *kase,
         seconds = 0;
     /* The golden has as long as a run. The other ranks name a missing one, if not late themselves. */
     cli_alarm_set(s->rank, kase->ranks > 1 && seconds != 0 ? 2 * seconds + 1 : seconds);
-    status = scene_session_prepare(s, kase, &fault);
+    status = scene_session_prepare(s, kase, &error);
     cli_alarm_set(s->rank, 0);
     if (status < 0) {
-        printf("\n%s\n  result   FAILED: %s\n", s->platform, fault.text);
+        printf("\n%s\n  result   FAILED: %s\n", s->platform, error.text);
         return EXIT_FAILED;
     }
     for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++) {
@@ -539,7 +540,7 @@ static int run_platform(const struct scene *scene, const char *platform,
                         const struct run_request *request)
 {
     const char *wanted = request->case_name;
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     bool is_open = false;
     struct session s;
     int code = -1;
@@ -552,13 +553,13 @@ static int run_platform(const struct scene *scene, const char *platform,
             continue;
         if (!scene_case_fits(kase, platform) || (kase->modes & request->modes) == 0)
             continue;
-        if (scene_session_lacks_cards(&request->session.cards, platform, scene, kase, &fault)) {
-            fprintf(stderr, "pto run: %s; see --cards\n", fault.text);
+        if (scene_session_lacks_cards(&request->session.cards, platform, scene, kase, &error)) {
+            fprintf(stderr, "pto run: %s; see --cards\n", error.text);
             code = EXIT_USAGE;
             break;
         }
-        if (!is_open && scene_session_open(&s, scene, platform, &request->session, &fault) < 0) {
-            printf("\n%s\n  build    FAILED: %s\n", platform, fault.text);
+        if (!is_open && scene_session_open(&s, scene, platform, &request->session, &error) < 0) {
+            printf("\n%s\n  build    FAILED: %s\n", platform, error.text);
             return EXIT_FAILED;
         }
         is_open = true;

@@ -4,7 +4,8 @@
 
 #include "tool/cli/commands.h"
 #include "tool/cli/key_file.h"
-#include "tool/scene/bytes.h"
+#include "base/file.h"
+#include "pto/build.h"
 #include "tool/scene/terminal.h"
 
 enum { ARTEFACT_MAX = 1 << 30 };
@@ -41,25 +42,25 @@ const struct cli_command cmd_sign = {
     .run = do_sign,
 };
 
-static int sign_file(const struct request *request, const char *path, struct fault *fault)
+static int sign_file(const struct request *request, const char *path, struct pto_error *error)
 {
-    struct pto_error error = { .size = sizeof(error) };
     uint8_t secret[PTO_KEY_BYTES];
-    void *bytes = NULL, *made = NULL;
+    char *bytes = NULL;
+    void *made = NULL;
     size_t size = 0, made_size = 0;
-    int status = cli_keys_read_secret(request->key, secret, fault);
+    int status = cli_keys_read_secret(request->key, secret, error);
 
     if (status == PTO_OK)
-        status = scene_bytes_read(path, ARTEFACT_MAX, &bytes, &size, fault);
+        status = file_load(path, ARTEFACT_MAX, &bytes, &size, error);
     if (status == PTO_OK) {
-        status = pto_artefact_sign(bytes, size, secret, &made, &made_size, &error);
+        status = pto_artefact_sign(bytes, size, secret, &made, &made_size, error);
         if (status < 0)
-            fault_tell(fault, status, "%s: %s", path, error.text);
+            error_tell(error, status, "%s: %s", path, error->text);
     }
     explicit_bzero(secret, sizeof(secret));
     if (status == PTO_OK)
-        status = scene_bytes_write(request->output != NULL ? request->output : path, made,
-                                   made_size, fault);
+        status = pto_file_write(request->output != NULL ? request->output : path, made, made_size,
+                                error);
     free(bytes);
     free(made);
     return status;
@@ -68,7 +69,7 @@ static int sign_file(const struct request *request, const char *path, struct fau
 static int do_sign(void *context, int count, char **operands)
 {
     const struct request *request = context;
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     bool is_new = request->new_key != NULL;
 
     if (is_new == (count != 0) || is_new == (request->key != NULL) ||
@@ -77,9 +78,9 @@ static int do_sign(void *context, int count, char **operands)
         cli_print_usage(stderr, &cmd_sign);
         return EXIT_USAGE;
     }
-    if ((is_new ? cli_keys_make(request->new_key, &fault)
-                : sign_file(request, operands[0], &fault)) < 0) {
-        fprintf(stderr, "pto sign: %s\n", fault.text);
+    if ((is_new ? cli_keys_make(request->new_key, &error)
+                : sign_file(request, operands[0], &error)) < 0) {
+        fprintf(stderr, "pto sign: %s\n", error.text);
         return EXIT_FAILED;
     }
     if (is_new)

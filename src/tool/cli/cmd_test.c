@@ -167,10 +167,10 @@ static int find_scenes(int count, char **paths, struct suite *suite)
         paths = defaults;
     }
     for (int i = 0; i < count; i++) {
-        struct fault fault = { .status = 0 };
+        struct pto_error error = { .size = sizeof(error) };
 
-        if (scene_find_all(paths[i], &suite->paths, &fault) < 0) {
-            fprintf(stderr, "pto test: %s\n", fault.text);
+        if (scene_find_all(paths[i], &suite->paths, &error) < 0) {
+            fprintf(stderr, "pto test: %s\n", error.text);
             return EXIT_USAGE;
         }
     }
@@ -211,7 +211,7 @@ static void add_case(struct suite *suite, const struct request *request, uint32_
                      const struct scene_case *kase, const struct pto_platform *platform)
 {
     for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++) {
-        struct fault lack = { .status = 0 };
+        struct pto_error lack = { .size = sizeof(lack) };
         struct test_item *item;
 
         if ((request->modes & kase->modes & (1u << mode)) == 0)
@@ -283,13 +283,13 @@ static void add_unreadable(struct suite *suite, const struct request *request, c
 }
 
 /* Results are identified by the names of scenes. */
-static bool is_only_one(const struct suite *suite, uint32_t index, struct fault *fault)
+static bool is_only_one(const struct suite *suite, uint32_t index, struct pto_error *error)
 {
     for (uint32_t i = 0; i < index; i++)
         if (suite->scene[i] != NULL &&
             strcmp(suite->scene[i]->name, suite->scene[index]->name) == 0) {
-            (void)fault_tell(
-                fault, PTO_EINVAL,
+            (void)error_tell(
+                error, PTO_EINVAL,
                 "%.500s has the same name as the scene in %.500s: %.200s; rename one of them",
                 suite->paths.path[index], suite->paths.path[i], suite->scene[index]->name);
             return false;
@@ -301,15 +301,15 @@ static void add_scenes(struct suite *suite, const struct request *request)
 {
     suite->scene = calloc(suite->paths.count + 1, sizeof(struct scene *));
     for (uint32_t i = 0; suite->scene != NULL && i < suite->paths.count; i++) {
-        struct fault fault = { .status = 0 };
+        struct pto_error error = { .size = sizeof(error) };
 
-        if (scene_open(suite->paths.path[i], &suite->scene[i], &fault) == PTO_OK &&
-            is_only_one(suite, i, &fault)) {
+        if (scene_open(suite->paths.path[i], &suite->scene[i], &error) == PTO_OK &&
+            is_only_one(suite, i, &error)) {
             add_scene(suite, request, i);
         } else {
             scene_close(suite->scene[i]);
             suite->scene[i] = NULL;
-            add_unreadable(suite, request, suite->paths.path[i], fault.text);
+            add_unreadable(suite, request, suite->paths.path[i], error.text);
         }
     }
 }
@@ -416,11 +416,11 @@ static int run_items(struct suite *suite, struct request *request)
     if (is_interrupted)
         printf("interrupted\n");
     if (request->junit != NULL) {
-        struct fault fault = { .status = 0 };
+        struct pto_error error = { .size = sizeof(error) };
 
         if (cli_junit_write(request->junit, suite->item, suite->count, now_seconds() - begin,
-                            &fault) < 0) {
-            fprintf(stderr, "pto test: %s\n", fault.text);
+                            &error) < 0) {
+            fprintf(stderr, "pto test: %s\n", error.text);
             code = code != EXIT_OK ? code : EXIT_FAILED;
         }
     }

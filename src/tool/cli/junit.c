@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tool/cli/options.h"
-#include "tool/scene/bytes.h"
+#include "pto/build.h"
 
 /* Bytes of the UTF-8 character at `text`; 0: it is none, or none that XML may have. */
 static size_t character_bytes(const unsigned char *text)
@@ -116,7 +116,7 @@ void cli_junit_print(FILE *to, const struct test_item *item, uint32_t count, dou
 }
 
 int cli_junit_write(const char *path, const struct test_item *item, uint32_t count, double seconds,
-                    struct fault *fault)
+                    struct pto_error *error)
 {
     char *text = NULL;
     size_t size;
@@ -124,13 +124,13 @@ int cli_junit_write(const char *path, const struct test_item *item, uint32_t cou
     int status;
 
     if (to == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "not enough memory for %s", path);
+        return error_tell(error, PTO_ENOMEM, "not enough memory for %s", path);
     cli_junit_print(to, item, count, seconds);
     if (fclose(to) != 0) {
         free(text);
-        return fault_tell(fault, PTO_ENOMEM, "not enough memory for %s", path);
+        return error_tell(error, PTO_ENOMEM, "not enough memory for %s", path);
     }
-    status = scene_bytes_write(path, text, size, fault);
+    status = pto_file_write(path, text, size, error);
     free(text);
     return status;
 }

@@ -7,7 +7,7 @@
 
 /* Written whole or not at all. */
 int cli_junit_write(const char *path, const struct test_item *item, uint32_t count, double seconds,
-                    struct fault *fault);
+                    struct pto_error *error);
 /* The text, for tests; valid XML whatever the strings hold. */
 void cli_junit_print(FILE *to, const struct test_item *item, uint32_t count, double seconds);
 

@@ -3,13 +3,15 @@
 #include "tool/cli/key_file.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "pto/pto.h"
-#include "tool/scene/bytes.h"
+#include "base/file.h"
+#include "pto/build.h"
 
 enum { KEY_FILE_MAX = 1 << 16 };
 
@@ -39,12 +41,12 @@ static void add_key(struct key_list *keys, const char *digits)
 
 /* The keys in the lines of a file that begin with `word`; any other line is refused. */
 static int read_lines(const char *path, const char *word, struct key_list *keys,
-                      struct fault *fault)
+                      struct pto_error *error)
 {
     uint32_t line = 0;
-    void *bytes;
+    char *bytes;
     size_t size;
-    int status = scene_bytes_read(path, KEY_FILE_MAX, &bytes, &size, fault);
+    int status = file_load(path, KEY_FILE_MAX, &bytes, &size, error);
 
     if (status < 0)
         return status;
@@ -61,10 +63,10 @@ static int read_lines(const char *path, const char *word, struct key_list *keys,
             if (is_good && keys->count < KEYS_MAX)
                 add_key(keys, at + strlen(word));
             else if (is_good)
-                status = fault_tell(fault, PTO_EINVAL, "%.1000s:%u: more than %d keys", path, line,
+                status = error_tell(error, PTO_EINVAL, "%.1000s:%u: more than %d keys", path, line,
                                     KEYS_MAX);
             else
-                status = fault_tell(fault, PTO_EINVAL,
+                status = error_tell(error, PTO_EINVAL,
                                     "%.1000s:%u: expected '%s' and 64 hexadecimal digits", path,
                                     line, word);
         }
@@ -72,34 +74,34 @@ static int read_lines(const char *path, const char *word, struct key_list *keys,
     }
     free(bytes);
     if (status == PTO_OK && keys->count == 0)
-        status = fault_tell(fault, PTO_EINVAL, "%.1000s has no '%s' line", path, word);
+        status = error_tell(error, PTO_EINVAL, "%.1000s has no '%s' line", path, word);
     return status;
 }
 
-int cli_keys_read(const char *what, struct key_list *keys, struct fault *fault)
+int cli_keys_read(const char *what, struct key_list *keys, struct pto_error *error)
 {
     keys->count = 0;
     if (!is_key(what) || what[KEY_HEX - 1] != '\0')
-        return read_lines(what, public_word, keys, fault);
+        return read_lines(what, public_word, keys, error);
     add_key(keys, what);
     return PTO_OK;
 }
 
-int cli_keys_read_secret(const char *path, uint8_t secret[PTO_KEY_BYTES], struct fault *fault)
+int cli_keys_read_secret(const char *path, uint8_t secret[PTO_KEY_BYTES], struct pto_error *error)
 {
     struct key_list *keys = calloc(1, sizeof(*keys));
     struct stat about;
     int status;
 
     if (keys == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     if (stat(path, &about) == 0 && (about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        status = fault_tell(fault, PTO_EINVAL,
+        status = error_tell(error, PTO_EINVAL,
                             "others can read %.1000s, so the key in it is no secret; make another "
                             "one, or `chmod 600` it if nobody has",
                             path);
     else
-        status = read_lines(path, secret_word, keys, fault);
+        status = read_lines(path, secret_word, keys, error);
     for (int i = 0; i < PTO_KEY_BYTES && status == PTO_OK; i++) {
         char pair[3] = { keys->hex[0][2 * i], keys->hex[0][2 * i + 1], '\0' };
 
@@ -111,21 +113,21 @@ int cli_keys_read_secret(const char *path, uint8_t secret[PTO_KEY_BYTES], struct
 }
 
 static int write_key(const char *path, const char *word, const uint8_t key[PTO_KEY_BYTES],
-                     struct fault *fault)
+                     struct pto_error *error)
 {
     char hex[KEY_HEX], text[128];
     int status;
 
     if (access(path, F_OK) == 0)
-        return fault_tell(fault, PTO_EINVAL, "%.1000s exists, and is not overwritten", path);
+        return error_tell(error, PTO_EINVAL, "%.1000s exists, and is not overwritten", path);
     snprintf(text, sizeof(text), "%s%s\n", word, cli_keys_hex(key, hex));
-    status = scene_bytes_write(path, text, strlen(text), fault);
+    status = pto_file_write(path, text, strlen(text), error);
     explicit_bzero(hex, sizeof(hex));
     explicit_bzero(text, sizeof(text));
     return status;
 }
 
-int cli_keys_make(const char *name, struct fault *fault)
+int cli_keys_make(const char *name, struct pto_error *error)
 {
     uint8_t secret[PTO_KEY_BYTES], key[PTO_KEY_BYTES];
     char path[PATH_MAX];
@@ -133,15 +135,15 @@ int cli_keys_make(const char *name, struct fault *fault)
     int status = pto_key_create(secret, key);
 
     if (status < 0)
-        return fault_tell(fault, status, "there are no random bytes for a key");
+        return error_tell(error, status, "there are no random bytes for a key");
     if (snprintf(path, sizeof(path), "%s.pub", name) >= (int)sizeof(path))
-        return fault_tell(fault, PTO_EINVAL, "the path is too long");
-    status = write_key(path, public_word, key, fault);
+        return error_tell(error, PTO_EINVAL, "the path is too long");
+    status = write_key(path, public_word, key, error);
     if (status < 0)
         return status;
     snprintf(path, sizeof(path), "%.4000s.key", name);
     mask = umask(077);
-    status = write_key(path, secret_word, secret, fault);
+    status = write_key(path, secret_word, secret, error);
     umask(mask);
     explicit_bzero(secret, sizeof(secret));
     if (status < 0) { /* one without the other is of no use */

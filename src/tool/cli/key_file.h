@@ -7,7 +7,7 @@
 #define PTO_KEY_FILE_H
 
 #include "pto/sign.h"
-#include "tool/scene/fault.h"
+#include "base/error.h"
 
 enum { KEY_HEX = 2 * PTO_KEY_BYTES + 1, KEYS_MAX = 64 };
 
@@ -18,11 +18,11 @@ struct key_list {
 };
 
 /* `what` is a file with public keys, or one in digits. */
-int cli_keys_read(const char *what, struct key_list *keys, struct fault *fault);
+int cli_keys_read(const char *what, struct key_list *keys, struct pto_error *error);
 /* Nobody else may be able to read the file. */
-int cli_keys_read_secret(const char *path, uint8_t secret[PTO_KEY_BYTES], struct fault *fault);
+int cli_keys_read_secret(const char *path, uint8_t secret[PTO_KEY_BYTES], struct pto_error *error);
 /* NAME.key for its owner only, and NAME.pub; neither may exist. */
-int cli_keys_make(const char *name, struct fault *fault);
+int cli_keys_make(const char *name, struct pto_error *error);
 
 const char *cli_keys_hex(const uint8_t key[PTO_KEY_BYTES], char hex[KEY_HEX]);
 

@@ -23,7 +23,7 @@ struct parser {
     char **argv;
     int argc;
     int at; /* the argument that is parsed */
-    struct fault fault;
+    struct pto_error error;
     bool wants_help;
 };
 
@@ -37,7 +37,9 @@ static int set_option(struct parser *p, const struct cli_option *option, char *v
 
 int cli_run(const struct cli_command *command, int argc, char **argv)
 {
-    struct parser p = { .command = command, .argv = argv, .argc = argc };
+    struct parser p = {
+        .command = command, .argv = argv, .argc = argc, .error.size = sizeof(p.error)
+    };
     int code = EXIT_USAGE;
     int count;
 
@@ -51,8 +53,8 @@ int cli_run(const struct cli_command *command, int argc, char **argv)
     if (p.wants_help) {
         cli_print_usage(stdout, command);
         code = EXIT_OK;
-    } else if (p.fault.status != 0) {
-        terminal_tell(stderr, "pto %s: %s\n", command->name, p.fault.text);
+    } else if (p.error.status != 0) {
+        terminal_tell(stderr, "pto %s: %s\n", command->name, p.error.text);
     } else if ((uint32_t)count < command->operands_min) {
         cli_print_usage(stderr, command);
     } else if ((uint32_t)count > command->operands_max) {
@@ -102,7 +104,7 @@ static int parse_words(struct parser *p)
     bool is_rest = false;
     int count = 0;
 
-    for (p->at = 1; p->at < p->argc && p->fault.status == 0 && !p->wants_help; p->at++) {
+    for (p->at = 1; p->at < p->argc && p->error.status == 0 && !p->wants_help; p->at++) {
         char *word = p->argv[p->at];
 
         if (is_rest || word[0] != '-' || word[1] == '\0' || isdigit((unsigned char)word[1])) {
@@ -122,7 +124,7 @@ static int parse_words(struct parser *p)
 static void refuse_option(struct parser *p, const char *before, const char *option,
                           const char *after)
 {
-    (void)fault_tell(&p->fault, PTO_EINVAL, "%s '%.200s'%s; see `pto %s --help`", before, option,
+    (void)error_tell(&p->error, PTO_EINVAL, "%s '%.200s'%s; see `pto %s --help`", before, option,
                      after, p->command->name);
 }
 
@@ -200,7 +202,7 @@ static const struct cli_option *find_letter(const struct cli_command *command, c
 
 static void parse_letters(struct parser *p, char *letters)
 {
-    for (; *letters != '\0' && p->fault.status == 0; letters++) {
+    for (; *letters != '\0' && p->error.status == 0; letters++) {
         const struct cli_option *option = find_letter(p->command, *letters);
         char shown[] = { '-', *letters, '\0' };
 
@@ -248,7 +250,7 @@ static int set_choice(struct parser *p, const struct cli_option *option, const c
             *index_out = i;
             return PTO_OK;
         }
-    return fault_tell(&p->fault, PTO_EINVAL, "--%s must be %s, not '%.200s'", option->name,
+    return error_tell(&p->error, PTO_EINVAL, "--%s must be %s, not '%.200s'", option->name,
                       list_choices(option, text), value);
 }
 
@@ -297,9 +299,9 @@ static int set_platform(struct parser *p, const struct cli_option *option, const
         return PTO_OK;
     }
     if (platform != NULL)
-        return fault_tell(&p->fault, PTO_EINVAL, "%s is %s; --%s must be %s", platform->name,
+        return error_tell(&p->error, PTO_EINVAL, "%s is %s; --%s must be %s", platform->name,
                           platform->missing, option->name, cli_list_platforms(option, names));
-    return fault_tell(&p->fault, PTO_EINVAL, "unknown platform '%.200s'; --%s must be %s", value,
+    return error_tell(&p->error, PTO_EINVAL, "unknown platform '%.200s'; --%s must be %s", value,
                       option->name, cli_list_platforms(option, names));
 }
 
@@ -309,7 +311,7 @@ static int set_count(struct parser *p, const struct cli_option *option, const ch
     uint64_t number;
 
     if (!cli_parse_number(value, option->low, option->high, &number))
-        return fault_tell(&p->fault, PTO_EINVAL,
+        return error_tell(&p->error, PTO_EINVAL,
                           "--%s must be a number from %llu to %llu, not '%.200s'", option->name,
                           (unsigned long long)option->low, (unsigned long long)option->high, value);
     *count_out = (uint32_t)number;
@@ -326,7 +328,7 @@ static int set_number(struct parser *p, const struct cli_option *option, const c
     number_out->is_given = true;
     if (isdigit((unsigned char)value[0]) && *end == '\0' && errno == 0)
         return PTO_OK;
-    return fault_tell(&p->fault, PTO_EINVAL, "--%s must be a 64-bit number, not '%.200s'",
+    return error_tell(&p->error, PTO_EINVAL, "--%s must be a 64-bit number, not '%.200s'",
                       option->name, value);
 }
 
@@ -352,7 +354,8 @@ static bool add_cards(struct session_cards *cards, char *text)
     return true;
 }
 
-int cli_take_cards(void *request, const struct cli_option *option, char *value, struct fault *fault)
+int cli_take_cards(void *request, const struct cli_option *option, char *value,
+                   struct pto_error *error)
 {
     struct session_cards *cards = (void *)((char *)request + option->at);
     char *rest = value, *part;
@@ -360,7 +363,7 @@ int cli_take_cards(void *request, const struct cli_option *option, char *value, 
     cards->count = 0;
     while ((part = strsep(&rest, ",")) != NULL)
         if (!add_cards(cards, part))
-            return fault_tell(fault, PTO_EINVAL,
+            return error_tell(error, PTO_EINVAL,
                               "--%s must be numbers and stretches of them, none twice, up to %d, "
                               "such as 4,6-7",
                               option->name, SCENE_RANKS_MAX);
@@ -375,7 +378,7 @@ static int set_seconds(struct parser *p, const struct cli_option *option, const 
     *seconds_out = strtod(value, &end);
     if (end != value && *end == '\0' && *seconds_out >= 0.001 && *seconds_out <= 86400)
         return PTO_OK;
-    return fault_tell(&p->fault, PTO_EINVAL,
+    return error_tell(&p->error, PTO_EINVAL,
                       "--%s must be from 0.001 to 86400 seconds, not '%.200s'", option->name,
                       value);
 }
@@ -387,7 +390,7 @@ static int add_text(struct parser *p, const struct cli_option *option, const cha
         texts->text[texts->count++] = value;
         return PTO_OK;
     }
-    return fault_tell(&p->fault, PTO_EINVAL, "%s%s may be given at most %llu times",
+    return error_tell(&p->error, PTO_EINVAL, "%s%s may be given at most %llu times",
                       option->name != NULL ? "--" : "-",
                       option->name != NULL ? option->name : (char[]){ option->letter, '\0' },
                       (unsigned long long)option->high);
@@ -427,7 +430,7 @@ static int set_option(struct parser *p, const struct cli_option *option, char *v
     case CLI_TARGET:
         return set_platform(p, option, value, at);
     case CLI_CUSTOM:
-        return option->custom(p->request, option, value, &p->fault);
+        return option->custom(p->request, option, value, &p->error);
     }
     return PTO_EINVAL;
 }

@@ -20,7 +20,7 @@
 #include <stdio.h>
 
 #include "pto/pto.h"
-#include "tool/scene/fault.h"
+#include "base/error.h"
 #include "tool/scene/names.h"
 
 enum { CLI_TEXTS_MAX = 256, CLI_OPERANDS_ANY = UINT16_MAX };
@@ -66,7 +66,8 @@ struct cli_option {
     scene_name_fn choices; /* their names */
     int choice_count;
     /* `value` may be written to. Returns 0, or a status after telling what is wrong. */
-    int (*custom)(void *request, const struct cli_option *option, char *value, struct fault *fault);
+    int (*custom)(void *request, const struct cli_option *option, char *value,
+                  struct pto_error *error);
 };
 
 #define CLI_OPTIONS_END \
@@ -113,7 +114,7 @@ int cli_run(const struct cli_command *command, int argc, char **argv);
 
 /* For CLI_CUSTOM: cards as "4,6-7", into a struct session_cards. */
 int cli_take_cards(void *request, const struct cli_option *option, char *value,
-                   struct fault *fault);
+                   struct pto_error *error);
 /* Of commands that run scenes. */
 #define CLI_OPTION_CARDS(request, member)                                                     \
     {                                                                                         \

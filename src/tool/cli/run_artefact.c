@@ -32,10 +32,10 @@ struct made_scene {
 
 static int describe(struct made_scene *m, const struct pto_callable *callable,
                     const struct pto_callable_info *info, const struct run_request *request,
-                    struct fault *fault);
+                    struct pto_error *error);
 static int run_described(struct made_scene *m, struct pto_callable *callable, const char *platform,
                          enum pto_mode mode, const struct run_request *request,
-                         struct fault *fault);
+                         struct pto_error *error);
 
 static void free_made(struct made_scene *m)
 {
@@ -48,39 +48,37 @@ static void free_made(struct made_scene *m)
 }
 
 static int load_target(const struct run_request *request, struct pto_callable **callable_out,
-                       struct fault *fault)
+                       struct pto_error *error)
 {
-    struct pto_error error = { .size = sizeof(error) };
     struct pto_load_options options;
     struct key_list keys = { .count = 0 };
     int status = PTO_OK;
 
     if (request->require_signature != NULL)
-        status = cli_keys_read(request->require_signature, &keys, fault);
+        status = cli_keys_read(request->require_signature, &keys, error);
     if (status < 0)
         return status;
     pto_load_options_init(&options);
     options.expect_isa = request->expect_isa;
     options.trusted_keys = keys.text;
     options.trusted_key_count = keys.count;
-    status = pto_callable_load_file(request->target, &options, callable_out, &error);
-    return status < 0 ? fault_tell(fault, status, "%s", error.text) : PTO_OK;
+    return pto_callable_load_file(request->target, &options, callable_out, error);
 }
 
 /* The callable of an artefact, or that of a folder. */
 static int get_callable(const struct run_request *request, const struct scene *folder,
-                        struct pto_callable **callable_out, struct fault *fault)
+                        struct pto_callable **callable_out, struct pto_error *error)
 {
     const char *platform = request->platform;
 
     if (folder == NULL)
-        return load_target(request, callable_out, fault);
+        return load_target(request, callable_out, error);
     if ((request->modes & folder->kase->modes) == 0)
-        return fault_tell(fault, PTO_EINVAL, "%.900s is for the other mode", folder->path);
+        return error_tell(error, PTO_EINVAL, "%.900s is for the other mode", folder->path);
     if (platform == NULL)
         platform = folder->kase->platform[0];
     return scene_build(folder, platform, scene_config_mode(folder), &request->session.build,
-                       callable_out, fault);
+                       callable_out, error);
 }
 
 int cli_run_artefact(const struct run_request *request, const struct scene *folder)
@@ -89,17 +87,17 @@ int cli_run_artefact(const struct run_request *request, const struct scene *fold
     struct made_scene *m = calloc(1, sizeof(*m));
     struct run_request again = *request;
     struct pto_callable *callable = NULL;
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     int code = EXIT_FAILED;
     int status;
 
     if (m == NULL)
         return EXIT_FAILED;
-    status = get_callable(request, folder, &callable, &fault);
+    status = get_callable(request, folder, &callable, &error);
     if (status == PTO_OK)
         status = pto_callable_info(callable, &info);
     if (status == PTO_OK)
-        status = describe(m, callable, &info, request, &fault);
+        status = describe(m, callable, &info, request, &error);
     m->scene.is_config = folder != NULL;
     if (status == PTO_OK) {
         const char *platform = request->platform != NULL ? request->platform
@@ -112,11 +110,11 @@ int cli_run_artefact(const struct run_request *request, const struct scene *fold
         terminal_print(stdout, m->scene.name, true);
         printf(": %s\n", request->target);
         again.session.is_unguarded |= info.is_from_reference; /* it may read what nobody wrote */
-        code = run_described(m, callable, platform, mode, &again, &fault);
+        code = run_described(m, callable, platform, mode, &again, &error);
         callable = NULL;
     }
-    if (fault.status < 0)
-        fprintf(stderr, "pto run: %s\n", fault.text);
+    if (error.status < 0)
+        fprintf(stderr, "pto run: %s\n", error.text);
     if (callable != NULL)
         (void)pto_callable_destroy(callable);
     free_made(m);
@@ -124,7 +122,8 @@ int cli_run_artefact(const struct run_request *request, const struct scene *fold
 }
 
 static int run_described(struct made_scene *m, struct pto_callable *callable, const char *platform,
-                         enum pto_mode mode, const struct run_request *request, struct fault *fault)
+                         enum pto_mode mode, const struct run_request *request,
+                         struct pto_error *error)
 {
     struct session_options options = request->session;
     struct run_request again = *request;
@@ -135,11 +134,11 @@ static int run_described(struct made_scene *m, struct pto_callable *callable, co
     for (uint32_t i = 0; i < again.out.count; i++)
         again.out.file[i].path =
             m->out_path[scene_find_argument(&m->scene, again.out.file[i].name)];
-    if (scene_session_adopt(&s, &m->scene, callable, platform, &options, fault) < 0) {
+    if (scene_session_adopt(&s, &m->scene, callable, platform, &options, error) < 0) {
         (void)pto_callable_destroy(callable);
         return EXIT_FAILED;
     }
-    if (scene_session_prepare(&s, &m->kase, fault) == PTO_OK) {
+    if (scene_session_prepare(&s, &m->kase, error) == PTO_OK) {
         s.data.is_compared = false;
         code = cli_run_and_print(&s, &again, mode);
     }
@@ -149,12 +148,12 @@ static int run_described(struct made_scene *m, struct pto_callable *callable, co
 
 /* ---- arguments ---- */
 
-static int find_argument(const char *option, const char *name, struct fault *fault)
+static int find_argument(const char *option, const char *name, struct pto_error *error)
 {
     uint64_t index;
 
     if (!cli_parse_number(name, 0, PTO_ENTRY_TENSORS_MAX - 1, &index))
-        return fault_tell(fault, PTO_EINVAL,
+        return error_tell(error, PTO_EINVAL,
                           "--%s %s: the arguments have no names here, but numbers from 0 on",
                           option, name);
     return (int)index;
@@ -172,12 +171,12 @@ static void set_shape(struct scene_argument *argument, uint32_t ndims, const uin
 
 /* Type and shape of an argument from a file. */
 static int take_npy(struct scene_argument *argument, const struct npy *npy, const char *path,
-                    struct fault *fault)
+                    struct pto_error *error)
 {
     int dtype = scene_npy_dtype(npy);
 
     if (dtype < 0)
-        return fault_tell(fault, PTO_EINVAL, "%.1000s has elements of an unknown type", path);
+        return error_tell(error, PTO_EINVAL, "%.1000s has elements of an unknown type", path);
     argument->dtype = (enum pto_dtype)dtype;
     set_shape(argument, npy->ndims, npy->shapes);
     return PTO_OK;
@@ -213,27 +212,29 @@ static bool parse_type(const char *text, struct scene_argument *argument)
     return false;
 }
 
-static int describe_input(struct made_scene *m, const struct run_file *file, struct fault *fault)
+static int describe_input(struct made_scene *m, const struct run_file *file,
+                          struct pto_error *error)
 {
-    int index = find_argument("in", file->name, fault);
+    int index = find_argument("in", file->name, error);
     int status;
 
     if (index < 0)
         return index;
     if (m->given[index].path != NULL)
-        return fault_tell(fault, PTO_EINVAL, "--in %d is given twice", index);
-    status = scene_npy_read(file->path, &m->given[index].npy, fault);
+        return error_tell(error, PTO_EINVAL, "--in %d is given twice", index);
+    status = scene_npy_read(file->path, &m->given[index].npy, error);
     if (status < 0)
         return status;
     m->given[index].path = file->path;
-    return take_npy(&m->argument[index], &m->given[index].npy, file->path, fault);
+    return take_npy(&m->argument[index], &m->given[index].npy, file->path, error);
 }
 
-static int describe_output(struct made_scene *m, const struct run_file *file, struct fault *fault)
+static int describe_output(struct made_scene *m, const struct run_file *file,
+                           struct pto_error *error)
 {
-    int index = find_argument("out", file->name, fault);
+    int index = find_argument("out", file->name, error);
     struct scene_argument *argument;
-    struct fault ignored = { .status = 0 };
+    struct pto_error ignored = { .size = sizeof(ignored) };
     struct npy npy;
     char *path, *colon;
 
@@ -243,7 +244,7 @@ static int describe_output(struct made_scene *m, const struct run_file *file, st
     free(m->out_path[index]);
     path = m->out_path[index] = strdup(file->path);
     if (path == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     colon = strrchr(path, ':');
     if (colon != NULL && parse_type(colon + 1, argument)) {
         *colon = '\0';
@@ -252,19 +253,19 @@ static int describe_output(struct made_scene *m, const struct run_file *file, st
     if (argument->ndims != 0) /* an inout has its input's */
         return PTO_OK;
     if (scene_npy_read(path, &npy, &ignored) < 0)
-        return fault_tell(fault, PTO_EINVAL,
+        return error_tell(error, PTO_EINVAL,
                           "--out %d: nothing says its type and shape; write --out "
                           "%d=FILE.npy:float32[64,64]",
                           index, index);
 
-    int status = take_npy(argument, &npy, path, fault);
+    int status = take_npy(argument, &npy, path, error);
 
     scene_npy_free(&npy);
     return status;
 }
 
 static int check_arguments(struct made_scene *m, const struct pto_callable_info *info,
-                           struct fault *fault)
+                           struct pto_error *error)
 {
     static const char *const words[PTO_DIR_COUNT] = {
         [PTO_DIR_IN] = "an input", [PTO_DIR_OUT] = "an output", [PTO_DIR_INOUT] = "an inout"
@@ -282,22 +283,22 @@ static int check_arguments(struct made_scene *m, const struct pto_callable_info 
             info->signature_count == 0)
             argument->direction = PTO_DIR_OUT; /* nobody says what it is */
         if (argument->ndims == 0)
-            return fault_tell(fault, PTO_EINVAL, "argument %u is %s; give it with --%s %u=FILE.npy",
+            return error_tell(error, PTO_EINVAL, "argument %u is %s; give it with --%s %u=FILE.npy",
                               i, words[argument->direction],
                               argument->direction == PTO_DIR_OUT ? "out" : "in", i);
         if (argument->direction != PTO_DIR_OUT && m->given[i].path == NULL)
-            return fault_tell(fault, PTO_EINVAL, "argument %u is %s; give it with --in %u=FILE.npy",
+            return error_tell(error, PTO_EINVAL, "argument %u is %s; give it with --in %u=FILE.npy",
                               i, words[argument->direction], i);
         if (argument->direction == PTO_DIR_OUT && m->given[i].path != NULL)
-            return fault_tell(fault, PTO_EINVAL, "argument %u is an output; use --out", i);
+            return error_tell(error, PTO_EINVAL, "argument %u is an output; use --out", i);
         if (argument->direction == PTO_DIR_IN && m->out_path[i] != NULL)
-            return fault_tell(fault, PTO_EINVAL, "argument %u is an input; use --in", i);
+            return error_tell(error, PTO_EINVAL, "argument %u is an input; use --in", i);
     }
     return PTO_OK;
 }
 
 static int describe_scalars(struct made_scene *m, const struct run_request *request,
-                            struct fault *fault)
+                            struct pto_error *error)
 {
     m->scene.scalar = m->scalar;
     m->scene.scalar_count = request->scalar.count;
@@ -318,7 +319,7 @@ static int describe_scalars(struct made_scene *m, const struct run_request *requ
         }
         if (*text == '\0' || *end != '\0' ||
             (errno == ERANGE && scalar->type == SCENE_INTEGER)) /* a tiny float is just rounded */
-            return fault_tell(fault, PTO_EINVAL,
+            return error_tell(error, PTO_EINVAL,
                               "--scalar must be a number that fits its type, not '%s'", text);
     }
     return PTO_OK;
@@ -326,31 +327,32 @@ static int describe_scalars(struct made_scene *m, const struct run_request *requ
 
 static int describe(struct made_scene *m, const struct pto_callable *callable,
                     const struct pto_callable_info *info, const struct run_request *request,
-                    struct fault *fault)
+                    struct pto_error *error)
 {
     uint32_t tensors = 0;
     int status = PTO_OK;
 
     for (uint32_t i = 0; status == PTO_OK && i < request->in.count; i++)
-        status = describe_input(m, &request->in.file[i], fault);
+        status = describe_input(m, &request->in.file[i], error);
     for (uint32_t i = 0; status == PTO_OK && i < request->out.count; i++)
-        status = describe_output(m, &request->out.file[i], fault);
+        status = describe_output(m, &request->out.file[i], error);
+    if (status < 0)
+        return status;
     while (tensors < info->signature_count && info->signature[tensors] != PTO_DIR_SCALAR)
         tensors++;
     for (uint32_t i = 0; i < PTO_ENTRY_TENSORS_MAX; i++) {
         if (m->argument[i].ndims == 0)
             continue;
         if (info->signature_count != 0 && i >= tensors)
-            return fault_tell(fault, PTO_EINVAL, "there is no argument %u: the entry has %u", i,
+            return error_tell(error, PTO_EINVAL, "there is no argument %u: the entry has %u", i,
                               tensors);
         m->scene.argument_count = i + 1;
     }
     if (info->signature_count != 0)
         m->scene.argument_count = tensors;
-    if (status == PTO_OK && info->signature_count > tensors &&
-        info->signature_count - tensors != request->scalar.count)
-        status = fault_tell(fault, PTO_EINVAL, "the entry has %u scalars; give each with --scalar",
-                            info->signature_count - tensors);
+    if (info->signature_count > tensors && info->signature_count - tensors != request->scalar.count)
+        return error_tell(error, PTO_EINVAL, "the entry has %u scalars; give each with --scalar",
+                          info->signature_count - tensors);
     m->scene.name = info->name != NULL ? info->name : "callable";
     m->scene.deps = PTO_DEPS_DEFAULT;
     m->scene.argument = m->argument;
@@ -367,7 +369,6 @@ static int describe(struct made_scene *m, const struct pto_callable *callable,
             m->kernel[m->scene.kernel_count++].name = kernel.name;
         }
     }
-    if (status == PTO_OK)
-        status = check_arguments(m, info, fault);
-    return status == PTO_OK ? describe_scalars(m, request, fault) : status;
+    status = check_arguments(m, info, error);
+    return status == PTO_OK ? describe_scalars(m, request, error) : status;
 }

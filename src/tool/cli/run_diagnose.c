@@ -47,7 +47,7 @@ static bool take_diagnosis(struct pto_diagnostics *asked, char *word)
 }
 
 int cli_run_take_diagnoses(void *context, const struct cli_option *option, char *value,
-                           struct fault *fault)
+                           struct pto_error *error)
 {
     struct run_request *request = context;
     char *next = NULL;
@@ -56,8 +56,8 @@ int cli_run_take_diagnoses(void *context, const struct cli_option *option, char 
     for (char *word = strtok_r(value, ",", &next); word != NULL;
          word = strtok_r(NULL, ",", &next)) {
         if (!take_diagnosis(&request->session.diagnostics, word))
-            return fault_tell(
-                fault, PTO_EINVAL,
+            return error_tell(
+                error, PTO_EINVAL,
                 "--diagnose takes swimlane (1 to 4), args (1 to 3), deps, scopes, "
                 "pmu (1 to 8) and names with commas between them, as swimlane=4,deps; not "
                 "'%.100s'",

@@ -106,11 +106,11 @@ bool cli_run_write_outputs(const struct session *s, const struct run_request *re
     for (uint32_t i = 0; i < request->out.count; i++) {
         int argument = scene_find_argument(s->scene, request->out.file[i].name);
         const struct scene_tensor *tensor = &s->data.tensor[argument];
-        struct fault fault = { .status = 0 };
+        struct pto_error error = { .size = sizeof(error) };
 
         if (scene_npy_write(request->out.file[i].path, tensor->argument->dtype, tensor->shapes,
-                            tensor->argument->ndims, tensor->got, &fault) < 0) {
-            printf("  written  FAILED: %s\n", fault.text);
+                            tensor->argument->ndims, tensor->got, &error) < 0) {
+            printf("  written  FAILED: %s\n", error.text);
             return false;
         }
         printf("  written  %s to %s\n", request->out.file[i].name, request->out.file[i].path);
@@ -133,17 +133,17 @@ static void print_mismatch(struct session *s, enum pto_mode mode)
 }
 
 static void print_failure(struct session *s, enum pto_mode mode, const char *what,
-                          const struct fault *fault)
+                          const struct pto_error *error)
 {
     printf("  %-8s %sFAILED%s", what, terminal_code(stdout, TERMINAL_RED),
            terminal_code(stdout, TERMINAL_PLAIN));
     if (s->options->orders != 0 && s->order_seed != 0)
         printf(" with order seed %u", s->order_seed);
-    printf(": %s (%d)\n", pto_strerror(fault->status), fault->status);
-    if (fault->status == PTO_EMISMATCH)
+    printf(": %s (%d)\n", pto_strerror(error->status), error->status);
+    if (error->status == PTO_EMISMATCH)
         print_mismatch(s, mode);
     else
-        printf("  error    %s\n", fault->text);
+        printf("  error    %s\n", error->text);
     if (s->report.stopped != 0)
         printf("  tasks    %" PRIu64 ", %" PRIu64 " of which never ran\n", s->report.tasks,
                s->report.stopped);
@@ -157,8 +157,8 @@ static void do_nothing(void *context)
 /* The orders that were asked for, after a run that was right. */
 static bool run_orders(struct session *s, const struct run_request *request, enum pto_mode mode)
 {
-    struct fault fault = { .status = 0 };
-    int status = scene_session_run_orders(s, mode, do_nothing, NULL, &fault);
+    struct pto_error error = { .size = sizeof(error) };
+    int status = scene_session_run_orders(s, mode, do_nothing, NULL, &error);
     char *text = NULL;
     size_t size;
     FILE *to;
@@ -169,7 +169,7 @@ static bool run_orders(struct session *s, const struct run_request *request, enu
     }
     if (request->trace != NULL)
         (void)write_timeline(s, request->trace, mode);
-    print_failure(s, mode, "orders", &fault);
+    print_failure(s, mode, "orders", &error);
     to = open_memstream(&text, &size);
     if (to != NULL) {
         cli_print_repeat(to, s, request->target != NULL ? request->target : s->scene->name, mode,
@@ -184,11 +184,11 @@ static bool run_orders(struct session *s, const struct run_request *request, enu
 /* Lines that tasks share, after a run that was right. */
 static bool run_lines(struct session *s, enum pto_mode mode)
 {
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     bool is_looked = mode == PTO_MODE_HOST;
 
-    if (is_looked && scene_session_check_lines(s, &fault) < 0) {
-        print_failure(s, mode, "lines", &fault);
+    if (is_looked && scene_session_check_lines(s, &error) < 0) {
+        print_failure(s, mode, "lines", &error);
         return false;
     }
     if (s->rank == 0)
@@ -219,7 +219,7 @@ static void print_head(const struct session *s, enum pto_mode mode)
 int cli_run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode)
 {
     bool is_first = s->rank == 0;
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     uint64_t best_ns = UINT64_MAX;
     bool is_good = true;
     int status = PTO_OK;
@@ -233,7 +233,7 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
     if (is_first)
         print_head(s, mode);
     for (uint32_t round = 0; round < request->rounds && status == PTO_OK; round++) {
-        status = scene_session_run(s, mode, &fault);
+        status = scene_session_run(s, mode, &error);
         best_ns = s->report.ns < best_ns ? s->report.ns : best_ns;
     }
     if (!is_first && status < 0)
@@ -254,7 +254,7 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
     if (request->trace != NULL && !write_timeline(s, request->trace, mode))
         is_good = false; /* a run that failed has a timeline, too */
     if (status < 0)      /* last: it may run once more */
-        print_failure(s, mode, "result", &fault);
+        print_failure(s, mode, "result", &error);
     if (status == PTO_OK && s->options->orders != 0 && !run_orders(s, request, mode))
         is_good = false;
     if (status == PTO_OK && s->options->has_lines && !run_lines(s, mode))

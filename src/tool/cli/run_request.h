@@ -58,7 +58,7 @@ int cli_run_artefact(const struct run_request *request, const struct scene *fold
 
 /* run_diagnose.c: the list of --diagnose; and what it is without one. */
 int cli_run_take_diagnoses(void *context, const struct cli_option *option, char *value,
-                           struct fault *fault);
+                           struct pto_error *error);
 void cli_run_choose_diagnoses(struct run_request *request);
 
 #endif

@@ -66,8 +66,8 @@ static void send_message(struct child *c, enum test_message_kind kind, uint32_t 
 }
 
 /* What is wrong, in lines. The caller frees; NULL: out of memory. */
-static char *tell_failure(struct child *c, const struct test_item *item, const struct fault *fault,
-                          uint32_t round)
+static char *tell_failure(struct child *c, const struct test_item *item,
+                          const struct pto_error *error, uint32_t round)
 {
     bool is_order = c->settings->session.orders != 0 && c->session.order_seed != 0;
     char *text = NULL;
@@ -80,11 +80,11 @@ static char *tell_failure(struct child *c, const struct test_item *item, const s
         fprintf(to, "in round %u of %u: ", round, c->settings->rounds);
     if (is_order)
         fprintf(to, "with order seed %u: ", c->session.order_seed);
-    fprintf(to, "%s (%d)\n", pto_strerror(fault->status), fault->status);
-    if (fault->status == PTO_EMISMATCH)
+    fprintf(to, "%s (%d)\n", pto_strerror(error->status), error->status);
+    if (error->status == PTO_EMISMATCH)
         scene_session_explain(&c->session, item->mode, to);
     else
-        fprintf(to, "%s\n", fault->text);
+        fprintf(to, "%s\n", error->text);
     if (is_order)
         cli_print_repeat(to, &c->session, item->path, item->mode, NULL);
     fclose(to);
@@ -106,35 +106,35 @@ static void tick(void *context)
 static void play(struct child *c, const struct test_item *item, struct verdict *verdict)
 {
     struct session *s = &c->session;
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     uint32_t round = 0;
     char *text = NULL;
     int status = PTO_OK;
 
     verdict->run_ns = UINT64_MAX;
     if (!s->has_data || s->data.kase != item->kase || !scene_session_is_open(s))
-        status = scene_session_prepare(s, item->kase, &fault);
+        status = scene_session_prepare(s, item->kase, &error);
     if (status == PTO_OK && item->scene->is_config && !s->data.is_compared)
-        status = fault_tell(&fault, PTO_EINVAL,
+        status = error_tell(&error, PTO_EINVAL,
                             "nothing says what is expected: put .npy files by the names of the "
                             "outputs into data/out of %.900s",
                             item->scene->folder);
     while (status == PTO_OK && round < c->settings->rounds) {
         round++;
         tick(c);
-        status = scene_session_run(s, item->mode, &fault);
+        status = scene_session_run(s, item->mode, &error);
         verdict->run_ns = s->report.ns < verdict->run_ns ? s->report.ns : verdict->run_ns;
         if (status == PTO_OK)
-            status = scene_session_run_orders(s, item->mode, tick, c, &fault);
+            status = scene_session_run_orders(s, item->mode, tick, c, &error);
         if (status == PTO_OK && s->options->has_lines && item->mode == PTO_MODE_HOST)
-            status = scene_session_check_lines(s, &fault);
+            status = scene_session_check_lines(s, &error);
     }
     if (status < 0)
-        text = tell_failure(c, item, &fault, round);
+        text = tell_failure(c, item, &error, round);
     snprintf(verdict->text, sizeof(verdict->text), "%s",
              status == PTO_OK ? ""
              : text != NULL   ? text
-                              : fault.text);
+                              : error.text);
     verdict->status = status;
     free(text);
 }
@@ -241,15 +241,15 @@ _Noreturn void cli_test_child_run(struct test_item *items, uint32_t first, uint3
                                   const struct test_settings *settings, int pipe)
 {
     struct child child = { .items = items, .settings = settings, .pipe = pipe };
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
 
     if (items[first].scene->is_untyped) {
         fail_all(&child, first, last,
                  "nothing says what the arguments are: there is no " SCENE_META_FILE
                  " beside the " SCENE_CONFIG_FILE "; `pto run` takes them by number");
     } else if (scene_session_open(&child.session, items[first].scene, items[first].platform,
-                                  &settings->session, &fault) < 0) {
-        fail_all(&child, first, last, fault.text);
+                                  &settings->session, &error) < 0) {
+        fail_all(&child, first, last, error.text);
     } else {
         for (uint32_t i = first; i < last; i++) {
             send_message(&child, TEST_BEGIN, i, TEST_WAITING, 0, "");

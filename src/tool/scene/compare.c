@@ -3,6 +3,7 @@
 #include "tool/scene/compare.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tool/scene/element.h"

@@ -2,6 +2,8 @@
 /* Reads the events of libyaml into a tree. */
 #include "tool/scene/document.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
@@ -30,7 +32,7 @@ struct level {
 
 struct reader {
     struct document *document;
-    struct fault *fault;
+    struct pto_error *error;
     const char *text;
     size_t bytes;
     uint32_t depth;
@@ -41,26 +43,26 @@ static int read_events(struct reader *r, yaml_parser_t *parser);
 static int take_event(struct reader *r, const yaml_event_t *event);
 
 int scene_document_read(const char *name, const void *text, size_t bytes,
-                        struct document **document_out, struct fault *fault)
+                        struct document **document_out, struct pto_error *error)
 {
     struct document *document = scene_document_make(name);
     yaml_parser_t parser;
     int status;
 
     if (document == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "%s: out of memory", name);
+        return error_tell(error, PTO_ENOMEM, "%s: out of memory", name);
     if (bytes > DOCUMENT_BYTES_MAX || !yaml_parser_initialize(&parser)) {
         free(document);
-        return fault_tell(fault, PTO_EINVAL, "%s: larger than %d bytes", name, DOCUMENT_BYTES_MAX);
+        return error_tell(error, PTO_EINVAL, "%s: larger than %d bytes", name, DOCUMENT_BYTES_MAX);
     }
     yaml_parser_set_input_string(&parser, text, bytes);
 
-    struct reader reader = { .document = document, .fault = fault, .text = text, .bytes = bytes };
+    struct reader reader = { .document = document, .error = error, .text = text, .bytes = bytes };
 
     status = read_events(&reader, &parser);
     yaml_parser_delete(&parser);
     if (status == PTO_OK && document->root == NULL)
-        status = fault_tell(fault, PTO_EINVAL, "%s: it is empty", name);
+        status = error_tell(error, PTO_EINVAL, "%s: it is empty", name);
     if (status < 0) {
         scene_document_free(document);
         return status;
@@ -128,36 +130,36 @@ const struct node *scene_document_find(const struct node *map, const char *key)
 }
 
 int scene_document_refuse(const struct document *document, const struct node *at,
-                          struct fault *fault, const char *format, ...)
+                          struct pto_error *error, const char *format, ...)
 {
-    char text[FAULT_TEXT_MAX / 2];
+    char text[PTO_ERROR_TEXT_MAX];
     va_list args;
 
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    return fault_tell(fault, PTO_EINVAL, "%.900s:%u:%u: %s", document->name, at->line, at->column,
+    return error_tell(error, PTO_EINVAL, "%.900s:%u:%u: %s", document->name, at->line, at->column,
                       text);
 }
 
 int scene_document_refuse_key(const struct document *document, const struct node *at,
-                              struct fault *fault, const char *format, ...)
+                              struct pto_error *error, const char *format, ...)
 {
     const struct node key = { .line = at->key_line, .column = at->key_column };
-    char text[FAULT_TEXT_MAX / 2];
+    char text[PTO_ERROR_TEXT_MAX];
     va_list args;
 
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    return scene_document_refuse(document, &key, fault, "%s", text);
+    return scene_document_refuse(document, &key, error, "%s", text);
 }
 
 /* ---- events ---- */
 
 static int refuse_mark(struct reader *r, yaml_mark_t mark, const char *text)
 {
-    return fault_tell(r->fault, PTO_EINVAL, "%.900s:%zu:%zu: %s", r->document->name, mark.line + 1,
+    return error_tell(r->error, PTO_EINVAL, "%.900s:%zu:%zu: %s", r->document->name, mark.line + 1,
                       mark.column + 1, text);
 }
 
@@ -180,9 +182,9 @@ static int refuse_yaml(struct reader *r, const yaml_parser_t *parser)
     char text[256];
 
     if (parser->error == YAML_MEMORY_ERROR)
-        return fault_tell(r->fault, PTO_ENOMEM, "%s: out of memory", r->document->name);
+        return error_tell(r->error, PTO_ENOMEM, "%s: out of memory", r->document->name);
     if (parser->error == YAML_READER_ERROR)
-        return fault_tell(r->fault, PTO_EINVAL, "%s: byte %zu is not UTF-8 text (%s)",
+        return error_tell(r->error, PTO_EINVAL, "%s: byte %zu is not UTF-8 text (%s)",
                           r->document->name, parser->problem_offset, parser->problem);
     if (has_tab(r, parser->problem_mark.line))
         return refuse_mark(r, parser->problem_mark,
@@ -234,7 +236,7 @@ static int copy_text(struct reader *r, const yaml_event_t *event, const char **t
             "a text must not contain control characters, but for line ends and tabs");
     copy = scene_document_take(r->document, length + 1);
     if (copy == NULL)
-        return fault_tell(r->fault, PTO_ENOMEM, "%s: out of memory", r->document->name);
+        return error_tell(r->error, PTO_ENOMEM, "%s: out of memory", r->document->name);
     memcpy(copy, text, length);
     *text_out = copy;
     return PTO_OK;
@@ -268,7 +270,7 @@ static int add_node(struct reader *r, const yaml_event_t *event, enum node_kind 
     struct node *node = scene_document_take(r->document, sizeof(*node));
 
     if (node == NULL)
-        return fault_tell(r->fault, PTO_ENOMEM, "%s: out of memory", r->document->name);
+        return error_tell(r->error, PTO_ENOMEM, "%s: out of memory", r->document->name);
     node->kind = kind;
     node->line = (uint32_t)event->start_mark.line + 1;
     node->column = (uint32_t)event->start_mark.column + 1;

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tool/scene/fault.h"
+#include "base/error.h"
 
 enum { DOCUMENT_BYTES_MAX = 1 << 20, DOCUMENT_DEPTH_MAX = 16, DOCUMENT_KEYS_MAX = 1024 };
 
@@ -36,7 +36,7 @@ struct document;
 
 /* `name` appears in messages as NAME:LINE:COLUMN: ... and must outlive the document. */
 int scene_document_read(const char *name, const void *text, size_t bytes,
-                        struct document **document_out, struct fault *fault);
+                        struct document **document_out, struct pto_error *error);
 void scene_document_free(struct document *document);
 
 /* An empty one, for a reader of something else than YAML; NULL: out of memory. */
@@ -54,10 +54,10 @@ const struct node *scene_document_find(const struct node *map, const char *key);
 
 /* Tells what is wrong with a node, or with its key, with the place in front. */
 int scene_document_refuse(const struct document *document, const struct node *at,
-                          struct fault *fault, const char *format, ...)
+                          struct pto_error *error, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 int scene_document_refuse_key(const struct document *document, const struct node *at,
-                              struct fault *fault, const char *format, ...)
+                              struct pto_error *error, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 #endif

@@ -7,11 +7,13 @@
  */
 #include "tool/scene/npy.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pto/pto.h"
-#include "tool/scene/bytes.h"
+#include "base/file.h"
+#include "pto/build.h"
 
 #define NPY_BYTES_MAX (1ull << 40)
 
@@ -31,21 +33,22 @@ struct header {
     uint32_t seen; /* bit 0 descr, 1 fortran_order, 2 shape */
 };
 
-static int parse_header(const char *name, struct text text, struct npy *npy, struct fault *fault);
+static int parse_header(const char *name, struct text text, struct npy *npy,
+                        struct pto_error *error);
 static int arrange(const char *name, struct npy *npy, const char *descr, bool is_fortran,
-                   struct fault *fault);
+                   struct pto_error *error);
 
-int scene_npy_read(const char *path, struct npy *npy, struct fault *fault)
+int scene_npy_read(const char *path, struct npy *npy, struct pto_error *error)
 {
-    void *bytes;
+    char *bytes;
     size_t size;
-    int status = scene_bytes_read(path, NPY_BYTES_MAX, &bytes, &size, fault);
+    int status = file_load(path, NPY_BYTES_MAX, &bytes, &size, error);
 
-    return status < 0 ? status : scene_npy_parse(path, bytes, size, npy, fault);
+    return status < 0 ? status : scene_npy_parse(path, bytes, size, npy, error);
 }
 
 int scene_npy_parse(const char *name, void *bytes, size_t size, struct npy *npy,
-                    struct fault *fault)
+                    struct pto_error *error)
 {
     const unsigned char *b = bytes;
     size_t length, begin;
@@ -54,7 +57,7 @@ int scene_npy_parse(const char *name, void *bytes, size_t size, struct npy *npy,
     *npy = (struct npy){ .file = bytes };
     if (size < 12 || memcmp(b, magic, MAGIC_BYTES) != 0 || b[6] < 1 || b[6] > 3) {
         scene_npy_free(npy);
-        return fault_tell(fault, PTO_EFORMAT, "%.1000s is not a .npy file of version 1 to 3", name);
+        return error_tell(error, PTO_EFORMAT, "%.1000s is not a .npy file of version 1 to 3", name);
     }
     begin = b[6] == 1 ? 10 : 12;
     length = b[8] | (size_t)b[9] << 8;
@@ -62,14 +65,14 @@ int scene_npy_parse(const char *name, void *bytes, size_t size, struct npy *npy,
         length |= (size_t)b[10] << 16 | (size_t)b[11] << 24;
     if (length > HEADER_MAX || length > size - begin) {
         scene_npy_free(npy);
-        return fault_tell(fault, PTO_EFORMAT, "%.1000s: the header is truncated or too long", name);
+        return error_tell(error, PTO_EFORMAT, "%.1000s: the header is truncated or too long", name);
     }
 
     const struct text text = { (const char *)b + begin, (const char *)b + begin + length };
 
     npy->data = (char *)bytes + begin + length;
     npy->count = size - begin - length; /* bytes, until the header is understood */
-    status = parse_header(name, text, npy, fault);
+    status = parse_header(name, text, npy, error);
     if (status < 0)
         scene_npy_free(npy);
     return status;
@@ -179,7 +182,8 @@ static bool take_header_entry(struct text *t, struct npy *npy, struct header *he
     return is_good;
 }
 
-static int parse_header(const char *name, struct text text, struct npy *npy, struct fault *fault)
+static int parse_header(const char *name, struct text text, struct npy *npy,
+                        struct pto_error *error)
 {
     struct header header = { .seen = 0 };
     bool is_good = take_token(&text, "{");
@@ -192,12 +196,12 @@ static int parse_header(const char *name, struct text text, struct npy *npy, str
         }
     }
     if (!is_good || header.seen != 7)
-        return fault_tell(
-            fault, PTO_EFORMAT,
+        return error_tell(
+            error, PTO_EFORMAT,
             "%.1000s: unsupported header: it must have up to 5 dimensions and one simple "
             "element type",
             name);
-    return arrange(name, npy, header.descr, header.is_fortran, fault);
+    return arrange(name, npy, header.descr, header.is_fortran, error);
 }
 
 /* ---- the elements ---- */
@@ -216,14 +220,14 @@ static void swap_bytes(struct npy *npy)
 }
 
 /* From columns first to rows first. */
-static int transpose(const char *name, struct npy *npy, struct fault *fault)
+static int transpose(const char *name, struct npy *npy, struct pto_error *error)
 {
     char *rows = malloc(npy->count * npy->item_bytes + 1);
     const char *columns = npy->data;
     uint32_t at[PTO_MAX_DIMS] = { 0 };
 
     if (rows == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "not enough memory for %.1000s", name);
+        return error_tell(error, PTO_ENOMEM, "not enough memory for %.1000s", name);
     for (uint64_t i = 0; i < npy->count; i++) {
         uint64_t from = 0;
 
@@ -239,7 +243,7 @@ static int transpose(const char *name, struct npy *npy, struct fault *fault)
 }
 
 static int arrange(const char *name, struct npy *npy, const char *descr, bool is_fortran,
-                   struct fault *fault)
+                   struct pto_error *error)
 {
     uint64_t there = npy->count, count = 1;
     char order = descr[0];
@@ -248,22 +252,22 @@ static int arrange(const char *name, struct npy *npy, const char *descr, bool is
                     descr[2] <= '8' && descr[3] == '\0';
 
     if (!is_known)
-        return fault_tell(fault, PTO_EFORMAT, "%.1000s: unsupported element type '%s'", name,
+        return error_tell(error, PTO_EFORMAT, "%.1000s: unsupported element type '%s'", name,
                           descr);
     npy->kind = descr[1];
     npy->item_bytes = (uint32_t)(descr[2] - '0');
     for (uint32_t d = 0; d < npy->ndims; d++)
         if (__builtin_mul_overflow(count, (uint64_t)npy->shapes[d], &count) ||
             count > NPY_BYTES_MAX)
-            return fault_tell(fault, PTO_EFORMAT, "%.1000s: the shape is too large", name);
+            return error_tell(error, PTO_EFORMAT, "%.1000s: the shape is too large", name);
     if (there != count * npy->item_bytes)
-        return fault_tell(fault, PTO_EFORMAT,
+        return error_tell(error, PTO_EFORMAT,
                           "%.1000s has %llu bytes of data, and its shape needs %llu", name,
                           (unsigned long long)there, (unsigned long long)(count * npy->item_bytes));
     npy->count = count;
     if (order == '>')
         swap_bytes(npy);
-    return is_fortran && npy->ndims > 1 ? transpose(name, npy, fault) : PTO_OK;
+    return is_fortran && npy->ndims > 1 ? transpose(name, npy, error) : PTO_OK;
 }
 
 /* ---- types ---- */
@@ -294,7 +298,7 @@ int scene_npy_dtype(const struct npy *npy)
 }
 
 int scene_npy_write(const char *path, enum pto_dtype dtype, const uint32_t *shapes, uint32_t ndims,
-                    const void *data, struct fault *fault)
+                    const void *data, struct pto_error *error)
 {
     const struct pto_dtype_info *info = pto_dtype_info((uint32_t)dtype);
     size_t bytes = info->bytes, used;
@@ -318,10 +322,10 @@ int scene_npy_write(const char *path, enum pto_dtype dtype, const uint32_t *shap
     header[9] = (char)((used - 10) >> 8);
     file = malloc(used + bytes);
     if (file == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory while writing %.1000s", path);
+        return error_tell(error, PTO_ENOMEM, "out of memory while writing %.1000s", path);
     memcpy(file, header, used);
     memcpy(file + used, data, bytes);
-    status = scene_bytes_write(path, file, used + bytes, fault);
+    status = pto_file_write(path, file, used + bytes, error);
     free(file);
     return status;
 }

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include "pto/tensor.h"
-#include "tool/scene/fault.h"
+#include "base/error.h"
 
 struct npy {
     uint32_t ndims; /* a single number has shape [1] */
@@ -23,10 +23,10 @@ struct npy {
 };
 
 /* Complaints begin with `name`. */
-int scene_npy_read(const char *path, struct npy *npy, struct fault *fault);
+int scene_npy_read(const char *path, struct npy *npy, struct pto_error *error);
 /* Takes over `bytes`, which free() must accept, whatever comes of it. */
 int scene_npy_parse(const char *name, void *bytes, size_t size, struct npy *npy,
-                    struct fault *fault);
+                    struct pto_error *error);
 void scene_npy_free(struct npy *npy);
 
 /* Whether its elements can be read as that type. */
@@ -35,6 +35,6 @@ bool scene_npy_fits(const struct npy *npy, enum pto_dtype dtype);
 int scene_npy_dtype(const struct npy *npy);
 
 int scene_npy_write(const char *path, enum pto_dtype dtype, const uint32_t *shapes, uint32_t ndims,
-                    const void *data, struct fault *fault);
+                    const void *data, struct pto_error *error);
 
 #endif

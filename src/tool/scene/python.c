@@ -2,6 +2,8 @@
 /* Statements and expressions; literals are python_text.c's, paths python_paths.c's. */
 #include "tool/scene/python.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,12 +13,12 @@ static int read_statement(struct python_reader *r);
 static int make_root(struct python_reader *r);
 
 int scene_python_read(const char *name, const void *text, size_t bytes,
-                      struct document **document_out, struct fault *fault)
+                      struct document **document_out, struct pto_error *error)
 {
     struct document *document = scene_document_make(name);
     struct python_name *names = calloc(PYTHON_NAMES_MAX, sizeof(*names));
     struct python_reader r = { .document = document,
-                               .fault = fault,
+                               .error = error,
                                .at = text,
                                .end = (const char *)text + bytes,
                                .line_begin = text,
@@ -25,10 +27,10 @@ int scene_python_read(const char *name, const void *text, size_t bytes,
     int status = PTO_OK;
 
     if (document == NULL || names == NULL)
-        status = fault_tell(fault, PTO_ENOMEM, "%.900s: out of memory", name);
+        status = error_tell(error, PTO_ENOMEM, "%.900s: out of memory", name);
     else if (bytes > DOCUMENT_BYTES_MAX)
         status =
-            fault_tell(fault, PTO_EINVAL, "%.900s: larger than %d bytes", name, DOCUMENT_BYTES_MAX);
+            error_tell(error, PTO_EINVAL, "%.900s: larger than %d bytes", name, DOCUMENT_BYTES_MAX);
     if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         r.line_begin = r.at += 3;
     while (status == PTO_OK && r.at < r.end)
@@ -56,7 +58,7 @@ int scene_python_refuse_at(struct python_reader *r, const struct python_value *v
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    return scene_document_refuse(r->document, &place, r->fault, "%s", text);
+    return scene_document_refuse(r->document, &place, r->error, "%s", text);
 }
 
 static void set_place(const struct python_reader *r, struct python_value *value)
@@ -80,7 +82,7 @@ int scene_python_refuse(struct python_reader *r, const char *format, ...)
 
 int scene_python_no_memory(struct python_reader *r)
 {
-    return fault_tell(r->fault, PTO_ENOMEM, "%.900s: out of memory",
+    return error_tell(r->error, PTO_ENOMEM, "%.900s: out of memory",
                       scene_document_name(r->document));
 }
 

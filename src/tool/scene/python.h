@@ -18,6 +18,6 @@
  * must be absolute and outlive the document.
  */
 int scene_python_read(const char *name, const void *text, size_t bytes,
-                      struct document **document_out, struct fault *fault);
+                      struct document **document_out, struct pto_error *error);
 
 #endif

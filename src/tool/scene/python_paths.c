@@ -3,6 +3,7 @@
  * The functions and members that manifests use, by their full names. They are
  * computed on texts: no file is looked at, and `..` stays where it is.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -42,7 +42,7 @@ struct python_name {
 
 struct python_reader {
     struct document *document;
-    struct fault *fault;
+    struct pto_error *error;
     const char *at;
     const char *end;
     const char *line_begin;

@@ -2,6 +2,7 @@
 /* Texts and numbers, as Python writes them. */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,46 +4,47 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tool/scene/bytes.h"
+#include "base/file.h"
 #include "tool/scene/scene_config.h"
 #include "tool/scene/scene_find.h"
 #include "tool/scene/scene_manifest.h"
 
-static int check_all_files(const struct scene *scene, struct fault *fault);
+static int check_all_files(const struct scene *scene, struct pto_error *error);
 
-static int open_yaml(const char *folder, struct scene **scene_out, struct fault *fault)
+static int open_yaml(const char *folder, struct scene **scene_out, struct pto_error *error)
 {
     size_t path_bytes = strlen(folder) + sizeof("/" SCENE_FILE);
     char *path = malloc(path_bytes);
-    void *text = NULL;
+    char *text = NULL;
     size_t bytes;
     int status;
 
     if (path == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     snprintf(path, path_bytes, "%s/%s", folder, SCENE_FILE);
-    status = scene_bytes_read(path, DOCUMENT_BYTES_MAX, &text, &bytes, fault);
+    status = file_load(path, DOCUMENT_BYTES_MAX, &text, &bytes, error);
     free(path);
     if (status == PTO_OK)
-        status = scene_parse(folder, text, bytes, scene_out, fault);
+        status = scene_parse(folder, text, bytes, scene_out, error);
     free(text);
     return status;
 }
 
-int scene_open(const char *folder, struct scene **scene_out, struct fault *fault)
+int scene_open(const char *folder, struct scene **scene_out, struct pto_error *error)
 {
     struct scene *scene;
-    int status = scene_is_config(folder) ? scene_config_open(folder, &scene, fault)
-                                         : open_yaml(folder, &scene, fault);
+    int status = scene_is_config(folder) ? scene_config_open(folder, &scene, error)
+                                         : open_yaml(folder, &scene, error);
 
     if (status < 0)
         return status;
-    status = check_all_files(scene, fault);
+    status = check_all_files(scene, error);
     if (status < 0) {
         scene_close(scene);
         return status;
@@ -53,7 +54,7 @@ int scene_open(const char *folder, struct scene **scene_out, struct fault *fault
 }
 
 int scene_parse(const char *folder, const void *text, size_t bytes, struct scene **scene_out,
-                struct fault *fault)
+                struct pto_error *error)
 {
     struct scene *scene = calloc(1, sizeof(*scene));
     size_t path_bytes = strlen(folder) + sizeof("/" SCENE_FILE);
@@ -61,14 +62,14 @@ int scene_parse(const char *folder, const void *text, size_t bytes, struct scene
 
     if (scene == NULL || (scene->path = malloc(path_bytes)) == NULL) {
         free(scene);
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     }
     scene->deps = PTO_DEPS_DEFAULT;
     scene->level = 2;
     snprintf(scene->path, path_bytes, "%s/%s", folder, SCENE_FILE);
-    status = scene_document_read(scene->path, text, bytes, &scene->document, fault);
+    status = scene_document_read(scene->path, text, bytes, &scene->document, error);
     if (status == PTO_OK)
-        status = scene_manifest_load(scene, folder, fault);
+        status = scene_manifest_load(scene, folder, error);
     if (status < 0) {
         scene_close(scene);
         return status;
@@ -144,58 +145,58 @@ struct scene_tolerance scene_tolerance_default(enum pto_dtype dtype)
 /* ---- the files that a scene names ---- */
 
 static int check_file(const struct scene *scene, const char *path, const char *what,
-                      struct fault *fault)
+                      struct pto_error *error)
 {
     struct stat info;
 
     if (path == NULL)
         return PTO_OK;
     if (stat(path, &info) < 0)
-        return fault_tell(fault, PTO_EINVAL, "%.900s: %s '%.400s' cannot be used: %s", scene->path,
+        return error_tell(error, PTO_EINVAL, "%.900s: %s '%.400s' cannot be used: %s", scene->path,
                           what, path, strerror(errno));
     if (!S_ISREG(info.st_mode))
-        return fault_tell(fault, PTO_EINVAL, "%.900s: %s '%.400s' is not a file", scene->path, what,
+        return error_tell(error, PTO_EINVAL, "%.900s: %s '%.400s' is not a file", scene->path, what,
                           path);
     return PTO_OK;
 }
 
 static int check_data(const struct scene *scene, const struct scene_files *files,
-                      struct fault *fault)
+                      struct pto_error *error)
 {
     int status = PTO_OK;
 
     for (uint32_t i = 0; files != NULL && status == PTO_OK && i < scene->argument_count; i++)
-        status = check_file(scene, files->path[i], "the data file", fault);
+        status = check_file(scene, files->path[i], "the data file", error);
     return status;
 }
 
 /* Of the scene itself, or of a callable of it. */
-static int check_sources(const struct scene *scene, const struct scene *of, struct fault *fault)
+static int check_sources(const struct scene *scene, const struct scene *of, struct pto_error *error)
 {
-    int status = check_file(scene, of->orchestration.path, "the orchestration", fault);
+    int status = check_file(scene, of->orchestration.path, "the orchestration", error);
 
     for (uint32_t i = 0; status == PTO_OK && i < of->kernel_count; i++)
-        status = check_file(scene, of->kernel[i].source.path, "the kernel", fault);
+        status = check_file(scene, of->kernel[i].source.path, "the kernel", error);
     return status;
 }
 
-static int check_all_files(const struct scene *scene, struct fault *fault)
+static int check_all_files(const struct scene *scene, struct pto_error *error)
 {
-    int status = check_sources(scene, scene, fault);
+    int status = check_sources(scene, scene, error);
 
     for (uint32_t i = 0; status == PTO_OK && i < scene->callable_count; i++) {
         const struct scene_callable *callable = &scene->callable[i];
 
-        status = check_sources(scene, &callable->part, fault);
+        status = check_sources(scene, &callable->part, error);
         if (status == PTO_OK)
-            status = check_file(scene, callable->source.path, "the function's source", fault);
+            status = check_file(scene, callable->source.path, "the function's source", error);
     }
     if (status == PTO_OK)
-        status = check_file(scene, scene->golden.path, "the golden", fault);
+        status = check_file(scene, scene->golden.path, "the golden", error);
     for (uint32_t i = 0; status == PTO_OK && i < scene->case_count; i++) {
-        status = check_data(scene, scene->kase[i].inputs, fault);
+        status = check_data(scene, scene->kase[i].inputs, error);
         if (status == PTO_OK)
-            status = check_data(scene, scene->kase[i].expected, fault);
+            status = check_data(scene, scene->kase[i].expected, error);
     }
     return status;
 }

@@ -162,10 +162,10 @@ struct scene_callable {
 };
 
 /* Reads FOLDER/scene.yaml, or else kernel_config.py, and checks that the files it names exist. */
-int scene_open(const char *folder, struct scene **scene_out, struct fault *fault);
+int scene_open(const char *folder, struct scene **scene_out, struct pto_error *error);
 /* The same from memory, for tests; does not check that files exist. */
 int scene_parse(const char *folder, const void *text, size_t bytes, struct scene **scene_out,
-                struct fault *fault);
+                struct pto_error *error);
 void scene_close(struct scene *scene);
 
 /* NULL: there is none of that name. */

@@ -163,16 +163,13 @@ static struct pto_source make_source(const struct scene_source *source, enum pto
 }
 
 static int load_built(const struct scene *scene, const void *bytes, size_t size,
-                      struct pto_callable **callable_out, struct fault *fault)
+                      struct pto_callable **callable_out, struct pto_error *error)
 {
     struct pto_load_options options;
-    struct pto_error error = { .size = sizeof(error) };
-    int status;
 
     pto_load_options_init(&options);
     options.name = scene->name;
-    status = pto_callable_load_memory(bytes, size, &options, callable_out, &error);
-    return status < 0 ? fault_tell(fault, status, "%s", error.text) : PTO_OK;
+    return pto_callable_load_memory(bytes, size, &options, callable_out, error);
 }
 
 /* A line each, as pto_build_params wants them; NULL: out of memory. */
@@ -279,108 +276,105 @@ bool scene_differs_by_mode(const struct scene *scene, const char *platform)
 
 int scene_build_bytes(const struct scene *scene, const char *platform, enum pto_mode mode,
                       const struct scene_build_options *options, void **bytes_out, size_t *size_out,
-                      struct fault *fault)
+                      struct pto_error *error)
 {
     struct pto_build_params params;
     struct scene_plan plan;
-    struct pto_error error = { .size = sizeof(error) };
     struct watch watch;
     int status;
 
     start_params(&params, platform, options);
     params.mode = mode;
     if (scene_plan(scene, options->flags, options->flag_count, &params, &plan) < 0)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     begin_watch(&watch);
-    status = pto_build(&params, bytes_out, size_out, &error);
+    status = pto_build(&params, bytes_out, size_out, error);
     end_progress(options);
     end_watch(&watch);
-    if (status < 0)
-        (void)fault_tell(fault, status, "%s", error.text);
     scene_plan_free(&plan);
     return status;
 }
 
 int scene_build(const struct scene *scene, const char *platform, enum pto_mode mode,
                 const struct scene_build_options *options, struct pto_callable **callable_out,
-                struct fault *fault)
+                struct pto_error *error)
 {
     void *bytes = NULL;
     size_t size = 0;
-    int status = scene_build_bytes(scene, platform, mode, options, &bytes, &size, fault);
+    int status = scene_build_bytes(scene, platform, mode, options, &bytes, &size, error);
 
     if (status == PTO_OK)
-        status = load_built(scene, bytes, size, callable_out, fault);
+        status = load_built(scene, bytes, size, callable_out, error);
     free(bytes);
     return status;
 }
 
 /* One source for this machine, with another flag if there is one. */
 static int compile_one(const struct scene_source *from, const struct scene_build_options *options,
-                       const char *flag, void **bytes_out, size_t *size_out, struct fault *fault)
+                       const char *flag, void **bytes_out, size_t *size_out,
+                       struct pto_error *error)
 {
     const char **flags = calloc(SCENE_FLAGS_MAX + options->flag_count + 1, sizeof(*flags));
     struct pto_build_params params;
     struct pto_source source;
     struct watch watch;
-    struct pto_error error = { .size = sizeof(error) };
     int status;
 
     if (flags == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     source = make_source(from, PTO_SOURCE_HOST, options, flags);
     if (flag != NULL)
         flags[source.flag_count++] = flag;
     start_params(&params, pto_platform_at(0)->name,
                  options); /* whose programs run on this machine */
     begin_watch(&watch);
-    status = pto_compile(&params, &source, bytes_out, size_out, &error);
+    status = pto_compile(&params, &source, bytes_out, size_out, error);
     end_progress(options);
     end_watch(&watch);
     free(flags);
-    return status < 0 ? fault_tell(fault, status, "%s", error.text) : PTO_OK;
+    return status;
 }
 
 int scene_build_object(const struct scene_source *source, const struct scene_build_options *options,
-                       void **bytes_out, size_t *size_out, struct fault *fault)
+                       void **bytes_out, size_t *size_out, struct pto_error *error)
 {
-    return compile_one(source, options, NULL, bytes_out, size_out, fault);
+    return compile_one(source, options, NULL, bytes_out, size_out, error);
 }
 
 /* ---- functions of this process ---- */
 
 /* The descriptor stays open, so that its path names nothing else while the object is loaded. */
 static int load_code(struct scene_code *code, const void *bytes, size_t size,
-                     const struct code_request *r, struct fault *fault)
+                     const struct code_request *r, struct pto_error *error)
 {
     char path[64]; /* says whose descriptor it is, for debuggers */
     size_t done = 0;
 
     code->file = memfd_create(r->scene->name, MFD_CLOEXEC);
     if (code->file < 0)
-        return fault_tell(fault, PTO_ESYSTEM, "%s cannot be loaded: %s", r->what, strerror(errno));
+        return error_tell(error, PTO_ESYSTEM, "%s cannot be loaded: %s", r->what, strerror(errno));
     while (done < size) {
         ssize_t put = write(code->file, (const char *)bytes + done, size - done);
 
         if (put < 0 && errno != EINTR)
-            return fault_tell(fault, PTO_ESYSTEM, "%s cannot be loaded: %s", r->what,
+            return error_tell(error, PTO_ESYSTEM, "%s cannot be loaded: %s", r->what,
                               strerror(errno));
         done += put > 0 ? (size_t)put : 0;
     }
     snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)getpid(), code->file);
     code->object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (code->object == NULL)
-        return fault_tell(fault, PTO_ELOAD, "%.1000s: %s", r->source->path, dlerror());
+        return error_tell(error, PTO_ELOAD, "%.1000s: %s", r->source->path, dlerror());
     code->function = dlsym(code->object, r->symbol);
     if (code->function == NULL)
-        return fault_tell(fault, PTO_ELOAD,
+        return error_tell(error, PTO_ELOAD,
                           "%.1000s has no function %s; include <%s> and write one", r->source->path,
                           r->symbol, r->hint);
     return PTO_OK;
 }
 
 static int open_code(const struct code_request *r, const struct scene_build_options *options,
-                     struct scene_code **code_out, struct fault *fault)
+                     struct scene_code **code_out, struct pto_error *error)
 {
     struct scene_code *code = calloc(1, sizeof(*code));
     void *bytes = NULL;
@@ -388,11 +382,11 @@ static int open_code(const struct code_request *r, const struct scene_build_opti
     int status;
 
     if (code == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     code->file = -1;
-    status = compile_one(r->source, options, r->flag, &bytes, &size, fault);
+    status = compile_one(r->source, options, r->flag, &bytes, &size, error);
     if (status == PTO_OK)
-        status = load_code(code, bytes, size, r, fault);
+        status = load_code(code, bytes, size, r, error);
     free(bytes);
     if (status < 0) {
         scene_code_close(code);
@@ -403,7 +397,7 @@ static int open_code(const struct code_request *r, const struct scene_build_opti
 }
 
 int scene_golden_open(const struct scene *scene, const struct scene_build_options *options,
-                      struct scene_code **golden_out, struct fault *fault)
+                      struct scene_code **golden_out, struct pto_error *error)
 {
     const struct scene_build_options plain = { .is_verbose = options->is_verbose,
                                                .is_terminal = options->is_terminal,
@@ -411,19 +405,19 @@ int scene_golden_open(const struct scene *scene, const struct scene_build_option
     const struct code_request request = { scene,         &scene->golden, "pto_scene_golden",
                                           "pto/scene.h", "the golden",   "-lm" };
 
-    return open_code(&request, &plain, golden_out, fault);
+    return open_code(&request, &plain, golden_out, error);
 }
 
 /* What it calls is in the library, which this process has. */
 int scene_orchestration_open(const struct scene *scene, const struct scene_build_options *options,
-                             struct scene_code **orchestration_out, struct fault *fault)
+                             struct scene_code **orchestration_out, struct pto_error *error)
 {
     const struct code_request request = {
         scene,         &scene->orchestration, scene->entry != NULL ? scene->entry : "orchestrate",
         "pto/level.h", "the orchestration",   "-Wl,-z,undefs"
     };
 
-    return open_code(&request, options, orchestration_out, fault);
+    return open_code(&request, options, orchestration_out, error);
 }
 
 void scene_code_close(struct scene_code *code)

@@ -37,22 +37,22 @@ bool scene_differs_by_mode(const struct scene *scene, const char *platform);
 /* Compiler errors go to stderr. */
 int scene_build(const struct scene *scene, const char *platform, enum pto_mode mode,
                 const struct scene_build_options *options, struct pto_callable **callable_out,
-                struct fault *fault);
+                struct pto_error *error);
 /* The same without loading it: the bytes of an artefact, to be freed. */
 int scene_build_bytes(const struct scene *scene, const char *platform, enum pto_mode mode,
                       const struct scene_build_options *options, void **bytes_out, size_t *size_out,
-                      struct fault *fault);
+                      struct pto_error *error);
 /* A shared object for this machine, as functions of SUB workers are; to be freed. */
 int scene_build_object(const struct scene_source *source, const struct scene_build_options *options,
-                       void **bytes_out, size_t *size_out, struct fault *fault);
+                       void **bytes_out, size_t *size_out, struct pto_error *error);
 
 /* A function of this process: a golden, or an orchestration of level 3. It stays loaded until it is closed. */
 struct scene_code;
 
 int scene_golden_open(const struct scene *scene, const struct scene_build_options *options,
-                      struct scene_code **golden_out, struct fault *fault);
+                      struct scene_code **golden_out, struct pto_error *error);
 int scene_orchestration_open(const struct scene *scene, const struct scene_build_options *options,
-                             struct scene_code **orchestration_out, struct fault *fault);
+                             struct scene_code **orchestration_out, struct pto_error *error);
 void scene_code_close(struct scene_code *code); /* accepts NULL */
 scene_golden_fn scene_golden_function(const struct scene_code *golden);
 pto_level_entry_fn scene_orchestration_function(const struct scene_code *orchestration);

@@ -2,12 +2,13 @@
 /* The fields of a kernel_config.py; those of a compiled_meta.json are scene_meta.c's. */
 #include "tool/scene/scene_config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
-#include "tool/scene/bytes.h"
+#include "base/file.h"
 #include "tool/scene/names.h"
 #include "tool/scene/python.h"
 #include "tool/scene/scene_fields.h"
@@ -284,8 +285,8 @@ static int name_scene(struct loader *l)
     const char *slash = strrchr(l->scene->orchestration.path, '/');
     const char *file = slash != NULL ? slash + 1 : l->scene->orchestration.path;
     struct node name = { .kind = NODE_TEXT, .text = file };
-    struct fault ignored = { .status = 0 };
-    struct loader quiet = { .document = l->document, .fault = &ignored };
+    struct pto_error ignored = { .size = sizeof(ignored) };
+    struct loader quiet = { .document = l->document, .error = &ignored };
     char *text = scene_document_take(l->document, strlen(file) + 1);
     char *summary = scene_document_take(l->document, 64);
 
@@ -301,16 +302,16 @@ static int name_scene(struct loader *l)
 }
 
 static int load_config(struct scene *scene, const char *folder, const struct node *root,
-                       struct fault *fault)
+                       struct pto_error *error)
 {
     struct loader *l = scene_document_take(scene->document, sizeof(*l));
     int status;
 
     if (l == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     l->scene = scene;
     l->document = scene->document;
-    l->fault = fault;
+    l->error = error;
     l->folder = folder;
     scene_fields_set_defaults(&l->common);
     l->common.modes = 1u << PTO_MODE_STREAM;
@@ -329,7 +330,7 @@ static int load_config(struct scene *scene, const char *folder, const struct nod
 }
 
 int scene_config_parse(const char *folder, const struct scene_config_texts *texts,
-                       struct scene **scene_out, struct fault *fault)
+                       struct scene **scene_out, struct pto_error *error)
 {
     struct scene *scene = calloc(1, sizeof(*scene));
     size_t bytes = strlen(folder) + sizeof("/" SCENE_META_FILE);
@@ -339,22 +340,22 @@ int scene_config_parse(const char *folder, const struct scene_config_texts *text
     if (scene == NULL || (scene->path = malloc(bytes)) == NULL ||
         (scene->meta_path = malloc(bytes)) == NULL) {
         scene_close(scene);
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     }
     snprintf(scene->path, bytes, "%s/%s", folder, SCENE_CONFIG_FILE);
     snprintf(scene->meta_path, bytes, "%s/%s", folder, SCENE_META_FILE);
     status =
-        scene_python_read(scene->path, texts->config, texts->config_bytes, &scene->document, fault);
+        scene_python_read(scene->path, texts->config, texts->config_bytes, &scene->document, error);
     if (status == PTO_OK && texts->meta != NULL)
         status = scene_document_read(scene->meta_path, texts->meta, texts->meta_bytes, &scene->meta,
-                                     fault);
+                                     error);
     if (status == PTO_OK)
         copy = scene_document_take(scene->document, bytes);
     if (copy != NULL)
         status =
-            load_config(scene, strcpy(copy, folder), scene_document_root(scene->document), fault);
+            load_config(scene, strcpy(copy, folder), scene_document_root(scene->document), error);
     else if (status == PTO_OK)
-        status = fault_tell(fault, PTO_ENOMEM, "out of memory");
+        status = error_tell(error, PTO_ENOMEM, "out of memory");
     if (status < 0) {
         scene_close(scene);
         return status;
@@ -363,32 +364,32 @@ int scene_config_parse(const char *folder, const struct scene_config_texts *text
     return PTO_OK;
 }
 
-int scene_config_open(const char *folder, struct scene **scene_out, struct fault *fault)
+int scene_config_open(const char *folder, struct scene **scene_out, struct pto_error *error)
 {
     char *full = realpath(folder, NULL);
     size_t bytes = (full != NULL ? strlen(full) : 0) + sizeof("/" SCENE_META_FILE);
     char *path = malloc(bytes);
     struct scene_config_texts texts = { .meta = NULL };
-    void *config = NULL, *meta = NULL;
+    char *config = NULL, *meta = NULL;
     struct scene *scene;
     int status;
 
     if (full == NULL || path == NULL) {
         free(full);
         free(path);
-        return fault_tell(fault, PTO_ESYSTEM, "'%.1000s' cannot be opened", folder);
+        return error_tell(error, PTO_ESYSTEM, "'%.1000s' cannot be opened", folder);
     }
     snprintf(path, bytes, "%s/%s", full, SCENE_CONFIG_FILE);
-    status = scene_bytes_read(path, DOCUMENT_BYTES_MAX, &config, &texts.config_bytes, fault);
+    status = file_load(path, DOCUMENT_BYTES_MAX, &config, &texts.config_bytes, error);
     snprintf(path, bytes, "%s/%s", full, SCENE_META_FILE);
     if (status == PTO_OK && access(path, F_OK) == 0)
-        status = scene_bytes_read(path, DOCUMENT_BYTES_MAX, &meta, &texts.meta_bytes, fault);
+        status = file_load(path, DOCUMENT_BYTES_MAX, &meta, &texts.meta_bytes, error);
     texts.config = config;
     texts.meta = meta;
     if (status == PTO_OK)
-        status = scene_config_parse(full, &texts, &scene, fault);
+        status = scene_config_parse(full, &texts, &scene, error);
     if (status == PTO_OK && !scene->is_untyped) {
-        status = scene_meta_find_data(scene, fault);
+        status = scene_meta_find_data(scene, error);
         if (status < 0)
             scene_close(scene);
     }

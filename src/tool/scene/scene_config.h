@@ -21,10 +21,10 @@ struct scene_config_texts {
 };
 
 /* Reads the files of the folder; does not check that the sources exist. */
-int scene_config_open(const char *folder, struct scene **scene_out, struct fault *fault);
+int scene_config_open(const char *folder, struct scene **scene_out, struct pto_error *error);
 /* The same from memory; looks at no data. */
 int scene_config_parse(const char *folder, const struct scene_config_texts *texts,
-                       struct scene **scene_out, struct fault *fault);
+                       struct scene **scene_out, struct pto_error *error);
 
 /* The one that it was compiled for. */
 static inline enum pto_mode scene_config_mode(const struct scene *scene)
@@ -34,9 +34,9 @@ static inline enum pto_mode scene_config_mode(const struct scene *scene)
 
 /* The values of the scalars, in order; as many as the scene has. */
 int scene_config_give_scalars(struct scene *scene, const char *const *texts, uint32_t count,
-                              struct fault *fault);
+                              struct pto_error *error);
 
-/* Why argument `index` has no data, as a sentence in the fault. */
-int scene_config_refuse_empty(const struct scene *scene, uint32_t index, struct fault *fault);
+/* Why argument `index` has no data, as a sentence in the error. */
+int scene_config_refuse_empty(const struct scene *scene, uint32_t index, struct pto_error *error);
 
 #endif

@@ -10,12 +10,12 @@
 enum { BLANK_BYTES_MIN = 1 << 20 }; /* smaller ones are zero: orchestrations may read them */
 
 static int bind_given(const struct scene_data_params *params, struct scene_data *data,
-                      struct fault *fault);
+                      struct pto_error *error);
 static int make_tensor(const struct scene_data_params *params, struct scene_data *data,
-                       uint32_t index, struct fault *fault);
-static int make_scalars(struct scene_data *data, struct fault *fault);
+                       uint32_t index, struct pto_error *error);
+static int make_scalars(struct scene_data *data, struct pto_error *error);
 static int fill_inputs(const struct scene_data_params *params, struct scene_data *data,
-                       struct fault *fault);
+                       struct pto_error *error);
 static void name_scalars(const struct scene_data *data, struct pto_scene_scalar *named)
 {
     for (uint32_t i = 0; i < data->scene->scalar_count; i++) {
@@ -37,12 +37,12 @@ static void name_scalars(const struct scene_data *data, struct pto_scene_scalar 
 }
 
 static int call_golden(const struct scene_data_params *params, struct scene_data *data,
-                       struct fault *fault);
+                       struct pto_error *error);
 static int load_expected(const struct scene_data_params *params, struct scene_data *data,
-                         struct fault *fault);
+                         struct pto_error *error);
 
 int scene_data_make(const struct scene_data_params *params, struct scene_data *data,
-                    struct fault *fault)
+                    struct pto_error *error)
 {
     const struct scene *scene = params->scene;
     int status;
@@ -58,18 +58,18 @@ int scene_data_make(const struct scene_data_params *params, struct scene_data *d
             data->param[i].value = params->rank;
     data->tensor = calloc(scene->argument_count + 1, sizeof(*data->tensor));
     if (data->tensor == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
-    status = bind_given(params, data, fault);
+        return error_tell(error, PTO_ENOMEM, "out of memory");
+    status = bind_given(params, data, error);
     for (uint32_t i = 0; i < scene->argument_count && status == PTO_OK; i++)
-        status = make_tensor(params, data, i, fault);
+        status = make_tensor(params, data, i, error);
     if (status == PTO_OK)
-        status = make_scalars(data, fault);
+        status = make_scalars(data, error);
     if (status == PTO_OK)
-        status = fill_inputs(params, data, fault);
+        status = fill_inputs(params, data, error);
     if (status == PTO_OK && params->golden != NULL)
-        status = call_golden(params, data, fault);
+        status = call_golden(params, data, error);
     if (status == PTO_OK)
-        status = load_expected(params, data, fault);
+        status = load_expected(params, data, error);
     if (status < 0)
         scene_data_free(data);
     return status;
@@ -90,7 +90,7 @@ void scene_data_free(struct scene_data *data)
 
 /* A size that is just a parameter takes its value from the file; all files must agree. */
 static int bind_size(struct scene_data *data, const struct scene_product *size, uint32_t value,
-                     bool *is_bound, const char *path, struct fault *fault)
+                     bool *is_bound, const char *path, struct pto_error *error)
 {
     if (size->count != 1 || size->factor[0].param == NULL)
         return PTO_OK;
@@ -98,7 +98,7 @@ static int bind_size(struct scene_data *data, const struct scene_product *size, 
         if (strcmp(data->param[i].name, size->factor[0].param) != 0)
             continue;
         if (is_bound[i] && data->param[i].value != (int64_t)value)
-            return fault_tell(fault, PTO_EINVAL,
+            return error_tell(error, PTO_EINVAL,
                               "%.1000s: its shape makes %s %u, and another file made it %lld", path,
                               data->param[i].name, value, (long long)data->param[i].value);
         data->param[i].value = value;
@@ -108,7 +108,7 @@ static int bind_size(struct scene_data *data, const struct scene_product *size, 
 }
 
 static int bind_given(const struct scene_data_params *params, struct scene_data *data,
-                      struct fault *fault)
+                      struct pto_error *error)
 {
     bool is_bound[SCENE_PARAMS_MAX] = { false };
 
@@ -120,7 +120,7 @@ static int bind_given(const struct scene_data_params *params, struct scene_data 
             continue;
         for (uint32_t d = 0; d < argument->ndims; d++) {
             int status = bind_size(data, &argument->shape[d], given->npy.shapes[d], is_bound,
-                                   given->path, fault);
+                                   given->path, error);
 
             if (status < 0)
                 return status;
@@ -130,7 +130,7 @@ static int bind_given(const struct scene_data_params *params, struct scene_data 
 }
 
 static int make_tensor(const struct scene_data_params *params, struct scene_data *data,
-                       uint32_t index, struct fault *fault)
+                       uint32_t index, struct pto_error *error)
 {
     const struct scene_argument *argument = &params->scene->argument[index];
     struct scene_tensor *tensor = &data->tensor[index];
@@ -145,7 +145,7 @@ static int make_tensor(const struct scene_data_params *params, struct scene_data
                             &missing) ||
             value < 0 || value > UINT32_MAX ||
             __builtin_mul_overflow(count, (uint64_t)value, &count) || count > 1ull << 40)
-            return fault_tell(fault, PTO_EINVAL,
+            return error_tell(error, PTO_EINVAL,
                               value == -1 && params->scene->is_config
                                   ? "argument '%s' has a size that the program leaves open, and "
                                     "no file says it"
@@ -163,12 +163,12 @@ static int make_tensor(const struct scene_data_params *params, struct scene_data
     }
     if ((argument->direction != PTO_DIR_OUT && tensor->data == NULL) ||
         (argument->direction != PTO_DIR_IN && (tensor->expected == NULL || tensor->got == NULL)))
-        return fault_tell(fault, PTO_ENOMEM, "not enough memory for argument '%s' of %llu bytes",
+        return error_tell(error, PTO_ENOMEM, "not enough memory for argument '%s' of %llu bytes",
                           argument->name, (unsigned long long)tensor->bytes);
     return PTO_OK;
 }
 
-static int make_scalars(struct scene_data *data, struct fault *fault)
+static int make_scalars(struct scene_data *data, struct pto_error *error)
 {
     for (uint32_t i = 0; i < data->scene->scalar_count; i++) {
         const struct scene_scalar *scalar = &scene_scalars(data->scene, data->kase)[i];
@@ -177,14 +177,14 @@ static int make_scalars(struct scene_data *data, struct fault *fault)
         int64_t value = 0;
 
         if (scalar->is_open)
-            return fault_tell(
-                fault, PTO_EINVAL,
+            return error_tell(
+                error, PTO_EINVAL,
                 "scalar '%s' has no value: give the scalars with --scalar, in order, or "
                 "put data/in/%s.npy with one element into %.900s",
                 scalar->name, scalar->name, data->scene->folder);
         if (scalar->product.count != 0 &&
             !scene_evaluate(&scalar->product, data->param, data->param_count, &value, &missing))
-            return fault_tell(fault, PTO_EINVAL, "scalar '%s' has an impossible value",
+            return error_tell(error, PTO_EINVAL, "scalar '%s' has an impossible value",
                               scalar->name);
         if (scalar->product.count != 0)
             number = (double)value;
@@ -213,13 +213,13 @@ static void print_shape(const uint32_t *shapes, uint32_t ndims, char text[64])
 }
 
 static int copy_npy(const struct npy *npy, const char *path, const struct scene_tensor *tensor,
-                    void *to, struct fault *fault)
+                    void *to, struct pto_error *error)
 {
     const struct scene_argument *argument = tensor->argument;
     char has[64], wants[64];
 
     if (!scene_npy_fits(npy, argument->dtype))
-        return fault_tell(fault, PTO_EINVAL,
+        return error_tell(error, PTO_EINVAL,
                           "%.1000s has elements of type %c%u, but argument '%s' is %s; convert it "
                           "with .astype()",
                           path, npy->kind, npy->item_bytes, argument->name,
@@ -228,7 +228,7 @@ static int copy_npy(const struct npy *npy, const char *path, const struct scene_
         memcmp(npy->shapes, tensor->shapes, npy->ndims * sizeof(npy->shapes[0])) != 0) {
         print_shape(npy->shapes, npy->ndims, has);
         print_shape(tensor->shapes, argument->ndims, wants);
-        return fault_tell(fault, PTO_EINVAL, "%.1000s has the shape %s, but argument '%s' has %s",
+        return error_tell(error, PTO_EINVAL, "%.1000s has the shape %s, but argument '%s' has %s",
                           path, has, argument->name, wants);
     }
     memcpy(to, npy->data, tensor->bytes);
@@ -236,20 +236,20 @@ static int copy_npy(const struct npy *npy, const char *path, const struct scene_
 }
 
 static int load_npy(const char *path, const struct scene_tensor *tensor, void *to,
-                    struct fault *fault)
+                    struct pto_error *error)
 {
     struct npy npy;
-    int status = scene_npy_read(path, &npy, fault);
+    int status = scene_npy_read(path, &npy, error);
 
     if (status < 0)
         return status;
-    status = copy_npy(&npy, path, tensor, to, fault);
+    status = copy_npy(&npy, path, tensor, to, error);
     scene_npy_free(&npy);
     return status;
 }
 
 static int fill_inputs(const struct scene_data_params *params, struct scene_data *data,
-                       struct fault *fault)
+                       struct pto_error *error)
 {
     const struct scene_files *files = params->kase->inputs;
     int status = PTO_OK;
@@ -261,26 +261,26 @@ static int fill_inputs(const struct scene_data_params *params, struct scene_data
         if (tensor->data == NULL)
             continue;
         if (given != NULL && given->path != NULL) {
-            status = copy_npy(&given->npy, given->path, tensor, tensor->data, fault);
+            status = copy_npy(&given->npy, given->path, tensor, tensor->data, error);
             if (params->golden == NULL) /* expected files belong to other inputs */
                 data->is_compared = false;
             tensor->is_given = true;
         } else if (files != NULL && files->path[i] != NULL) {
-            status = load_npy(files->path[i], tensor, tensor->data, fault);
+            status = load_npy(files->path[i], tensor, tensor->data, error);
             tensor->is_given = true;
         } else if (params->golden == NULL && params->has_blanks) {
             tensor->is_blank =
                 tensor->bytes > BLANK_BYTES_MIN && (given == NULL || !given->is_wanted);
             data->is_compared = false;
         } else if (params->golden == NULL) {
-            status = scene_config_refuse_empty(params->scene, i, fault);
+            status = scene_config_refuse_empty(params->scene, i, error);
         }
     }
     return status;
 }
 
 /* Given inputs are compared afterwards: a golden that overwrote one assumed other inputs. */
-static int keep_given(struct scene_data *data, void **copy, struct fault *fault)
+static int keep_given(struct scene_data *data, void **copy, struct pto_error *error)
 {
     for (uint32_t i = 0; i < data->scene->argument_count; i++) {
         const struct scene_tensor *tensor = &data->tensor[i];
@@ -289,7 +289,7 @@ static int keep_given(struct scene_data *data, void **copy, struct fault *fault)
             continue;
         copy[i] = malloc(tensor->bytes + 1);
         if (copy[i] == NULL)
-            return fault_tell(fault, PTO_ENOMEM, "out of memory");
+            return error_tell(error, PTO_ENOMEM, "out of memory");
         memcpy(copy[i], tensor->data, tensor->bytes);
     }
     return PTO_OK;
@@ -311,7 +311,7 @@ static void restore_given(struct scene_data *data, void **copy)
 }
 
 static int call_golden(const struct scene_data_params *params, struct scene_data *data,
-                       struct fault *fault)
+                       struct pto_error *error)
 {
     uint32_t count = data->scene->argument_count;
     struct pto_scene_tensor *tensor = calloc(count + 1, sizeof(*tensor));
@@ -333,8 +333,8 @@ static int call_golden(const struct scene_data_params *params, struct scene_data
         .scalar_count = data->scene->scalar_count,
         .named = named,
     };
-    int status = tensor != NULL && copy != NULL ? keep_given(data, copy, fault)
-                                                : fault_tell(fault, PTO_ENOMEM, "no memory");
+    int status = tensor != NULL && copy != NULL ? keep_given(data, copy, error)
+                                                : error_tell(error, PTO_ENOMEM, "no memory");
 
     name_scalars(data, named);
     for (uint32_t i = 0; i < data->param_count; i++)
@@ -355,7 +355,7 @@ static int call_golden(const struct scene_data_params *params, struct scene_data
         int code = params->golden(&scene);
 
         if (code != 0)
-            status = fault_tell(fault, PTO_EINVAL, "the golden returned %d", code);
+            status = error_tell(error, PTO_EINVAL, "the golden returned %d", code);
     }
     if (copy != NULL)
         restore_given(data, copy);
@@ -365,7 +365,7 @@ static int call_golden(const struct scene_data_params *params, struct scene_data
 }
 
 static int load_expected(const struct scene_data_params *params, struct scene_data *data,
-                         struct fault *fault)
+                         struct pto_error *error)
 {
     const struct scene_files *files = data->kase->expected;
     bool has_any = false;
@@ -378,7 +378,7 @@ static int load_expected(const struct scene_data_params *params, struct scene_da
         tensor->has_expected = tensor->expected != NULL && (params->golden != NULL || has_file);
         has_any = has_any || tensor->has_expected;
         if (has_file && data->is_compared)
-            status = load_npy(files->path[i], tensor, tensor->expected, fault);
+            status = load_npy(files->path[i], tensor, tensor->expected, error);
     }
     data->is_compared = data->is_compared && has_any;
     return status;

@@ -55,7 +55,7 @@ struct scene_data_params {
 
 /* On failure nothing is left to be freed. */
 int scene_data_make(const struct scene_data_params *params, struct scene_data *data,
-                    struct fault *fault);
+                    struct pto_error *error);
 void scene_data_free(struct scene_data *data);
 
 #endif

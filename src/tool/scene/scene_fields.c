@@ -4,12 +4,13 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 int scene_fields_no_memory(struct loader *l)
 {
-    return fault_tell(l->fault, PTO_ENOMEM, "out of memory");
+    return error_tell(l->error, PTO_ENOMEM, "out of memory");
 }
 
 /* The known keys, as "a, b, c". */
@@ -38,7 +39,7 @@ int scene_fields_take(struct loader *l, const struct node *map, const char *what
         while (field->key != NULL && strcmp(field->key, part->key) != 0)
             field++;
         if (field->key == NULL)
-            return scene_document_refuse_key(l->document, part, l->fault,
+            return scene_document_refuse_key(l->document, part, l->error,
                                              "%s has no key '%.80s'; known keys: %s", what,
                                              part->key, text);
     }

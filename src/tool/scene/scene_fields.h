@@ -11,7 +11,7 @@
 struct loader {
     struct scene *scene;
     struct document *document;
-    struct fault *fault;
+    struct pto_error *error;
     const char *folder;
     struct scene_list flags; /* of all sources */
     struct scene_list include;
@@ -26,7 +26,7 @@ struct field {
     bool is_required;
 };
 
-#define REFUSE(l, at, ...) scene_document_refuse((l)->document, (at), (l)->fault, __VA_ARGS__)
+#define REFUSE(l, at, ...) scene_document_refuse((l)->document, (at), (l)->error, __VA_ARGS__)
 
 /* In the order of the table, not of the file, so that a field can rely on earlier ones. */
 int scene_fields_take(struct loader *l, const struct node *map, const char *what,

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,7 +16,7 @@
 enum { DEPTH_MAX = 64, SCENES_MAX = 100000 };
 
 static int add_below(const char *path, uint32_t depth, struct scene_paths *paths,
-                     struct fault *fault);
+                     struct pto_error *error);
 
 void scene_paths_free(struct scene_paths *paths)
 {
@@ -84,7 +85,7 @@ static int compare_paths(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int add_path(struct scene_paths *paths, const char *path, struct fault *fault)
+static int add_path(struct scene_paths *paths, const char *path, struct pto_error *error)
 {
     char *copy = strdup(path);
     char **grown = realloc(paths->path, (paths->count + 1) * sizeof(*grown));
@@ -93,7 +94,7 @@ static int add_path(struct scene_paths *paths, const char *path, struct fault *f
         paths->path = grown;
     if (copy == NULL || grown == NULL || paths->count == SCENES_MAX) {
         free(copy);
-        return fault_tell(fault, PTO_ENOMEM, "too many scenes, or out of memory");
+        return error_tell(error, PTO_ENOMEM, "too many scenes, or out of memory");
     }
     paths->path[paths->count++] = copy;
     return PTO_OK;
@@ -126,7 +127,7 @@ static bool trim_path(const char *path, char out[PATH_MAX])
     return out[0] != '\0';
 }
 
-int scene_find_below(const char *path, struct scene_paths *paths, struct fault *fault)
+int scene_find_below(const char *path, struct scene_paths *paths, struct pto_error *error)
 {
     uint32_t before = paths->count, kept = 0;
     char folder[PATH_MAX];
@@ -134,12 +135,12 @@ int scene_find_below(const char *path, struct scene_paths *paths, struct fault *
     int status;
 
     if (!trim_path(path, folder) || stat(folder, &info) < 0)
-        return fault_tell(fault, PTO_EINVAL, "'%.1000s' does not exist", path);
+        return error_tell(error, PTO_EINVAL, "'%.1000s' does not exist", path);
     if (!S_ISDIR(info.st_mode))
-        return fault_tell(fault, PTO_EINVAL, "'%.1000s' is not a folder", path);
-    status = add_below(folder, 0, paths, fault);
+        return error_tell(error, PTO_EINVAL, "'%.1000s' is not a folder", path);
+    status = add_below(folder, 0, paths, error);
     if (status == PTO_OK && paths->count == before)
-        return fault_tell(fault, PTO_EINVAL, "no %s or %s in or below '%.1000s'", SCENE_FILE,
+        return error_tell(error, PTO_EINVAL, "no %s or %s in or below '%.1000s'", SCENE_FILE,
                           SCENE_CONFIG_FILE, path);
     if (paths->count != 0)
         qsort(paths->path, paths->count, sizeof(*paths->path), compare_paths);
@@ -155,7 +156,7 @@ int scene_find_below(const char *path, struct scene_paths *paths, struct fault *
 
 /* Links to folders are not followed: they may lead in circles. */
 static int add_below(const char *path, uint32_t depth, struct scene_paths *paths,
-                     struct fault *fault)
+                     struct pto_error *error)
 {
     const struct dirent *entry;
     bool is_here = strcmp(path, ".") == 0;
@@ -163,13 +164,13 @@ static int add_below(const char *path, uint32_t depth, struct scene_paths *paths
     DIR *folder;
 
     if (scene_is_folder(path))
-        return add_path(paths, path, fault);
+        return add_path(paths, path, error);
     if (depth == DEPTH_MAX)
-        return fault_tell(fault, PTO_EINVAL, "'%.1000s' is more than %d folders deep", path,
+        return error_tell(error, PTO_EINVAL, "'%.1000s' is more than %d folders deep", path,
                           DEPTH_MAX);
     folder = opendir(path);
     if (folder == NULL)
-        return fault_tell(fault, PTO_ESYSTEM, "'%.1000s' cannot be read: %s", path,
+        return error_tell(error, PTO_ESYSTEM, "'%.1000s' cannot be read: %s", path,
                           strerror(errno));
     while (status == PTO_OK && (entry = readdir(folder)) != NULL) {
         char below[PATH_MAX];
@@ -179,9 +180,9 @@ static int add_below(const char *path, uint32_t depth, struct scene_paths *paths
             continue;
         if (snprintf(below, sizeof(below), "%s%s%s", is_here ? "" : path, is_here ? "" : "/",
                      entry->d_name) >= (int)sizeof(below))
-            status = fault_tell(fault, PTO_EINVAL, "a path in '%.1000s' is too long", path);
+            status = error_tell(error, PTO_EINVAL, "a path in '%.1000s' is too long", path);
         else if (lstat(below, &info) == 0 && S_ISDIR(info.st_mode))
-            status = add_below(below, depth + 1, paths, fault);
+            status = add_below(below, depth + 1, paths, error);
     }
     closedir(folder);
     return status;
@@ -191,39 +192,39 @@ static int add_below(const char *path, uint32_t depth, struct scene_paths *paths
  * What is in the working directory wins. A folder there without a scene does not, as in `pto run`:
  * few have a folder of their own in mind that has the name of an example, and no scene.
  */
-int scene_find_all(const char *name, struct scene_paths *paths, struct fault *fault)
+int scene_find_all(const char *name, struct scene_paths *paths, struct pto_error *error)
 {
-    struct fault elsewhere = { .status = 0 };
+    struct pto_error elsewhere = { .size = sizeof(elsewhere) };
     char example[PATH_MAX];
     uint32_t before = paths->count;
-    int status = scene_find_below(name, paths, fault);
+    int status = scene_find_below(name, paths, error);
 
     if (status >= 0 || paths->count != before || strchr(name, '/') != NULL)
         return status;
     if (scene_find_one(name, example, &elsewhere) >= 0) {
-        fault->status = 0;
-        return scene_find_below(example, paths, fault);
+        error->status = 0;
+        return scene_find_below(example, paths, error);
     }
     if (access(name, F_OK) < 0)
-        *fault = elsewhere;
-    return fault->status;
+        *error = elsewhere;
+    return error->status;
 }
 
-int scene_find_one(const char *name, char path[PATH_MAX], struct fault *fault)
+int scene_find_one(const char *name, char path[PATH_MAX], struct pto_error *error)
 {
     char folder[PATH_MAX];
 
     if (trim_path(name, path) && scene_is_folder(path))
         return PTO_OK;
     if (strchr(name, '/') != NULL)
-        return fault_tell(fault, PTO_EINVAL, "'%.1000s' is not a scene: it has no %s and no %s",
+        return error_tell(error, PTO_EINVAL, "'%.1000s' is not a scene: it has no %s and no %s",
                           name, SCENE_FILE, SCENE_CONFIG_FILE);
     if (!scene_find_examples(folder))
-        return fault_tell(fault, PTO_EINVAL,
+        return error_tell(error, PTO_EINVAL,
                           "unknown scene '%.1000s', and the examples cannot be found", name);
     if (snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && scene_is_folder(path))
         return PTO_OK;
-    return fault_tell(fault, PTO_EINVAL,
+    return error_tell(error, PTO_EINVAL,
                       "unknown scene '%.1000s': neither a folder nor an example; `pto run "
                       "--list` lists the examples",
                       name);

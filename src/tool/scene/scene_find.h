@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tool/scene/fault.h"
+#include "base/error.h"
 
 /* Sorted folders; the caller frees them with scene_paths_free. */
 struct scene_paths {
@@ -22,11 +22,11 @@ bool scene_find_root(char path[PATH_MAX]);
 /* The folder of the examples, in the installation or source tree of the executable. */
 bool scene_find_examples(char path[PATH_MAX]);
 /* All scenes at or below a folder, or the one whose file it is. They are added to `paths`. */
-int scene_find_below(const char *path, struct scene_paths *paths, struct fault *fault);
+int scene_find_below(const char *path, struct scene_paths *paths, struct pto_error *error);
 /* The same, or the example of that name if there is no such folder. */
-int scene_find_all(const char *name, struct scene_paths *paths, struct fault *fault);
+int scene_find_all(const char *name, struct scene_paths *paths, struct pto_error *error);
 /* A folder with a scene, its file, or the name of an example. */
-int scene_find_one(const char *name, char path[PATH_MAX], struct fault *fault);
+int scene_find_one(const char *name, char path[PATH_MAX], struct pto_error *error);
 /* Whether there is a scene.yaml in the folder, or a kernel_config.py. */
 bool scene_is_folder(const char *path);
 /* Only the latter. */

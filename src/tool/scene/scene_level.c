@@ -19,16 +19,16 @@
 /* ---- building ---- */
 
 static int build_callable(const struct session *s, const struct scene_callable *callable,
-                          enum pto_mode mode, struct scene_built *built, struct fault *fault)
+                          enum pto_mode mode, struct scene_built *built, struct pto_error *error)
 {
     if (callable->kind == PTO_CHILD_SUB)
         return scene_build_object(&callable->source, &s->options->build, &built->bytes,
-                                  &built->size, fault);
+                                  &built->size, error);
     return scene_build_bytes(&callable->part, s->platform, mode, &s->options->build, &built->bytes,
-                             &built->size, fault);
+                             &built->size, error);
 }
 
-int scene_level_build(struct session *s, enum pto_mode mode, struct fault *fault)
+int scene_level_build(struct session *s, enum pto_mode mode, struct pto_error *error)
 {
     const struct scene *scene = s->scene;
     struct scene_built *built = s->level.built[mode];
@@ -36,15 +36,15 @@ int scene_level_build(struct session *s, enum pto_mode mode, struct fault *fault
 
     if (s->level.orchestration == NULL)
         status =
-            scene_orchestration_open(scene, &s->options->build, &s->level.orchestration, fault);
+            scene_orchestration_open(scene, &s->options->build, &s->level.orchestration, error);
     if (status < 0 || built != NULL)
         return status;
     built = calloc(scene->callable_count, sizeof(*built));
     if (built == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     s->level.built[mode] = built;
     for (uint32_t i = 0; i < scene->callable_count && status == PTO_OK; i++)
-        status = build_callable(s, &scene->callable[i], mode, &built[i], fault);
+        status = build_callable(s, &scene->callable[i], mode, &built[i], error);
     return status;
 }
 
@@ -89,18 +89,16 @@ static bool has_all_children(const struct session *s)
     return true;
 }
 
-int scene_level_open(struct session *s, const struct scene_case *kase, struct fault *fault)
+int scene_level_open(struct session *s, const struct scene_case *kase, struct pto_error *error)
 {
     uint32_t clusters = s->options->clusters != 0 ? s->options->clusters : kase->clusters;
     struct pto_worker_params params;
-    struct pto_error error;
     int status;
 
     if (s->level.worker != NULL && s->level.chips == kase->chips && s->level.subs == kase->subs &&
         s->level.clusters == clusters && has_all_children(s))
         return PTO_OK;
     scene_level_rest(s);
-    pto_error_init(&error);
     pto_worker_params_init(&params);
     params.platform = s->platform;
     params.chip_count = kase->chips;
@@ -110,13 +108,13 @@ int scene_level_open(struct session *s, const struct scene_case *kase, struct fa
     params.chip_workers = s->options->workers;
     params.has_guards = !s->options->is_unguarded;
     params.startup_timeout_ns = s->options->is_debugged ? DEBUG_NS : 0;
-    params.error = &error;
+    params.error = error;
     status = pto_worker_open(&params, &s->level.worker);
     if (status < 0) {
         s->level.worker = NULL;
-        return fault_tell(fault, status,
+        return error_tell(error, status,
                           "a worker of %u chips and %u SUB workers cannot be opened: %s",
-                          kase->chips, kase->subs, error.text);
+                          kase->chips, kase->subs, error->text);
     }
     s->level.chips = kase->chips;
     s->level.subs = kase->subs;
@@ -126,27 +124,25 @@ int scene_level_open(struct session *s, const struct scene_case *kase, struct fa
 
 /* Each once for a worker, before its first run in the mode. */
 static int register_callables(const struct session *s, struct scene_built *built,
-                              struct fault *fault)
+                              struct pto_error *error)
 {
     for (uint32_t i = 0; i < s->scene->callable_count; i++) {
         const struct scene_callable *callable = &s->scene->callable[i];
         struct pto_worker_callable params;
-        struct pto_error error;
         int status;
 
         if (built[i].number != 0)
             continue;
-        pto_error_init(&error);
         pto_worker_callable_init(&params);
         params.kind = callable->kind;
         params.name = callable->name;
         params.bytes = built[i].bytes;
         params.byte_count = built[i].size;
         params.symbol = callable->kind == PTO_CHILD_SUB ? callable->function : NULL;
-        params.error = &error;
+        params.error = error;
         status = pto_worker_register(s->level.worker, &params, &built[i].number);
         if (status < 0)
-            return fault_tell(fault, status, "callable '%s': %s", callable->name, error.text);
+            return error_tell(error, status, "callable '%s': %s", callable->name, error->text);
     }
     return PTO_OK;
 }
@@ -175,7 +171,7 @@ struct level_entry {
 };
 
 static int place_argument(struct session *s, struct level_entry *e, uint32_t index,
-                          struct fault *fault)
+                          struct pto_error *error)
 {
     const struct scene_tensor *tensor = &s->data.tensor[index];
     const struct scene_argument *argument = tensor->argument;
@@ -183,7 +179,7 @@ static int place_argument(struct session *s, struct level_entry *e, uint32_t ind
     int status = pto_worker_alloc(s->level.worker, tensor->bytes != 0 ? tensor->bytes : 1, &memory);
 
     if (status < 0)
-        return fault_tell(fault, status, "the worker has no memory for argument '%s': %s",
+        return error_tell(error, status, "the worker has no memory for argument '%s': %s",
                           argument->name, pto_strerror(status));
     e->memory[index] = memory;
     if (argument->direction == PTO_DIR_OUT)
@@ -197,13 +193,13 @@ static int place_argument(struct session *s, struct level_entry *e, uint32_t ind
 }
 
 static int make_entry(struct session *s, const struct scene_built *built, struct level_entry *e,
-                      struct fault *fault)
+                      struct pto_error *error)
 {
     const struct scene *scene = s->scene;
     int status = PTO_OK;
 
     for (uint32_t i = 0; i < scene->argument_count && status == PTO_OK; i++)
-        status = place_argument(s, e, i, fault);
+        status = place_argument(s, e, i, error);
     for (uint32_t i = 0; i < scene->scalar_count; i++)
         e->scalar_name[i] = scene->scalar[i].name;
     for (uint32_t i = 0; i < scene->callable_count; i++) {
@@ -233,22 +229,21 @@ static int make_entry(struct session *s, const struct scene_built *built, struct
 }
 
 /* Fetches the outputs if the run went well, and frees, which looks for writes outside. */
-static int end_entry(struct session *s, struct level_entry *e, int status, struct fault *fault)
+static int end_entry(struct session *s, struct level_entry *e, int status, struct pto_error *error)
 {
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {
         const struct scene_tensor *tensor = &s->data.tensor[i];
-        struct pto_error error;
+        struct pto_error why = { .size = sizeof(why) };
         int freed;
 
         if (e->memory[i] == NULL)
             continue;
         if (status == PTO_OK && tensor->got != NULL)
             memcpy(tensor->got, e->memory[i], tensor->bytes);
-        pto_error_init(&error);
-        freed = pto_worker_free(s->level.worker, e->memory[i], &error);
+        freed = pto_worker_free(s->level.worker, e->memory[i], &why);
         if (freed < 0 && status == PTO_OK)
             status =
-                fault_tell(fault, freed, "argument '%s': %s", tensor->argument->name, error.text);
+                error_tell(error, freed, "argument '%s': %s", tensor->argument->name, why.text);
     }
     return status;
 }
@@ -308,7 +303,7 @@ static void count_tasks(struct session *s, const uint64_t *before)
         s->level.child_tasks[i] = about_child(s, i).tasks - (before != NULL ? before[i] : 0);
 }
 
-static int launch_and_wait(struct session *s, struct level_entry *e, struct fault *fault)
+static int launch_and_wait(struct session *s, struct level_entry *e, struct pto_error *error)
 {
     struct pto_worker_report *report = &s->level.report;
     uint64_t before[PTO_CHILDREN_MAX];
@@ -322,49 +317,49 @@ static int launch_and_wait(struct session *s, struct level_entry *e, struct faul
     pto_worker_report_init(report);
     status = pto_worker_launch(s->level.worker, call_orchestration, e, &run);
     if (status < 0)
-        return fault_tell(fault, status, "the run cannot begin: %s", pto_strerror(status));
+        return error_tell(error, status, "the run cannot begin: %s", pto_strerror(status));
     is_on_time = await_run(s, run, who, sizeof(who));
     status = pto_worker_run_finish(run, report);
     count_tasks(s, before);
     if (!is_on_time)
-        return fault_tell(fault, PTO_ETIMEOUT, "the run did not end within %g s%s%s%s",
+        return error_tell(error, PTO_ETIMEOUT, "the run did not end within %g s%s%s%s",
                           (double)timeout_ns(s) / 1e9, who, report->child >= 0 ? "; " : "",
                           report->child >= 0 ? report->error.text : "");
-    return status < 0 ? fault_tell(fault, status, "%s",
+    return status < 0 ? error_tell(error, status, "%s",
                                    report->error.text[0] != '\0' ? report->error.text
                                                                  : pto_strerror(status))
                       : PTO_OK;
 }
 
-static int begin_trace(const struct session *s, struct fault *fault)
+static int begin_trace(const struct session *s, struct pto_error *error)
 {
     int status = pto_worker_trace_begin(s->level.worker, s->options->trace);
 
     return status < 0
-               ? fault_tell(fault, status, "nothing can be recorded: %s", pto_strerror(status))
+               ? error_tell(error, status, "nothing can be recorded: %s", pto_strerror(status))
                : PTO_OK;
 }
 
-int scene_level_run(struct session *s, enum pto_mode mode, struct fault *fault)
+int scene_level_run(struct session *s, enum pto_mode mode, struct pto_error *error)
 {
     struct scene_built *built = s->level.built[mode];
     struct level_entry *e = calloc(1, sizeof(*e));
     int status;
 
     if (e == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     pto_run_report_init(&s->report);
-    status = register_callables(s, built, fault);
+    status = register_callables(s, built, error);
     if (status == PTO_OK)
-        status = make_entry(s, built, e, fault);
+        status = make_entry(s, built, e, error);
     if (status == PTO_OK && s->options->trace != PTO_TRACE_OFF)
-        status = begin_trace(s, fault);
+        status = begin_trace(s, error);
     if (status == PTO_OK) {
-        status = launch_and_wait(s, e, fault);
+        status = launch_and_wait(s, e, error);
         s->report.tasks = s->level.report.tasks;
         s->report.ns = s->level.report.ns;
     }
-    status = end_entry(s, e, status, fault);
+    status = end_entry(s, e, status, error);
     free(e);
     return status;
 }

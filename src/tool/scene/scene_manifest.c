@@ -168,7 +168,7 @@ static int take_tolerance(struct loader *l, const struct node *value, void *targ
         int status;
 
         if (dtype < 0)
-            return scene_document_refuse_key(l->document, part, l->fault,
+            return scene_document_refuse_key(l->document, part, l->error,
                                              "'%.80s' is not an element type such as float32",
                                              part->key);
         status = scene_fields_take(l, part, "a tolerance", fields, &tolerance);
@@ -352,10 +352,10 @@ static int take_files(struct loader *l, const struct node *value, enum pto_direc
         int status;
 
         if (index < 0)
-            return scene_document_refuse_key(l->document, part, l->fault,
+            return scene_document_refuse_key(l->document, part, l->error,
                                              "unknown argument '%.80s'", part->key);
         if (l->scene->argument[index].direction == except)
-            return scene_document_refuse_key(l->document, part, l->fault,
+            return scene_document_refuse_key(l->document, part, l->error,
                                              "argument '%.80s' is an %s", part->key,
                                              except == PTO_DIR_IN ? "input" : "output");
         status = scene_fields_path(l, part, &copy->path[index]);
@@ -411,7 +411,7 @@ static int take_case_scalars(struct loader *l, const struct node *value, void *t
         if (i < l->scene->scalar_count && copy[i].domain != 0)
             return REFUSE(l, part, "scalar '%s' is the context of a domain", part->key);
         if (i == l->scene->scalar_count)
-            return scene_document_refuse_key(l->document, part, l->fault,
+            return scene_document_refuse_key(l->document, part, l->error,
                                              "unknown scalar '%.80s'; the scene lists its scalars",
                                              part->key);
         copy[i].product.count = 0;
@@ -533,7 +533,7 @@ static const struct field scene_fields[] = {
     { NULL, NULL, false },
 };
 
-int scene_manifest_load(struct scene *scene, const char *folder, struct fault *fault)
+int scene_manifest_load(struct scene *scene, const char *folder, struct pto_error *error)
 {
     struct loader *l = scene_document_take(scene->document, sizeof(*l));
     const struct node *root = scene_document_root(scene->document);
@@ -541,12 +541,12 @@ int scene_manifest_load(struct scene *scene, const char *folder, struct fault *f
     int status;
 
     if (l == NULL || copy == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     strcpy(copy, folder);
     scene->folder = copy;
     scene->summary = "";
     *l = (struct loader){
-        .scene = scene, .document = scene->document, .fault = fault, .folder = copy
+        .scene = scene, .document = scene->document, .error = error, .folder = copy
     };
     scene_fields_set_defaults(&l->common);
     status = scene_fields_take(l, root, "a scene", scene_fields, &l->common);

@@ -6,6 +6,6 @@
 #include "tool/scene/scene.h"
 
 /* `scene` has its document; everything else is filled in, in memory of the document. */
-int scene_manifest_load(struct scene *scene, const char *folder, struct fault *fault);
+int scene_manifest_load(struct scene *scene, const char *folder, struct pto_error *error);
 
 #endif

@@ -7,11 +7,12 @@
 #include "tool/scene/scene_meta.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tool/scene/bytes.h"
+#include "base/file.h"
 #include "tool/scene/names.h"
 #include "tool/scene/npy.h"
 #include "tool/scene/scene_config.h"
@@ -155,7 +156,7 @@ static int add_tensor(struct loader *l, struct meta *meta, struct meta_param *pa
         if (strcmp(meta->argument[i].name, param->tensor.name) == 0)
             return REFUSE(l, param->dtype_at, "duplicate argument '%s'", param->tensor.name);
     if (open_sizes(l, param) < 0)
-        return l->fault->status;
+        return l->error->status;
     param->tensor.dtype = (enum pto_dtype)dtype;
     meta->argument[meta->argument_count++] = param->tensor;
     return PTO_OK;
@@ -321,7 +322,7 @@ static bool find_file(const struct scene *scene, const char *folder, const char 
 
 /* Sizes that are open are those of the file. */
 static int take_sizes(const struct scene_argument *argument, struct scene_case *kase,
-                      const char *path, struct fault *fault)
+                      const char *path, struct pto_error *error)
 {
     bool is_open = false;
     struct npy npy;
@@ -331,7 +332,7 @@ static int take_sizes(const struct scene_argument *argument, struct scene_case *
         is_open = is_open || argument->shape[d].factor[0].param != NULL;
     if (!is_open)
         return PTO_OK;
-    status = scene_npy_read(path, &npy, fault);
+    status = scene_npy_read(path, &npy, error);
     if (status < 0)
         return status;
     for (uint32_t d = 0; d < argument->ndims && npy.ndims == argument->ndims; d++)
@@ -343,14 +344,14 @@ static int take_sizes(const struct scene_argument *argument, struct scene_case *
 }
 
 static int find_files(struct scene *scene, const char *folder, enum pto_direction except,
-                      struct scene_files **files_out, struct fault *fault)
+                      struct scene_files **files_out, struct pto_error *error)
 {
     struct scene_files *files = scene_document_take(scene->document, sizeof(*files));
     char path[META_PATH_BYTES];
     int status = PTO_OK;
 
     if (files == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     *files_out = files;
     for (uint32_t i = 0; i < scene->argument_count && status == PTO_OK; i++) {
         const struct scene_argument *argument = &scene->argument[i];
@@ -361,9 +362,9 @@ static int find_files(struct scene *scene, const char *folder, enum pto_directio
             continue;
         copy = scene_document_take(scene->document, strlen(path) + 1);
         if (copy == NULL)
-            return fault_tell(fault, PTO_ENOMEM, "out of memory");
+            return error_tell(error, PTO_ENOMEM, "out of memory");
         files->path[i] = strcpy(copy, path);
-        status = take_sizes(argument, scene->kase, path, fault);
+        status = take_sizes(argument, scene->kase, path, error);
     }
     return status;
 }
@@ -394,7 +395,8 @@ static bool read_element(const struct npy *npy, double *number_out, int64_t *who
 }
 
 /* A scalar is a file with one element. */
-static int find_scalar(const struct scene *scene, struct scene_scalar *scalar, struct fault *fault)
+static int find_scalar(const struct scene *scene, struct scene_scalar *scalar,
+                       struct pto_error *error)
 {
     char path[META_PATH_BYTES];
     struct npy npy;
@@ -404,7 +406,7 @@ static int find_scalar(const struct scene *scene, struct scene_scalar *scalar, s
 
     if (!find_file(scene, "in", scalar->name, ".npy", path))
         return PTO_OK;
-    status = scene_npy_read(path, &npy, fault);
+    status = scene_npy_read(path, &npy, error);
     if (status < 0)
         return status;
     is_right = read_element(&npy, &scalar->number, &whole);
@@ -416,7 +418,7 @@ static int find_scalar(const struct scene *scene, struct scene_scalar *scalar, s
     scene_npy_free(&npy);
     scalar->is_open = false;
     return is_right ? PTO_OK
-                    : fault_tell(fault, PTO_EINVAL,
+                    : error_tell(error, PTO_EINVAL,
                                  "%.900s must have one element, a number that fits the type of "
                                  "scalar '%s'",
                                  path, scalar->name);
@@ -446,13 +448,12 @@ static void find_number(const char *text, const char *name, double *value)
 static void take_tolerance(struct scene *scene)
 {
     struct scene_tolerance tolerance = { -1, -1, 0 };
-    struct fault ignored = { .status = 0 };
     char path[META_PATH_BYTES];
-    void *text = NULL;
+    char *text = NULL;
     size_t bytes;
 
     if (snprintf(path, sizeof(path), "%s/golden.py", scene->folder) >= (int)sizeof(path) ||
-        scene_bytes_read(path, META_GOLDEN_MAX, &text, &bytes, &ignored) < 0)
+        file_read(path, META_GOLDEN_MAX, &text, &bytes) < 0)
         return;
     find_number(text, "RTOL = ", &tolerance.rtol);
     find_number(text, "ATOL = ", &tolerance.atol);
@@ -461,40 +462,40 @@ static void take_tolerance(struct scene *scene)
         scene->kase->tolerance[i] = tolerance;
 }
 
-int scene_meta_find_data(struct scene *scene, struct fault *fault)
+int scene_meta_find_data(struct scene *scene, struct pto_error *error)
 {
-    int status = find_files(scene, "in", PTO_DIR_OUT, &scene->kase->inputs, fault);
+    int status = find_files(scene, "in", PTO_DIR_OUT, &scene->kase->inputs, error);
 
     if (status == PTO_OK)
-        status = find_files(scene, "out", PTO_DIR_IN, &scene->kase->expected, fault);
+        status = find_files(scene, "out", PTO_DIR_IN, &scene->kase->expected, error);
     for (uint32_t i = 0; i < scene->scalar_count && status == PTO_OK; i++)
-        status = find_scalar(scene, &scene->scalar[i], fault);
+        status = find_scalar(scene, &scene->scalar[i], error);
     if (status == PTO_OK)
         take_tolerance(scene);
     return status;
 }
 
-int scene_config_refuse_empty(const struct scene *scene, uint32_t index, struct fault *fault)
+int scene_config_refuse_empty(const struct scene *scene, uint32_t index, struct pto_error *error)
 {
     const char *name = scene->argument[index].name;
     char path[META_PATH_BYTES];
 
     if (find_file(scene, "in", name, ".pt", path))
-        return fault_tell(fault, PTO_EINVAL,
+        return error_tell(error, PTO_EINVAL,
                           "%.900s is PyTorch's own format, which is not read: save it as %s.npy "
                           "beside it (docs/scenes.md says how), or give --in %s=FILE.npy",
                           path, name, name);
-    return fault_tell(fault, PTO_EINVAL,
+    return error_tell(error, PTO_EINVAL,
                       "nothing fills argument '%s': put data/in/%s.npy into %.900s, or give --in "
                       "%s=FILE.npy",
                       name, name, scene->folder, name);
 }
 
 int scene_config_give_scalars(struct scene *scene, const char *const *texts, uint32_t count,
-                              struct fault *fault)
+                              struct pto_error *error)
 {
     if (count != scene->scalar_count)
-        return fault_tell(fault, PTO_EINVAL,
+        return error_tell(error, PTO_EINVAL,
                           "the entry has %u scalars, and --scalar is given %u times; give each, in "
                           "order",
                           scene->scalar_count, count);
@@ -516,7 +517,7 @@ int scene_config_give_scalars(struct scene *scene, const char *const *texts, uin
             is_right = scene_fields_parse_number(texts[i], &scalar->number);
         }
         if (!is_right)
-            return fault_tell(fault, PTO_EINVAL,
+            return error_tell(error, PTO_EINVAL,
                               "--scalar '%.80s' is not a number that fits the type of '%s'",
                               texts[i], scalar->name);
         scalar->is_open = false;

@@ -8,6 +8,6 @@
 /* Of the scene's `meta`; the rest of the scene is read. */
 int scene_meta_load(struct loader *l);
 /* The files in data/in and data/out, the sizes that they say, and golden.py's tolerance. */
-int scene_meta_find_data(struct scene *scene, struct fault *fault);
+int scene_meta_find_data(struct scene *scene, struct pto_error *error);
 
 #endif

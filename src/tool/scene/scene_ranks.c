@@ -36,40 +36,36 @@ bool scene_domain_members(const struct scene_domain *domain, const struct scene_
 }
 
 static int open_domain(struct scene_ranks *r, const struct scene_members *members, uint64_t id,
-                       struct pto_domain **domain_out, struct fault *fault)
+                       struct pto_domain **domain_out, struct pto_error *error)
 {
     struct pto_domain_params params;
-    struct pto_error error;
-    int status;
 
-    pto_error_init(&error);
     pto_domain_params_init(&params);
     params.id = id;
     params.ranks = members != NULL ? members->rank : NULL;
     params.rank_count = members != NULL ? members->count : 0;
     params.window_bytes = members != NULL ? members->window_bytes : 0;
-    params.error = &error;
-    status = pto_domain_open(r->comm, &params, domain_out);
-    return status < 0 ? fault_tell(fault, status, "%s", error.text) : PTO_OK;
+    params.error = error;
+    return pto_domain_open(r->comm, &params, domain_out);
 }
 
 static int open_domains(struct scene_ranks *r, const struct scene_ranks_params *p,
-                        struct fault *fault)
+                        struct pto_error *error)
 {
-    int status = open_domain(r, NULL, 0, &r->world, fault);
+    int status = open_domain(r, NULL, 0, &r->world, error);
 
     for (uint32_t i = 0; i < p->scene->domain_count && status == PTO_OK; i++) {
         struct scene_members members;
         bool is_member = false;
 
         if (!scene_domain_members(&p->scene->domain[i], p->kase, p->param, &members))
-            return fault_tell(fault, PTO_EINVAL, "domain '%s' has no valid ranks",
+            return error_tell(error, PTO_EINVAL, "domain '%s' has no valid ranks",
                               p->scene->domain[i].name);
         for (uint32_t k = 0; k < members.count; k++)
             is_member = is_member || members.rank[k] == p->rank;
         if (!is_member)
             continue;
-        status = open_domain(r, &members, i + 1, &r->domain[i], fault);
+        status = open_domain(r, &members, i + 1, &r->domain[i], error);
         pto_domain_info_init(&r->about[i]);
         if (status == PTO_OK)
             (void)pto_domain_info(r->domain[i], &r->about[i]); /* it is open */
@@ -77,26 +73,25 @@ static int open_domains(struct scene_ranks *r, const struct scene_ranks_params *
     return status;
 }
 
-int scene_ranks_open(struct scene_ranks *r, const struct scene_ranks_params *p, struct fault *fault)
+int scene_ranks_open(struct scene_ranks *r, const struct scene_ranks_params *p,
+                     struct pto_error *error)
 {
     struct pto_comm_params params;
-    struct pto_error error;
     int status;
 
     memset(r, 0, sizeof(*r));
-    pto_error_init(&error);
     pto_comm_params_init(&params);
     params.rank = (int32_t)p->rank;
     params.rank_count = p->kase->ranks;
     params.timeout_ns = (uint64_t)(p->timeout * 1e9);
     params.device = p->device;
-    params.error = &error;
+    params.error = error;
     status = pto_comm_open(&params, &r->comm);
     if (status < 0) {
         r->comm = NULL;
-        return fault_tell(fault, status, "%s", error.text);
+        return status;
     }
-    status = open_domains(r, p, fault);
+    status = open_domains(r, p, error);
     if (status < 0)
         scene_ranks_close(r);
     return status;
@@ -111,7 +106,7 @@ void scene_ranks_close(struct scene_ranks *r)
     memset(r, 0, sizeof(*r));
 }
 
-int scene_ranks_clear(struct scene_ranks *r, struct pto_device *device, struct fault *fault)
+int scene_ranks_clear(struct scene_ranks *r, struct pto_device *device, struct pto_error *error)
 {
     static const char zero[CLEAR_BYTES];
 
@@ -123,22 +118,15 @@ int scene_ranks_clear(struct scene_ranks *r, struct pto_device *device, struct f
                                        left < CLEAR_BYTES ? left : CLEAR_BYTES);
 
             if (status < 0)
-                return fault_tell(fault, status, "a window cannot be cleared: %s",
+                return error_tell(error, status, "a window cannot be cleared: %s",
                                   pto_strerror(status));
         }
     return PTO_OK;
 }
 
-int scene_ranks_meet(struct scene_ranks *r, struct fault *fault)
+int scene_ranks_meet(struct scene_ranks *r, struct pto_error *error)
 {
-    struct pto_error error;
-    int status;
-
-    if (r->comm == NULL)
-        return PTO_OK;
-    pto_error_init(&error);
-    status = pto_comm_barrier(r->world, 0, &error);
-    return status < 0 ? fault_tell(fault, status, "%s", error.text) : PTO_OK;
+    return r->comm != NULL ? pto_comm_barrier(r->world, 0, error) : PTO_OK;
 }
 
 void scene_ranks_abort(struct scene_ranks *r, int status)

@@ -39,13 +39,13 @@ struct scene_ranks_params {
 
 /* Meets the others and opens the domains. On failure nothing is left open. */
 int scene_ranks_open(struct scene_ranks *r, const struct scene_ranks_params *params,
-                     struct fault *fault);
+                     struct pto_error *error);
 /* Waits for the others, unless one has given up. Accepts one that is not open. */
 void scene_ranks_close(struct scene_ranks *r);
 /* Makes the own windows zero, before each run. */
-int scene_ranks_clear(struct scene_ranks *r, struct pto_device *device, struct fault *fault);
+int scene_ranks_clear(struct scene_ranks *r, struct pto_device *device, struct pto_error *error);
 /* Waits for the others. */
-int scene_ranks_meet(struct scene_ranks *r, struct fault *fault);
+int scene_ranks_meet(struct scene_ranks *r, struct pto_error *error);
 /* This rank gives up. */
 void scene_ranks_abort(struct scene_ranks *r, int status);
 

@@ -31,22 +31,22 @@ struct session_entry {
     bool is_in_window[PTO_ENTRY_TENSORS_MAX];
 };
 
-static int run_and_compare(struct session *s, enum pto_mode mode, struct fault *fault);
-static int open_device(struct session *s, const struct scene_case *kase, struct fault *fault);
+static int run_and_compare(struct session *s, enum pto_mode mode, struct pto_error *error);
+static int open_device(struct session *s, const struct scene_case *kase, struct pto_error *error);
 static int run_once(struct session *s, enum pto_mode mode, const struct run_watch *watch,
-                    struct fault *fault);
+                    struct pto_error *error);
 
 /* Where modes have callables of their own, that of a mode is built for its first run. */
-static int build_for(struct session *s, enum pto_mode mode, struct fault *fault)
+static int build_for(struct session *s, enum pto_mode mode, struct pto_error *error)
 {
     struct pto_callable **callable =
         &s->callable[scene_differs_by_mode(s->scene, s->platform) ? mode : 0];
 
     if (scene_is_level(s->scene))
-        return scene_level_build(s, mode, fault);
+        return scene_level_build(s, mode, error);
     return *callable != NULL
                ? PTO_OK
-               : scene_build(s->scene, s->platform, mode, &s->options->build, callable, fault);
+               : scene_build(s->scene, s->platform, mode, &s->options->build, callable, error);
 }
 
 /* The first one that a case has. */
@@ -60,15 +60,15 @@ static enum pto_mode first_mode(const struct scene *scene)
 }
 
 int scene_session_open(struct session *s, const struct scene *scene, const char *platform,
-                       const struct session_options *options, struct fault *fault)
+                       const struct session_options *options, struct pto_error *error)
 {
-    int status = scene_session_adopt(s, scene, NULL, platform, options, fault);
+    int status = scene_session_adopt(s, scene, NULL, platform, options, error);
 
     if (status < 0)
         return status;
-    status = build_for(s, first_mode(scene), fault);
+    status = build_for(s, first_mode(scene), error);
     if (status == PTO_OK && scene->golden.path != NULL)
-        status = scene_golden_open(scene, &options->build, &s->golden, fault);
+        status = scene_golden_open(scene, &options->build, &s->golden, error);
     if (status < 0)
         scene_session_close(s);
     return status;
@@ -76,7 +76,7 @@ int scene_session_open(struct session *s, const struct scene *scene, const char 
 
 int scene_session_adopt(struct session *s, const struct scene *scene, struct pto_callable *callable,
                         const char *platform, const struct session_options *options,
-                        struct fault *fault)
+                        struct pto_error *error)
 {
     memset(s, 0, sizeof(*s));
     s->scene = scene;
@@ -84,7 +84,7 @@ int scene_session_adopt(struct session *s, const struct scene *scene, struct pto
     s->options = options;
     s->comparison = calloc(scene->argument_count + 1, sizeof(*s->comparison));
     if (s->comparison == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     s->callable[0] = callable;
     return PTO_OK;
 }
@@ -118,7 +118,7 @@ static void set_place(const struct session *s, const char *text)
         snprintf(s->options->place, SESSION_PLACE_BYTES, "%s", text);
 }
 
-int scene_session_prepare(struct session *s, const struct scene_case *kase, struct fault *fault)
+int scene_session_prepare(struct session *s, const struct scene_case *kase, struct pto_error *error)
 {
     const struct scene_data_params params = { .scene = s->scene,
                                               .kase = kase,
@@ -133,20 +133,20 @@ int scene_session_prepare(struct session *s, const struct scene_case *kase, stru
     if (s->has_data)
         scene_data_free(&s->data);
     set_place(s, s->golden != NULL ? " in the golden" : "");
-    status = scene_data_make(&params, &s->data, fault);
+    status = scene_data_make(&params, &s->data, error);
     set_place(s, "");
     s->has_data = status == PTO_OK;
-    return status == PTO_OK ? open_device(s, kase, fault) : status;
+    return status == PTO_OK ? open_device(s, kase, error) : status;
 }
 
-int scene_session_run(struct session *s, enum pto_mode mode, struct fault *fault)
+int scene_session_run(struct session *s, enum pto_mode mode, struct pto_error *error)
 {
     s->order_seed = session_usual_order(s->options);
-    return run_and_compare(s, mode, fault);
+    return run_and_compare(s, mode, error);
 }
 
 int scene_session_run_orders(struct session *s, enum pto_mode mode, void (*next)(void *context),
-                             void *context, struct fault *fault)
+                             void *context, struct pto_error *error)
 {
     uint32_t first = s->options->order_seed != 0 ? s->options->order_seed : 1;
     bool was_compared = s->data.is_compared;
@@ -161,32 +161,32 @@ int scene_session_run_orders(struct session *s, enum pto_mode mode, void (*next)
     for (uint32_t i = 0; i < s->options->orders && status == PTO_OK; i++) {
         next(context);
         s->order_seed = first + i;
-        status = run_and_compare(s, mode, fault);
+        status = run_and_compare(s, mode, error);
     }
     s->data.is_compared = was_compared;
     return status;
 }
 
-static int run_level(struct session *s, enum pto_mode mode, struct fault *fault)
+static int run_level(struct session *s, enum pto_mode mode, struct pto_error *error)
 {
     int status;
 
     set_place(s, " in the run");
-    status = scene_level_run(s, mode, fault);
+    status = scene_level_run(s, mode, error);
     set_place(s, "");
     return status;
 }
 
-static int run_and_compare(struct session *s, enum pto_mode mode, struct fault *fault)
+static int run_and_compare(struct session *s, enum pto_mode mode, struct pto_error *error)
 {
     uint64_t wrong = 0;
-    int status = open_device(s, s->data.kase, fault); /* it may have been lost by the run before */
+    int status = open_device(s, s->data.kase, error); /* it may have been lost by the run before */
 
     if (status >= 0)
-        status = build_for(s, mode, fault);
+        status = build_for(s, mode, error);
     if (status >= 0)
         status =
-            scene_is_level(s->scene) ? run_level(s, mode, fault) : run_once(s, mode, NULL, fault);
+            scene_is_level(s->scene) ? run_level(s, mode, error) : run_once(s, mode, NULL, error);
     if (status < 0)
         return status;
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {
@@ -200,7 +200,7 @@ static int run_and_compare(struct session *s, enum pto_mode mode, struct fault *
         wrong += s->comparison[i].wrong;
     }
     return wrong == 0 ? PTO_OK
-                      : fault_tell(fault, PTO_EMISMATCH, "%llu elements are not as expected",
+                      : error_tell(error, PTO_EMISMATCH, "%llu elements are not as expected",
                                    (unsigned long long)wrong);
 }
 
@@ -216,7 +216,7 @@ static struct pto_device_info device_info(const struct session *s)
 }
 
 /* Joins the other ranks, if there are any to be and it has not. */
-static int open_ranks(struct session *s, const struct scene_case *kase, struct fault *fault)
+static int open_ranks(struct session *s, const struct scene_case *kase, struct pto_error *error)
 {
     const struct scene_ranks_params params = { .scene = s->scene,
                                                .kase = kase,
@@ -230,7 +230,7 @@ static int open_ranks(struct session *s, const struct scene_case *kase, struct f
 
     if (kase->ranks == 0 || s->ranks.comm != NULL)
         return PTO_OK;
-    status = scene_ranks_open(&s->ranks, &params, fault);
+    status = scene_ranks_open(&s->ranks, &params, error);
     for (uint32_t i = 0; i < s->scene->scalar_count && status == PTO_OK; i++)
         if (s->scene->scalar[i].domain != 0) /* 0 where this rank is not of the domain */
             s->data.scalar[i] = s->ranks.about[s->scene->scalar[i].domain - 1].context;
@@ -239,14 +239,13 @@ static int open_ranks(struct session *s, const struct scene_case *kase, struct f
 
 /* One that is lost, or of another size, makes room. */
 static int open_fitting_device(struct session *s, const struct scene_case *kase,
-                               struct fault *fault)
+                               struct pto_error *error)
 {
     uint32_t clusters = s->options->clusters != 0 ? s->options->clusters : kase->clusters;
     /* With one worker an order is the one that was chosen; and ranks are many already. */
     bool is_one = s->order_seed != 0 || (s->options->workers == 0 && kase->ranks > 1);
     uint32_t workers = is_one ? 1 : s->options->workers;
     struct pto_device_params params;
-    struct pto_error error;
     int status;
 
     if (clusters == 0 && s->scene->is_config) /* compiled for the whole chip */
@@ -255,7 +254,7 @@ static int open_fitting_device(struct session *s, const struct scene_case *kase,
         !device_info(s).is_lost)
         return PTO_OK;
     if (clusters > pto_platform_find(s->platform)->clusters_max)
-        return fault_tell(fault, PTO_EINVAL, "%u clusters, but %s has at most %u", clusters,
+        return error_tell(error, PTO_EINVAL, "%u clusters, but %s has at most %u", clusters,
                           s->platform, pto_platform_find(s->platform)->clusters_max);
     scene_session_rest(s);
     pto_device_params_init(&params);
@@ -264,13 +263,12 @@ static int open_fitting_device(struct session *s, const struct scene_case *kase,
     params.workers = workers;
     params.card = session_card(s->options, s->rank); /* each rank has one of its own */
     params.is_isolated = s->options->is_isolated;
-    params.error = &error;
-    pto_error_init(&error);
+    params.error = error;
     status = pto_device_open(&params, &s->device);
     if (status < 0) {
         s->device = NULL;
-        return fault_tell(fault, status, "a device of %s cannot be opened: %s", s->platform,
-                          error.text);
+        return error_tell(error, status, "a device of %s cannot be opened: %s", s->platform,
+                          error->text);
     }
     s->clusters = clusters;
     s->workers = workers;
@@ -284,28 +282,28 @@ bool scene_session_forks(const char *platform, const struct scene_case *kase)
 
 bool scene_session_lacks_cards(const struct session_cards *cards, const char *platform,
                                const struct scene *scene, const struct scene_case *kase,
-                               struct fault *fault)
+                               struct pto_error *error)
 {
     uint32_t needed = scene_is_level(scene) ? kase->chips : kase->ranks != 0 ? kase->ranks : 1;
 
     if (cards->count == 0)
         return false;
     if (pto_platform_find(platform)->is_simulated)
-        (void)fault_tell(fault, PTO_EINVAL, "cards are named, and %s is simulated", platform);
+        (void)error_tell(error, PTO_EINVAL, "cards are named, and %s is simulated", platform);
     else if (cards->count < needed)
-        (void)fault_tell(fault, PTO_EINVAL, "case '%s' needs %u cards, and %u are named",
+        (void)error_tell(error, PTO_EINVAL, "case '%s' needs %u cards, and %u are named",
                          kase->name, needed, cards->count);
-    return fault->status < 0;
+    return error->status < 0;
 }
 
-static int open_device(struct session *s, const struct scene_case *kase, struct fault *fault)
+static int open_device(struct session *s, const struct scene_case *kase, struct pto_error *error)
 {
     int status;
 
     if (scene_is_level(s->scene))
-        return scene_level_open(s, kase, fault);
-    status = open_fitting_device(s, kase, fault);
-    return status == PTO_OK ? open_ranks(s, kase, fault) : status;
+        return scene_level_open(s, kase, error);
+    status = open_fitting_device(s, kase, error);
+    return status == PTO_OK ? open_ranks(s, kase, error) : status;
 }
 
 /* ---- one run ---- */
@@ -339,20 +337,19 @@ static int place_tensor(struct session *s, struct session_entry *e, uint32_t ind
 }
 
 /* What is known of memory that cannot be had, or copied. */
-static int tell_memory(struct session *s, struct fault *fault, int status, const char *argument,
+static int tell_memory(struct session *s, struct pto_error *error, int status, const char *argument,
                        const char *what)
 {
-    struct pto_error error;
+    struct pto_error why = { .size = sizeof(why) };
 
-    pto_error_init(&error);
-    (void)pto_mem_explain(s->device, &error);
-    return fault_tell(fault, status, "argument '%s' cannot be %s: %s", argument, what,
-                      error.status == status ? error.text : pto_strerror(status));
+    (void)pto_mem_explain(s->device, &why);
+    return error_tell(error, status, "argument '%s' cannot be %s: %s", argument, what,
+                      why.status == status ? why.text : pto_strerror(status));
 }
 
-static int make_entry(struct session *s, struct session_entry *e, struct fault *fault)
+static int make_entry(struct session *s, struct session_entry *e, struct pto_error *error)
 {
-    int cleared = scene_ranks_clear(&s->ranks, s->device, fault);
+    int cleared = scene_ranks_clear(&s->ranks, s->device, error);
 
     if (cleared < 0)
         return cleared;
@@ -373,7 +370,7 @@ static int make_entry(struct session *s, struct session_entry *e, struct fault *
             addr = (void *)(uintptr_t)e->device_addr[i];
         }
         if (status < 0)
-            return tell_memory(s, fault, status, tensor->argument->name, "put into device memory");
+            return tell_memory(s, error, status, tensor->argument->name, "put into device memory");
         e->tensor[i] = pto_tensor_external(addr, tensor->shapes, tensor->argument->ndims,
                                            tensor->argument->dtype);
         if (e->device_addr[i] != 0)
@@ -387,38 +384,39 @@ static int make_entry(struct session *s, struct session_entry *e, struct fault *
 }
 
 static int read_output(struct session *s, const struct scene_tensor *tensor, uint64_t addr,
-                       struct fault *fault)
+                       struct pto_error *error)
 {
     int status = pto_mem_read(s->device, addr, tensor->got, tensor->bytes);
 
-    return status < 0 ? tell_memory(s, fault, status, tensor->argument->name, "copied back")
+    return status < 0 ? tell_memory(s, error, status, tensor->argument->name, "copied back")
                       : PTO_OK;
 }
 
 /* Fetches the outputs if the run went well, looks at the guards, frees. */
-static int end_entry(struct session *s, struct session_entry *e, int status, struct fault *fault)
+static int end_entry(struct session *s, struct session_entry *e, int status,
+                     struct pto_error *error)
 {
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {
         const struct scene_tensor *tensor = &s->data.tensor[i];
-        struct pto_error error = { .size = sizeof(error) };
+        struct pto_error why = { .size = sizeof(why) };
         int freed;
 
         if (e->device_addr[i] == 0)
             continue;
         if (status == PTO_OK && tensor->got != NULL && !tensor->is_blank)
-            status = read_output(s, tensor, e->device_addr[i], fault);
+            status = read_output(s, tensor, e->device_addr[i], error);
         if (e->is_in_window[i])
             continue;
-        freed = pto_mem_free(s->device, e->device_addr[i], &error);
+        freed = pto_mem_free(s->device, e->device_addr[i], &why);
         if (freed < 0 && status == PTO_OK)
             status =
-                fault_tell(fault, freed, "argument '%s': %s", tensor->argument->name, error.text);
+                error_tell(error, freed, "argument '%s': %s", tensor->argument->name, why.text);
     }
     return status;
 }
 
 static int run_once(struct session *s, enum pto_mode mode, const struct run_watch *watch,
-                    struct fault *fault)
+                    struct pto_error *error)
 {
     double timeout = s->options->timeout != 0 ? s->options->timeout : s->data.kase->timeout;
     struct session_entry *e = calloc(1, sizeof(*e));
@@ -427,7 +425,7 @@ static int run_once(struct session *s, enum pto_mode mode, const struct run_watc
     int status;
 
     if (e == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     pto_run_options_init(&options);
     options.mode = mode;
     options.deps = s->scene->deps;
@@ -456,9 +454,9 @@ static int run_once(struct session *s, enum pto_mode mode, const struct run_watc
         options.task_context = options.edge_context = watch->context;
     }
     snprintf(place, sizeof(place), " in the run with --order-seed %u", s->order_seed);
-    status = make_entry(s, e, fault);
+    status = make_entry(s, e, error);
     if (status == PTO_OK)
-        status = scene_ranks_meet(&s->ranks, fault);
+        status = scene_ranks_meet(&s->ranks, error);
     if (status == PTO_OK) {
         pto_run_report_init(&s->report);
         set_place(s, s->order_seed != 0 ? place : " in the run");
@@ -467,18 +465,18 @@ static int run_once(struct session *s, enum pto_mode mode, const struct run_watc
                     &e->entry, &options, &s->report);
         set_place(s, "");
         if (status < 0)
-            (void)fault_tell(
-                fault, status, "%s",
+            (void)error_tell(
+                error, status, "%s",
                 s->report.error.text[0] != '\0' ? s->report.error.text : pto_strerror(status));
     }
     if (status == PTO_OK)
-        status = scene_ranks_meet(&s->ranks, fault);
+        status = scene_ranks_meet(&s->ranks, error);
     if (status < 0 && s->data.kase->ranks > 1)
         scene_ranks_abort(&s->ranks, status);
     if (status != PTO_ELOST && !device_info(s).is_lost) /* else it stays for its timeline */
-        status = end_entry(s, e, status, fault);
+        status = end_entry(s, e, status, error);
     else if (status == PTO_OK) /* outputs that were not read are not compared */
-        status = fault_tell(fault, PTO_ELOST, "the device is lost, and its outputs are not read");
+        status = error_tell(error, PTO_ELOST, "the device is lost, and its outputs are not read");
     free(e);
     return status;
 }
@@ -602,7 +600,7 @@ static void print_lines_buffer(const struct session *s, const struct lines_watch
 }
 
 static void tell_lines(const struct session *s, const struct lines_watch *watch,
-                       const struct lines_use use[2], struct fault *fault)
+                       const struct lines_use use[2], struct pto_error *error)
 {
     unsigned long long at = LINES_BYTES * (unsigned long long)use[0].line;
     char *text = NULL;
@@ -627,11 +625,11 @@ static void tell_lines(const struct session *s, const struct lines_watch *watch,
             "with a line (%d bytes), or order the tasks",
             LINES_BYTES);
     fclose(to);
-    (void)fault_tell(fault, PTO_EMEMORY, "%s", text);
+    (void)error_tell(error, PTO_EMEMORY, "%s", text);
     free(text);
 }
 
-int scene_session_check_lines(struct session *s, struct fault *fault)
+int scene_session_check_lines(struct session *s, struct pto_error *error)
 {
     struct lines_watch *watch = calloc(1, sizeof(*watch));
     const struct pto_run_report report = s->report;
@@ -640,25 +638,25 @@ int scene_session_check_lines(struct session *s, struct fault *fault)
     int status;
 
     if (watch == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+        return error_tell(error, PTO_ENOMEM, "out of memory");
     s->order_seed = 0;
-    status = open_device(s, s->data.kase, fault);
+    status = open_device(s, s->data.kase, error);
     if (status >= 0 && !device_info(s).has_observers)
-        status = fault_tell(fault, PTO_ENOSUP,
+        status = error_tell(error, PTO_ENOSUP,
                             "this device does not say what tasks write and wait for; look for "
                             "shared lines on a simulated one that is not isolated");
     if (status >= 0)
-        status = build_for(s, PTO_MODE_HOST, fault);
+        status = build_for(s, PTO_MODE_HOST, error);
     if (status >= 0)
         status = run_once(
             s, PTO_MODE_HOST,
-            &(struct run_watch){ scene_lines_watch_task, scene_lines_watch_edge, watch }, fault);
+            &(struct run_watch){ scene_lines_watch_task, scene_lines_watch_edge, watch }, error);
     if (status >= 0 && scene_lines_find(watch, use, &is_found) < 0)
-        status = fault_tell(fault, PTO_ENOMEM,
+        status = error_tell(error, PTO_ENOMEM,
                             "there is no memory for all that tasks write, or it is in too many "
                             "pieces: nothing is known of shared lines");
     else if (status >= 0 && is_found) {
-        tell_lines(s, watch, use, fault);
+        tell_lines(s, watch, use, error);
         status = PTO_EMEMORY;
     }
     s->report = report;
@@ -717,7 +715,7 @@ void scene_session_explain(struct session *s, enum pto_mode mode, FILE *to)
     uint32_t count = s->scene->argument_count * COMPARE_SHOWN, used = 0;
     struct writer_wish *wish = calloc(count + 1, sizeof(*wish));
     const struct pto_run_report report = s->report;
-    struct fault fault = { .status = 0 };
+    struct pto_error error = { .size = sizeof(error) };
     struct writer_watch watch;
     /* Ranks run together or not at all; of level 3 nobody sees what tasks on chips write. */
     bool is_watched = !scene_is_level(s->scene) && s->data.kase->ranks <= 1 &&
@@ -734,7 +732,7 @@ void scene_session_explain(struct session *s, enum pto_mode mode, FILE *to)
     if (s->device != NULL && is_watched)
         (void)run_once(s, mode,
                        &(struct run_watch){ .task = scene_writer_watch_task, .context = &watch },
-                       &fault);
+                       &error);
     used = 0;
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {
         if (s->comparison[i].wrong == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A scene on one platform: built, with a device and the data of a case, ready to
- * run. One thread. What goes wrong is told in a fault, results in a text.
+ * run. One thread. What goes wrong is told in a error, results in a text.
  */
 #ifndef PTO_SCENE_SESSION_H
 #define PTO_SCENE_SESSION_H
@@ -54,7 +54,7 @@ bool scene_session_forks(const char *platform, const struct scene_case *kase);
 /* What is wrong with the cards that were named, for this case; false: nothing. */
 bool scene_session_lacks_cards(const struct session_cards *cards, const char *platform,
                                const struct scene *scene, const struct scene_case *kase,
-                               struct fault *fault);
+                               struct pto_error *error);
 
 static inline uint32_t session_card(const struct session_options *options, uint32_t index)
 {
@@ -98,11 +98,11 @@ struct session {
 
 /* Builds. On failure nothing is left to be closed. */
 int scene_session_open(struct session *s, const struct scene *scene, const char *platform,
-                       const struct session_options *options, struct fault *fault);
+                       const struct session_options *options, struct pto_error *error);
 /* For an existing callable, with arguments that `scene` describes; the session owns it. */
 int scene_session_adopt(struct session *s, const struct scene *scene, struct pto_callable *callable,
                         const char *platform, const struct session_options *options,
-                        struct fault *fault);
+                        struct pto_error *error);
 void scene_session_close(struct session *s);
 /* Closes the device, so that no thread is left: before a fork. It is opened again when needed. */
 void scene_session_rest(struct session *s);
@@ -114,9 +114,10 @@ static inline bool scene_session_is_open(const struct session *s)
 }
 
 /* Makes the data of a case and opens a device for it, or reuses the last one if it fits. */
-int scene_session_prepare(struct session *s, const struct scene_case *kase, struct fault *fault);
+int scene_session_prepare(struct session *s, const struct scene_case *kase,
+                          struct pto_error *error);
 /* Runs the case once and compares. PTO_EMISMATCH: scene_session_explain knows more. */
-int scene_session_run(struct session *s, enum pto_mode mode, struct fault *fault);
+int scene_session_run(struct session *s, enum pto_mode mode, struct pto_error *error);
 
 /*
  * After a run that was right: runs the case in each of the orders that were asked
@@ -125,13 +126,13 @@ int scene_session_run(struct session *s, enum pto_mode mode, struct fault *fault
  * to give what the run before gave.
  */
 int scene_session_run_orders(struct session *s, enum pto_mode mode, void (*next)(void *context),
-                             void *context, struct fault *fault);
+                             void *context, struct pto_error *error);
 /*
  * After a run that was right: runs the case once more, with the whole graph before anything runs, and
  * looks for cache lines that are written by tasks that may run at the same time (scene_lines.h).
  * PTO_EMEMORY with a sentence: two of them.
  */
-int scene_session_check_lines(struct session *s, struct fault *fault);
+int scene_session_check_lines(struct session *s, struct pto_error *error);
 /*
  * What a file about a run is called: NAME-PLATFORM-MODE, with the case before the platform if the
  * scene has several, the order behind the mode if it is not the usual one, and the rank if there
