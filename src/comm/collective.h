@@ -19,18 +19,18 @@
  * The first round of a call says what the call is. Ranks go on only if it is the same for all.
  *
  * Ordering
- *   R35 number of a note -> A35 (direct_arrive)   what was written into the place; and that the
+ *   R35 number of a note -> A35 (shared_arrive)   what was written into the place; and that the
  *                                               places of the round before have been read
  */
 #ifndef PTO_COLLECTIVE_H
 #define PTO_COLLECTIVE_H
 
-#include "comm/direct.h"
+#include "comm/comm_shared.h"
 #include "pto/collective.h"
 
 enum {
-    COLLECTIVE_HALF = DIRECT_SCRATCH_BYTES / 2,
-    COLLECTIVE_INLINE = sizeof(((struct direct_note *)0)->bytes),
+    COLLECTIVE_HALF = SHARED_SCRATCH_BYTES / 2,
+    COLLECTIVE_INLINE = sizeof(((struct shared_note *)0)->bytes),
 };
 
 enum collective_kind {
@@ -91,19 +91,19 @@ int collective_give_up(struct collective *c, int status, const char *why);
 /* One round without data: nothing is to be done, or this rank was refused. */
 int collective_agree(struct collective *c);
 
-static inline struct direct_control *collective_control(const struct collective *c, uint32_t rank)
+static inline struct shared_control *collective_control(const struct collective *c, uint32_t rank)
 {
-    return direct_domain_of(c->domain)->peer[rank].control;
+    return shared_domain_of(c->domain)->peer[rank].control;
 }
 
 /* The place of a rank in a round; `own` and `next`: where this rank writes before it publishes. */
 static inline char *collective_place(const struct collective *c, uint32_t rank, uint32_t number)
 {
-    struct direct_note *note = &collective_control(c, rank)->note[number % 2];
+    struct shared_note *note = &collective_control(c, rank)->note[number % 2];
 
     if (c->is_inline)
         return c->is_word ? (char *)&note->word : (char *)note->bytes;
-    return direct_scratch(direct_domain_of(c->domain), rank) +
+    return shared_scratch(shared_domain_of(c->domain), rank) +
            (size_t)(number % 2) * COLLECTIVE_HALF;
 }
 
@@ -111,13 +111,13 @@ static inline char *collective_next(struct collective *c)
 {
     if (c->is_inline)
         return (char *)c->own.bytes;
-    return collective_place(c, c->rank, direct_domain_of(c->domain)->number + 1);
+    return collective_place(c, c->rank, shared_domain_of(c->domain)->number + 1);
 }
 
 /* What a rank has published in the round that was waited for. */
 static inline const char *collective_read(const struct collective *c, uint32_t rank)
 {
-    return collective_place(c, rank, direct_domain_of(c->domain)->number);
+    return collective_place(c, rank, shared_domain_of(c->domain)->number);
 }
 
 /*
@@ -127,7 +127,7 @@ static inline const char *collective_read(const struct collective *c, uint32_t r
 static inline uint64_t collective_slot(struct collective *c, uint64_t bytes)
 {
     c->is_inline = bytes <= COLLECTIVE_INLINE / c->rank_count;
-    return c->is_inline ? bytes : COLLECTIVE_HALF / c->rank_count / DIRECT_LINE * DIRECT_LINE;
+    return c->is_inline ? bytes : COLLECTIVE_HALF / c->rank_count / SHARED_LINE * SHARED_LINE;
 }
 
 /* Parts of something, one for each rank: part k begins at k strides. */

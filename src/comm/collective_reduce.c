@@ -98,7 +98,7 @@ static void take_results(const struct collective *c, const struct collective_par
  */
 static int reduce_two_phase(struct collective *c, const char *from, char *to)
 {
-    const uint64_t slot = COLLECTIVE_HALF / c->rank_count / DIRECT_LINE * DIRECT_LINE;
+    const uint64_t slot = COLLECTIVE_HALF / c->rank_count / SHARED_LINE * SHARED_LINE;
     const uint64_t chunk = slot / c->element_bytes / PART_ALIGN * PART_ALIGN * c->rank_count;
     struct collective_parts parts = { 0 }, before;
     int status;

@@ -21,8 +21,8 @@ static const char *const kind_names[] = {
 static const char *const reduce_names[] = { "sum", "max", "min" };
 static const char *const algorithm_names[] = { "auto", "one-shot", "two-phase", "ring" };
 
-static_assert(sizeof(struct direct_note) == DIRECT_LINE, "a note is one line");
-static_assert(offsetof(struct direct_note, word) == 4, "number and word are one store");
+static_assert(sizeof(struct shared_note) == SHARED_LINE, "a note is one line");
+static_assert(offsetof(struct shared_note, word) == 4, "number and word are one store");
 static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == COLLECTIVE_COMBINE + 1, "one each");
 
 static bool has_reduction(enum collective_kind kind)
@@ -149,7 +149,7 @@ static int tear(const struct collective *c, int status)
 {
     a32_store_release(&collective_control(c, c->rank)->torn,
                       status == PTO_EINVAL ? TORN_DIFFERS : TORN_FAILED); /* R32 */
-    direct_alarm(direct_of(c->domain->comm), c->domain);
+    shared_alarm(shared_of(c->domain->comm), c->domain);
     return status;
 }
 
@@ -161,7 +161,7 @@ int collective_give_up(struct collective *c, int status, const char *why)
 }
 
 /* What the call is, if its parity had another one. */
-static void put_call(const struct collective *c, struct direct_call *call)
+static void put_call(const struct collective *c, struct shared_call *call)
 {
     uint64_t args[2] = { c->count,
                          (uint64_t)c->kind | (uint64_t)c->how.dtype << 4 |
@@ -175,7 +175,7 @@ static void put_call(const struct collective *c, struct direct_call *call)
 }
 
 /* The number, and what goes with it. */
-static void publish(const struct collective *c, struct direct_note *note, uint32_t number)
+static void publish(const struct collective *c, struct shared_note *note, uint32_t number)
 {
     if (c->is_inline && c->is_word) {
         a64_store_release((struct a64 *)(void *)note,
@@ -189,17 +189,17 @@ static void publish(const struct collective *c, struct direct_note *note, uint32
 
 int collective_round(struct collective *c)
 {
-    struct direct_domain *dd = direct_domain_of(c->domain);
-    struct direct_control *own = dd->peer[c->rank].control;
-    uint32_t number = ++dd->number;
+    struct shared_domain *sd = shared_domain_of(c->domain);
+    struct shared_control *own = sd->peer[c->rank].control;
+    uint32_t number = ++sd->number;
     int status;
 
     if (!c->is_begun)
         put_call(c, &own->call[number % 2]);
     publish(c, &own->note[number % 2], number);
     status =
-        direct_arrive(dd, &(struct direct_arrival){ .word = offsetof(struct direct_control, note) +
-                                                            number % 2 * sizeof(struct direct_note),
+        shared_arrive(sd, &(struct shared_arrival){ .word = offsetof(struct shared_control, note) +
+                                                            number % 2 * sizeof(struct shared_note),
                                                     .number = number,
                                                     .is_round = true,
                                                     .what = kind_names[c->kind],
@@ -222,7 +222,7 @@ int collective_agree(struct collective *c)
 /* ---- agreement ---- */
 
 /* The call lies in memory of a peer, which may hold anything. */
-void collective_describe(const struct direct_call *call, char *text, size_t size)
+void collective_describe(const struct shared_call *call, char *text, size_t size)
 {
     enum collective_kind kind = call->args[1] & 0xf;
     uint32_t reduce = (uint32_t)(call->args[1] >> 12 & 3);
@@ -257,7 +257,7 @@ static int tell_refused(struct collective *c, uint32_t rank, int status)
 
 static int tell_difference(struct collective *c, uint32_t rank)
 {
-    uint32_t slot = direct_domain_of(c->domain)->number % 2;
+    uint32_t slot = shared_domain_of(c->domain)->number % 2;
     char first[128], other[128];
 
     collective_describe(&collective_control(c, 0)->call[slot], first, sizeof(first));
@@ -270,19 +270,19 @@ static int tell_difference(struct collective *c, uint32_t rank)
 /* Every rank comes to the same conclusion, from the same notes. */
 static int compare_notes(struct collective *c)
 {
-    uint32_t slot = direct_domain_of(c->domain)->number % 2;
-    const struct direct_call *first = &collective_control(c, 0)->call[slot];
+    uint32_t slot = shared_domain_of(c->domain)->number % 2;
+    const struct shared_call *first = &collective_control(c, 0)->call[slot];
 
     if (c->status < 0)
         return c->status;
     for (uint32_t i = 0; i < c->rank_count; i++) {
-        const struct direct_call *call = &collective_control(c, i)->call[slot];
+        const struct shared_call *call = &collective_control(c, i)->call[slot];
 
         if (call->status < 0)
             return tell_refused(c, i, call->status);
     }
     for (uint32_t i = 1; i < c->rank_count; i++) {
-        const struct direct_call *call = &collective_control(c, i)->call[slot];
+        const struct shared_call *call = &collective_control(c, i)->call[slot];
 
         if (call->args[0] != first->args[0] || call->args[1] != first->args[1])
             return tell_difference(c, i);

@@ -231,7 +231,7 @@ int pto_comm_close(struct pto_comm *handle)
 
         comm->domains = d->next;
         (void)handle_destroy(HANDLE_DOMAIN, d->handle);
-        comm_take_back(d);
+        comm_unregister_memory(d);
         (void)comm->ops->close_domain(d, 0, NULL);
     }
     if (comm->device != NULL)
@@ -457,7 +457,7 @@ int pto_domain_open(struct pto_comm *handle, const struct pto_domain_params *giv
     status = comm->ops->open_domain(comm, &request, &domain, params.error);
     if (status < 0)
         return status;
-    status = comm_lend(domain, params.error);
+    status = comm_register_memory(domain, params.error);
     if (status < 0) {
         (void)comm->ops->close_domain(domain, 0, NULL);
         return status;
@@ -466,7 +466,7 @@ int pto_domain_open(struct pto_comm *handle, const struct pto_domain_params *giv
     if (domain->handle == NULL || !enlist(comm, domain)) {
         status = domain->handle == NULL ? PTO_ENOMEM : PTO_EBUSY;
         (void)handle_destroy(HANDLE_DOMAIN, domain->handle);
-        comm_take_back(domain);
+        comm_unregister_memory(domain);
         (void)comm->ops->close_domain(domain, 0, NULL);
         return error_tell(params.error, status, "%s", pto_strerror(status));
     }
@@ -501,7 +501,7 @@ int pto_domain_close(struct pto_domain *handle, uint64_t timeout_ns, struct pto_
             "a domain that is open has its windows inside those of domain %llu; close it first",
             (unsigned long long)domain->id);
     (void)handle_destroy(HANDLE_DOMAIN, handle);
-    comm_take_back(domain);
+    comm_unregister_memory(domain);
     return comm->ops->close_domain(domain, comm_deadline(timeout_ns, comm->timeout_ns), error);
 }
 

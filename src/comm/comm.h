@@ -118,7 +118,7 @@ struct domain {
     uint32_t *ranks;          /* numbers of the communicator */
     char **window;            /* by rank, the own one included; has_addresses */
     char *own;                /* the own window */
-    struct domain *rounds;    /* the one of direct.h that collectives use; NULL: none */
+    struct domain *rounds;    /* the one of comm_shared.h that collectives use; NULL: none */
     uint64_t context;         /* where kernels find a struct pto_comm_context; 0: none */
     struct pto_windows *kept; /* NULL: nobody has asked for it; under the lock */
 };
@@ -171,8 +171,8 @@ void comm_context_fill(const struct domain *domain, struct pto_comm_context *con
 char *comm_window(const struct domain *domain, uint32_t rank);
 
 /* comm_device.c: windows become memory of the device, and are the host's only again. */
-int comm_lend(struct domain *domain, struct pto_error *error);
-void comm_take_back(struct domain *domain);
+int comm_register_memory(struct domain *domain, struct pto_error *error);
+void comm_unregister_memory(struct domain *domain);
 
 /* Saturates: a time-out of 2^64 - 1 is none. 0: the other one. */
 uint64_t comm_deadline(uint64_t timeout_ns, uint64_t default_ns);

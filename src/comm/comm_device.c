@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows as memory of a device: lent to its chip while their domain is open, and tensors in them. */
+/* Windows as memory of a device: registered with its chip while their domain is open, and tensors in them. */
 #include "comm/comm.h"
 #include "host/host.h"
 
-/* Those of a domain that is a part of another one are lent already; those of a card are its own. */
-static bool is_lent(const struct domain *domain)
+/* The parent of a domain has registered its windows already; those of a card are memory of the device. */
+static bool needs_registration(const struct domain *domain)
 {
     return domain->comm->device != NULL && !domain->comm->ops->is_on_device &&
            domain->parent == NULL && domain->window_bytes != 0;
 }
 
-static void take_back(struct domain *domain, uint32_t count)
+static void unregister_first(struct domain *domain, uint32_t count)
 {
     while (count-- > 0)
         if (comm_window(domain, count) != NULL)
@@ -18,16 +18,16 @@ static void take_back(struct domain *domain, uint32_t count)
                         (uint64_t)(uintptr_t)comm_window(domain, count));
 }
 
-int comm_lend(struct domain *domain, struct pto_error *error)
+int comm_register_memory(struct domain *domain, struct pto_error *error)
 {
-    for (uint32_t i = 0; is_lent(domain) && i < domain->rank_count; i++) {
+    for (uint32_t i = 0; needs_registration(domain) && i < domain->rank_count; i++) {
         const char *window = comm_window(domain, i);
         int status = window == NULL ? PTO_OK
                                     : chip_adopt(domain->comm->device->chip,
                                                  (uint64_t)(uintptr_t)window, domain->window_bytes);
 
         if (status < 0) {
-            take_back(domain, i);
+            unregister_first(domain, i);
             return error_tell(error, status, "the windows cannot become memory of the device: %s",
                               pto_strerror(status));
         }
@@ -35,10 +35,10 @@ int comm_lend(struct domain *domain, struct pto_error *error)
     return PTO_OK;
 }
 
-void comm_take_back(struct domain *domain)
+void comm_unregister_memory(struct domain *domain)
 {
-    if (is_lent(domain))
-        take_back(domain, domain->rank_count);
+    if (needs_registration(domain))
+        unregister_first(domain, domain->rank_count);
 }
 
 int pto_domain_tensor(struct pto_domain *handle, uint32_t rank, uint64_t offset,

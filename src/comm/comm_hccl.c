@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 #include "comm/card_context.h"
-#include "comm/direct.h"
+#include "comm/comm_shared.h"
 #include "host/host.h"
 
 static int hccl_open(const struct comm_request *request, struct comm **comm_out,
@@ -89,7 +89,7 @@ struct announcement {
     struct chip_offer offer;
 };
 
-static_assert(sizeof(struct announcement) <= DIRECT_SCRATCH_BYTES / 2, "it fits the scratch");
+static_assert(sizeof(struct announcement) <= SHARED_SCRATCH_BYTES / 2, "it fits the scratch");
 
 /* An opening under way. */
 struct opening {
@@ -159,7 +159,7 @@ static int hccl_open(const struct comm_request *request, struct comm **comm_out,
 static void hccl_close(struct comm *comm)
 {
     struct hccl *h = hccl_of(comm);
-    struct direct_head *own = direct_of(h->below)->own;
+    struct shared_head *own = shared_of(h->below)->own;
 
     a32_store_relaxed(&h->is_closing, 1); /* R36 follows */
     waker_wake_always(&own->waker);
@@ -193,7 +193,7 @@ static void tell_kernels(struct hccl *h)
 
 static bool is_any_lost(const struct hccl *h)
 {
-    return a32_load_relaxed(&direct_of(h->below)->own->lost) != 0; /* it is only looked at */
+    return a32_load_relaxed(&shared_of(h->below)->own->lost) != 0; /* it is only looked at */
 }
 
 /*
@@ -203,7 +203,7 @@ static bool is_any_lost(const struct hccl *h)
 static void *watch_main(void *context)
 {
     struct hccl *h = context;
-    struct direct_head *own = direct_of(h->below)->own;
+    struct shared_head *own = shared_of(h->below)->own;
 
     for (;;) {
         uint32_t sequence = a32_load_acquire(&own->waker.sequence); /* A36 */
@@ -245,9 +245,9 @@ static void delist(struct hccl *h, struct hccl_domain *d)
 
 static struct announcement *announcement_of(const struct opening *o, uint32_t rank)
 {
-    char *scratch = direct_scratch(direct_domain_of(o->domain->below), rank);
+    char *scratch = shared_scratch(shared_domain_of(o->domain->below), rank);
 
-    return (struct announcement *)(void *)(scratch + o->step % 2 * (DIRECT_SCRATCH_BYTES / 2));
+    return (struct announcement *)(void *)(scratch + o->step % 2 * (SHARED_SCRATCH_BYTES / 2));
 }
 
 /* The place of the next step, empty. */
@@ -263,7 +263,7 @@ static int meet(struct opening *o)
 {
     uint64_t now = os_now_ns(), deadline_ns = o->request->deadline_ns;
 
-    return direct_barrier(o->domain->below, deadline_ns > now ? deadline_ns - now : 1, o->error);
+    return shared_barrier(o->domain->below, deadline_ns > now ? deadline_ns - now : 1, o->error);
 }
 
 /*
@@ -509,13 +509,13 @@ static int hccl_quiet(struct domain *domain)
 
 /* ---- signals ---- */
 
-static struct direct_control *control_of(struct domain *domain, uint32_t rank)
+static struct shared_control *control_of(struct domain *domain, uint32_t rank)
 {
-    return direct_domain_of(hccl_domain_of(domain)->below)->peer[rank].control;
+    return shared_domain_of(hccl_domain_of(domain)->below)->peer[rank].control;
 }
 
 /* One host at a time adds to words of a window. One that has died in the middle is replaced. */
-static int begin_adding(struct domain *domain, struct direct_control *control)
+static int begin_adding(struct domain *domain, struct shared_control *control)
 {
     uint64_t deadline_ns = comm_deadline(domain->comm->timeout_ns, 0);
     const uint32_t own = domain->comm->rank + 1;
@@ -537,7 +537,7 @@ static int begin_adding(struct domain *domain, struct direct_control *control)
 static int add(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
                int32_t *before_out)
 {
-    struct direct_control *control = control_of(domain, rank);
+    struct shared_control *control = control_of(domain, rank);
     int32_t word = 0, sum;
     int status = begin_adding(domain, control);
 
@@ -566,7 +566,7 @@ static int hccl_signal(struct domain *domain, uint32_t rank, const struct pto_si
     if (status < 0)
         return status;
     (void)a32_add_acq_rel(&control_of(domain, rank)->signals, 1); /* R33 */
-    direct_wake(direct_of(h->below), domain->ranks[rank]);
+    shared_wake(shared_of(h->below), domain->ranks[rank]);
     return PTO_OK;
 }
 
@@ -609,7 +609,7 @@ static int hccl_wait(struct domain *domain, const struct pto_wait_for *word, uin
             return status;
         if (now >= deadline_ns)
             return comm_tell_no_signal(error, timeout_ns, word->offset, found);
-        status = direct_wait_word(below, signals, &change, false,
+        status = shared_wait_word(below, signals, &change, false,
                                   next_pause_ns(now - begin_ns, deadline_ns - now), error);
         if (status == PTO_ETIMEOUT)
             status = PTO_OK;
@@ -618,5 +618,5 @@ static int hccl_wait(struct domain *domain, const struct pto_wait_for *word, uin
 
 static int hccl_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error)
 {
-    return direct_barrier(hccl_domain_of(domain)->below, timeout_ns, error);
+    return shared_barrier(hccl_domain_of(domain)->below, timeout_ns, error);
 }

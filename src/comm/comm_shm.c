@@ -21,16 +21,16 @@
 #include <unistd.h>
 
 #include "base/limit.h"
-#include "comm/direct.h"
+#include "comm/comm_shared.h"
 #include "comm/meet.h"
 
 static int shm_open_comm(const struct comm_request *request, struct comm **comm_out,
                          struct pto_error *error);
 static void shm_close(struct comm *comm);
-static int take(struct direct *d, uint64_t bytes, uint64_t *offset_out, char **at_out);
-static void give(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bool is_free);
-static char *map(struct direct *d, uint32_t rank, uint64_t offset, uint64_t bytes);
-static void unmap(struct direct *d, uint32_t rank, char *at, uint64_t bytes);
+static int take(struct shared *shared, uint64_t bytes, uint64_t *offset_out, char **at_out);
+static void give(struct shared *shared, uint64_t offset, uint64_t bytes, char *at, bool is_free);
+static char *map(struct shared *shared, uint32_t rank, uint64_t offset, uint64_t bytes);
+static void unmap(struct shared *shared, uint32_t rank, char *at, uint64_t bytes);
 static bool copy(char *at, uint64_t bytes);
 
 const struct comm_ops comm_shm_ops = {
@@ -38,18 +38,18 @@ const struct comm_ops comm_shm_ops = {
     .has_addresses = true,
     .open = shm_open_comm,
     .close = shm_close,
-    .abort = direct_abort,
-    .is_lost = direct_is_lost,
-    .open_domain = direct_open_domain,
-    .close_domain = direct_close_domain,
-    .keep = direct_keep,
-    .quiet = direct_quiet,
-    .signal = direct_signal,
-    .wait = direct_wait,
-    .barrier = direct_barrier,
+    .abort = shared_abort,
+    .is_lost = shared_is_lost,
+    .open_domain = shared_open_domain,
+    .close_domain = shared_close_domain,
+    .keep = shared_keep,
+    .quiet = shared_quiet,
+    .signal = shared_signal,
+    .wait = shared_wait,
+    .barrier = shared_barrier,
 };
 
-static const struct direct_memory shm_memory = {
+static const struct shared_memory shm_memory = {
     .take = take,
     .give = give,
     .map = map,
@@ -64,10 +64,10 @@ struct extent {
 };
 
 /* More than domains: those that somebody may still write to stay. */
-enum { EXTENTS_MAX = 4 * DIRECT_ENTRIES };
+enum { EXTENTS_MAX = 4 * SHARED_ENTRIES };
 
 struct shm {
-    struct direct direct;
+    struct shared shared;
     int *memory;  /* by rank */
     int *process; /* by rank; -1 for the own one, and for those that have ended */
     uint64_t file_bytes;
@@ -79,27 +79,27 @@ struct shm {
     int stop; /* eventfd: the watcher is to end */
 };
 
-static struct shm *shm_of(struct direct *d)
+static struct shm *shm_of(struct shared *shared)
 {
-    return (struct shm *)(void *)d;
+    return (struct shm *)(void *)shared;
 }
 
 static uint64_t head_bytes(void)
 {
     uint64_t page = os_page_bytes();
 
-    return (sizeof(struct direct_head) + page - 1) / page * page;
+    return (sizeof(struct shared_head) + page - 1) / page * page;
 }
 
 /* ---- open, close ---- */
 
 static void destroy(struct shm *s)
 {
-    uint32_t count = s->direct.base.rank_count;
+    uint32_t count = s->shared.base.rank_count;
 
     for (uint32_t i = 0; i < count; i++) {
-        if (s->direct.head != NULL && s->direct.head[i] != NULL)
-            (void)munmap(s->direct.head[i], head_bytes());
+        if (s->shared.head != NULL && s->shared.head[i] != NULL)
+            (void)munmap(s->shared.head[i], head_bytes());
         if (s->memory != NULL)
             meet_close_fds(&s->memory[i], 1);
         if (s->process != NULL)
@@ -108,7 +108,7 @@ static void destroy(struct shm *s)
     meet_close_fds(&s->stop, 1);
     free(s->memory);
     free(s->process);
-    direct_fini(&s->direct);
+    shared_fini(&s->shared);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -131,12 +131,12 @@ static struct shm *create(const struct comm_request *request)
         return NULL;
     pthread_mutex_init(&s->lock, NULL);
     s->stop = -1;
-    s->direct.base.ops = &comm_shm_ops;
-    s->direct.memory = &shm_memory;
+    s->shared.base.ops = &comm_shm_ops;
+    s->shared.memory = &shm_memory;
     s->file_bytes = head_bytes();
     s->memory = make_fds(request->rank_count);
     s->process = make_fds(request->rank_count);
-    if (direct_init(&s->direct, request->rank, request->rank_count) >= 0 && s->memory != NULL &&
+    if (shared_init(&s->shared, request->rank, request->rank_count) >= 0 && s->memory != NULL &&
         s->process != NULL)
         return s;
     destroy(s);
@@ -158,7 +158,7 @@ static int make_file(void)
 
 static int map_heads(struct shm *s, struct pto_error *error)
 {
-    for (uint32_t i = 0; i < s->direct.base.rank_count; i++) {
+    for (uint32_t i = 0; i < s->shared.base.rank_count; i++) {
         int seals = fcntl(s->memory[i], F_GET_SEALS);
         off_t bytes = lseek(s->memory[i], 0, SEEK_END);
         void *head = MAP_FAILED;
@@ -168,9 +168,9 @@ static int map_heads(struct shm *s, struct pto_error *error)
             head = mmap(NULL, head_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, s->memory[i], 0);
         if (head == MAP_FAILED)
             return comm_tell(error, PTO_ESYSTEM, i, "the memory of rank %u cannot be mapped", i);
-        s->direct.head[i] = head;
+        s->shared.head[i] = head;
     }
-    s->direct.own = s->direct.head[s->direct.base.rank];
+    s->shared.own = s->shared.head[s->shared.base.rank];
     return PTO_OK;
 }
 
@@ -178,7 +178,7 @@ static void *watch_main(void *context);
 
 static int start_watcher(struct shm *s, struct pto_error *error)
 {
-    if (s->direct.base.rank_count == 1)
+    if (s->shared.base.rank_count == 1)
         return PTO_OK;
     s->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->has_watcher = s->stop >= 0 && os_thread_start(&s->watcher, watch_main, s) >= 0;
@@ -191,7 +191,7 @@ static int meet_others(struct shm *s, const struct comm_request *request, int me
                        struct pto_error *error)
 {
     struct meet_request meeting = { .comm = request,
-                                    .head_bytes = sizeof(struct direct_head),
+                                    .head_bytes = sizeof(struct shared_head),
                                     .has_fence = os_fence_processes_init(),
                                     .memory = memory,
                                     .process = process };
@@ -200,11 +200,11 @@ static int meet_others(struct shm *s, const struct comm_request *request, int me
 
     if (request->rank_count == 1) {
         s->memory[0] = fcntl(memory, F_DUPFD_CLOEXEC, 3);
-        s->direct.has_fence = meeting.has_fence;
+        s->shared.has_fence = meeting.has_fence;
         return s->memory[0] >= 0 ? PTO_OK : PTO_ESYSTEM;
     }
     status = meet_ranks(&meeting, &result, error);
-    s->direct.has_fence = result.has_fence;
+    s->shared.has_fence = result.has_fence;
     return status;
 }
 
@@ -230,25 +230,25 @@ static int shm_open_comm(const struct comm_request *request, struct comm **comm_
     if (status >= 0)
         status = start_watcher(s, error);
     if (status < 0) {
-        if (s->direct.own != NULL)
-            direct_leave(&s->direct);
+        if (s->shared.own != NULL)
+            shared_leave(&s->shared);
         destroy(s);
         return status;
     }
-    *comm_out = &s->direct.base;
+    *comm_out = &s->shared.base;
     return PTO_OK;
 }
 
 static void shm_close(struct comm *comm)
 {
-    struct shm *s = shm_of(direct_of(comm));
+    struct shm *s = shm_of(shared_of(comm));
     uint64_t one = 1;
 
     if (s->has_watcher) {
         (void)!write(s->stop, &one, sizeof(one));
         pthread_join(s->watcher, NULL);
     }
-    direct_leave(&s->direct);
+    shared_leave(&s->shared);
     destroy(s);
 }
 
@@ -258,11 +258,11 @@ static void shm_close(struct comm *comm)
 static void *watch_main(void *context)
 {
     struct shm *s = context;
-    uint32_t count = s->direct.base.rank_count;
+    uint32_t count = s->shared.base.rank_count;
     struct pollfd look[COMM_RANKS_MAX + 1];
 
     for (uint32_t i = 0; i < count; i++)
-        look[i] = (struct pollfd){ .fd = i == s->direct.base.rank ? -1 : s->process[i],
+        look[i] = (struct pollfd){ .fd = i == s->shared.base.rank ? -1 : s->process[i],
                                    .events = POLLIN };
     look[count] = (struct pollfd){ .fd = s->stop, .events = POLLIN };
     for (;;) {
@@ -273,7 +273,7 @@ static void *watch_main(void *context)
         for (uint32_t i = 0; i < count; i++)
             if (look[i].revents != 0) {
                 look[i].fd = -1;
-                direct_bury(&s->direct, i);
+                shared_rank_died(&s->shared, i);
             }
     }
 }
@@ -304,10 +304,10 @@ static void remove_extent(struct shm *s, uint64_t offset)
     pthread_mutex_unlock(&s->lock);
 }
 
-static int take(struct direct *d, uint64_t bytes, uint64_t *offset_out, char **at_out)
+static int take(struct shared *shared, uint64_t bytes, uint64_t *offset_out, char **at_out)
 {
-    struct shm *s = shm_of(d);
-    int file = s->memory[d->base.rank];
+    struct shm *s = shm_of(shared);
+    int file = s->memory[shared->base.rank];
     void *at = MAP_FAILED;
     uint64_t offset = 0;
     uint32_t index;
@@ -338,22 +338,23 @@ static int take(struct direct *d, uint64_t bytes, uint64_t *offset_out, char **a
  * Its pages go back to the system, and are zero when they are used again. Of a block that a peer
  * may still look at they stay as they are: it may not have noticed yet that this rank came.
  */
-static void give(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bool is_free)
+static void give(struct shared *shared, uint64_t offset, uint64_t bytes, char *at, bool is_free)
 {
-    struct shm *s = shm_of(d);
+    struct shm *s = shm_of(shared);
 
     if (at != NULL)
         (void)munmap(at, bytes);
     /* mutation: early-hole */
-    if (is_free && fallocate(s->memory[d->base.rank], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                             (off_t)offset, (off_t)bytes) == 0)
+    if (is_free &&
+        fallocate(s->memory[shared->base.rank], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  (off_t)offset, (off_t)bytes) == 0)
         remove_extent(s, offset);
 }
 
 /* What a peer says of its file may be wrong: beyond its end there is nothing to map. */
-static char *map(struct direct *d, uint32_t rank, uint64_t offset, uint64_t bytes)
+static char *map(struct shared *shared, uint32_t rank, uint64_t offset, uint64_t bytes)
 {
-    struct shm *s = shm_of(d);
+    struct shm *s = shm_of(shared);
     off_t end = lseek(s->memory[rank], 0, SEEK_END);
     void *at;
 
@@ -364,9 +365,9 @@ static char *map(struct direct *d, uint32_t rank, uint64_t offset, uint64_t byte
     return at == MAP_FAILED ? NULL : at;
 }
 
-static void unmap(struct direct *d, uint32_t rank, char *at, uint64_t bytes)
+static void unmap(struct shared *shared, uint32_t rank, char *at, uint64_t bytes)
 {
-    (void)d;
+    (void)shared;
     (void)rank;
     (void)munmap(at, bytes);
 }

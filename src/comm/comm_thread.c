@@ -7,31 +7,31 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "comm/direct.h"
+#include "comm/comm_shared.h"
 
 static void thread_close(struct comm *comm);
-static int take(struct direct *d, uint64_t bytes, uint64_t *offset_out, char **at_out);
-static void give(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bool is_free);
-static char *map(struct direct *d, uint32_t rank, uint64_t offset, uint64_t bytes);
-static void unmap(struct direct *d, uint32_t rank, char *at, uint64_t bytes);
-static void keep(struct direct *d, struct pto_windows *windows);
+static int take(struct shared *s, uint64_t bytes, uint64_t *offset_out, char **at_out);
+static void give(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free);
+static char *map(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes);
+static void unmap(struct shared *s, uint32_t rank, char *at, uint64_t bytes);
+static void keep(struct shared *s, struct pto_windows *windows);
 
 static const struct comm_ops comm_thread_ops = {
     .name = "thread",
     .has_addresses = true,
     .close = thread_close,
-    .abort = direct_abort,
-    .is_lost = direct_is_lost,
-    .open_domain = direct_open_domain,
-    .close_domain = direct_close_domain,
-    .keep = direct_keep,
-    .quiet = direct_quiet,
-    .signal = direct_signal,
-    .wait = direct_wait,
-    .barrier = direct_barrier,
+    .abort = shared_abort,
+    .is_lost = shared_is_lost,
+    .open_domain = shared_open_domain,
+    .close_domain = shared_close_domain,
+    .keep = shared_keep,
+    .quiet = shared_quiet,
+    .signal = shared_signal,
+    .wait = shared_wait,
+    .barrier = shared_barrier,
 };
 
-static const struct direct_memory thread_memory = {
+static const struct shared_memory thread_memory = {
     .take = take,
     .give = give,
     .map = map,
@@ -53,17 +53,17 @@ struct team {
     uint32_t open_count;   /* ranks, and domains whose windows are kept */
     uint32_t keeper_count; /* of the latter */
     struct kept_block *kept;
-    struct direct_head *head; /* by rank */
+    struct shared_head *head; /* by rank */
 };
 
 struct thread_rank {
-    struct direct direct;
+    struct shared shared;
     struct team *team;
 };
 
-static struct thread_rank *thread_of(struct direct *d)
+static struct thread_rank *thread_of(struct shared *s)
 {
-    return (struct thread_rank *)(void *)d;
+    return (struct thread_rank *)(void *)s;
 }
 
 static void free_team(struct team *team)
@@ -86,20 +86,20 @@ static int open_rank(struct team *team, uint32_t rank, uint32_t rank_count, stru
 
     if (t == NULL)
         return PTO_ENOMEM;
-    if (direct_init(&t->direct, rank, rank_count) < 0) {
-        direct_fini(&t->direct);
+    if (shared_init(&t->shared, rank, rank_count) < 0) {
+        shared_fini(&t->shared);
         free(t);
         return PTO_ENOMEM;
     }
-    t->direct.base.ops = &comm_thread_ops;
-    t->direct.memory = &thread_memory;
-    t->direct.has_fence = os_fence_all_init();
+    t->shared.base.ops = &comm_thread_ops;
+    t->shared.memory = &thread_memory;
+    t->shared.has_fence = os_fence_all_init();
     t->team = team;
     for (uint32_t i = 0; i < rank_count; i++)
-        t->direct.head[i] = &team->head[i];
-    t->direct.own = &team->head[rank];
+        t->shared.head[i] = &team->head[i];
+    t->shared.own = &team->head[rank];
     team->open_count++;
-    *comm_out = &t->direct.base;
+    *comm_out = &t->shared.base;
     return PTO_OK;
 }
 
@@ -112,7 +112,7 @@ int comm_team_open(uint32_t rank_count, struct comm **comms_out, struct pto_erro
     if (team == NULL)
         return error_tell(error, PTO_ENOMEM, "%s", pto_strerror(PTO_ENOMEM));
     pthread_mutex_init(&team->lock, NULL);
-    team->head = aligned_alloc(DIRECT_LINE, rank_count * sizeof(*team->head));
+    team->head = aligned_alloc(SHARED_LINE, rank_count * sizeof(*team->head));
     if (team->head == NULL)
         status = PTO_ENOMEM;
     else
@@ -144,21 +144,21 @@ static void leave_team(struct team *team)
 
 static void thread_close(struct comm *comm)
 {
-    struct direct *d = direct_of(comm);
+    struct shared *s = shared_of(comm);
 
-    direct_leave(d);
-    leave_team(thread_of(d)->team);
-    direct_fini(d);
-    free(d);
+    shared_leave(s);
+    leave_team(thread_of(s)->team);
+    shared_fini(s);
+    free(s);
 }
 
 /* Its offset is its address. */
-static int take(struct direct *d, uint64_t bytes, uint64_t *offset_out, char **at_out)
+static int take(struct shared *s, uint64_t bytes, uint64_t *offset_out, char **at_out)
 {
     char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    (void)d;
+    (void)s;
     if (at == MAP_FAILED)
         return PTO_ENOMEM;
     *offset_out = (uint64_t)(uintptr_t)at;
@@ -166,9 +166,9 @@ static int take(struct direct *d, uint64_t bytes, uint64_t *offset_out, char **a
     return PTO_OK;
 }
 
-static void give(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bool is_free)
+static void give(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free)
 {
-    struct team *team = thread_of(d)->team;
+    struct team *team = thread_of(s)->team;
     struct kept_block *k;
 
     (void)offset;
@@ -183,17 +183,17 @@ static void give(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bo
     pthread_mutex_unlock(&team->lock);
 }
 
-static char *map(struct direct *d, uint32_t rank, uint64_t offset, uint64_t bytes)
+static char *map(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes)
 {
-    (void)d;
+    (void)s;
     (void)rank;
     (void)bytes;
     return (char *)(uintptr_t)offset;
 }
 
-static void unmap(struct direct *d, uint32_t rank, char *at, uint64_t bytes)
+static void unmap(struct shared *s, uint32_t rank, char *at, uint64_t bytes)
 {
-    (void)d;
+    (void)s;
     (void)rank;
     (void)at;
     (void)bytes;
@@ -210,9 +210,9 @@ static void let_go(void *context)
 }
 
 /* The windows of peers are the same memory: from here on blocks stay until the team has gone. */
-static void keep(struct direct *d, struct pto_windows *windows)
+static void keep(struct shared *s, struct pto_windows *windows)
 {
-    struct team *team = thread_of(d)->team;
+    struct team *team = thread_of(s)->team;
 
     windows->end = let_go;
     windows->context = team;

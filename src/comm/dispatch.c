@@ -189,8 +189,8 @@ int pto_comm_combine(struct pto_domain *domain, const struct pto_routing *routin
     if (!reduce_has_weighted(p.r.dtype))
         (void)collective_refuse(&p.c, PTO_EINVAL, "rows of %s cannot be summed with weights",
                                 pto_dtype_text((uint32_t)p.r.dtype));
-    slot = COLLECTIVE_HALF / p.c.rank_count / DIRECT_LINE * DIRECT_LINE;
-    if (p.r.top_k > slot / DIRECT_LINE)
+    slot = COLLECTIVE_HALF / p.c.rank_count / SHARED_LINE * SHARED_LINE;
+    if (p.r.top_k > slot / SHARED_LINE)
         (void)collective_refuse(&p.c, PTO_ENOSUP, "%u experts of a token are too many for %u ranks",
                                 p.r.top_k, p.c.rank_count);
     status = plan_share(&p, NULL);
@@ -211,7 +211,7 @@ int pto_comm_combine(struct pto_domain *domain, const struct pto_routing *routin
 /* What fits `room` bytes, where each token has at most so many rows. */
 static struct tile first_tile(const struct plan *p, uint64_t room, uint32_t rows)
 {
-    struct tile tile = { .piece = room / rows / DIRECT_LINE * DIRECT_LINE };
+    struct tile tile = { .piece = room / rows / SHARED_LINE * SHARED_LINE };
 
     if (tile.piece > p->row_bytes)
         tile.piece = p->row_bytes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that wait for each other, and sleep: src/comm/direct.c and src/base/waker.c as they are, a thread for each rank, or
+ * Ranks that wait for each other, and sleep: src/comm/comm_shared.c and src/base/waker.c as they are, a thread for each rank, or
  * for the watcher of one. There is no time here, so a wait that nobody ends is a deadlock.
  *
  * What an order protects is noted: `put`, what a rank wrote before its signal or barrier; `did`,
@@ -56,24 +56,24 @@ static void noted_store(struct a32 *a, uint32_t v)
 #define a32_load_relaxed(a) noted_load(a)
 #define a32_store_relaxed(a, v) noted_store(a, v)
 #include "base/waker.c"
-#include "comm/direct.c"
+#include "comm/comm_shared.c"
 #undef a32_cas_relaxed
 #undef a32_load_relaxed
 #undef a32_store_relaxed
 
 /* ---- ranks ---- */
 
-static struct direct_head head[RANKS];
-static struct direct_control control[RANKS];
+static struct shared_head head[RANKS];
+static struct shared_control control[RANKS];
 static int32_t window[RANKS];
 
 /* What a rank has for itself. */
 static struct rank {
-    struct direct direct;
-    struct direct_domain domain;
-    struct direct_head *head[RANKS];
+    struct shared shared;
+    struct shared_domain domain;
+    struct shared_head *head[RANKS];
     struct a32 dead[RANKS];
-    struct direct_peer peer[RANKS];
+    struct shared_peer peer[RANKS];
     char *window[RANKS];
     uint32_t ranks[RANKS];
 } rank[RANKS];
@@ -86,7 +86,7 @@ static bool is_status(const struct a32 *a)
     return false;
 }
 
-static const struct direct_memory memory = { .fence = explore_fence_all };
+static const struct shared_memory memory = { .fence = explore_fence_all };
 
 /* A domain of the first ranks. They sleep at once: how long they look before that is no order. */
 static void start_ranks(uint32_t members, bool has_fence)
@@ -102,14 +102,14 @@ static void start_ranks(uint32_t members, bool has_fence)
     for (uint32_t i = 0; i < RANKS; i++) {
         struct rank *r = &rank[i];
 
-        r->direct.base = (struct comm){ .rank = i, .rank_count = RANKS };
-        r->direct.memory = &memory;
-        r->direct.has_fence = has_fence;
-        r->direct.own = &head[i];
-        r->direct.head = r->head;
-        r->direct.dead = r->dead;
-        r->direct.looks = 1;
-        r->domain.base = (struct domain){ .comm = &r->direct.base,
+        r->shared.base = (struct comm){ .rank = i, .rank_count = RANKS };
+        r->shared.memory = &memory;
+        r->shared.has_fence = has_fence;
+        r->shared.own = &head[i];
+        r->shared.head = r->head;
+        r->shared.dead = r->dead;
+        r->shared.looks = 1;
+        r->domain.base = (struct domain){ .comm = &r->shared.base,
                                           .rank = i,
                                           .rank_count = members,
                                           .ranks = r->ranks,
@@ -128,16 +128,16 @@ static void start_ranks(uint32_t members, bool has_fence)
 /* ---- stand-ins for the rest of the room, and for the system ---- */
 
 /* No rank is in a collective. */
-void collective_describe(const struct direct_call *call, char *text, size_t size)
+void collective_describe(const struct shared_call *call, char *text, size_t size)
 {
     (void)call;
     (void)text;
     (void)size;
 }
 
-bool direct_has_left(const struct direct_domain *dd, uint32_t i)
+bool shared_has_left(const struct shared_domain *sd, uint32_t i)
 {
-    bool is_lost = direct_is_lost(dd->base.comm, dd->base.ranks[i]);
+    bool is_lost = shared_is_lost(sd->base.comm, sd->base.ranks[i]);
 
     if (is_lost && explore_in_thread())
         atomic_note_read(&did[i]);
@@ -231,7 +231,7 @@ static void setup_addition(void)
 
 static int await_signal(uint32_t i)
 {
-    return direct_wait(&rank[i].domain.base, &(struct pto_wait_for){ 0, PTO_COMPARE_EQ, 1 }, 1,
+    return shared_wait(&rank[i].domain.base, &(struct pto_wait_for){ 0, PTO_COMPARE_EQ, 1 }, 1,
                        NULL);
 }
 
@@ -240,7 +240,7 @@ static void send_signal(uint32_t from, uint32_t to)
     struct pto_signal_at signal = { 0, how, 1 };
 
     atomic_note_write(&put[from]);
-    (void)direct_signal(&rank[from].domain.base, to, &signal, NULL);
+    (void)shared_signal(&rank[from].domain.base, to, &signal, NULL);
 }
 
 static void signal_thread(int id)
@@ -265,9 +265,9 @@ static void barrier_thread(int id)
 {
     for (uint32_t i = 0; i < 2; i++) {
         atomic_note_write(&put[id]);
-        explore_assert(direct_barrier(&rank[id].domain.base, 1, NULL) == PTO_OK);
+        explore_assert(shared_barrier(&rank[id].domain.base, 1, NULL) == PTO_OK);
         atomic_note_read(&put[1 - id]);
-        explore_assert(direct_barrier(&rank[id].domain.base, 1, NULL) == PTO_OK);
+        explore_assert(shared_barrier(&rank[id].domain.base, 1, NULL) == PTO_OK);
     }
 }
 
@@ -292,12 +292,12 @@ static void bury_when_ended(uint32_t i)
 {
     explore_wait_until(has_ended, NULL);
     (void)a32_load_acquire(&ended);
-    direct_bury(&rank[0].direct, i);
+    shared_rank_died(&rank[0].shared, i);
 }
 
 static void expect_lost(void)
 {
-    explore_assert(direct_barrier(&rank[0].domain.base, 1, NULL) == PTO_EPEER);
+    explore_assert(shared_barrier(&rank[0].domain.base, 1, NULL) == PTO_EPEER);
 }
 
 static void closed_thread(int id)
@@ -307,7 +307,7 @@ static void closed_thread(int id)
         return;
     }
     atomic_note_write(&did[id]);
-    direct_leave(&rank[id].direct);
+    shared_leave(&rank[id].shared);
 }
 
 static void killed_thread(int id)
@@ -320,7 +320,7 @@ static void killed_thread(int id)
     } else if (id == 2) {
         bury_when_ended(1);
     } else {
-        direct_leave(&rank[2].direct);
+        shared_leave(&rank[2].shared);
     }
 }
 
@@ -331,9 +331,9 @@ static void aborted_thread(int id)
         expect_lost();
     } else if (id == 1) {
         atomic_note_write(&did[1]);
-        direct_abort(&rank[1].direct.base, PTO_ECRASH);
+        shared_abort(&rank[1].shared.base, PTO_ECRASH);
     } else {
-        direct_leave(&rank[2].direct);
+        shared_leave(&rank[2].shared);
     }
 }
 
@@ -350,10 +350,10 @@ static void other_aborted_thread(int id)
     if (id == 0) {
         expect_lost();
     } else if (id == 1) {
-        direct_abort(&rank[1].direct.base, PTO_ECRASH);
+        shared_abort(&rank[1].shared.base, PTO_ECRASH);
     } else {
         rank[2].domain.base.rank = 1;
-        direct_alarm(&rank[2].direct, &rank[2].domain.base);
+        shared_alarm(&rank[2].shared, &rank[2].domain.base);
     }
 }
 
@@ -374,12 +374,12 @@ static void closed_before_thread(int id)
         explore_assert(await_signal(0) == PTO_OK);
     } else if (id == 1) {
         atomic_note_write(&did[1]);
-        direct_leave(&rank[1].direct);
+        shared_leave(&rank[1].shared);
         a32_store_release(&ended, 1);
     } else if (id == 2) {
         bury_when_ended(1);
     } else {
-        direct_alarm(&rank[2].direct, &rank[2].domain.base);
+        shared_alarm(&rank[2].shared, &rank[2].domain.base);
         send_signal(2, 0);
     }
 }
@@ -401,14 +401,14 @@ static int judge_going(void *context)
 
 static void told_thread(int id)
 {
-    struct direct_wait wait = { .holds = holds_never, .judge = judge_going, .timeout_ns = 1 };
+    struct shared_wait wait = { .holds = holds_never, .judge = judge_going, .timeout_ns = 1 };
 
     if (id == 0) {
-        explore_assert(direct_await(&rank[0].direct, &wait) == PTO_EPEER);
+        explore_assert(shared_await(&rank[0].shared, &wait) == PTO_EPEER);
         return;
     }
     atomic_note_write(&going);
-    direct_leave(&rank[1].direct);
+    shared_leave(&rank[1].shared);
 }
 
 int main(int argc, char **argv)

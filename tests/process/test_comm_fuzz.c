@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "comm/direct.h"
+#include "comm/comm_shared.h"
 #include "comm/meet.h"
 #include "host/handle.h"
 #include "tests/fixture/counts_test.h"
@@ -182,7 +182,7 @@ static void rank_0_hears_anything(void **state)
                                         .version = MEET_VERSION,
                                         .rank = 1 + draw(3),
                                         .rank_count = 3,
-                                        .head_bytes = (uint32_t)sizeof(struct direct_head),
+                                        .head_bytes = (uint32_t)sizeof(struct shared_head),
                                         .token = "t" };
 
             sockets[k] = meet_connect(root.name);
@@ -299,11 +299,11 @@ static uint32_t use_domains(struct pto_comm *comm, uint32_t rank, uint32_t count
 /* Writes what it likes into all that it has mapped: the heads of both ranks. */
 static void *scribble(void *context)
 {
-    struct direct *d = direct_of(handle_get(HANDLE_COMM, context));
+    struct shared *d = shared_of(handle_get(HANDLE_COMM, context));
 
     for (;;) {
-        struct direct_head *head = d->head[draw(4) == 0 ? 0 : 1];
-        struct direct_entry *e = &head->entry[draw(4)];
+        struct shared_head *head = d->head[draw(4) == 0 ? 0 : 1];
+        struct shared_entry *e = &head->entry[draw(4)];
 
         (void)nanosleep(&(struct timespec){ 0, 20000 }, NULL);
         if (draw(3) == 0)
@@ -322,7 +322,7 @@ static void *scribble(void *context)
         if (draw(50) == 0)
             (void)a32_add_acq_rel(&d->head[0]->trouble, 1);
         (void)a32_add_acq_rel(&d->own->published, 1);
-        direct_wake(d, 0);
+        shared_wake(d, 0);
     }
     return NULL;
 }

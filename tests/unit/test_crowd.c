@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a rank waits for a signal where ranks outnumber CPUs: src/comm/direct.c as it is, with
+ * How a rank waits for a signal where ranks outnumber CPUs: src/comm/comm_shared.c as it is, with
  * yields counted and the CPUs of the other ranks made up.
  */
 #define _GNU_SOURCE
@@ -17,7 +17,7 @@ static void count_yield(void)
 }
 
 #define os_yield count_yield
-#include "comm/direct.c"
+#include "comm/comm_shared.c"
 #undef os_yield
 
 enum { RANKS = 4, LOOKS_NEEDED = 20 };
@@ -25,7 +25,7 @@ enum { RANKS = 4, LOOKS_NEEDED = 20 };
 static_assert((int)LOOKS_NEEDED < (int)CROWD_LOOKS,
               "what is waited for comes within one turn of looks");
 
-static struct direct_head head[RANKS];
+static struct shared_head head[RANKS];
 static uint32_t looks_made;
 
 /* The signal comes after a number of looks. */
@@ -44,8 +44,8 @@ static int never_judge(void *context)
 /* Rank 0 waits; the others are as `head` says. Returns how often it yields. */
 static uint32_t wait_in_a_crowd(void)
 {
-    struct direct_head *heads[RANKS] = { &head[0], &head[1], &head[2], &head[3] };
-    struct direct d = { .base = { .rank = 0, .rank_count = RANKS },
+    struct shared_head *heads[RANKS] = { &head[0], &head[1], &head[2], &head[3] };
+    struct shared s = { .base = { .rank = 0, .rank_count = RANKS },
                         .own = &head[0],
                         .head = heads,
                         .looks = 1,
@@ -53,7 +53,7 @@ static uint32_t wait_in_a_crowd(void)
                         .yield_ns = UINT32_MAX };
 
     yields = looks_made = 0;
-    assert_int_equal(direct_await(&d, &(struct direct_wait){ .holds = has_come_after_looks,
+    assert_int_equal(shared_await(&s, &(struct shared_wait){ .holds = has_come_after_looks,
                                                              .judge = never_judge,
                                                              .timeout_ns = UINT64_MAX }),
                      PTO_OK);

@@ -19,11 +19,11 @@
 #include <stdlib.h>
 
 #include "base/limit.h"
-#include "comm/direct.h"
+#include "comm/comm_shared.h"
 
 struct open_wait {
-    struct direct *direct;
-    struct direct_domain *domain;
+    struct shared *shared;
+    struct shared_domain *domain;
     const struct domain_request *request;
     uint64_t digest;
     uint32_t next;      /* of the domain: those before it have published, or are ready */
@@ -38,9 +38,9 @@ static int await_members(struct open_wait *w, bool (*holds)(void *));
 static bool have_all_published(void *context);
 static bool are_all_ready(void *context);
 static int map_members(struct open_wait *w);
-static void place_windows(struct direct_domain *dd, const struct domain_request *request);
+static void place_windows(struct shared_domain *sd, const struct domain_request *request);
 static void refuse(struct open_wait *w, uint32_t other, uint64_t other_bytes);
-static void release_block(struct direct_domain *dd, bool is_free);
+static void release_block(struct shared_domain *sd, bool is_free);
 
 static const char NO_DOMAIN[] = "the domain cannot be opened";
 
@@ -66,22 +66,22 @@ static uint64_t digest_request(const struct domain_request *request)
     return hash;
 }
 
-static struct direct_entry *own_entry(struct direct *d, const struct direct_domain *dd)
+static struct shared_entry *own_entry(struct shared *s, const struct shared_domain *sd)
 {
-    return &d->own->entry[dd->entry];
+    return &s->own->entry[sd->entry];
 }
 
 /*
  * The state of a member that was joined; ENTRY_FREE: it has closed the domain, and may have another
  * one in its place. The serial comes second: with the state of a later domain it is that domain's.
  */
-static uint32_t peer_state(const struct direct_domain *dd, uint32_t rank)
+static uint32_t peer_state(const struct shared_domain *sd, uint32_t rank)
 {
-    struct direct *d = direct_of(dd->base.comm);
-    const struct direct_entry *e = &d->head[dd->base.ranks[rank]]->entry[dd->peer[rank].entry];
+    struct shared *s = shared_of(sd->base.comm);
+    const struct shared_entry *e = &s->head[sd->base.ranks[rank]]->entry[sd->peer[rank].entry];
     uint32_t state = a32_load_acquire(&e->state); /* A31 */
 
-    return a64_load_acquire(&e->serial) == dd->peer[rank].serial ? state : ENTRY_FREE;
+    return a64_load_acquire(&e->serial) == sd->peer[rank].serial ? state : ENTRY_FREE;
 }
 
 static bool is_open(uint32_t state)
@@ -89,26 +89,26 @@ static bool is_open(uint32_t state)
     return state == ENTRY_PUBLISHED || state == ENTRY_READY;
 }
 
-bool direct_has_left(const struct direct_domain *dd, uint32_t rank)
+bool shared_has_left(const struct shared_domain *sd, uint32_t rank)
 {
-    return !is_open(peer_state(dd, rank)) || direct_is_lost(dd->base.comm, dd->base.ranks[rank]);
+    return !is_open(peer_state(sd, rank)) || shared_is_lost(sd->base.comm, sd->base.ranks[rank]);
 }
 
 /* The directory has changed: members look, if they are waiting for that. */
-static void tell_members(struct direct *d, const struct domain *domain)
+static void tell_members(struct shared *s, const struct domain *domain)
 {
-    (void)a32_add_acq_rel(&d->own->published, 1); /* R31 */
+    (void)a32_add_acq_rel(&s->own->published, 1); /* R31 */
     for (uint32_t i = 0; i < domain->rank_count; i++)
         if (i != domain->rank)
-            direct_wake(d, domain->ranks[i]);
+            shared_wake(s, domain->ranks[i]);
 }
 
-int direct_open_domain(struct comm *comm, const struct domain_request *request,
+int shared_open_domain(struct comm *comm, const struct domain_request *request,
                        struct domain **domain_out, struct pto_error *error)
 {
-    struct domain *domain = comm_domain_make(sizeof(struct direct_domain), comm, request);
-    struct open_wait w = { .direct = direct_of(comm),
-                           .domain = (struct direct_domain *)(void *)domain,
+    struct domain *domain = comm_domain_make(sizeof(struct shared_domain), comm, request);
+    struct open_wait w = { .shared = shared_of(comm),
+                           .domain = (struct shared_domain *)(void *)domain,
                            .request = request,
                            .digest = digest_request(request),
                            .is_new = true,
@@ -125,8 +125,8 @@ int direct_open_domain(struct comm *comm, const struct domain_request *request,
     if (status >= 0)
         status = map_members(&w);
     if (status >= 0) {
-        a32_store_release(&own_entry(w.direct, w.domain)->state, ENTRY_READY); /* R31 */
-        tell_members(w.direct, domain);
+        a32_store_release(&own_entry(w.shared, w.domain)->state, ENTRY_READY); /* R31 */
+        tell_members(w.shared, domain);
         w.next = 0;
         status = await_members(&w, are_all_ready);
     }
@@ -149,12 +149,12 @@ free_domain:
 
 /* An entry of the own directory for a new domain. Those that were refused are kept for as long as
  * possible: a slow rank may still want to know. Under the lock. NULL: all are in use. */
-static struct direct_entry *find_place(struct direct *d)
+static struct shared_entry *find_place(struct shared *s)
 {
-    struct direct_entry *oldest = NULL;
+    struct shared_entry *oldest = NULL;
 
-    for (uint32_t i = 0; i < DIRECT_ENTRIES; i++) {
-        struct direct_entry *e = &d->own->entry[i];
+    for (uint32_t i = 0; i < SHARED_ENTRIES; i++) {
+        struct shared_entry *e = &s->own->entry[i];
         uint32_t state = a32_load_relaxed(&e->state); /* own */
 
         if (state == ENTRY_FREE &&
@@ -169,39 +169,39 @@ static struct direct_entry *find_place(struct direct *d)
 }
 
 /* Whether this rank could not open it before. */
-static bool is_spent(struct direct *d, uint64_t id)
+static bool is_spent(struct shared *s, uint64_t id)
 {
     bool is_found = false;
 
-    pthread_mutex_lock(&d->base.lock);
-    for (uint32_t i = 0; i < DIRECT_ENTRIES && !is_found; i++)
-        is_found = a32_load_relaxed(&d->own->entry[i].state) == ENTRY_REFUSED && /* own */
-                   a64_load_relaxed(&d->own->entry[i].id) == id;
-    pthread_mutex_unlock(&d->base.lock);
+    pthread_mutex_lock(&s->base.lock);
+    for (uint32_t i = 0; i < SHARED_ENTRIES && !is_found; i++)
+        is_found = a32_load_relaxed(&s->own->entry[i].state) == ENTRY_REFUSED && /* own */
+                   a64_load_relaxed(&s->own->entry[i].id) == id;
+    pthread_mutex_unlock(&s->base.lock);
     return is_found;
 }
 
 /* Takes an entry and fills it. Under the lock. False: all are in use. */
 static bool fill_entry(struct open_wait *w, enum entry_state state)
 {
-    struct direct *d = w->direct;
-    struct direct_domain *dd = w->domain;
+    struct shared *s = w->shared;
+    struct shared_domain *sd = w->domain;
     const struct domain_request *r = w->request;
-    struct direct_entry *e = find_place(d);
+    struct shared_entry *e = find_place(s);
 
     if (e == NULL)
         return false;
-    dd->entry = dd->peer[r->rank].entry = (uint32_t)(e - d->own->entry);
-    dd->peer[r->rank].serial = ++d->serial;
+    sd->entry = sd->peer[r->rank].entry = (uint32_t)(e - s->own->entry);
+    sd->peer[r->rank].serial = ++s->serial;
     a32_store_release(&e->state, ENTRY_FREE);
-    a64_store_release(&e->serial, d->serial);
+    a64_store_release(&e->serial, s->serial);
     fence_full(); /* R31: who reads something of the new domain below finds the new serial */
     a64_store_relaxed(&e->id, r->id);
     a64_store_relaxed(&e->digest, w->digest);
     a64_store_relaxed(&e->window_bytes, r->window_bytes);
-    a64_store_relaxed(&e->offset, dd->offset);
+    a64_store_relaxed(&e->offset, sd->offset);
     a32_store_relaxed(&e->other, UINT32_MAX);
-    for (uint32_t i = 0; i < DIRECT_MEMBER_WORDS; i++)
+    for (uint32_t i = 0; i < SHARED_MEMBER_WORDS; i++)
         a64_store_relaxed(&e->member[i], 0);
     for (uint32_t i = 0; i < r->rank_count; i++) {
         struct a64 *word = &e->member[r->ranks[i] / 64];
@@ -212,68 +212,68 @@ static bool fill_entry(struct open_wait *w, enum entry_state state)
     return true;
 }
 
-static void fill_wakers(const struct direct *d, struct direct_domain *dd)
+static void fill_wakers(const struct shared *s, struct shared_domain *sd)
 {
-    dd->wakers.lost = (uint64_t)(uintptr_t)&d->own->lost;
-    for (uint32_t i = 0; i < dd->base.rank_count && i < PTO_CONTEXT_RANKS; i++)
-        dd->wakers.rank[i] = (uint64_t)(uintptr_t)&d->head[dd->base.ranks[i]]->waker;
-    dd->context.work_space = (uint64_t)(uintptr_t)&dd->wakers;
-    dd->context.work_space_bytes = sizeof(dd->wakers);
+    sd->wakers.lost = (uint64_t)(uintptr_t)&s->own->lost;
+    for (uint32_t i = 0; i < sd->base.rank_count && i < PTO_CONTEXT_RANKS; i++)
+        sd->wakers.rank[i] = (uint64_t)(uintptr_t)&s->head[sd->base.ranks[i]]->waker;
+    sd->context.work_space = (uint64_t)(uintptr_t)&sd->wakers;
+    sd->context.work_space_bytes = sizeof(sd->wakers);
 }
 
 /* Without memory for a block, what is published is that it cannot be opened. */
 static int publish(struct open_wait *w)
 {
-    struct direct *d = w->direct;
-    struct direct_domain *dd = w->domain;
+    struct shared *s = w->shared;
+    struct shared_domain *sd = w->domain;
     const struct domain_request *r = w->request;
     char *block = NULL;
     char why[LIMIT_TEXT];
     bool is_filled;
     int status, number;
 
-    if (is_spent(d, r->id))
+    if (is_spent(s, r->id))
         return error_tell(w->error, PTO_EBUSY,
                           "domain %llu could not be opened before; all ranks have to take another "
                           "id for another attempt",
                           (unsigned long long)r->id);
-    dd->block_bytes = DIRECT_CONTROL_BYTES + DIRECT_SCRATCH_BYTES +
+    sd->block_bytes = SHARED_CONTROL_BYTES + SHARED_SCRATCH_BYTES +
                       (r->parent == NULL ? page_up(r->window_bytes) : 0);
     errno = 0;
-    status = d->memory->take(d, dd->block_bytes, &dd->offset, &block);
+    status = s->memory->take(s, sd->block_bytes, &sd->offset, &block);
     number = status < 0 && errno != 0 ? errno : ENOMEM;
-    dd->peer[r->rank].control = (struct direct_control *)(void *)block;
-    pthread_mutex_lock(&d->base.lock);
+    sd->peer[r->rank].control = (struct shared_control *)(void *)block;
+    pthread_mutex_lock(&s->base.lock);
     is_filled = fill_entry(w, status >= 0 ? ENTRY_PUBLISHED : ENTRY_REFUSED);
-    pthread_mutex_unlock(&d->base.lock);
+    pthread_mutex_unlock(&s->base.lock);
     if (is_filled)
-        tell_members(d, &dd->base);
+        tell_members(s, &sd->base);
     if (status < 0) {
-        direct_alarm(d, &dd->base);
+        shared_alarm(s, &sd->base);
         return error_tell(w->error, status, "there is no memory for a window of %llu bytes: %s",
                           (unsigned long long)r->window_bytes, limit_explain(number, why));
     }
     if (!is_filled) {
-        d->memory->give(d, dd->offset, dd->block_bytes, block, true);
+        s->memory->give(s, sd->offset, sd->block_bytes, block, true);
         return error_tell(w->error, PTO_ENOMEM, "%d domains are open, and that is all there can be",
-                          DIRECT_ENTRIES);
+                          SHARED_ENTRIES);
     }
-    fill_wakers(d, dd);
+    fill_wakers(s, sd);
     return PTO_OK;
 }
 
 /* The first reason counts. */
 static void refuse(struct open_wait *w, uint32_t other, uint64_t other_bytes)
 {
-    struct direct_entry *e = own_entry(w->direct, w->domain);
+    struct shared_entry *e = own_entry(w->shared, w->domain);
 
     if (a32_load_relaxed(&e->state) == ENTRY_REFUSED) /* own */
         return;
     a32_store_relaxed(&e->other, other);
     a64_store_relaxed(&e->other_bytes, other_bytes);
     a32_store_release(&e->state, ENTRY_REFUSED); /* R31 */
-    tell_members(w->direct, &w->domain->base);
-    direct_alarm(w->direct, &w->domain->base);
+    tell_members(w->shared, &w->domain->base);
+    shared_alarm(w->shared, &w->domain->base);
 }
 
 /* ---- the entries of others ---- */
@@ -286,10 +286,10 @@ struct entry_copy {
 };
 
 /* False: it is changing, or empty. */
-static bool copy_entry(const struct direct *d, const struct direct_entry *e,
+static bool copy_entry(const struct shared *s, const struct shared_entry *e,
                        struct entry_copy *copy)
 {
-    uint32_t own = d->base.rank;
+    uint32_t own = s->base.rank;
 
     copy->state = a32_load_acquire(&e->state); /* A31 */
     if (copy->state == ENTRY_FREE)
@@ -307,21 +307,21 @@ static bool copy_entry(const struct direct *d, const struct direct_entry *e,
            a32_load_relaxed(&e->state) != ENTRY_FREE;
 }
 
-static struct a64 *seen_of(struct direct *d, uint32_t rank, uint32_t entry)
+static struct a64 *seen_of(struct shared *s, uint32_t rank, uint32_t entry)
 {
-    return &d->seen[(size_t)rank * DIRECT_ENTRIES + entry];
+    return &s->seen[(size_t)rank * SHARED_ENTRIES + entry];
 }
 
 /* The entry of a member for this id that was not looked at before. */
 static bool find_entry(struct open_wait *w, uint32_t member, struct entry_copy *copy)
 {
-    struct direct *d = w->direct;
+    struct shared *s = w->shared;
     uint32_t rank = w->request->ranks[member];
 
-    for (uint32_t i = 0; i < DIRECT_ENTRIES; i++)
-        if (copy_entry(d, &d->head[rank]->entry[i], copy) && copy->id == w->request->id &&
+    for (uint32_t i = 0; i < SHARED_ENTRIES; i++)
+        if (copy_entry(s, &s->head[rank]->entry[i], copy) && copy->id == w->request->id &&
             copy->is_for_us && copy->state != ENTRY_LEAVING &&
-            copy->serial != a64_load_relaxed(seen_of(d, rank, i))) {
+            copy->serial != a64_load_relaxed(seen_of(s, rank, i))) {
             w->domain->peer[member].entry = i;
             return true;
         }
@@ -331,7 +331,7 @@ static bool find_entry(struct open_wait *w, uint32_t member, struct entry_copy *
 /* The ranks do not agree: the others are told, and so is the caller. */
 static int tell_difference(struct open_wait *w, uint32_t rank, uint64_t bytes)
 {
-    uint32_t own = w->direct->base.rank;
+    uint32_t own = w->shared->base.rank;
 
     refuse(w, rank, bytes);
     if (bytes == w->request->window_bytes)
@@ -356,8 +356,8 @@ static int agree(struct open_wait *w, uint32_t member, const struct entry_copy *
         return tell_difference(w, rank, copy->window_bytes);
     if (copy->state != ENTRY_REFUSED)
         return PTO_OK;
-    if (copy->other == UINT32_MAX && direct_is_lost(&w->direct->base, rank))
-        return direct_tell_lost(w->direct, rank, NO_DOMAIN, w->error);
+    if (copy->other == UINT32_MAX && shared_is_lost(&w->shared->base, rank))
+        return shared_tell_lost(w->shared, rank, NO_DOMAIN, w->error);
     if (copy->other == UINT32_MAX)
         return comm_tell(w->error, PTO_EPEER, rank, "rank %u gave up opening domain %llu", rank,
                          (unsigned long long)w->request->id);
@@ -367,20 +367,20 @@ static int agree(struct open_wait *w, uint32_t member, const struct entry_copy *
 /* Notes the entry that was found, and what it says. */
 static void join(struct open_wait *w, uint32_t member, const struct entry_copy *copy)
 {
-    struct direct *d = w->direct;
-    struct direct_peer *peer = &w->domain->peer[member];
+    struct shared *s = w->shared;
+    struct shared_peer *peer = &w->domain->peer[member];
     uint32_t rank = w->request->ranks[member];
 
     peer->serial = copy->serial;
     peer->offset = copy->offset;
-    a64_store_relaxed(seen_of(d, rank, peer->entry), copy->serial);
+    a64_store_relaxed(seen_of(s, rank, peer->entry), copy->serial);
     w->status = agree(w, member, copy);
 }
 
 /* Looks only if something has changed. */
 static bool has_published(struct open_wait *w)
 {
-    const struct direct_head *head = w->direct->head[w->request->ranks[w->next]];
+    const struct shared_head *head = w->shared->head[w->request->ranks[w->next]];
     uint32_t published = a32_load_acquire(&head->published); /* A31 */
     struct entry_copy copy;
 
@@ -412,12 +412,12 @@ static bool have_all_published(void *context)
 /* The state of one that was joined. A refusal ends the opening. */
 static uint32_t look_at_member(struct open_wait *w, uint32_t member)
 {
-    const struct direct_peer *peer = &w->domain->peer[member];
-    const struct direct_head *head = w->direct->head[w->request->ranks[member]];
+    const struct shared_peer *peer = &w->domain->peer[member];
+    const struct shared_head *head = w->shared->head[w->request->ranks[member]];
     uint32_t state = peer_state(w->domain, member);
     struct entry_copy copy;
 
-    if (state == ENTRY_REFUSED && copy_entry(w->direct, &head->entry[peer->entry], &copy) &&
+    if (state == ENTRY_REFUSED && copy_entry(w->shared, &head->entry[peer->entry], &copy) &&
         copy.serial == peer->serial)
         w->status = agree(w, member, &copy);
     return state;
@@ -452,8 +452,8 @@ static int judge_open(void *context)
             state = copy.state;
         if (w->domain->peer[i].serial == 0 && state == ENTRY_REFUSED)
             join(w, i, &copy);
-        if (w->status >= 0 && state == ENTRY_PUBLISHED && direct_is_lost(&w->direct->base, rank))
-            return direct_tell_lost(w->direct, rank, NO_DOMAIN, w->error);
+        if (w->status >= 0 && state == ENTRY_PUBLISHED && shared_is_lost(&w->shared->base, rank))
+            return shared_tell_lost(w->shared, rank, NO_DOMAIN, w->error);
     }
     return w->status;
 }
@@ -462,8 +462,8 @@ static int await_members(struct open_wait *w, bool (*holds)(void *))
 {
     uint64_t now = os_now_ns(), deadline_ns = w->request->deadline_ns;
     uint32_t rank;
-    int status = direct_await(
-        w->direct, &(struct direct_wait){ .holds = holds,
+    int status = shared_await(
+        w->shared, &(struct shared_wait){ .holds = holds,
                                           .judge = judge_open,
                                           .context = w,
                                           .timeout_ns = deadline_ns > now ? deadline_ns - now : 1,
@@ -481,15 +481,15 @@ static int await_members(struct open_wait *w, bool (*holds)(void *))
 
 static int map_members(struct open_wait *w)
 {
-    struct direct *d = w->direct;
+    struct shared *s = w->shared;
 
     for (uint32_t i = 0; i < w->request->rank_count; i++) {
-        struct direct_peer *peer = &w->domain->peer[i];
+        struct shared_peer *peer = &w->domain->peer[i];
         uint32_t rank = w->request->ranks[i];
 
         if (i == w->request->rank)
             continue;
-        peer->control = (struct direct_control *)(void *)d->memory->map(d, rank, peer->offset,
+        peer->control = (struct shared_control *)(void *)s->memory->map(s, rank, peer->offset,
                                                                         w->domain->block_bytes);
         if (peer->control == NULL)
             return comm_tell(w->error, PTO_ENOMEM, rank,
@@ -500,14 +500,14 @@ static int map_members(struct open_wait *w)
 }
 
 /* Behind the scratch of each block; or in the parent's, whose ranks have other numbers. */
-static void place_windows(struct direct_domain *dd, const struct domain_request *request)
+static void place_windows(struct shared_domain *sd, const struct domain_request *request)
 {
-    struct domain *domain = &dd->base;
+    struct domain *domain = &sd->base;
 
     for (uint32_t i = 0; i < domain->rank_count; i++) {
         if (domain->parent == NULL)
             domain->window[i] =
-                (char *)dd->peer[i].control + DIRECT_CONTROL_BYTES + DIRECT_SCRATCH_BYTES;
+                (char *)sd->peer[i].control + SHARED_CONTROL_BYTES + SHARED_SCRATCH_BYTES;
         for (uint32_t k = 0; domain->parent != NULL && k < domain->parent->rank_count; k++)
             if (domain->parent->ranks[k] == domain->ranks[i])
                 domain->window[i] = domain->parent->window[k] + request->parent_offset;
@@ -516,63 +516,63 @@ static void place_windows(struct direct_domain *dd, const struct domain_request 
     domain->rounds = domain;
     if (domain->rank_count > PTO_CONTEXT_RANKS)
         return;
-    domain->context = (uint64_t)(uintptr_t)&dd->context;
-    comm_context_fill(domain, &dd->context);
+    domain->context = (uint64_t)(uintptr_t)&sd->context;
+    comm_context_fill(domain, &sd->context);
 }
 
 /* ---- the end ---- */
 
 /* Puts a copy in the place of a block, if windows are kept. False: it is as it was. */
-static bool keep_block(struct direct_domain *dd, uint32_t rank)
+static bool keep_block(struct shared_domain *sd, uint32_t rank)
 {
-    const struct direct_memory *memory = direct_of(dd->base.comm)->memory;
-    char *at = (char *)dd->peer[rank].control;
+    const struct shared_memory *memory = shared_of(sd->base.comm)->memory;
+    char *at = (char *)sd->peer[rank].control;
     bool is_copied;
 
-    if (memory->copy == NULL || at == NULL || !comm_is_kept(&dd->base))
+    if (memory->copy == NULL || at == NULL || !comm_is_kept(&sd->base))
         return true;
-    is_copied = memory->copy(at, dd->block_bytes);
-    comm_keep_piece(dd->base.kept, at, dd->block_bytes);
-    dd->peer[rank].control = NULL;
+    is_copied = memory->copy(at, sd->block_bytes);
+    comm_keep_piece(sd->base.kept, at, sd->block_bytes);
+    sd->peer[rank].control = NULL;
     return is_copied;
 }
 
 /* Peers zero their blocks when all have left. */
-static void keep_peers(struct direct_domain *dd)
+static void keep_peers(struct shared_domain *sd)
 {
-    for (uint32_t i = 0; i < dd->base.rank_count; i++)
-        if (i != dd->base.rank)
-            (void)keep_block(dd, i);
+    for (uint32_t i = 0; i < sd->base.rank_count; i++)
+        if (i != sd->base.rank)
+            (void)keep_block(sd, i);
 }
 
 /* Unmaps what is others', gives back what is ours. */
-static void release_block(struct direct_domain *dd, bool is_free)
+static void release_block(struct shared_domain *sd, bool is_free)
 {
-    struct direct *d = direct_of(dd->base.comm);
+    struct shared *s = shared_of(sd->base.comm);
 
-    if (!keep_block(dd, dd->base.rank))
+    if (!keep_block(sd, sd->base.rank))
         is_free = false;
-    for (uint32_t i = 0; i < dd->base.rank_count; i++)
-        if (i != dd->base.rank && dd->peer[i].control != NULL)
-            d->memory->unmap(d, dd->base.ranks[i], (char *)dd->peer[i].control, dd->block_bytes);
-    d->memory->give(d, dd->offset, dd->block_bytes, (char *)dd->peer[dd->base.rank].control,
+    for (uint32_t i = 0; i < sd->base.rank_count; i++)
+        if (i != sd->base.rank && sd->peer[i].control != NULL)
+            s->memory->unmap(s, sd->base.ranks[i], (char *)sd->peer[i].control, sd->block_bytes);
+    s->memory->give(s, sd->offset, sd->block_bytes, (char *)sd->peer[sd->base.rank].control,
                     is_free);
 }
 
-void direct_keep(struct domain *domain, struct pto_windows *windows)
+void shared_keep(struct domain *domain, struct pto_windows *windows)
 {
-    struct direct *d = direct_of(domain->comm);
+    struct shared *s = shared_of(domain->comm);
 
-    if (d->memory->keep != NULL)
-        d->memory->keep(d, windows);
+    if (s->memory->keep != NULL)
+        s->memory->keep(s, windows);
 }
 
 static bool have_all_left(void *context)
 {
-    const struct direct_domain *dd = context;
+    const struct shared_domain *sd = context;
 
-    for (uint32_t i = 0; i < dd->base.rank_count; i++)
-        if (!direct_has_left(dd, i))
+    for (uint32_t i = 0; i < sd->base.rank_count; i++)
+        if (!shared_has_left(sd, i))
             return false;
     return true;
 }
@@ -586,52 +586,52 @@ static int judge_close(void *context)
 static const char NOT_ALL[] = "the domain was closed without all ranks";
 
 /* Whether every member left by closing the domain. */
-static int tell_left(struct direct_domain *dd, int status, struct pto_error *error)
+static int tell_left(struct shared_domain *sd, int status, struct pto_error *error)
 {
     struct comm_names missing = { 0 };
-    struct direct *d = direct_of(dd->base.comm);
+    struct shared *s = shared_of(sd->base.comm);
 
-    for (uint32_t i = 0; i < dd->base.rank_count; i++) {
-        if (!is_open(peer_state(dd, i)))
+    for (uint32_t i = 0; i < sd->base.rank_count; i++) {
+        if (!is_open(peer_state(sd, i)))
             continue;
         if (status >= 0)
-            return direct_tell_lost(d, dd->base.ranks[i], NOT_ALL, error);
-        comm_names_add(&missing, dd->base.ranks[i]);
+            return shared_tell_lost(s, sd->base.ranks[i], NOT_ALL, error);
+        comm_names_add(&missing, sd->base.ranks[i]);
     }
     if (missing.count == 0)
         return PTO_OK; /* the last one left meanwhile */
     if (status != PTO_ETIMEOUT)
         return status;
     return comm_tell(error, status, missing.first, "rank%s %s did not close domain %llu in time",
-                     missing.count == 1 ? "" : "s", missing.text, (unsigned long long)dd->base.id);
+                     missing.count == 1 ? "" : "s", missing.text, (unsigned long long)sd->base.id);
 }
 
-int direct_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error)
+int shared_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error)
 {
-    struct direct_domain *dd = direct_domain_of(domain);
-    struct direct *d = direct_of(domain->comm);
+    struct shared_domain *sd = shared_domain_of(domain);
+    struct shared *s = shared_of(domain->comm);
     uint64_t now = os_now_ns();
     int status = PTO_OK;
 
-    keep_peers(dd);
-    a32_store_release(&own_entry(d, dd)->state, ENTRY_LEAVING); /* R31 */
-    direct_alarm(d, domain);
+    keep_peers(sd);
+    a32_store_release(&own_entry(s, sd)->state, ENTRY_LEAVING); /* R31 */
+    shared_alarm(s, domain);
     if (deadline_ns != 0) {
-        status = direct_await(
-            d, &(struct direct_wait){ .holds = have_all_left,
+        status = shared_await(
+            s, &(struct shared_wait){ .holds = have_all_left,
                                       .judge = judge_close,
-                                      .context = dd,
+                                      .context = sd,
                                       .timeout_ns = deadline_ns > now ? deadline_ns - now : 1,
                                       .what = NOT_ALL,
                                       .error = error });
-        status = tell_left(dd, status, error);
+        status = tell_left(sd, status, error);
     }
     /* Memory that somebody may still write to is not used again. */
-    release_block(dd, deadline_ns != 0 && status >= 0);
+    release_block(sd, deadline_ns != 0 && status >= 0);
     pthread_mutex_lock(&domain->comm->lock);
-    a32_store_release(&own_entry(d, dd)->state, ENTRY_FREE); /* R31 */
+    a32_store_release(&own_entry(s, sd)->state, ENTRY_FREE); /* R31 */
     pthread_mutex_unlock(&domain->comm->lock);
-    free(dd->peer);
+    free(sd->peer);
     comm_domain_free(domain);
     return status;
 }

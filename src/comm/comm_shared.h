@@ -21,8 +21,8 @@
  *   R36 trouble        -> A36 trouble         that it has gone, for those who wait
  *   F31 in base/waker.h. If ranks can fence for each other (`fence` below), a signal needs none.
  */
-#ifndef PTO_DIRECT_H
-#define PTO_DIRECT_H
+#ifndef PTO_COMM_SHARED_H
+#define PTO_COMM_SHARED_H
 
 #include <stdalign.h>
 
@@ -31,11 +31,11 @@
 #include "comm/comm.h"
 
 enum {
-    DIRECT_LINE = 64,
-    DIRECT_ENTRIES = 256,                  /* domains of a rank that are open at a time */
-    DIRECT_CONTROL_BYTES = 8192,           /* of a block: struct direct_control */
-    DIRECT_SCRATCH_BYTES = 2 * 512 * 1024, /* of a block: for collectives */
-    DIRECT_MEMBER_WORDS = COMM_RANKS_MAX / 64,
+    SHARED_LINE = 64,
+    SHARED_ENTRIES = 256,                  /* domains of a rank that are open at a time */
+    SHARED_CONTROL_BYTES = 8192,           /* of a block: struct shared_control */
+    SHARED_SCRATCH_BYTES = 2 * 512 * 1024, /* of a block: for collectives */
+    SHARED_MEMBER_WORDS = COMM_RANKS_MAX / 64,
 };
 
 enum entry_state {
@@ -47,7 +47,7 @@ enum entry_state {
 };
 
 /* A domain that a rank has opened. Written by that rank only. */
-struct direct_entry {
+struct shared_entry {
     struct a32 state; /* enum entry_state */
     struct a32
         other; /* ENTRY_REFUSED: the rank that it does not agree with; UINT32_MAX: it gave up */
@@ -57,78 +57,78 @@ struct direct_entry {
     struct a64 window_bytes;
     struct a64 offset;                      /* of its block */
     struct a64 other_bytes;                 /* ENTRY_REFUSED */
-    struct a64 member[DIRECT_MEMBER_WORDS]; /* a bit for each rank of the communicator */
+    struct a64 member[SHARED_MEMBER_WORDS]; /* a bit for each rank of the communicator */
 };
 
 enum rank_state { RANK_OPEN, RANK_CLOSED, RANK_ABORTED };
 
-struct direct_head {
-    alignas(DIRECT_LINE) struct a32 state;   /* enum rank_state; written by its rank */
+struct shared_head {
+    alignas(SHARED_LINE) struct a32 state;   /* enum rank_state; written by its rank */
     struct a32 status;                       /* RANK_ABORTED: why */
     struct a32 published;                    /* counts changes of the directory */
     struct a32 cpu;                          /* where it waited last, plus 1; 0: nowhere yet */
-    alignas(DIRECT_LINE) struct a32 trouble; /* counted up by anyone who goes, or sees one gone */
+    alignas(SHARED_LINE) struct a32 trouble; /* counted up by anyone who goes, or sees one gone */
     struct a32 lost;                         /* not 0: a rank has died or given up; for kernels */
     struct waker waker;                      /* of the rank's threads */
-    alignas(DIRECT_LINE) struct direct_entry entry[DIRECT_ENTRIES];
+    alignas(SHARED_LINE) struct shared_entry entry[SHARED_ENTRIES];
 };
 
 /*
  * What a rank publishes in a round of a collective. The number and a word of data are one
  * store, and so one way of a line from CPU to CPU.
  */
-struct direct_note {
-    alignas(DIRECT_LINE) struct a32 number; /* of the round; low half of an a64 */
+struct shared_note {
+    alignas(SHARED_LINE) struct a32 number; /* of the round; low half of an a64 */
     uint32_t word;                          /* its high half */
-    uint8_t bytes[DIRECT_LINE - 8];         /* of more data than a word */
+    uint8_t bytes[SHARED_LINE - 8];         /* of more data than a word */
 };
 
 /* Which call a round begins: written only if it is another one than before, so that it stays shared. */
-struct direct_call {
-    alignas(DIRECT_LINE) int32_t status;
+struct shared_call {
+    alignas(SHARED_LINE) int32_t status;
     uint64_t args[2];
 };
 
 /* Why a rank takes part in no more collectives. */
 enum { TORN_FAILED = 1, TORN_DIFFERS };
 
-struct direct_control {
-    alignas(DIRECT_LINE) struct a32 arrived; /* barriers that the rank has come to */
+struct shared_control {
+    alignas(SHARED_LINE) struct a32 arrived; /* barriers that the rank has come to */
     struct a32 given_up;                     /* the last of them that failed, other ranks missing */
-    struct direct_note note[2];              /* of even and odd rounds */
-    struct direct_call call[2];              /* the same */
-    alignas(DIRECT_LINE) struct a32 torn;    /* TORN_...; 0: it takes part in collectives */
+    struct shared_note note[2];              /* of even and odd rounds */
+    struct shared_call call[2];              /* the same */
+    alignas(SHARED_LINE) struct a32 torn;    /* TORN_...; 0: it takes part in collectives */
     /* Of windows that hosts cannot store to (comm_hccl.c). Written by all ranks. */
-    alignas(DIRECT_LINE) struct a32 signals; /* counts those of hosts to this rank's window */
+    alignas(SHARED_LINE) struct a32 signals; /* counts those of hosts to this rank's window */
     struct a32 adder; /* the rank that is adding to a word of it, plus 1; 0: none */
 };
 
-struct direct;
+struct shared;
 
 /* Where memory comes from. */
-struct direct_memory {
+struct shared_memory {
     /* Zeroed memory of this rank that peers can map. PTO_ENOMEM. */
-    int (*take)(struct direct *d, uint64_t bytes, uint64_t *offset_out, char **at_out);
+    int (*take)(struct shared *s, uint64_t bytes, uint64_t *offset_out, char **at_out);
     /* `is_free`: no peer has it mapped. An address of NULL: it is not mapped here any more. */
-    void (*give)(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bool is_free);
-    char *(*map)(struct direct *d, uint32_t rank, uint64_t offset, uint64_t bytes); /* NULL */
-    void (*unmap)(struct direct *d, uint32_t rank, char *at, uint64_t bytes);
+    void (*give)(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free);
+    char *(*map)(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes); /* NULL */
+    void (*unmap)(struct shared *s, uint32_t rank, char *at, uint64_t bytes);
     /*
      * What is mapped becomes a copy that nobody else has; false: it stays as it is. NULL: blocks stay with
      * their backend while windows are kept, and `keep` says until when.
      */
     bool (*copy)(char *at, uint64_t bytes);
-    void (*keep)(struct direct *d, struct pto_windows *windows);
+    void (*keep)(struct shared *s, struct pto_windows *windows);
     void (*fence)(void); /* on every rank; NULL: there is none, so signals need one */
 };
 
 /* First member of the struct of a backend. */
-struct direct {
+struct shared {
     struct comm base;
-    const struct direct_memory *memory;
+    const struct shared_memory *memory;
     bool has_fence; /* all ranks can use memory->fence */
-    struct direct_head *own;
-    struct direct_head **head;  /* by rank */
+    struct shared_head *own;
+    struct shared_head **head;  /* by rank */
     struct a32 *dead;           /* by rank: its process has ended; of this process only */
     struct a64 *seen;           /* serials by rank and entry: domains that were joined */
     uint64_t serial;            /* this and the directory: under the communicator's lock */
@@ -137,7 +137,7 @@ struct direct {
     uint32_t spin_ns, yield_ns; /* before it sleeps */
 };
 
-struct direct_domain {
+struct shared_domain {
     struct domain base;
     uint32_t entry; /* of the own directory */
     uint64_t offset, block_bytes;
@@ -146,87 +146,87 @@ struct direct_domain {
     /* Not in memory that peers can write: kernels follow what is in them. */
     struct pto_comm_context context;
     struct pto_comm_wakers wakers;
-    struct direct_peer {
-        struct direct_control *control;
+    struct shared_peer {
+        struct shared_control *control;
         uint32_t entry;
         uint64_t serial; /* 0: not joined */
         uint64_t offset;
     } * peer; /* by rank of the domain, the own one included */
 };
 
-static inline struct direct *direct_of(struct comm *comm)
+static inline struct shared *shared_of(struct comm *comm)
 {
-    return (struct direct *)(void *)comm;
+    return (struct shared *)(void *)comm;
 }
 
-static inline struct direct_domain *direct_domain_of(struct domain *domain)
+static inline struct shared_domain *shared_domain_of(struct domain *domain)
 {
-    return (struct direct_domain *)(void *)domain;
+    return (struct shared_domain *)(void *)domain;
 }
 
-static inline char *direct_scratch(const struct direct_domain *d, uint32_t rank)
+static inline char *shared_scratch(const struct shared_domain *sd, uint32_t rank)
 {
-    return (char *)d->peer[rank].control + DIRECT_CONTROL_BYTES;
+    return (char *)sd->peer[rank].control + SHARED_CONTROL_BYTES;
 }
 
-/* direct.c: `head` and `own` are filled in by the caller. PTO_ENOMEM; direct_fini is to be called then, too. */
-int direct_init(struct direct *d, uint32_t rank, uint32_t rank_count);
-void direct_fini(struct direct *d);
+/* comm_shared.c: `head` and `own` are filled in by the caller. PTO_ENOMEM; shared_fini is to be called then, too. */
+int shared_init(struct shared *s, uint32_t rank, uint32_t rank_count);
+void shared_fini(struct shared *s);
 /* This rank goes: tells the others. */
-void direct_leave(struct direct *d);
+void shared_leave(struct shared *s);
 /* A rank has died; any thread. */
-void direct_bury(struct direct *d, uint32_t rank);
+void shared_rank_died(struct shared *s, uint32_t rank);
 /* This rank leaves a domain: those who wait for it look. */
-void direct_alarm(struct direct *d, const struct domain *domain);
+void shared_alarm(struct shared *s, const struct domain *domain);
 /* PTO_EPEER with a sentence: what cannot be done, and why the rank is lost. */
-int direct_tell_lost(struct direct *d, uint32_t rank, const char *what, struct pto_error *error);
+int shared_tell_lost(struct shared *s, uint32_t rank, const char *what, struct pto_error *error);
 
 /* Operations of a backend's table. */
-void direct_abort(struct comm *comm, int status);
-bool direct_is_lost(struct comm *comm, uint32_t rank);
-int direct_quiet(struct domain *domain);
-int direct_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
+void shared_abort(struct comm *comm, int status);
+bool shared_is_lost(struct comm *comm, uint32_t rank);
+int shared_quiet(struct domain *domain);
+int shared_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
                   int32_t *before_out);
-int direct_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t timeout_ns,
+int shared_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t timeout_ns,
                 struct pto_error *error);
-int direct_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error);
+int shared_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error);
 
 /*
  * Waits for a word, wherever it is: PTO_ETIMEOUT without a sentence. `is_polled`: it may be stored
  * to without a wake.
  */
-int direct_wait_word(struct domain *domain, const struct a32 *word, const struct pto_wait_for *what,
+int shared_wait_word(struct domain *domain, const struct a32 *word, const struct pto_wait_for *what,
                      bool is_polled, uint64_t timeout_ns, struct pto_error *error);
 
 /*
  * Waits until a word of every rank's control has come to a number, this rank's having been
  * stored with release: R32. `is_round`: not for a rank that has given up collectives.
  */
-struct direct_arrival {
-    size_t word; /* where it is in struct direct_control */
+struct shared_arrival {
+    size_t word; /* where it is in struct shared_control */
     uint32_t number;
     bool is_round;
     const char *what; /* "barrier" */
     uint64_t timeout_ns;
     struct pto_error *error;
 };
-int direct_arrive(struct direct_domain *dd, const struct direct_arrival *arrival);
+int shared_arrive(struct shared_domain *sd, const struct shared_arrival *arrival);
 /* collective_round.c: "all-reduce of 12 float32 (sum, auto)". */
-void collective_describe(const struct direct_call *call, char *text, size_t size);
+void collective_describe(const struct shared_call *call, char *text, size_t size);
 
-/* direct_domain.c */
-int direct_open_domain(struct comm *comm, const struct domain_request *request,
+/* comm_shared_domain.c */
+int shared_open_domain(struct comm *comm, const struct domain_request *request,
                        struct domain **domain_out, struct pto_error *error);
-int direct_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error);
-void direct_keep(struct domain *domain, struct pto_windows *windows);
+int shared_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error);
+void shared_keep(struct domain *domain, struct pto_windows *windows);
 /* Whether a member can still do something in the domain. */
-bool direct_has_left(const struct direct_domain *d, uint32_t rank);
+bool shared_has_left(const struct shared_domain *sd, uint32_t rank);
 
 /*
  * Waiting. `holds` looks at memory, and is called often, also after it was true: until it
  * is, the deadline has passed, or `judge`, which is called when somebody has gone, returns a status.
  */
-struct direct_wait {
+struct shared_wait {
     bool (*holds)(void *context);
     int (*judge)(void *context); /* PTO_OK: go on waiting */
     int (*doubt)(void *context); /* the same, called before each sleep; NULL: none */
@@ -239,15 +239,15 @@ struct direct_wait {
     struct pto_error *error;
 };
 /* PTO_OK, PTO_ETIMEOUT, what `judge` says, or PTO_EPEER because a rank, of the domain or not, gave up. */
-int direct_await(struct direct *d, const struct direct_wait *wait);
+int shared_await(struct shared *s, const struct shared_wait *wait);
 
 /* After a store that threads of the rank may wait for. */
-static inline void direct_wake(struct direct *d, uint32_t rank)
+static inline void shared_wake(struct shared *s, uint32_t rank)
 {
-    if (d->has_fence)
-        waker_wake_light(&d->head[rank]->waker);
+    if (s->has_fence)
+        waker_wake_light(&s->head[rank]->waker);
     else
-        waker_wake(&d->head[rank]->waker);
+        waker_wake(&s->head[rank]->waker);
 }
 
 #endif

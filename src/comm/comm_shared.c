@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting, signals, barriers and what happens when a rank goes: src/comm/direct.h. */
-#include "comm/direct.h"
+/* Waiting, signals, barriers and what happens when a rank goes: src/comm/comm_shared.h. */
+#include "comm/comm_shared.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -17,46 +17,46 @@ enum {
     CROWD_KNOWN = 64,       /* ranks that are looked at one by one, to see who needs a CPU */
 };
 
-static_assert(sizeof(struct direct_control) <= DIRECT_CONTROL_BYTES, "a block's control fits");
+static_assert(sizeof(struct shared_control) <= SHARED_CONTROL_BYTES, "a block's control fits");
 
-int direct_init(struct direct *d, uint32_t rank, uint32_t rank_count)
+int shared_init(struct shared *s, uint32_t rank, uint32_t rank_count)
 {
     bool is_crowded = rank_count > os_machine_cpu_count();
 
-    d->base.rank = rank;
-    d->base.rank_count = rank_count;
-    d->looks = is_crowded ? 1 : LOOKS;
-    d->is_crowded = is_crowded;
-    d->spin_ns = is_crowded ? 0 : SPIN_NS;
-    d->yield_ns = is_crowded ? CROWD_YIELD_NS : YIELD_NS;
-    d->head = calloc(rank_count, sizeof(struct direct_head *));
-    d->dead = calloc(rank_count, sizeof(*d->dead));
-    d->seen = calloc((size_t)rank_count * DIRECT_ENTRIES, sizeof(*d->seen));
-    if (d->head != NULL && d->dead != NULL && d->seen != NULL)
+    s->base.rank = rank;
+    s->base.rank_count = rank_count;
+    s->looks = is_crowded ? 1 : LOOKS;
+    s->is_crowded = is_crowded;
+    s->spin_ns = is_crowded ? 0 : SPIN_NS;
+    s->yield_ns = is_crowded ? CROWD_YIELD_NS : YIELD_NS;
+    s->head = calloc(rank_count, sizeof(struct shared_head *));
+    s->dead = calloc(rank_count, sizeof(*s->dead));
+    s->seen = calloc((size_t)rank_count * SHARED_ENTRIES, sizeof(*s->seen));
+    if (s->head != NULL && s->dead != NULL && s->seen != NULL)
         return PTO_OK;
     return PTO_ENOMEM;
 }
 
-void direct_fini(struct direct *d)
+void shared_fini(struct shared *s)
 {
-    free(d->head);
-    free(d->dead);
-    free(d->seen);
+    free(s->head);
+    free(s->dead);
+    free(s->seen);
 }
 
 /* ---- waiting ---- */
 
 /* A rank that gives up ends what all others wait for, whether it takes part in that or not. */
-static int check_aborted(struct direct *d, const struct direct_wait *wait)
+static int check_aborted(struct shared *s, const struct shared_wait *wait)
 {
-    for (uint32_t i = 0; i < d->base.rank_count; i++)
-        if (a32_load_relaxed(&d->head[i]->state) == RANK_ABORTED) /* it is told below, with A34 */
-            return direct_tell_lost(
-                d, i, wait->what != NULL ? wait->what : "this cannot be waited for", wait->error);
+    for (uint32_t i = 0; i < s->base.rank_count; i++)
+        if (a32_load_relaxed(&s->head[i]->state) == RANK_ABORTED) /* it is told below, with A34 */
+            return shared_tell_lost(
+                s, i, wait->what != NULL ? wait->what : "this cannot be waited for", wait->error);
     return PTO_OK;
 }
 
-static bool look(const struct direct_wait *wait, uint32_t times)
+static bool look(const struct shared_wait *wait, uint32_t times)
 {
     for (uint32_t i = 0; i < times; i++) {
         if (wait->holds(wait->context))
@@ -70,15 +70,15 @@ static bool look(const struct direct_wait *wait, uint32_t times)
  * Whether another rank may need this CPU: it waited here last, or nowhere yet, and does not sleep.
  * One that sleeps is woken when there is something for it to do. Of many ranks some will.
  */
-static bool is_cpu_wanted(const struct direct *d, uint32_t cpu)
+static bool is_cpu_wanted(const struct shared *s, uint32_t cpu)
 {
-    if (d->base.rank_count > CROWD_KNOWN)
+    if (s->base.rank_count > CROWD_KNOWN)
         return true;
-    for (uint32_t i = 0; i < d->base.rank_count; i++) {
-        uint32_t last = a32_load_relaxed(&d->head[i]->cpu); /* a hint, as is the next one */
+    for (uint32_t i = 0; i < s->base.rank_count; i++) {
+        uint32_t last = a32_load_relaxed(&s->head[i]->cpu); /* a hint, as is the next one */
 
-        if (i != d->base.rank && (last == cpu || last == 0) &&
-            !waker_has_sleepers(&d->head[i]->waker))
+        if (i != s->base.rank && (last == cpu || last == 0) &&
+            !waker_has_sleepers(&s->head[i]->waker))
             return true;
     }
     return false;
@@ -86,8 +86,8 @@ static bool is_cpu_wanted(const struct direct *d, uint32_t cpu)
 
 /* A wait under way. */
 struct awaiting {
-    struct direct *direct;
-    const struct direct_wait *wait;
+    struct shared *shared;
+    const struct shared_wait *wait;
     uint32_t trouble; /* as it was when it was judged last */
 };
 
@@ -99,18 +99,18 @@ struct awaiting {
 static void spin_or_yield(void *owner, uint64_t waited_ns)
 {
     const struct awaiting *a = owner;
-    const struct direct_wait *wait = a->wait;
-    struct direct *d = a->direct;
+    const struct shared_wait *wait = a->wait;
+    struct shared *s = a->shared;
     uint32_t cpu = os_cpu_here() + 1;
     bool is_near;
 
-    if (a32_load_relaxed(&d->own->cpu) != cpu)
-        a32_store_relaxed(&d->own->cpu, cpu); /* a hint */
+    if (a32_load_relaxed(&s->own->cpu) != cpu)
+        a32_store_relaxed(&s->own->cpu, cpu); /* a hint */
     is_near = wait->is_near != NULL ? wait->is_near(wait->context, cpu)
-                                    : d->is_crowded && is_cpu_wanted(d, cpu);
-    if (!is_near && look(wait, d->is_crowded ? CROWD_LOOKS : LOOKS))
+                                    : s->is_crowded && is_cpu_wanted(s, cpu);
+    if (!is_near && look(wait, s->is_crowded ? CROWD_LOOKS : LOOKS))
         return;
-    if (is_near || waited_ns >= d->spin_ns)
+    if (is_near || waited_ns >= s->spin_ns)
         os_yield();
 }
 
@@ -118,49 +118,49 @@ static void spin_or_yield(void *owner, uint64_t waited_ns)
 static int check_ranks(void *owner, bool before_sleep)
 {
     struct awaiting *a = owner;
-    const struct direct_wait *wait = a->wait;
-    uint32_t trouble = a32_load_acquire(&a->direct->own->trouble); /* A36 */
+    const struct shared_wait *wait = a->wait;
+    uint32_t trouble = a32_load_acquire(&a->shared->own->trouble); /* A36 */
     int status = PTO_OK;
 
     if (trouble != a->trouble) {
         a->trouble = trouble;
         status = wait->judge(wait->context);
         if (status >= 0)
-            status = check_aborted(a->direct, wait);
+            status = check_aborted(a->shared, wait);
     }
     if (status >= 0 && before_sleep && wait->doubt != NULL) /* mutation: no-doubt */
         status = wait->doubt(wait->context);
     return status;
 }
 
-static struct spin_policy policy_of(const struct direct *d, const struct direct_wait *wait)
+static struct spin_policy policy_of(const struct shared *s, const struct shared_wait *wait)
 {
-    if (d->is_crowded && wait->is_near != NULL && d->yield_ns > CROWD_MEET_NS)
+    if (s->is_crowded && wait->is_near != NULL && s->yield_ns > CROWD_MEET_NS)
         return (struct spin_policy){ .yield_ns = CROWD_MEET_NS };
-    return (struct spin_policy){ .spin_ns = d->spin_ns, .yield_ns = d->yield_ns };
+    return (struct spin_policy){ .spin_ns = s->spin_ns, .yield_ns = s->yield_ns };
 }
 
-int direct_await(struct direct *d, const struct direct_wait *wait)
+int shared_await(struct shared *s, const struct shared_wait *wait)
 {
-    struct awaiting a = { .direct = d, .wait = wait };
+    struct awaiting a = { .shared = s, .wait = wait };
     uint64_t now;
 
-    for (uint32_t i = 0; i < d->looks; i++) {
+    for (uint32_t i = 0; i < s->looks; i++) {
         if (wait->holds(wait->context))
             return PTO_OK;
         if (i % LOOKS_A_PAUSE == LOOKS_A_PAUSE - 1)
             os_pause();
     }
     now = os_now_ns();
-    return waker_await(&d->own->waker,
+    return waker_await(&s->own->waker,
                        &(struct waker_wait){ .holds = wait->holds,
                                              .context = wait->context,
-                                             .policy = policy_of(d, wait),
+                                             .policy = policy_of(s, wait),
                                              .deadline_ns = wait->timeout_ns > UINT64_MAX - now
                                                                 ? UINT64_MAX
                                                                 : now + wait->timeout_ns,
                                              .is_polled = wait->is_polled,
-                                             .fence = d->has_fence ? d->memory->fence : NULL,
+                                             .fence = s->has_fence ? s->memory->fence : NULL,
                                              .check = check_ranks,
                                              .stay_awake = spin_or_yield,
                                              .owner = &a });
@@ -169,70 +169,70 @@ int direct_await(struct direct *d, const struct direct_wait *wait)
 /* ---- who goes ---- */
 
 /* Its threads look who has gone, asleep or not. */
-static void raise_trouble(struct direct *d, uint32_t rank)
+static void raise_trouble(struct shared *s, uint32_t rank)
 {
-    struct direct_head *head = d->head[rank];
+    struct shared_head *head = s->head[rank];
 
     (void)a32_add_acq_rel(&head->trouble, 1); /* R36 */
     waker_wake_always(&head->waker);
 }
 
-void direct_alarm(struct direct *d, const struct domain *domain)
+void shared_alarm(struct shared *s, const struct domain *domain)
 {
     for (uint32_t i = 0; i < domain->rank_count; i++)
         if (i != domain->rank)
-            raise_trouble(d, domain->ranks[i]);
+            raise_trouble(s, domain->ranks[i]);
 }
 
-void direct_leave(struct direct *d)
+void shared_leave(struct shared *s)
 {
-    if (a32_load_relaxed(&d->own->state) == RANK_OPEN)
-        a32_store_release(&d->own->state, RANK_CLOSED); /* R34 */
-    for (uint32_t i = 0; i < d->base.rank_count; i++)
-        if (i != d->base.rank)
-            raise_trouble(d, i);
+    if (a32_load_relaxed(&s->own->state) == RANK_OPEN)
+        a32_store_release(&s->own->state, RANK_CLOSED); /* R34 */
+    for (uint32_t i = 0; i < s->base.rank_count; i++)
+        if (i != s->base.rank)
+            raise_trouble(s, i);
 }
 
-void direct_bury(struct direct *d, uint32_t rank)
+void shared_rank_died(struct shared *s, uint32_t rank)
 {
-    a32_store_release(&d->dead[rank], 1); /* R34 */
-    if (a32_load_acquire(&d->head[rank]->state) != RANK_CLOSED)
-        a32_store_relaxed(&d->own->lost, 1);
-    raise_trouble(d, d->base.rank);
+    a32_store_release(&s->dead[rank], 1); /* R34 */
+    if (a32_load_acquire(&s->head[rank]->state) != RANK_CLOSED)
+        a32_store_relaxed(&s->own->lost, 1);
+    raise_trouble(s, s->base.rank);
 }
 
-void direct_abort(struct comm *comm, int status)
+void shared_abort(struct comm *comm, int status)
 {
-    struct direct *d = direct_of(comm);
+    struct shared *s = shared_of(comm);
 
-    a32_store_relaxed(&d->own->status, (uint32_t)status);
-    a32_store_release(&d->own->state, RANK_ABORTED); /* R34 */
+    a32_store_relaxed(&s->own->status, (uint32_t)status);
+    a32_store_release(&s->own->state, RANK_ABORTED); /* R34 */
     for (uint32_t i = 0; i < comm->rank_count; i++) {
-        a32_store_relaxed(&d->head[i]->lost, 1);
-        raise_trouble(d, i);
+        a32_store_relaxed(&s->head[i]->lost, 1);
+        raise_trouble(s, i);
     }
 }
 
-bool direct_is_lost(struct comm *comm, uint32_t rank)
+bool shared_is_lost(struct comm *comm, uint32_t rank)
 {
-    struct direct *d = direct_of(comm);
+    struct shared *s = shared_of(comm);
 
-    return a32_load_acquire(&d->dead[rank]) != 0 ||              /* A34 */
-           a32_load_acquire(&d->head[rank]->state) != RANK_OPEN; /* A34 */
+    return a32_load_acquire(&s->dead[rank]) != 0 ||              /* A34 */
+           a32_load_acquire(&s->head[rank]->state) != RANK_OPEN; /* A34 */
 }
 
-int direct_tell_lost(struct direct *d, uint32_t rank, const char *what, struct pto_error *error)
+int shared_tell_lost(struct shared *s, uint32_t rank, const char *what, struct pto_error *error)
 {
-    switch (a32_load_acquire(&d->head[rank]->state)) { /* A34 */
+    switch (a32_load_acquire(&s->head[rank]->state)) { /* A34 */
     case RANK_ABORTED:
         return comm_tell(error, PTO_EPEER, rank, "%s: rank %u has given up: %s", what, rank,
-                         pto_strerror((int)a32_load_relaxed(&d->head[rank]->status)));
+                         pto_strerror((int)a32_load_relaxed(&s->head[rank]->status)));
     case RANK_CLOSED:
         return comm_tell(error, PTO_EPEER, rank, "%s: rank %u has closed its communicator", what,
                          rank);
     default:
         return comm_tell(error, PTO_EPEER, rank,
-                         a32_load_acquire(&d->dead[rank]) != 0
+                         a32_load_acquire(&s->dead[rank]) != 0
                              ? "%s: the process of rank %u has ended"
                              : "%s: rank %u has closed the domain",
                          what, rank);
@@ -241,14 +241,14 @@ int direct_tell_lost(struct direct *d, uint32_t rank, const char *what, struct p
 
 /* ---- signals ---- */
 
-int direct_quiet(struct domain *domain)
+int shared_quiet(struct domain *domain)
 {
     (void)domain;
     fence_full(); /* stores are complete when they are made */
     return PTO_OK;
 }
 
-int direct_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
+int shared_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
                   int32_t *before_out)
 {
     struct a32 *word = (struct a32 *)(void *)(domain->window[rank] + signal->offset);
@@ -258,7 +258,7 @@ int direct_signal(struct domain *domain, uint32_t rank, const struct pto_signal_
         before = a32_add_acq_rel(word, (uint32_t)signal->value); /* R33 */
     else
         a32_store_release(word, (uint32_t)signal->value); /* R33 */
-    direct_wake(direct_of(domain->comm), domain->ranks[rank]);
+    shared_wake(shared_of(domain->comm), domain->ranks[rank]);
     if (before_out != NULL)
         *before_out = (int32_t)before;
     return PTO_OK;
@@ -267,7 +267,7 @@ int direct_signal(struct domain *domain, uint32_t rank, const struct pto_signal_
 static const char NO_SIGNAL[] = "no signal can be waited for";
 
 struct signal_wait {
-    struct direct_domain *domain;
+    struct shared_domain *domain;
     const struct a32 *word;
     const struct pto_wait_for *what;
     struct pto_error *error;
@@ -286,34 +286,34 @@ static int judge_signal(void *context)
 {
     const struct signal_wait *w = context;
     struct domain *domain = &w->domain->base;
-    struct direct *d = direct_of(domain->comm);
+    struct shared *s = shared_of(domain->comm);
     uint32_t left = 0, last = domain->rank;
 
     for (uint32_t i = 0; i < domain->rank_count; i++) {
         uint32_t rank = domain->ranks[i];
 
         /* Its state comes second: what it is once the process has ended is how it went. */
-        if (direct_is_lost(domain->comm, rank) &&
-            a32_load_relaxed(&d->head[rank]->state) != RANK_CLOSED)
-            return direct_tell_lost(d, rank, NO_SIGNAL, w->error);
-        if (i != domain->rank && direct_has_left(w->domain, i)) {
+        if (shared_is_lost(domain->comm, rank) &&
+            a32_load_relaxed(&s->head[rank]->state) != RANK_CLOSED)
+            return shared_tell_lost(s, rank, NO_SIGNAL, w->error);
+        if (i != domain->rank && shared_has_left(w->domain, i)) {
             left++;
             last = rank;
         }
     }
     if (left > 0 && left == domain->rank_count - 1)
-        return direct_tell_lost(d, last, "nobody is left who could signal", w->error);
+        return shared_tell_lost(s, last, "nobody is left who could signal", w->error);
     return PTO_OK;
 }
 
-int direct_wait_word(struct domain *domain, const struct a32 *word, const struct pto_wait_for *what,
+int shared_wait_word(struct domain *domain, const struct a32 *word, const struct pto_wait_for *what,
                      bool is_polled, uint64_t timeout_ns, struct pto_error *error)
 {
     struct signal_wait w = {
-        .domain = direct_domain_of(domain), .word = word, .what = what, .error = error
+        .domain = shared_domain_of(domain), .word = word, .what = what, .error = error
     };
 
-    return direct_await(direct_of(domain->comm), &(struct direct_wait){ .holds = has_signal,
+    return shared_await(shared_of(domain->comm), &(struct shared_wait){ .holds = has_signal,
                                                                         .judge = judge_signal,
                                                                         .context = &w,
                                                                         .is_polled = is_polled,
@@ -322,11 +322,11 @@ int direct_wait_word(struct domain *domain, const struct a32 *word, const struct
                                                                         .error = error });
 }
 
-int direct_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t timeout_ns,
+int shared_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t timeout_ns,
                 struct pto_error *error)
 {
     const struct a32 *at = (const struct a32 *)(const void *)(domain->own + word->offset);
-    int status = direct_wait_word(domain, at, word, true, timeout_ns, error);
+    int status = shared_wait_word(domain, at, word, true, timeout_ns, error);
 
     return status == PTO_ETIMEOUT
                ? comm_tell_no_signal(error, timeout_ns, word->offset, (int32_t)a32_load_relaxed(at))
@@ -336,8 +336,8 @@ int direct_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t
 /* ---- barriers ---- */
 
 struct arrival_wait {
-    struct direct_domain *domain;
-    const struct direct_arrival *arrival;
+    struct shared_domain *domain;
+    const struct shared_arrival *arrival;
     uint32_t next; /* ranks before it have come */
     char what[64]; /* what cannot be done without one of them; once somebody has gone */
 };
@@ -364,10 +364,10 @@ static bool have_all_come(void *context)
 static bool is_arrival_near(void *context, uint32_t cpu)
 {
     const struct arrival_wait *w = context;
-    const struct direct *d = direct_of(w->domain->base.comm);
+    const struct shared *s = shared_of(w->domain->base.comm);
 
     for (uint32_t i = w->next; i < w->domain->base.rank_count; i++)
-        if (a32_load_relaxed(&d->head[w->domain->base.ranks[i]]->cpu) == cpu && !has_come(w, i))
+        if (a32_load_relaxed(&s->head[w->domain->base.ranks[i]]->cpu) == cpu && !has_come(w, i))
             return true;
     return false;
 }
@@ -380,18 +380,18 @@ static bool is_arrival_near(void *context, uint32_t cpu)
  */
 static bool is_astray(const struct arrival_wait *w, uint32_t rank, bool is_over)
 {
-    const struct direct_domain *dd = w->domain;
-    const struct direct_control *peer = dd->peer[rank].control;
-    uint32_t next = dd->number + 1, arrived, number;
+    const struct shared_domain *sd = w->domain;
+    const struct shared_control *peer = sd->peer[rank].control;
+    uint32_t next = sd->number + 1, arrived, number;
 
     if (w->arrival->is_round) {
         arrived = a32_load_relaxed(&peer->arrived); /* numbers decide, and nothing else is read */
-        return (int32_t)(arrived - dd->barriers) > 0 && a32_load_relaxed(&peer->torn) == 0 &&
+        return (int32_t)(arrived - sd->barriers) > 0 && a32_load_relaxed(&peer->torn) == 0 &&
                (is_over || a32_load_relaxed(&peer->given_up) != arrived);
     }
     number = a32_load_acquire(&peer->note[next % 2].number); /* with R35: its call is read */
     return number == next &&
-           a32_load_relaxed(&dd->peer[dd->base.rank].control->torn) == 0 && /* own */
+           a32_load_relaxed(&sd->peer[sd->base.rank].control->torn) == 0 && /* own */
            (is_over || a32_load_relaxed(&peer->torn) != TORN_FAILED);
 }
 
@@ -399,14 +399,14 @@ static bool is_astray(const struct arrival_wait *w, uint32_t rank, bool is_over)
 static void describe_calls(const struct arrival_wait *w, uint32_t rank, char theirs[128],
                            char own[128])
 {
-    const struct direct_domain *dd = w->domain;
-    uint32_t number = w->arrival->is_round ? dd->number : dd->number + 1;
-    uint32_t who = w->arrival->is_round ? dd->base.rank : rank;
+    const struct shared_domain *sd = w->domain;
+    uint32_t number = w->arrival->is_round ? sd->number : sd->number + 1;
+    uint32_t who = w->arrival->is_round ? sd->base.rank : rank;
     char *collective = w->arrival->is_round ? own : theirs;
 
     snprintf(theirs, 128, "pto_comm_barrier");
     snprintf(own, 128, "pto_comm_barrier");
-    collective_describe(&dd->peer[who].control->call[number % 2], collective, 128);
+    collective_describe(&sd->peer[who].control->call[number % 2], collective, 128);
 }
 
 static int find_astray(void *context)
@@ -438,8 +438,8 @@ static int judge_arrival(void *context)
     for (uint32_t i = w->next; i < domain->rank_count; i++) {
         if (has_come(w, i))
             continue;
-        if (direct_has_left(w->domain, i))
-            return direct_tell_lost(direct_of(domain->comm), domain->ranks[i], w->what,
+        if (shared_has_left(w->domain, i))
+            return shared_tell_lost(shared_of(domain->comm), domain->ranks[i], w->what,
                                     w->arrival->error);
         if (w->arrival->is_round && a32_load_acquire(&w->domain->peer[i].control->torn) != 0)
             return comm_tell(w->arrival->error, PTO_EPEER, domain->ranks[i],
@@ -473,20 +473,20 @@ static int tell_missing(const struct arrival_wait *w)
                      (unsigned long long)(w->arrival->timeout_ns / 1000000), instead);
 }
 
-int direct_arrive(struct direct_domain *dd, const struct direct_arrival *arrival)
+int shared_arrive(struct shared_domain *sd, const struct shared_arrival *arrival)
 {
-    struct direct *d = direct_of(dd->base.comm);
+    struct shared *s = shared_of(sd->base.comm);
     struct arrival_wait w;
     int status;
 
-    w.domain = dd;
+    w.domain = sd;
     w.arrival = arrival;
     w.next = 0;
 
-    for (uint32_t i = 0; i < dd->base.rank_count; i++)
-        if (i != dd->base.rank)
-            direct_wake(d, dd->base.ranks[i]);
-    status = direct_await(d, &(struct direct_wait){ .holds = have_all_come,
+    for (uint32_t i = 0; i < sd->base.rank_count; i++)
+        if (i != sd->base.rank)
+            shared_wake(s, sd->base.ranks[i]);
+    status = shared_await(s, &(struct shared_wait){ .holds = have_all_come,
                                                     .judge = judge_arrival,
                                                     .doubt = find_astray,
                                                     .is_near = is_arrival_near,
@@ -497,16 +497,16 @@ int direct_arrive(struct direct_domain *dd, const struct direct_arrival *arrival
     return status == PTO_ETIMEOUT ? tell_missing(&w) : status;
 }
 
-int direct_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error)
+int shared_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error)
 {
-    struct direct_domain *dd = direct_domain_of(domain);
-    struct direct_control *own = dd->peer[domain->rank].control;
-    uint32_t number = ++dd->barriers;
+    struct shared_domain *sd = shared_domain_of(domain);
+    struct shared_control *own = sd->peer[domain->rank].control;
+    uint32_t number = ++sd->barriers;
     int status;
 
     a32_store_release(&own->arrived, number); /* R32 */
-    status = direct_arrive(
-        dd, &(struct direct_arrival){ .word = offsetof(struct direct_control, arrived),
+    status = shared_arrive(
+        sd, &(struct shared_arrival){ .word = offsetof(struct shared_control, arrived),
                                       .number = number,
                                       .what = "barrier",
                                       .timeout_ns = timeout_ns,
