@@ -9,7 +9,7 @@ struct buffer {
     uint64_t bytes;
 };
 
-static bool is_apart(struct buffer a, struct buffer b)
+static bool collective_is_apart(struct buffer a, struct buffer b)
 {
     return a.bytes == 0 || b.bytes == 0 || a.at + a.bytes <= b.at || b.at + b.bytes <= a.at;
 }
@@ -23,13 +23,13 @@ static void check_buffers(struct collective *c, struct buffer from, struct buffe
 {
     collective_check(c, from.at, from.bytes, "from");
     collective_check(c, to.at, to.bytes, "to");
-    if (c->status >= 0 && to.at != place && !is_apart(from, to))
+    if (c->status >= 0 && to.at != place && !collective_is_apart(from, to))
         (void)collective_refuse(c, PTO_EINVAL,
                                 "'from' and 'to' overlap, and not so that it can be done in place");
 }
 
 /* One rank: its elements are the result. */
-static int copy_own(const struct collective *c, const void *from, void *to)
+static int collective_copy_own(const struct collective *c, const void *from, void *to)
 {
     if (c->status >= 0 && c->count > 0 && from != to)
         memcpy(to, from, c->count * c->element_bytes);
@@ -48,7 +48,8 @@ int pto_comm_all_reduce(struct pto_domain *domain, const void *from, void *to, u
     if (status < 0)
         return status;
     check_buffers(&c, (struct buffer){ from, bytes }, (struct buffer){ to, bytes }, from);
-    return c.rank_count == 1 ? copy_own(&c, from, to) : collective_all_reduce(&c, from, to);
+    return c.rank_count == 1 ? collective_copy_own(&c, from, to)
+                             : collective_all_reduce(&c, from, to);
 }
 
 int pto_comm_reduce_scatter(struct pto_domain *domain, const void *from, void *to, uint64_t count,
@@ -65,7 +66,8 @@ int pto_comm_reduce_scatter(struct pto_domain *domain, const void *from, void *t
         place += c.rank * bytes;
     check_buffers(&c, (struct buffer){ from, c.rank_count * bytes }, (struct buffer){ to, bytes },
                   place);
-    return c.rank_count == 1 ? copy_own(&c, from, to) : collective_reduce_scatter(&c, from, to);
+    return c.rank_count == 1 ? collective_copy_own(&c, from, to)
+                             : collective_reduce_scatter(&c, from, to);
 }
 
 int pto_comm_all_gather(struct pto_domain *domain, const void *from, void *to, uint64_t count,
@@ -82,7 +84,8 @@ int pto_comm_all_gather(struct pto_domain *domain, const void *from, void *to, u
         own += c.rank * bytes;
     check_buffers(&c, (struct buffer){ from, bytes }, (struct buffer){ to, c.rank_count * bytes },
                   own == from ? to : from);
-    return c.rank_count == 1 ? copy_own(&c, from, to) : collective_all_gather(&c, from, to);
+    return c.rank_count == 1 ? collective_copy_own(&c, from, to)
+                             : collective_all_gather(&c, from, to);
 }
 
 int pto_comm_broadcast(struct pto_domain *domain, void *buffer, uint64_t count,
@@ -107,5 +110,6 @@ int pto_comm_all_to_all(struct pto_domain *domain, const void *from, void *to, u
     if (status < 0)
         return status;
     check_buffers(&c, (struct buffer){ from, bytes }, (struct buffer){ to, bytes }, from);
-    return c.rank_count == 1 ? copy_own(&c, from, to) : collective_all_to_all(&c, from, to);
+    return c.rank_count == 1 ? collective_copy_own(&c, from, to)
+                             : collective_all_to_all(&c, from, to);
 }

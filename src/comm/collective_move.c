@@ -5,7 +5,7 @@
  */
 #include "comm/collective.h"
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t collective_least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -19,7 +19,7 @@ int collective_all_gather(struct collective *c, const char *from, char *to)
         return collective_agree(c);
     c->is_inline = bytes <= COLLECTIVE_INLINE;
     for (uint64_t at = 0; at < bytes; at += n) {
-        n = least(bytes - at, COLLECTIVE_HALF);
+        n = collective_least(bytes - at, COLLECTIVE_HALF);
         memcpy(collective_next(c), from + at, n);
         status = collective_round(c);
         if (status < 0)
@@ -44,7 +44,7 @@ int collective_broadcast(struct collective *c, char *buffer)
         return collective_agree(c);
     c->is_inline = bytes <= COLLECTIVE_INLINE;
     for (uint64_t at = 0; at < bytes; at += n) {
-        n = least(bytes - at, COLLECTIVE_HALF);
+        n = collective_least(bytes - at, COLLECTIVE_HALF);
         if (c->rank == c->how.root)
             memcpy(collective_next(c), buffer + at, n);
         status = collective_round(c);
@@ -65,7 +65,7 @@ int collective_all_to_all(struct collective *c, const char *from, char *to)
     if (c->status < 0 || bytes == 0)
         return collective_agree(c);
     for (uint64_t at = 0; at < bytes; at += n) {
-        n = least(bytes - at, slot);
+        n = collective_least(bytes - at, slot);
         for (uint32_t i = 0; i < c->rank_count; i++)
             if (i != c->rank)
                 memcpy(collective_next(c) + i * slot, from + i * bytes + at, n);

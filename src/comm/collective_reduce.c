@@ -14,7 +14,8 @@ enum {
 /* ---- parts ---- */
 
 /* Parts of a chunk of `total` elements that lie one behind the other. */
-static struct collective_parts split(const struct collective *c, const char *from, uint64_t total)
+static struct collective_parts collective_split(const struct collective *c, const char *from,
+                                                uint64_t total)
 {
     uint64_t each = (total + c->rank_count - 1) / c->rank_count;
 
@@ -107,10 +108,10 @@ static int reduce_two_phase(struct collective *c, const char *from, char *to)
         uint64_t offset = at * c->element_bytes;
 
         before = parts;
-        parts = split(c, from + offset,
-                      at >= c->count          ? 0
-                      : c->count - at < chunk ? c->count - at
-                                              : chunk);
+        parts = collective_split(c, from + offset,
+                                 at >= c->count          ? 0
+                                 : c->count - at < chunk ? c->count - at
+                                                         : chunk);
         put_parts(c, &parts, slot);
         status = collective_round(c);
         if (status < 0)
@@ -180,7 +181,7 @@ static int all_reduce_ring(struct collective *c, const char *from, char *to)
     for (uint64_t at = 0; at < c->count && status >= 0; at += chunk) {
         uint64_t offset = at * c->element_bytes;
         struct collective_parts parts =
-            split(c, from + offset, c->count - at < chunk ? c->count - at : chunk);
+            collective_split(c, from + offset, c->count - at < chunk ? c->count - at : chunk);
 
         status = ring_reduce(c, &parts, to + offset + c->rank * parts.stride);
         if (status >= 0)
@@ -191,7 +192,7 @@ static int all_reduce_ring(struct collective *c, const char *from, char *to)
 
 /* ---- calls ---- */
 
-static enum pto_algorithm choose(const struct collective *c)
+static enum pto_algorithm collective_choose(const struct collective *c)
 {
     if (c->how.algorithm != PTO_ALGORITHM_AUTO)
         return c->how.algorithm;
@@ -203,7 +204,7 @@ int collective_all_reduce(struct collective *c, const char *from, char *to)
 {
     if (c->status < 0 || c->count == 0)
         return collective_agree(c);
-    switch (choose(c)) {
+    switch (collective_choose(c)) {
     case PTO_ALGORITHM_RING:
         return all_reduce_ring(c, from, to);
     case PTO_ALGORITHM_TWO_PHASE:

@@ -175,7 +175,8 @@ static void put_call(const struct collective *c, struct shared_call *call)
 }
 
 /* The number, and what goes with it. */
-static void publish(const struct collective *c, struct shared_note *note, uint32_t number)
+static void collective_publish(const struct collective *c, struct shared_note *note,
+                               uint32_t number)
 {
     if (c->is_inline && c->is_word) {
         a64_store_release((struct a64 *)(void *)note,
@@ -196,7 +197,7 @@ int collective_round(struct collective *c)
 
     if (!c->is_begun)
         put_call(c, &own->call[number % 2]);
-    publish(c, &own->note[number % 2], number);
+    collective_publish(c, &own->note[number % 2], number);
     status =
         shared_arrive(sd, &(struct shared_arrival){ .word = offsetof(struct shared_control, note) +
                                                             number % 2 * sizeof(struct shared_note),
@@ -255,7 +256,7 @@ static int tell_refused(struct collective *c, uint32_t rank, int status)
                      kind_names[c->kind], c->domain->ranks[rank], pto_strerror(status));
 }
 
-static int tell_difference(struct collective *c, uint32_t rank)
+static int collective_tell_difference(struct collective *c, uint32_t rank)
 {
     uint32_t slot = shared_domain_of(c->domain)->number % 2;
     char first[128], other[128];
@@ -285,7 +286,7 @@ static int compare_notes(struct collective *c)
         const struct shared_call *call = &collective_control(c, i)->call[slot];
 
         if (call->args[0] != first->args[0] || call->args[1] != first->args[1])
-            return tell_difference(c, i);
+            return collective_tell_difference(c, i);
     }
     return PTO_OK;
 }

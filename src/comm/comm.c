@@ -11,8 +11,8 @@
 #include "host/handle.h"
 #include "host/host.h"
 
-static int check_params(const struct pto_comm_params *given, struct pto_comm_params *params,
-                        struct comm_place *place, struct pto_error *error);
+static int comm_check_params(const struct pto_comm_params *given, struct pto_comm_params *params,
+                             struct comm_place *place, struct pto_error *error);
 static int hold_device(struct pto_comm_params *params, struct device **device_out,
                        struct pto_error *error);
 static int publish_comm(struct comm *comm, const struct pto_comm_params *params,
@@ -53,7 +53,7 @@ int pto_comm_open(const struct pto_comm_params *given, struct pto_comm **comm_ou
 
     pto_error_init(&why);
     pto_comm_params_init(&params);
-    status = check_params(given, &params, &place, &why);
+    status = comm_check_params(given, &params, &place, &why);
     if (status >= 0 && comm_out == NULL)
         status = error_tell(&why, PTO_EINVAL,
                             "there is no place for the communicator: comm_out is NULL");
@@ -117,8 +117,8 @@ static int hold_device(struct pto_comm_params *params, struct device **device_ou
 }
 
 /* What is not said comes from the environment; what is wrong is told. */
-static int check_params(const struct pto_comm_params *given, struct pto_comm_params *params,
-                        struct comm_place *place, struct pto_error *error)
+static int comm_check_params(const struct pto_comm_params *given, struct pto_comm_params *params,
+                             struct comm_place *place, struct pto_error *error)
 {
     if (sized_read(params, sizeof(*params), given) < 0) {
         params->error = NULL;
@@ -324,7 +324,7 @@ struct domain *comm_domain_of(struct pto_domain *handle, int *status_out)
     return *status_out < 0 ? NULL : domain;
 }
 
-static bool is_listed(const uint32_t *ranks, uint32_t count, uint32_t rank, uint32_t *at_out)
+static bool domain_is_listed(const uint32_t *ranks, uint32_t count, uint32_t rank, uint32_t *at_out)
 {
     for (uint32_t i = 0; i < count; i++)
         if (ranks[i] == rank) {
@@ -335,8 +335,8 @@ static bool is_listed(const uint32_t *ranks, uint32_t count, uint32_t rank, uint
 }
 
 /* `all` has room for every rank of the communicator. */
-static int check_ranks(const struct comm *comm, const struct pto_domain_params *params,
-                       uint32_t *all, struct domain_request *request)
+static int domain_check_ranks(const struct comm *comm, const struct pto_domain_params *params,
+                              uint32_t *all, struct domain_request *request)
 {
     uint32_t at;
 
@@ -356,11 +356,11 @@ static int check_ranks(const struct comm *comm, const struct pto_domain_params *
             return comm_tell(params->error, PTO_EINVAL, request->ranks[i],
                              "rank %u is listed, where there are %u", request->ranks[i],
                              comm->rank_count);
-        if (is_listed(request->ranks, i, request->ranks[i], &at))
+        if (domain_is_listed(request->ranks, i, request->ranks[i], &at))
             return comm_tell(params->error, PTO_EINVAL, request->ranks[i],
                              "rank %u is listed twice", request->ranks[i]);
     }
-    if (!is_listed(request->ranks, request->rank_count, comm->rank, &request->rank))
+    if (!domain_is_listed(request->ranks, request->rank_count, comm->rank, &request->rank))
         return comm_tell(params->error, PTO_EINVAL, comm->rank,
                          "rank %u opens a domain that it is not listed for", comm->rank);
     return PTO_OK;
@@ -386,7 +386,8 @@ static int check_parent(struct comm *comm, const struct pto_domain_params *param
                           (unsigned long long)params->parent_offset,
                           (unsigned long long)request->parent->window_bytes);
     for (uint32_t i = 0; i < request->rank_count; i++)
-        if (!is_listed(request->parent->ranks, request->parent->rank_count, request->ranks[i], &at))
+        if (!domain_is_listed(request->parent->ranks, request->parent->rank_count,
+                              request->ranks[i], &at))
             return comm_tell(params->error, PTO_EINVAL, request->ranks[i],
                              "rank %u is not of the parent domain", request->ranks[i]);
     request->parent_offset = params->parent_offset;
@@ -394,7 +395,7 @@ static int check_parent(struct comm *comm, const struct pto_domain_params *param
 }
 
 /* Joins the communicator's list, or is refused: an id names one domain at a time. */
-static bool enlist(struct comm *comm, struct domain *domain)
+static bool domain_enlist(struct comm *comm, struct domain *domain)
 {
     struct domain *d;
 
@@ -440,7 +441,7 @@ int pto_domain_open(struct pto_comm *handle, const struct pto_domain_params *giv
         return error_tell(params.error, comm == NULL ? status : PTO_EINVAL, "%s",
                           comm == NULL ? "there is no such communicator in this process"
                                        : "there is no place for the domain: domain_out is NULL");
-    status = check_ranks(comm, &params, all, &request);
+    status = domain_check_ranks(comm, &params, all, &request);
     if (status >= 0)
         status = check_parent(comm, &params, &request);
     if (status >= 0 && params.window_bytes > COMM_WINDOW_MAX)
@@ -463,7 +464,7 @@ int pto_domain_open(struct pto_comm *handle, const struct pto_domain_params *giv
         return status;
     }
     domain->handle = handle_create(HANDLE_DOMAIN, domain);
-    if (domain->handle == NULL || !enlist(comm, domain)) {
+    if (domain->handle == NULL || !domain_enlist(comm, domain)) {
         status = domain->handle == NULL ? PTO_ENOMEM : PTO_EBUSY;
         (void)handle_destroy(HANDLE_DOMAIN, domain->handle);
         comm_unregister_memory(domain);
@@ -593,8 +594,8 @@ void comm_context_fill(const struct domain *domain, struct pto_comm_context *con
 /* ---- data ---- */
 
 /* The domain, if all of the bytes lie in a window of it. */
-static struct domain *reach(struct pto_domain *handle, uint32_t rank, uint64_t offset,
-                            uint64_t bytes, int *status_out)
+static struct domain *comm_reach(struct pto_domain *handle, uint32_t rank, uint64_t offset,
+                                 uint64_t bytes, int *status_out)
 {
     struct domain *domain = comm_domain_of(handle, status_out);
 
@@ -611,7 +612,7 @@ static struct domain *reach(struct pto_domain *handle, uint32_t rank, uint64_t o
 static struct domain *reach_word(struct pto_domain *handle, uint32_t rank, uint64_t offset,
                                  int *status_out)
 {
-    struct domain *domain = reach(handle, rank, offset, sizeof(int32_t), status_out);
+    struct domain *domain = comm_reach(handle, rank, offset, sizeof(int32_t), status_out);
 
     if (domain != NULL && offset % sizeof(int32_t) != 0) {
         *status_out = PTO_EINVAL;
@@ -620,8 +621,8 @@ static struct domain *reach_word(struct pto_domain *handle, uint32_t rank, uint6
     return domain;
 }
 
-static int put(struct domain *domain, uint32_t rank, uint64_t offset, const void *from,
-               uint64_t bytes)
+static int comm_put(struct domain *domain, uint32_t rank, uint64_t offset, const void *from,
+                    uint64_t bytes)
 {
     if (bytes == 0)
         return PTO_OK;
@@ -637,16 +638,16 @@ int pto_comm_put(struct pto_domain *handle, uint32_t rank, uint64_t offset, cons
                  uint64_t bytes)
 {
     int status;
-    struct domain *domain = reach(handle, rank, offset, bytes, &status);
+    struct domain *domain = comm_reach(handle, rank, offset, bytes, &status);
 
-    return domain == NULL ? status : put(domain, rank, offset, from, bytes);
+    return domain == NULL ? status : comm_put(domain, rank, offset, from, bytes);
 }
 
 int pto_comm_get(struct pto_domain *handle, uint32_t rank, uint64_t offset, void *to,
                  uint64_t bytes)
 {
     int status;
-    struct domain *domain = reach(handle, rank, offset, bytes, &status);
+    struct domain *domain = comm_reach(handle, rank, offset, bytes, &status);
 
     if (domain == NULL || bytes == 0)
         return status;
@@ -680,10 +681,10 @@ int pto_comm_put_signal(struct pto_domain *handle, uint32_t rank, uint64_t offse
         return status;
     if ((signal.how != PTO_SIGNAL_SET && signal.how != PTO_SIGNAL_ADD))
         return PTO_EINVAL;
-    domain = reach(handle, rank, offset, bytes, &status);
+    domain = comm_reach(handle, rank, offset, bytes, &status);
     if (domain == NULL)
         return status;
-    status = put(domain, rank, offset, from, bytes);
+    status = comm_put(domain, rank, offset, from, bytes);
     return status < 0 ? status : domain->comm->ops->signal(domain, rank, &signal, NULL);
 }
 

@@ -23,7 +23,7 @@ static const struct launcher launchers[] = {
 };
 
 /* A whole number of at most nine digits; -1: none. */
-static int32_t read_number(const char *name)
+static int32_t env_read_number(const char *name)
 {
     const char *text = getenv(name);
     char *end;
@@ -43,7 +43,7 @@ static const char *text_of(const char *name)
 }
 
 /* Where ranks of such a job meet: a name that they, and no others, have. */
-static void make_path(const struct launcher *l, struct comm_place *place)
+static void env_make_path(const struct launcher *l, struct comm_place *place)
 {
     const char *folder = getenv("TMPDIR");
     int length;
@@ -69,14 +69,14 @@ void comm_find_place(struct comm_place *place)
     snprintf(place->token, sizeof(place->token), "%s", text_of("PTO_TOKEN"));
     for (uint32_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
         const struct launcher *l = &launchers[i];
-        int32_t rank = read_number(l->rank), count = read_number(l->rank_count);
+        int32_t rank = env_read_number(l->rank), count = env_read_number(l->rank_count);
 
         if (rank < 0 || count <= rank)
             continue;
         place->rank = rank;
         place->rank_count = (uint32_t)count;
         if (place->path[0] == '\0' && l->job != NULL)
-            make_path(l, place);
+            env_make_path(l, place);
         return;
     }
 }

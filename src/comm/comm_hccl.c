@@ -113,7 +113,7 @@ static struct hccl_domain *hccl_domain_of(struct domain *domain)
 
 /* ---- open, close ---- */
 
-static void *watch_main(void *context);
+static void *hccl_watch_main(void *context);
 
 static void free_hccl(struct hccl *h)
 {
@@ -145,7 +145,7 @@ static int hccl_open(const struct comm_request *request, struct comm **comm_out,
     status = comm_shm_ops.open(request, &h->below, error);
     if (status >= 0) {
         pthread_mutex_init(&h->below->lock, NULL);
-        if (os_thread_start(&h->watcher, watch_main, h) < 0)
+        if (os_thread_start(&h->watcher, hccl_watch_main, h) < 0)
             status = error_tell(error, PTO_ESYSTEM, "no thread can be started");
     }
     if (status < 0) {
@@ -200,7 +200,7 @@ static bool is_any_lost(const struct hccl *h)
  * Sleeps until a rank is lost, and tells the card. It does not announce itself, since a loss wakes in any
  * case; else every signal would wake it.
  */
-static void *watch_main(void *context)
+static void *hccl_watch_main(void *context)
 {
     struct hccl *h = context;
     struct shared_head *own = shared_of(h->below)->own;
@@ -219,7 +219,7 @@ static void *watch_main(void *context)
 }
 
 /* From now on it is told; and if a rank was lost before, it is told here. */
-static void enlist(struct hccl *h, struct hccl_domain *d)
+static void hccl_enlist(struct hccl *h, struct hccl_domain *d)
 {
     pthread_mutex_lock(&h->lock);
     d->next = h->domains;
@@ -229,7 +229,7 @@ static void enlist(struct hccl *h, struct hccl_domain *d)
         tell_kernels(h);
 }
 
-static void delist(struct hccl *h, struct hccl_domain *d)
+static void hccl_delist(struct hccl *h, struct hccl_domain *d)
 {
     struct hccl_domain **link = &h->domains;
 
@@ -259,7 +259,7 @@ static void begin_step(struct opening *o, struct pto_error *why)
     pto_error_init(why);
 }
 
-static int meet(struct opening *o)
+static int hccl_meet(struct opening *o)
 {
     uint64_t now = os_now_ns(), deadline_ns = o->request->deadline_ns;
 
@@ -277,7 +277,7 @@ static int end_step(struct opening *o, int status, const struct pto_error *why)
 
     o->own->status = status;
     memcpy(o->own->text, why->text, sizeof(o->own->text));
-    waited = meet(o);
+    waited = hccl_meet(o);
     if (waited < 0)
         return waited;
     for (uint32_t i = 0; i < o->request->rank_count; i++) {
@@ -295,7 +295,7 @@ static int end_step(struct opening *o, int status, const struct pto_error *why)
 }
 
 /* While the others of the domain are there, and there is time. */
-static bool is_worth_while(void *context)
+static bool hccl_is_worth_waiting(void *context)
 {
     const struct opening *o = context;
     struct comm *below = o->hccl->below;
@@ -325,7 +325,7 @@ static int try_way(struct opening *o, uint32_t way, struct chip_offer *offer)
                                                  .rank = o->request->rank,
                                                  .rank_count = o->request->rank_count,
                                                  .bytes = o->request->window_bytes };
-    const struct chip_patience patience = { is_worth_while, o };
+    const struct chip_patience patience = { hccl_is_worth_waiting, o };
     struct hccl_domain *d = o->domain;
     struct pto_error why;
     int status;
@@ -349,7 +349,7 @@ static int try_way(struct opening *o, uint32_t way, struct chip_offer *offer)
     return status;
 }
 
-static int make_windows(struct opening *o)
+static int hccl_make_windows(struct opening *o)
 {
     uint32_t ways = chip_window_ways(o->hccl->chip);
     struct chip_offer *offer = calloc(o->request->rank_count, sizeof(*offer));
@@ -364,7 +364,7 @@ static int make_windows(struct opening *o)
 }
 
 /* Where the windows of all ranks are; in the parent's, they have other numbers. */
-static void place_windows(struct opening *o)
+static void hccl_place_windows(struct opening *o)
 {
     struct domain *domain = &o->domain->base;
     const struct domain *parent = o->request->parent;
@@ -416,7 +416,7 @@ static int upload_context(struct opening *o, struct pto_error *error)
 }
 
 /* What is local goes in any case. */
-static int free_domain(struct hccl *h, struct hccl_domain *d, struct pto_error *error)
+static int hccl_free_domain(struct hccl *h, struct hccl_domain *d, struct pto_error *error)
 {
     int status = chip_window_drop(h->chip, d->window, error), freed = PTO_OK;
 
@@ -449,22 +449,22 @@ static int hccl_open_domain(struct comm *comm, const struct domain_request *requ
         return status;
     }
     if (request->parent == NULL && request->window_bytes != 0)
-        status = make_windows(&o);
+        status = hccl_make_windows(&o);
     if (status >= 0) {
-        place_windows(&o);
+        hccl_place_windows(&o);
         begin_step(&o, &why);
         status = end_step(&o, upload_context(&o, &why), &why);
     }
     if (status >=
         0) /* all have read what is in the scratch, which is for collectives from now on */
-        status = meet(&o);
+        status = hccl_meet(&o);
     if (status < 0) {
         (void)h->below->ops->close_domain(o.domain->below, 0, NULL);
-        (void)free_domain(h, o.domain, NULL);
+        (void)hccl_free_domain(h, o.domain, NULL);
         return status;
     }
     domain->rounds = o.domain->below;
-    enlist(h, o.domain);
+    hccl_enlist(h, o.domain);
     *domain_out = domain;
     return PTO_OK;
 }
@@ -475,16 +475,16 @@ static int hccl_close_domain(struct domain *domain, uint64_t deadline_ns, struct
     struct hccl *h = hccl_of(domain->comm);
     int status, freed;
 
-    delist(h, d);
+    hccl_delist(h, d);
     /* Once all have left nobody uses anybody's window. */
     status = h->below->ops->close_domain(d->below, deadline_ns, error);
-    freed = free_domain(h, d, status < 0 ? NULL : error);
+    freed = hccl_free_domain(h, d, status < 0 ? NULL : error);
     return status < 0 ? status : freed;
 }
 
 /* ---- data ---- */
 
-static uint64_t place_of(const struct domain *domain, uint32_t rank, uint64_t offset)
+static uint64_t hccl_address_of(const struct domain *domain, uint32_t rank, uint64_t offset)
 {
     return (uint64_t)(uintptr_t)domain->window[rank] + offset;
 }
@@ -492,13 +492,14 @@ static uint64_t place_of(const struct domain *domain, uint32_t rank, uint64_t of
 static int hccl_put(struct domain *domain, uint32_t rank, uint64_t offset, const void *from,
                     uint64_t bytes)
 {
-    return chip_write(hccl_of(domain->comm)->chip, place_of(domain, rank, offset), from, bytes,
-                      NULL);
+    return chip_write(hccl_of(domain->comm)->chip, hccl_address_of(domain, rank, offset), from,
+                      bytes, NULL);
 }
 
 static int hccl_get(struct domain *domain, uint32_t rank, uint64_t offset, void *to, uint64_t bytes)
 {
-    return chip_read(hccl_of(domain->comm)->chip, place_of(domain, rank, offset), to, bytes, NULL);
+    return chip_read(hccl_of(domain->comm)->chip, hccl_address_of(domain, rank, offset), to, bytes,
+                     NULL);
 }
 
 static int hccl_quiet(struct domain *domain)
@@ -534,8 +535,8 @@ static int begin_adding(struct domain *domain, struct shared_control *control)
     return PTO_OK;
 }
 
-static int add(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
-               int32_t *before_out)
+static int hccl_add(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
+                    int32_t *before_out)
 {
     struct shared_control *control = control_of(domain, rank);
     int32_t word = 0, sum;
@@ -560,7 +561,7 @@ static int hccl_signal(struct domain *domain, uint32_t rank, const struct pto_si
     int status = PTO_OK;
 
     if (signal->how == PTO_SIGNAL_ADD)
-        status = add(domain, rank, signal, before_out);
+        status = hccl_add(domain, rank, signal, before_out);
     else
         status = hccl_put(domain, rank, signal->offset, &signal->value, sizeof(signal->value));
     if (status < 0)
@@ -593,9 +594,9 @@ static int hccl_wait(struct domain *domain, const struct pto_wait_for *word, uin
         struct pto_wait_for change = { .how = PTO_COMPARE_NE,
                                        .value = (int32_t)a32_load_acquire(signals) }; /* A33 */
         int32_t found = 0;
-        int read =
-            chip_read(hccl_of(domain->comm)->chip, place_of(domain, domain->rank, word->offset),
-                      &found, sizeof(found), error);
+        int read = chip_read(hccl_of(domain->comm)->chip,
+                             hccl_address_of(domain, domain->rank, word->offset), &found,
+                             sizeof(found), error);
         uint64_t now = os_now_ns();
 
         if (read < 0)

@@ -5,7 +5,7 @@
 
 #include "comm/comm.h"
 
-static struct pto_windows *make_windows(struct domain *domain)
+static struct pto_windows *keep_make_windows(struct domain *domain)
 {
     struct pto_windows *w =
         calloc(1, sizeof(*w) + (size_t)domain->rank_count * sizeof(w->piece[0]));
@@ -33,7 +33,7 @@ int pto_domain_keep(struct pto_domain *handle, struct pto_windows **windows_out)
         domain = domain->parent; /* whose windows they are */
     pthread_mutex_lock(&domain->comm->lock);
     if (domain->kept == NULL)
-        domain->kept = make_windows(domain);
+        domain->kept = keep_make_windows(domain);
     w = domain->kept;
     pthread_mutex_unlock(&domain->comm->lock);
     if (w == NULL)

@@ -12,34 +12,35 @@
 #include "base/os.h"
 #include "comm/comm.h"
 
-static int null_open(const struct comm_request *request, struct comm **comm_out,
-                     struct pto_error *error);
-static void null_close(struct comm *comm);
-static void null_abort(struct comm *comm, int status);
-static bool null_is_lost(struct comm *comm, uint32_t rank);
-static int null_open_domain(struct comm *comm, const struct domain_request *request,
-                            struct domain **domain_out, struct pto_error *error);
-static int null_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error);
-static int null_quiet(struct domain *domain);
-static int null_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
-                       int32_t *before_out);
-static int null_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t timeout_ns,
-                     struct pto_error *error);
-static int null_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error);
+static int comm_null_open(const struct comm_request *request, struct comm **comm_out,
+                          struct pto_error *error);
+static void comm_null_close(struct comm *comm);
+static void comm_null_abort(struct comm *comm, int status);
+static bool comm_null_is_lost(struct comm *comm, uint32_t rank);
+static int comm_null_open_domain(struct comm *comm, const struct domain_request *request,
+                                 struct domain **domain_out, struct pto_error *error);
+static int comm_null_close_domain(struct domain *domain, uint64_t deadline_ns,
+                                  struct pto_error *error);
+static int comm_null_quiet(struct domain *domain);
+static int comm_null_signal(struct domain *domain, uint32_t rank,
+                            const struct pto_signal_at *signal, int32_t *before_out);
+static int comm_null_wait(struct domain *domain, const struct pto_wait_for *word,
+                          uint64_t timeout_ns, struct pto_error *error);
+static int comm_null_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error);
 
 const struct comm_ops comm_null_ops = {
     .name = "null",
     .has_addresses = true,
-    .open = null_open,
-    .close = null_close,
-    .abort = null_abort,
-    .is_lost = null_is_lost,
-    .open_domain = null_open_domain,
-    .close_domain = null_close_domain,
-    .quiet = null_quiet,
-    .signal = null_signal,
-    .wait = null_wait,
-    .barrier = null_barrier,
+    .open = comm_null_open,
+    .close = comm_null_close,
+    .abort = comm_null_abort,
+    .is_lost = comm_null_is_lost,
+    .open_domain = comm_null_open_domain,
+    .close_domain = comm_null_close_domain,
+    .quiet = comm_null_quiet,
+    .signal = comm_null_signal,
+    .wait = comm_null_wait,
+    .barrier = comm_null_barrier,
 };
 
 enum { NULL_POLL_NS = 1000000 };
@@ -54,13 +55,13 @@ struct null_domain {
     struct pto_comm_context context;
 };
 
-static struct null_comm *null_of(struct comm *comm)
+static struct null_comm *comm_null_of(struct comm *comm)
 {
     return (struct null_comm *)(void *)comm;
 }
 
-static int null_open(const struct comm_request *request, struct comm **comm_out,
-                     struct pto_error *error)
+static int comm_null_open(const struct comm_request *request, struct comm **comm_out,
+                          struct pto_error *error)
 {
     struct null_comm *n;
 
@@ -76,38 +77,38 @@ static int null_open(const struct comm_request *request, struct comm **comm_out,
     return PTO_OK;
 }
 
-static void null_close(struct comm *comm)
+static void comm_null_close(struct comm *comm)
 {
     free(comm);
 }
 
-static void null_abort(struct comm *comm, int status)
+static void comm_null_abort(struct comm *comm, int status)
 {
-    a32_store_release(&null_of(comm)->aborted, (uint32_t)status);
+    a32_store_release(&comm_null_of(comm)->aborted, (uint32_t)status);
 }
 
-static bool null_is_lost(struct comm *comm, uint32_t rank)
+static bool comm_null_is_lost(struct comm *comm, uint32_t rank)
 {
     (void)rank;
-    return a32_load_acquire(&null_of(comm)->aborted) != 0;
+    return a32_load_acquire(&comm_null_of(comm)->aborted) != 0;
 }
 
 /* Waiting, which nobody else can end, ends when the communicator was given up. */
-static int check_aborted(struct comm *comm, struct pto_error *error)
+static int comm_null_check_aborted(struct comm *comm, struct pto_error *error)
 {
-    int status = (int)a32_load_acquire(&null_of(comm)->aborted);
+    int status = (int)a32_load_acquire(&comm_null_of(comm)->aborted);
 
     return status == 0
                ? PTO_OK
                : comm_tell(error, PTO_EPEER, 0, "rank 0 has given up: %s", pto_strerror(status));
 }
 
-static int null_open_domain(struct comm *comm, const struct domain_request *request,
-                            struct domain **domain_out, struct pto_error *error)
+static int comm_null_open_domain(struct comm *comm, const struct domain_request *request,
+                                 struct domain **domain_out, struct pto_error *error)
 {
     struct domain *domain = comm_domain_make(sizeof(struct null_domain), comm, request);
     struct null_domain *n = (struct null_domain *)(void *)domain;
-    int status = check_aborted(comm, error);
+    int status = comm_null_check_aborted(comm, error);
 
     if (domain == NULL)
         return PTO_ENOMEM;
@@ -129,7 +130,8 @@ static int null_open_domain(struct comm *comm, const struct domain_request *requ
     return PTO_OK;
 }
 
-static int null_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error)
+static int comm_null_close_domain(struct domain *domain, uint64_t deadline_ns,
+                                  struct pto_error *error)
 {
     (void)deadline_ns;
     (void)error;
@@ -141,14 +143,14 @@ static int null_close_domain(struct domain *domain, uint64_t deadline_ns, struct
     return PTO_OK;
 }
 
-static int null_quiet(struct domain *domain)
+static int comm_null_quiet(struct domain *domain)
 {
     (void)domain;
     return PTO_OK;
 }
 
-static int null_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
-                       int32_t *before_out)
+static int comm_null_signal(struct domain *domain, uint32_t rank,
+                            const struct pto_signal_at *signal, int32_t *before_out)
 {
     struct a32 *word = (struct a32 *)(void *)(domain->window[rank] + signal->offset);
     uint32_t before = 0;
@@ -162,8 +164,8 @@ static int null_signal(struct domain *domain, uint32_t rank, const struct pto_si
     return PTO_OK;
 }
 
-static int null_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t timeout_ns,
-                     struct pto_error *error)
+static int comm_null_wait(struct domain *domain, const struct pto_wait_for *word,
+                          uint64_t timeout_ns, struct pto_error *error)
 {
     const struct a32 *at = (const struct a32 *)(const void *)(domain->own + word->offset);
     uint64_t deadline_ns = comm_deadline(timeout_ns, 0);
@@ -172,7 +174,7 @@ static int null_wait(struct domain *domain, const struct pto_wait_for *word, uin
     int status;
 
     while (!pto_compare_holds(word->how, (int32_t)a32_load_acquire(at), word->value)) {
-        status = check_aborted(domain->comm, error);
+        status = comm_null_check_aborted(domain->comm, error);
         if (status < 0)
             return status;
         now = os_now_ns();
@@ -187,8 +189,8 @@ static int null_wait(struct domain *domain, const struct pto_wait_for *word, uin
     return PTO_OK;
 }
 
-static int null_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error)
+static int comm_null_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error)
 {
     (void)timeout_ns;
-    return check_aborted(domain->comm, error);
+    return comm_null_check_aborted(domain->comm, error);
 }

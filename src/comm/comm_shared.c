@@ -47,7 +47,7 @@ void shared_fini(struct shared *s)
 /* ---- waiting ---- */
 
 /* A rank that gives up ends what all others wait for, whether it takes part in that or not. */
-static int check_aborted(struct shared *s, const struct shared_wait *wait)
+static int shared_check_aborted(struct shared *s, const struct shared_wait *wait)
 {
     for (uint32_t i = 0; i < s->base.rank_count; i++)
         if (a32_load_relaxed(&s->head[i]->state) == RANK_ABORTED) /* it is told below, with A34 */
@@ -56,7 +56,7 @@ static int check_aborted(struct shared *s, const struct shared_wait *wait)
     return PTO_OK;
 }
 
-static bool look(const struct shared_wait *wait, uint32_t times)
+static bool shared_look(const struct shared_wait *wait, uint32_t times)
 {
     for (uint32_t i = 0; i < times; i++) {
         if (wait->holds(wait->context))
@@ -108,14 +108,14 @@ static void spin_or_yield(void *owner, uint64_t waited_ns)
         a32_store_relaxed(&s->own->cpu, cpu); /* a hint */
     is_near = wait->is_near != NULL ? wait->is_near(wait->context, cpu)
                                     : s->is_crowded && is_cpu_wanted(s, cpu);
-    if (!is_near && look(wait, s->is_crowded ? CROWD_LOOKS : LOOKS))
+    if (!is_near && shared_look(wait, s->is_crowded ? CROWD_LOOKS : LOOKS))
         return;
     if (is_near || waited_ns >= s->spin_ns)
         os_yield();
 }
 
 /* Judges anew when somebody has gone; before a sleep it doubts, too. */
-static int check_ranks(void *owner, bool before_sleep)
+static int shared_check_ranks(void *owner, bool before_sleep)
 {
     struct awaiting *a = owner;
     const struct shared_wait *wait = a->wait;
@@ -126,7 +126,7 @@ static int check_ranks(void *owner, bool before_sleep)
         a->trouble = trouble;
         status = wait->judge(wait->context);
         if (status >= 0)
-            status = check_aborted(a->shared, wait);
+            status = shared_check_aborted(a->shared, wait);
     }
     if (status >= 0 && before_sleep && wait->doubt != NULL) /* mutation: no-doubt */
         status = wait->doubt(wait->context);
@@ -161,7 +161,7 @@ int shared_await(struct shared *s, const struct shared_wait *wait)
                                                                 : now + wait->timeout_ns,
                                              .is_polled = wait->is_polled,
                                              .fence = s->has_fence ? s->memory->fence : NULL,
-                                             .check = check_ranks,
+                                             .check = shared_check_ranks,
                                              .stay_awake = spin_or_yield,
                                              .owner = &a });
 }
@@ -343,7 +343,7 @@ struct arrival_wait {
 };
 
 /* Numbers wrap. */
-static bool has_come(const struct arrival_wait *w, uint32_t rank)
+static bool shared_has_come(const struct arrival_wait *w, uint32_t rank)
 {
     const char *control = (const char *)w->domain->peer[rank].control;
     uint32_t come =
@@ -356,7 +356,7 @@ static bool have_all_come(void *context)
 {
     struct arrival_wait *w = context;
 
-    while (w->next < w->domain->base.rank_count && has_come(w, w->next))
+    while (w->next < w->domain->base.rank_count && shared_has_come(w, w->next))
         w->next++;
     return w->next == w->domain->base.rank_count;
 }
@@ -367,7 +367,8 @@ static bool is_arrival_near(void *context, uint32_t cpu)
     const struct shared *s = shared_of(w->domain->base.comm);
 
     for (uint32_t i = w->next; i < w->domain->base.rank_count; i++)
-        if (a32_load_relaxed(&s->head[w->domain->base.ranks[i]]->cpu) == cpu && !has_come(w, i))
+        if (a32_load_relaxed(&s->head[w->domain->base.ranks[i]]->cpu) == cpu &&
+            !shared_has_come(w, i))
             return true;
     return false;
 }
@@ -416,7 +417,7 @@ static int find_astray(void *context)
     char theirs[128], own[128];
 
     for (uint32_t i = w->next; i < domain->rank_count; i++) {
-        if (has_come(w, i) || !is_astray(w, i, false))
+        if (shared_has_come(w, i) || !is_astray(w, i, false))
             continue;
         describe_calls(w, i, theirs, own);
         return comm_tell(w->arrival->error, PTO_EINVAL, domain->ranks[i],
@@ -436,7 +437,7 @@ static int judge_arrival(void *context)
         return PTO_EINVAL;
     snprintf(w->what, sizeof(w->what), "the %s cannot be complete", w->arrival->what);
     for (uint32_t i = w->next; i < domain->rank_count; i++) {
-        if (has_come(w, i))
+        if (shared_has_come(w, i))
             continue;
         if (shared_has_left(w->domain, i))
             return shared_tell_lost(shared_of(domain->comm), domain->ranks[i], w->what,
@@ -450,13 +451,13 @@ static int judge_arrival(void *context)
 }
 
 /* Who has not come in time, and what the first of them that went astray called instead. */
-static int tell_missing(const struct arrival_wait *w)
+static int shared_tell_missing(const struct arrival_wait *w)
 {
     struct comm_names names = { 0 };
     char theirs[128], own[128], instead[192] = "";
 
     for (uint32_t i = w->next; i < w->domain->base.rank_count; i++) {
-        if (has_come(w, i))
+        if (shared_has_come(w, i))
             continue;
         comm_names_add(&names, w->domain->base.ranks[i]);
         if (instead[0] == '\0' && is_astray(w, i, true)) {
@@ -494,7 +495,7 @@ int shared_arrive(struct shared_domain *sd, const struct shared_arrival *arrival
                                                     .timeout_ns = arrival->timeout_ns,
                                                     .what = w.what,
                                                     .error = arrival->error });
-    return status == PTO_ETIMEOUT ? tell_missing(&w) : status;
+    return status == PTO_ETIMEOUT ? shared_tell_missing(&w) : status;
 }
 
 int shared_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error)

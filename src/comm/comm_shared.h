@@ -108,9 +108,9 @@ struct shared;
 /* Where memory comes from. */
 struct shared_memory {
     /* Zeroed memory of this rank that peers can map. PTO_ENOMEM. */
-    int (*take)(struct shared *s, uint64_t bytes, uint64_t *offset_out, char **at_out);
+    int (*alloc)(struct shared *s, uint64_t bytes, uint64_t *offset_out, char **at_out);
     /* `is_free`: no peer has it mapped. An address of NULL: it is not mapped here any more. */
-    void (*give)(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free);
+    void (*free)(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free);
     char *(*map)(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes); /* NULL */
     void (*unmap)(struct shared *s, uint32_t rank, char *at, uint64_t bytes);
     /*

@@ -33,13 +33,13 @@ struct open_wait {
     struct pto_error *error;
 };
 
-static int publish(struct open_wait *w);
+static int shared_publish(struct open_wait *w);
 static int await_members(struct open_wait *w, bool (*holds)(void *));
 static bool have_all_published(void *context);
 static bool are_all_ready(void *context);
 static int map_members(struct open_wait *w);
-static void place_windows(struct shared_domain *sd, const struct domain_request *request);
-static void refuse(struct open_wait *w, uint32_t other, uint64_t other_bytes);
+static void shared_place_windows(struct shared_domain *sd, const struct domain_request *request);
+static void shared_refuse(struct open_wait *w, uint32_t other, uint64_t other_bytes);
 static void release_block(struct shared_domain *sd, bool is_free);
 
 static const char NO_DOMAIN[] = "the domain cannot be opened";
@@ -84,14 +84,15 @@ static uint32_t peer_state(const struct shared_domain *sd, uint32_t rank)
     return a64_load_acquire(&e->serial) == sd->peer[rank].serial ? state : ENTRY_FREE;
 }
 
-static bool is_open(uint32_t state)
+static bool shared_is_open(uint32_t state)
 {
     return state == ENTRY_PUBLISHED || state == ENTRY_READY;
 }
 
 bool shared_has_left(const struct shared_domain *sd, uint32_t rank)
 {
-    return !is_open(peer_state(sd, rank)) || shared_is_lost(sd->base.comm, sd->base.ranks[rank]);
+    return !shared_is_open(peer_state(sd, rank)) ||
+           shared_is_lost(sd->base.comm, sd->base.ranks[rank]);
 }
 
 /* The directory has changed: members look, if they are waiting for that. */
@@ -118,7 +119,7 @@ int shared_open_domain(struct comm *comm, const struct domain_request *request,
     if (domain == NULL)
         return PTO_ENOMEM;
     w.domain->peer = calloc(request->rank_count, sizeof(*w.domain->peer));
-    status = w.domain->peer != NULL ? publish(&w) : PTO_ENOMEM;
+    status = w.domain->peer != NULL ? shared_publish(&w) : PTO_ENOMEM;
     if (status < 0)
         goto free_domain;
     status = await_members(&w, have_all_published);
@@ -132,12 +133,12 @@ int shared_open_domain(struct comm *comm, const struct domain_request *request,
     }
     if (status < 0)
         goto withdraw;
-    place_windows(w.domain, request);
+    shared_place_windows(w.domain, request);
     *domain_out = domain;
     return PTO_OK;
 
 withdraw:
-    refuse(&w, UINT32_MAX, 0);
+    shared_refuse(&w, UINT32_MAX, 0);
     release_block(w.domain, false);
 free_domain:
     free(w.domain->peer);
@@ -149,7 +150,7 @@ free_domain:
 
 /* An entry of the own directory for a new domain. Those that were refused are kept for as long as
  * possible: a slow rank may still want to know. Under the lock. NULL: all are in use. */
-static struct shared_entry *find_place(struct shared *s)
+static struct shared_entry *shared_find_place(struct shared *s)
 {
     struct shared_entry *oldest = NULL;
 
@@ -187,7 +188,7 @@ static bool fill_entry(struct open_wait *w, enum entry_state state)
     struct shared *s = w->shared;
     struct shared_domain *sd = w->domain;
     const struct domain_request *r = w->request;
-    struct shared_entry *e = find_place(s);
+    struct shared_entry *e = shared_find_place(s);
 
     if (e == NULL)
         return false;
@@ -222,7 +223,7 @@ static void fill_wakers(const struct shared *s, struct shared_domain *sd)
 }
 
 /* Without memory for a block, what is published is that it cannot be opened. */
-static int publish(struct open_wait *w)
+static int shared_publish(struct open_wait *w)
 {
     struct shared *s = w->shared;
     struct shared_domain *sd = w->domain;
@@ -240,7 +241,7 @@ static int publish(struct open_wait *w)
     sd->block_bytes = SHARED_CONTROL_BYTES + SHARED_SCRATCH_BYTES +
                       (r->parent == NULL ? page_up(r->window_bytes) : 0);
     errno = 0;
-    status = s->memory->take(s, sd->block_bytes, &sd->offset, &block);
+    status = s->memory->alloc(s, sd->block_bytes, &sd->offset, &block);
     number = status < 0 && errno != 0 ? errno : ENOMEM;
     sd->peer[r->rank].control = (struct shared_control *)(void *)block;
     pthread_mutex_lock(&s->base.lock);
@@ -254,7 +255,7 @@ static int publish(struct open_wait *w)
                           (unsigned long long)r->window_bytes, limit_explain(number, why));
     }
     if (!is_filled) {
-        s->memory->give(s, sd->offset, sd->block_bytes, block, true);
+        s->memory->free(s, sd->offset, sd->block_bytes, block, true);
         return error_tell(w->error, PTO_ENOMEM, "%d domains are open, and that is all there can be",
                           SHARED_ENTRIES);
     }
@@ -263,7 +264,7 @@ static int publish(struct open_wait *w)
 }
 
 /* The first reason counts. */
-static void refuse(struct open_wait *w, uint32_t other, uint64_t other_bytes)
+static void shared_refuse(struct open_wait *w, uint32_t other, uint64_t other_bytes)
 {
     struct shared_entry *e = own_entry(w->shared, w->domain);
 
@@ -313,7 +314,7 @@ static struct a64 *seen_of(struct shared *s, uint32_t rank, uint32_t entry)
 }
 
 /* The entry of a member for this id that was not looked at before. */
-static bool find_entry(struct open_wait *w, uint32_t member, struct entry_copy *copy)
+static bool shared_find_entry(struct open_wait *w, uint32_t member, struct entry_copy *copy)
 {
     struct shared *s = w->shared;
     uint32_t rank = w->request->ranks[member];
@@ -329,11 +330,11 @@ static bool find_entry(struct open_wait *w, uint32_t member, struct entry_copy *
 }
 
 /* The ranks do not agree: the others are told, and so is the caller. */
-static int tell_difference(struct open_wait *w, uint32_t rank, uint64_t bytes)
+static int shared_tell_difference(struct open_wait *w, uint32_t rank, uint64_t bytes)
 {
     uint32_t own = w->shared->base.rank;
 
-    refuse(w, rank, bytes);
+    shared_refuse(w, rank, bytes);
     if (bytes == w->request->window_bytes)
         return comm_tell(w->error, PTO_EINVAL, rank,
                          "rank %u opens domain %llu with other ranks, or inside another domain, "
@@ -353,7 +354,7 @@ static int agree(struct open_wait *w, uint32_t member, const struct entry_copy *
     uint32_t rank = w->request->ranks[member];
 
     if (copy->digest != w->digest || copy->window_bytes != w->request->window_bytes)
-        return tell_difference(w, rank, copy->window_bytes);
+        return shared_tell_difference(w, rank, copy->window_bytes);
     if (copy->state != ENTRY_REFUSED)
         return PTO_OK;
     if (copy->other == UINT32_MAX && shared_is_lost(&w->shared->base, rank))
@@ -361,11 +362,11 @@ static int agree(struct open_wait *w, uint32_t member, const struct entry_copy *
     if (copy->other == UINT32_MAX)
         return comm_tell(w->error, PTO_EPEER, rank, "rank %u gave up opening domain %llu", rank,
                          (unsigned long long)w->request->id);
-    return tell_difference(w, copy->other, copy->other_bytes);
+    return shared_tell_difference(w, copy->other, copy->other_bytes);
 }
 
 /* Notes the entry that was found, and what it says. */
-static void join(struct open_wait *w, uint32_t member, const struct entry_copy *copy)
+static void shared_join(struct open_wait *w, uint32_t member, const struct entry_copy *copy)
 {
     struct shared *s = w->shared;
     struct shared_peer *peer = &w->domain->peer[member];
@@ -390,9 +391,9 @@ static bool has_published(struct open_wait *w)
         return false;
     w->is_new = false;
     w->published = published;
-    if (!find_entry(w, w->next, &copy))
+    if (!shared_find_entry(w, w->next, &copy))
         return false;
-    join(w, w->next, &copy);
+    shared_join(w, w->next, &copy);
     return true;
 }
 
@@ -448,10 +449,10 @@ static int judge_open(void *context)
             continue;
         if (w->domain->peer[i].serial != 0)
             state = look_at_member(w, i);
-        else if (find_entry(w, i, &copy))
+        else if (shared_find_entry(w, i, &copy))
             state = copy.state;
         if (w->domain->peer[i].serial == 0 && state == ENTRY_REFUSED)
-            join(w, i, &copy);
+            shared_join(w, i, &copy);
         if (w->status >= 0 && state == ENTRY_PUBLISHED && shared_is_lost(&w->shared->base, rank))
             return shared_tell_lost(w->shared, rank, NO_DOMAIN, w->error);
     }
@@ -500,7 +501,7 @@ static int map_members(struct open_wait *w)
 }
 
 /* Behind the scratch of each block; or in the parent's, whose ranks have other numbers. */
-static void place_windows(struct shared_domain *sd, const struct domain_request *request)
+static void shared_place_windows(struct shared_domain *sd, const struct domain_request *request)
 {
     struct domain *domain = &sd->base;
 
@@ -555,7 +556,7 @@ static void release_block(struct shared_domain *sd, bool is_free)
     for (uint32_t i = 0; i < sd->base.rank_count; i++)
         if (i != sd->base.rank && sd->peer[i].control != NULL)
             s->memory->unmap(s, sd->base.ranks[i], (char *)sd->peer[i].control, sd->block_bytes);
-    s->memory->give(s, sd->offset, sd->block_bytes, (char *)sd->peer[sd->base.rank].control,
+    s->memory->free(s, sd->offset, sd->block_bytes, (char *)sd->peer[sd->base.rank].control,
                     is_free);
 }
 
@@ -592,7 +593,7 @@ static int tell_left(struct shared_domain *sd, int status, struct pto_error *err
     struct shared *s = shared_of(sd->base.comm);
 
     for (uint32_t i = 0; i < sd->base.rank_count; i++) {
-        if (!is_open(peer_state(sd, i)))
+        if (!shared_is_open(peer_state(sd, i)))
             continue;
         if (status >= 0)
             return shared_tell_lost(s, sd->base.ranks[i], NOT_ALL, error);

@@ -27,11 +27,12 @@
 static int shm_open_comm(const struct comm_request *request, struct comm **comm_out,
                          struct pto_error *error);
 static void shm_close(struct comm *comm);
-static int take(struct shared *shared, uint64_t bytes, uint64_t *offset_out, char **at_out);
-static void give(struct shared *shared, uint64_t offset, uint64_t bytes, char *at, bool is_free);
-static char *map(struct shared *shared, uint32_t rank, uint64_t offset, uint64_t bytes);
-static void unmap(struct shared *shared, uint32_t rank, char *at, uint64_t bytes);
-static bool copy(char *at, uint64_t bytes);
+static int shm_alloc(struct shared *shared, uint64_t bytes, uint64_t *offset_out, char **at_out);
+static void shm_free(struct shared *shared, uint64_t offset, uint64_t bytes, char *at,
+                     bool is_free);
+static char *shm_map(struct shared *shared, uint32_t rank, uint64_t offset, uint64_t bytes);
+static void shm_unmap(struct shared *shared, uint32_t rank, char *at, uint64_t bytes);
+static bool shm_copy(char *at, uint64_t bytes);
 
 const struct comm_ops comm_shm_ops = {
     .name = "shm",
@@ -50,11 +51,11 @@ const struct comm_ops comm_shm_ops = {
 };
 
 static const struct shared_memory shm_memory = {
-    .take = take,
-    .give = give,
-    .map = map,
-    .unmap = unmap,
-    .copy = copy,
+    .alloc = shm_alloc,
+    .free = shm_free,
+    .map = shm_map,
+    .unmap = shm_unmap,
+    .copy = shm_copy,
     .fence = os_fence_processes,
 };
 
@@ -93,7 +94,7 @@ static uint64_t head_bytes(void)
 
 /* ---- open, close ---- */
 
-static void destroy(struct shm *s)
+static void shm_destroy(struct shm *s)
 {
     uint32_t count = s->shared.base.rank_count;
 
@@ -123,7 +124,7 @@ static int *make_fds(uint32_t count)
     return fds;
 }
 
-static struct shm *create(const struct comm_request *request)
+static struct shm *shm_create(const struct comm_request *request)
 {
     struct shm *s = calloc(1, sizeof(*s));
 
@@ -139,7 +140,7 @@ static struct shm *create(const struct comm_request *request)
     if (shared_init(&s->shared, request->rank, request->rank_count) >= 0 && s->memory != NULL &&
         s->process != NULL)
         return s;
-    destroy(s);
+    shm_destroy(s);
     return NULL;
 }
 
@@ -174,14 +175,14 @@ static int map_heads(struct shm *s, struct pto_error *error)
     return PTO_OK;
 }
 
-static void *watch_main(void *context);
+static void *shm_watch_main(void *context);
 
 static int start_watcher(struct shm *s, struct pto_error *error)
 {
     if (s->shared.base.rank_count == 1)
         return PTO_OK;
     s->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    s->has_watcher = s->stop >= 0 && os_thread_start(&s->watcher, watch_main, s) >= 0;
+    s->has_watcher = s->stop >= 0 && os_thread_start(&s->watcher, shm_watch_main, s) >= 0;
     return s->has_watcher
                ? PTO_OK
                : error_tell(error, PTO_ESYSTEM, "no thread can be started: %s", strerror(errno));
@@ -211,7 +212,7 @@ static int meet_others(struct shm *s, const struct comm_request *request, int me
 static int shm_open_comm(const struct comm_request *request, struct comm **comm_out,
                          struct pto_error *error)
 {
-    struct shm *s = create(request);
+    struct shm *s = shm_create(request);
     char why[LIMIT_TEXT];
     int memory, process, status;
 
@@ -232,7 +233,7 @@ static int shm_open_comm(const struct comm_request *request, struct comm **comm_
     if (status < 0) {
         if (s->shared.own != NULL)
             shared_leave(&s->shared);
-        destroy(s);
+        shm_destroy(s);
         return status;
     }
     *comm_out = &s->shared.base;
@@ -249,13 +250,13 @@ static void shm_close(struct comm *comm)
         pthread_join(s->watcher, NULL);
     }
     shared_leave(&s->shared);
-    destroy(s);
+    shm_destroy(s);
 }
 
 /* ---- the watcher ---- */
 
 /* Until it is told to stop: buries whoever has ended. */
-static void *watch_main(void *context)
+static void *shm_watch_main(void *context)
 {
     struct shm *s = context;
     uint32_t count = s->shared.base.rank_count;
@@ -304,7 +305,7 @@ static void remove_extent(struct shm *s, uint64_t offset)
     pthread_mutex_unlock(&s->lock);
 }
 
-static int take(struct shared *shared, uint64_t bytes, uint64_t *offset_out, char **at_out)
+static int shm_alloc(struct shared *shared, uint64_t bytes, uint64_t *offset_out, char **at_out)
 {
     struct shm *s = shm_of(shared);
     int file = s->memory[shared->base.rank];
@@ -338,7 +339,7 @@ static int take(struct shared *shared, uint64_t bytes, uint64_t *offset_out, cha
  * Its pages go back to the system, and are zero when they are used again. Of a block that a peer
  * may still look at they stay as they are: it may not have noticed yet that this rank came.
  */
-static void give(struct shared *shared, uint64_t offset, uint64_t bytes, char *at, bool is_free)
+static void shm_free(struct shared *shared, uint64_t offset, uint64_t bytes, char *at, bool is_free)
 {
     struct shm *s = shm_of(shared);
 
@@ -352,7 +353,7 @@ static void give(struct shared *shared, uint64_t offset, uint64_t bytes, char *a
 }
 
 /* What a peer says of its file may be wrong: beyond its end there is nothing to map. */
-static char *map(struct shared *shared, uint32_t rank, uint64_t offset, uint64_t bytes)
+static char *shm_map(struct shared *shared, uint32_t rank, uint64_t offset, uint64_t bytes)
 {
     struct shm *s = shm_of(shared);
     off_t end = lseek(s->memory[rank], 0, SEEK_END);
@@ -365,7 +366,7 @@ static char *map(struct shared *shared, uint32_t rank, uint64_t offset, uint64_t
     return at == MAP_FAILED ? NULL : at;
 }
 
-static void unmap(struct shared *shared, uint32_t rank, char *at, uint64_t bytes)
+static void shm_unmap(struct shared *shared, uint32_t rank, char *at, uint64_t bytes)
 {
     (void)shared;
     (void)rank;
@@ -373,7 +374,7 @@ static void unmap(struct shared *shared, uint32_t rank, char *at, uint64_t bytes
 }
 
 /* Pages that are zero take no memory. The copy takes the place of what is mapped in one step. */
-static bool copy(char *at, uint64_t bytes)
+static bool shm_copy(char *at, uint64_t bytes)
 {
     enum { PIECE = 4096 };
     static const char zero[PIECE];

@@ -10,11 +10,11 @@
 #include "comm/comm_shared.h"
 
 static void thread_close(struct comm *comm);
-static int take(struct shared *s, uint64_t bytes, uint64_t *offset_out, char **at_out);
-static void give(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free);
-static char *map(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes);
-static void unmap(struct shared *s, uint32_t rank, char *at, uint64_t bytes);
-static void keep(struct shared *s, struct pto_windows *windows);
+static int thread_alloc(struct shared *s, uint64_t bytes, uint64_t *offset_out, char **at_out);
+static void thread_free(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free);
+static char *thread_map(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes);
+static void thread_unmap(struct shared *s, uint32_t rank, char *at, uint64_t bytes);
+static void thread_keep(struct shared *s, struct pto_windows *windows);
 
 static const struct comm_ops comm_thread_ops = {
     .name = "thread",
@@ -32,11 +32,11 @@ static const struct comm_ops comm_thread_ops = {
 };
 
 static const struct shared_memory thread_memory = {
-    .take = take,
-    .give = give,
-    .map = map,
-    .unmap = unmap,
-    .keep = keep,
+    .alloc = thread_alloc,
+    .free = thread_free,
+    .map = thread_map,
+    .unmap = thread_unmap,
+    .keep = thread_keep,
     .fence = os_fence_all,
 };
 
@@ -61,7 +61,7 @@ struct thread_rank {
     struct team *team;
 };
 
-static struct thread_rank *thread_of(struct shared *s)
+static struct thread_rank *thread_rank_of(struct shared *s)
 {
     return (struct thread_rank *)(void *)s;
 }
@@ -147,13 +147,13 @@ static void thread_close(struct comm *comm)
     struct shared *s = shared_of(comm);
 
     shared_leave(s);
-    leave_team(thread_of(s)->team);
+    leave_team(thread_rank_of(s)->team);
     shared_fini(s);
     free(s);
 }
 
 /* Its offset is its address. */
-static int take(struct shared *s, uint64_t bytes, uint64_t *offset_out, char **at_out)
+static int thread_alloc(struct shared *s, uint64_t bytes, uint64_t *offset_out, char **at_out)
 {
     char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -166,9 +166,9 @@ static int take(struct shared *s, uint64_t bytes, uint64_t *offset_out, char **a
     return PTO_OK;
 }
 
-static void give(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free)
+static void thread_free(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free)
 {
-    struct team *team = thread_of(s)->team;
+    struct team *team = thread_rank_of(s)->team;
     struct kept_block *k;
 
     (void)offset;
@@ -183,7 +183,7 @@ static void give(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bo
     pthread_mutex_unlock(&team->lock);
 }
 
-static char *map(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes)
+static char *thread_map(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes)
 {
     (void)s;
     (void)rank;
@@ -191,7 +191,7 @@ static char *map(struct shared *s, uint32_t rank, uint64_t offset, uint64_t byte
     return (char *)(uintptr_t)offset;
 }
 
-static void unmap(struct shared *s, uint32_t rank, char *at, uint64_t bytes)
+static void thread_unmap(struct shared *s, uint32_t rank, char *at, uint64_t bytes)
 {
     (void)s;
     (void)rank;
@@ -199,7 +199,7 @@ static void unmap(struct shared *s, uint32_t rank, char *at, uint64_t bytes)
     (void)bytes;
 }
 
-static void let_go(void *context)
+static void thread_end_keep(void *context)
 {
     struct team *team = context;
 
@@ -210,11 +210,11 @@ static void let_go(void *context)
 }
 
 /* The windows of peers are the same memory: from here on blocks stay until the team has gone. */
-static void keep(struct shared *s, struct pto_windows *windows)
+static void thread_keep(struct shared *s, struct pto_windows *windows)
 {
-    struct team *team = thread_of(s)->team;
+    struct team *team = thread_rank_of(s)->team;
 
-    windows->end = let_go;
+    windows->end = thread_end_keep;
     windows->context = team;
     pthread_mutex_lock(&team->lock);
     team->keeper_count++;

@@ -93,7 +93,7 @@ bool meet_is_part(const void *bytes, size_t size, uint32_t rank_count, struct me
            out->count <= rank_count - out->first;
 }
 
-static struct meet_hello make_hello(const struct meet_request *request)
+static struct meet_hello meet_make_hello(const struct meet_request *request)
 {
     struct meet_hello hello = { .magic = MEET_MAGIC,
                                 .version = MEET_VERSION,
@@ -127,13 +127,13 @@ struct meeting {
     struct pto_error *error;
 };
 
-static bool is_trusted(const struct stat *info)
+static bool meet_is_file_trusted(const struct stat *info)
 {
     return info->st_uid == geteuid() || info->st_uid == 0;
 }
 
 /* The file at the path, open, for writing if possible. -1: nothing that one of us has left. */
-static int open_root(const char *path, struct meet_root *out)
+static int meet_open_root(const char *path, struct meet_root *out)
 {
     char bytes[sizeof(*out) + 1];
     struct stat info;
@@ -145,7 +145,7 @@ static int open_root(const char *path, struct meet_root *out)
         file = open(path, O_RDONLY | how);
     if (file < 0)
         return -1;
-    size = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && is_trusted(&info)
+    size = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && meet_is_file_trusted(&info)
                ? read(file, bytes, sizeof(bytes))
                : -1;
     if (size > 0 && meet_is_root(bytes, (size_t)size, out))
@@ -156,7 +156,7 @@ static int open_root(const char *path, struct meet_root *out)
 
 static bool read_root(const char *path, struct meet_root *out)
 {
-    int file = open_root(path, out);
+    int file = meet_open_root(path, out);
 
     if (file >= 0)
         close(file);
@@ -185,7 +185,7 @@ static bool is_elsewhere(int file, const struct meet_root *root)
 static bool is_in_use(const char *path)
 {
     struct meet_root root;
-    int file = open_root(path, &root);
+    int file = meet_open_root(path, &root);
     int socket;
     bool is_used;
 
@@ -209,7 +209,7 @@ static bool is_replaceable(const char *path)
 
     if (file < 0)
         return errno == ENOENT || errno == ENOTDIR; /* the latter is told when it is written */
-    size = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && is_trusted(&info)
+    size = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && meet_is_file_trusted(&info)
                ? read(file, &magic, sizeof(magic))
                : -1;
     close(file);
@@ -234,7 +234,7 @@ static bool write_root(struct meeting *m)
     return file_part_close(&part, is_good) >= 0;
 }
 
-static int announce(struct meeting *m)
+static int meet_announce(struct meeting *m)
 {
     const char *path = m->request->comm->path;
 
@@ -285,7 +285,8 @@ static int check_own_file(const struct meeting *m)
                      (unsigned long long)m->root.network);
 }
 
-static void answer(const struct meeting *m, int socket, int status, const struct pto_error *why)
+static void meet_send_answer(const struct meeting *m, int socket, int status,
+                             const struct pto_error *why)
 {
     struct meet_answer a = {
         .magic = MEET_MAGIC, .status = status, .rank = -1, .has_fence = m->has_fence
@@ -324,7 +325,7 @@ static int check_hello(const struct meeting *m, const struct meet_hello *hello, 
     return PTO_OK;
 }
 
-static struct comm_names find_missing(const struct meeting *m)
+static struct comm_names meet_find_missing(const struct meeting *m)
 {
     struct comm_names missing = { 0 };
 
@@ -334,10 +335,10 @@ static struct comm_names find_missing(const struct meeting *m)
     return missing;
 }
 
-static int tell_missing(const struct meeting *m)
+static int meet_tell_missing(const struct meeting *m)
 {
     const struct comm_request *c = m->request->comm;
-    struct comm_names missing = find_missing(m);
+    struct comm_names missing = meet_find_missing(m);
 
     return comm_tell(m->error, PTO_ETIMEOUT, missing.first,
                      "rank%s %s of %u did not come to %s in time", missing.count == 1 ? "" : "s",
@@ -345,9 +346,9 @@ static int tell_missing(const struct meeting *m)
 }
 
 /* One that was there has ended, or waits no longer. */
-static int tell_gone(const struct meeting *m, uint32_t rank)
+static int meet_tell_gone(const struct meeting *m, uint32_t rank)
 {
-    struct comm_names missing = find_missing(m);
+    struct comm_names missing = meet_find_missing(m);
 
     return comm_tell(m->error, PTO_EPEER, rank,
                      "rank %u (process %u) has gone before rank%s %s had come", rank,
@@ -364,7 +365,7 @@ static int tell_descriptors(struct pto_error *error)
 }
 
 /* Reads what a caller says: one that is of another job, or says nothing, is let go. */
-static int hear(struct meeting *m, struct caller *from)
+static int meet_hear(struct meeting *m, struct caller *from)
 {
     const struct comm_request *c = m->request->comm;
     struct meet_message message;
@@ -375,7 +376,7 @@ static int hear(struct meeting *m, struct caller *from)
     if (from->is_known) { /* before all have come it has nothing to say */
         if (status >= 0)
             meet_close_fds(message.fd, message.fd_count);
-        return tell_gone(m, (uint32_t)(from - m->caller));
+        return meet_tell_gone(m, (uint32_t)(from - m->caller));
     }
     if (status == PTO_ETIMEOUT)
         return PTO_OK;
@@ -407,7 +408,7 @@ static int hear(struct meeting *m, struct caller *from)
 }
 
 /* For one more who has not said who it is. */
-static bool has_room(const struct meeting *m)
+static bool meet_has_room(const struct meeting *m)
 {
     uint32_t count = m->request->comm->rank_count;
 
@@ -417,7 +418,7 @@ static bool has_room(const struct meeting *m)
     return false;
 }
 
-static int admit(struct meeting *m)
+static int meet_admit(struct meeting *m)
 {
     uint32_t count = m->request->comm->rank_count;
     int socket;
@@ -449,7 +450,7 @@ static uint32_t list_callers(const struct meeting *m, struct pollfd *look)
 }
 
 /* Until all have said hello. */
-static int gather(struct meeting *m)
+static int meet_gather(struct meeting *m)
 {
     const struct comm_request *c = m->request->comm;
     uint32_t total = c->rank_count + CALLERS_SPARE;
@@ -459,19 +460,20 @@ static int gather(struct meeting *m)
     while (status >= 0 && m->known_count < c->rank_count) {
         uint32_t count = list_callers(m, look);
 
-        look[count] = (struct pollfd){ .fd = has_room(m) ? m->listener : -1, .events = POLLIN };
+        look[count] =
+            (struct pollfd){ .fd = meet_has_room(m) ? m->listener : -1, .events = POLLIN };
         if (poll(look, count + 1, meet_patience(c->deadline_ns, GUARD_MS)) == 0)
             status = check_own_file(m);
         for (uint32_t i = 0, k = 0; i < total && k < count && status >= 0; i++) {
             if (m->caller[i].socket != look[k].fd)
                 continue;
             if (look[k++].revents != 0)
-                status = hear(m, &m->caller[i]);
+                status = meet_hear(m, &m->caller[i]);
         }
         if (status >= 0 && look[count].revents != 0)
-            status = admit(m);
+            status = meet_admit(m);
         if (status >= 0 && m->known_count < c->rank_count && os_now_ns() >= c->deadline_ns)
-            status = tell_missing(m);
+            status = meet_tell_missing(m);
     }
     free(look);
     return status;
@@ -490,7 +492,7 @@ static int hand_out(struct meeting *m)
     int status = PTO_OK;
 
     for (uint32_t i = 1; i < count && status >= 0; i++) {
-        answer(m, m->caller[i].socket, PTO_OK, NULL);
+        meet_send_answer(m, m->caller[i].socket, PTO_OK, NULL);
         for (uint32_t first = 0; first < count && status >= 0; first += PART_RANKS) {
             struct meet_part part = { MEET_MAGIC, first,
                                       count - first < PART_RANKS ? count - first : PART_RANKS };
@@ -523,11 +525,11 @@ static int conclude(struct meeting *m)
         meet_close_fds(message.fd, message.fd_count);
     }
     for (uint32_t i = 1; i < c->rank_count; i++)
-        answer(m, m->caller[i].socket, PTO_OK, NULL);
+        meet_send_answer(m, m->caller[i].socket, PTO_OK, NULL);
     return PTO_OK;
 }
 
-static int copy_own(const struct meet_request *request, struct meet_result *result)
+static int meet_copy_own(const struct meet_request *request, struct meet_result *result)
 {
     uint32_t rank = request->comm->rank;
 
@@ -557,11 +559,11 @@ static int host_meeting(const struct meet_request *request, struct meet_result *
         return PTO_ENOMEM;
     for (uint32_t i = 0; i < total; i++)
         m.caller[i].socket = -1;
-    status = copy_own(request, result);
+    status = meet_copy_own(request, result);
     if (status >= 0)
-        status = announce(&m);
+        status = meet_announce(&m);
     if (status >= 0)
-        status = gather(&m);
+        status = meet_gather(&m);
     if (m.listener >= 0 && read_own_file(&m, &left))
         (void)unlink(request->comm->path);
     if (status >= 0)
@@ -570,7 +572,7 @@ static int host_meeting(const struct meet_request *request, struct meet_result *
         status = conclude(&m);
     for (uint32_t i = 0; i < total; i++) {
         if (status < 0 && m.caller[i].socket >= 0)
-            answer(&m, m.caller[i].socket, status, &why);
+            meet_send_answer(&m, m.caller[i].socket, status, &why);
         meet_close_fds(&m.caller[i].socket, 1);
     }
     meet_close_fds(&m.listener, 1);
@@ -607,7 +609,7 @@ static int look_for_host(const struct comm_request *c, struct search *found,
                          struct pto_error *error)
 {
     struct meet_root root;
-    int file = open_root(c->path, &root);
+    int file = meet_open_root(c->path, &root);
     int status = PTO_EAGAIN;
 
     if (file < 0)
@@ -712,7 +714,7 @@ static int attend_meeting(const struct meet_request *request, struct meet_result
                           struct pto_error *error)
 {
     const struct comm_request *c = request->comm;
-    struct meet_hello hello = make_hello(request);
+    struct meet_hello hello = meet_make_hello(request);
     int fds[2] = { request->memory, request->process };
     struct meet_answer a = { 0 };
     int socket = find_host(c, error);

@@ -259,8 +259,8 @@ static inline struct door_outputs *set_outputs(struct door_outputs *to,
 static const struct pto_kernels no_kernels = { -1, -1, -1 };
 static const struct pto_outputs no_outputs = { { PTO_TASK_ID_INVALID }, 0, NULL };
 
-static inline void submit(struct door_runtime *rt, const struct pto_kernels *kernels,
-                          struct pto_args *args, struct pto_outputs *out)
+static inline void door_submit(struct door_runtime *rt, const struct pto_kernels *kernels,
+                               struct pto_args *args, struct pto_outputs *out)
 {
     struct pto_orch *o = rt->orch;
 
@@ -288,8 +288,8 @@ static inline void submit_dummy(struct door_runtime *rt, struct pto_args *args,
     (void)o->ops->submit(o, &no_kernels, args, rt->site, out);
 }
 
-static inline void alloc(struct door_runtime *rt, const struct pto_args *args,
-                         struct pto_outputs *out)
+static inline void door_alloc(struct door_runtime *rt, const struct pto_args *args,
+                              struct pto_outputs *out)
 {
     struct pto_orch *o = rt->orch;
 
@@ -305,14 +305,14 @@ __attribute__((noinline)) static struct door_outputs *stream_submit(
     struct pto_args args;
 
     copy_args(&args, from, stream_tail(from));
-    submit(rt, kernels, &args, &out);
+    door_submit(rt, kernels, &args, &out);
     return set_outputs(result, &out);
 }
 
 /* ---- the same in a run that is plainly streamed, without what few tasks have ---- */
 
 /* The graph has refused the task, which is begun: the run fails. */
-__attribute__((cold, noinline)) static struct door_outputs *refuse(
+__attribute__((cold, noinline)) static struct door_outputs *door_refuse(
     struct door_outputs *result, struct door_runtime *rt, const struct pto_kernels *kernels,
     const struct door_args *from)
 {
@@ -344,7 +344,7 @@ __attribute__((always_inline)) static inline struct door_outputs *submit_as(
     if (ready == SUBMIT_STOPPED)
         return stream_submit(result, rt, kernels, from);
     if (form != FORM_BARE && ready == SUBMIT_REFUSED)
-        return refuse(result, rt, kernels, from);
+        return door_refuse(result, rt, kernels, from);
     result->task = out.task;
     result->count = 0;
     if (ready != NULL && sched_put_line(o->submitter, graph_slot_line(o->graph, ready)))
@@ -455,7 +455,7 @@ static struct door_outputs *stream_alloc(struct door_outputs *result, struct doo
     struct pto_args args;
 
     copy_args(&args, from, stream_tail(from));
-    alloc(rt, &args, &out);
+    door_alloc(rt, &args, &out);
     return set_outputs(result, &out);
 }
 
@@ -479,7 +479,7 @@ static struct door_outputs *host_submit(struct door_outputs *result, struct door
     copy_args(&args, from, host_tail(from));
     clear_infos(&args, info);
     check_lanes(kernels, &args);
-    submit(rt, kernels, &args, &out);
+    door_submit(rt, kernels, &args, &out);
     return set_outputs(result, &out);
 }
 
@@ -505,7 +505,7 @@ static struct door_outputs *host_alloc(struct door_outputs *result, struct door_
 
     copy_args(&args, from, host_tail(from));
     clear_infos(&args, info);
-    alloc(rt, &args, &out);
+    door_alloc(rt, &args, &out);
     return set_outputs(result, &out);
 }
 
@@ -517,7 +517,7 @@ static void scope_site(const char *file, int line)
 }
 
 /* A site that stays, as tasks keep the address of theirs. NULL: there is no more room. */
-static const struct pto_site *keep_site(struct door *door, struct pto_site site)
+static const struct pto_site *door_keep_site(struct door *door, struct pto_site site)
 {
     uint64_t hash = ((uintptr_t)site.file + (uint32_t)site.line) * 0x9e3779b97f4a7c15ull >> 32;
 
@@ -534,12 +534,12 @@ static const struct pto_site *keep_site(struct door *door, struct pto_site site)
     return NULL;
 }
 
-static void scope_begin(struct door_runtime *rt)
+static void door_scope_begin(struct door_runtime *rt)
 {
     enum pto_scope_mode mode = (enum pto_scope_mode)rt->scope_mode;
     struct pto_site site = next_site;
     struct pto_orch *o = rt->orch;
-    const struct pto_site *kept = keep_site((struct door *)(void *)rt, site);
+    const struct pto_site *kept = door_keep_site((struct door *)(void *)rt, site);
 
     next_site = (struct pto_site){ NULL, 0 };
     rt->scope_mode = PTO_SCOPE_AUTO;
@@ -549,7 +549,7 @@ static void scope_begin(struct door_runtime *rt)
     rt->site = kept;
 }
 
-static void scope_end(struct door_runtime *rt)
+static void door_scope_end(struct door_runtime *rt)
 {
     if (pto_scope_end(rt->orch) >= 0 && rt->depth != 0)
         rt->site = rt->outer[--rt->depth];
@@ -631,8 +631,8 @@ static const uint32_t *whole_indices(const struct pto_tensor *tensor, uint32_t *
     return padded;
 }
 
-static uint64_t get_data(struct door_runtime *rt, const struct pto_tensor *tensor, uint32_t ndims,
-                         const uint32_t indices[])
+static uint64_t door_get_data(struct door_runtime *rt, const struct pto_tensor *tensor,
+                              uint32_t ndims, const uint32_t indices[])
 {
     uint32_t padded[PTO_MAX_DIMS];
 
@@ -640,8 +640,8 @@ static uint64_t get_data(struct door_runtime *rt, const struct pto_tensor *tenso
     return pto_get_data_at(rt->orch, tensor, ndims, indices, rt->site);
 }
 
-static void set_data(struct door_runtime *rt, const struct pto_tensor *tensor, uint32_t ndims,
-                     const uint32_t indices[], uint64_t bits)
+static void door_set_data(struct door_runtime *rt, const struct pto_tensor *tensor, uint32_t ndims,
+                          const uint32_t indices[], uint64_t bits)
 {
     struct pto_orch *o = rt->orch;
     uint32_t padded[PTO_MAX_DIMS];
@@ -650,12 +650,12 @@ static void set_data(struct door_runtime *rt, const struct pto_tensor *tensor, u
     (void)o->ops->set_data(o, tensor, ndims, indices, rt->site, bits);
 }
 
-static int32_t cluster_count(struct door_runtime *rt)
+static int32_t door_cluster_count(struct door_runtime *rt)
 {
     return (int32_t)pto_cluster_count(rt->orch);
 }
 
-static int32_t aiv_count(struct door_runtime *rt)
+static int32_t door_aiv_count(struct door_runtime *rt)
 {
     return (int32_t)pto_aiv_count(rt->orch);
 }
@@ -702,15 +702,16 @@ typedef struct door_outputs (*submit_fn)(struct door_runtime *rt, const struct p
                                          const struct door_args *args);
 typedef struct door_outputs (*make_fn)(struct door_runtime *rt, const struct door_args *args);
 
-#define OPERATIONS(kind, submit_name, is_fatal_name)                                          \
-    {                                                                                         \
-        .submit = RESULT(submit_fn, submit_name), .scope_begin = scope_begin,                 \
-        .scope_end = scope_end, .done = done, .is_fatal = is_fatal_name,                      \
-        .report_fatal = report_fatal, .log_error = log_error, .log_warn = log_warn,           \
-        .log_timing = log_timing, .log_info = log_info, .log_debug = log_debug,               \
-        .get_data = get_data, .set_data = set_data, .alloc = RESULT(make_fn, kind##_alloc),   \
-        .submit_dummy = RESULT(make_fn, kind##_submit_dummy), .cluster_count = cluster_count, \
-        .aiv_count = aiv_count,                                                               \
+#define OPERATIONS(kind, submit_name, is_fatal_name)                                               \
+    {                                                                                              \
+        .submit = RESULT(submit_fn, submit_name), .scope_begin = door_scope_begin,                 \
+        .scope_end = door_scope_end, .done = done, .is_fatal = is_fatal_name,                      \
+        .report_fatal = report_fatal, .log_error = log_error, .log_warn = log_warn,                \
+        .log_timing = log_timing, .log_info = log_info, .log_debug = log_debug,                    \
+        .get_data = door_get_data, .set_data = door_set_data,                                      \
+        .alloc = RESULT(make_fn, kind##_alloc),                                                    \
+        .submit_dummy = RESULT(make_fn, kind##_submit_dummy), .cluster_count = door_cluster_count, \
+        .aiv_count = door_aiv_count,                                                               \
     }
 
 static const struct door_stream_ops stream_ops = { OPERATIONS(stream, stream_submit, is_fatal),

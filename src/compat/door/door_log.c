@@ -42,7 +42,7 @@ static struct door_log_state *current_state(void)
     return __atomic_load_n(&sink.state, __ATOMIC_ACQUIRE);
 }
 
-static const char *level_name(int level)
+static const char *door_level_name(int level)
 {
     return level >= PTO_LOG_ERROR    ? "error"
            : level >= PTO_LOG_WARN   ? "warning"
@@ -67,7 +67,7 @@ void door_log(int level, const char *function, const char *format, va_list value
     if (log.fn != NULL)
         log.fn(log.context, level, function, text);
     else
-        fprintf(stderr, "%s: %s: %s\n", level_name(level), function, text);
+        fprintf(stderr, "%s: %s: %s\n", door_level_name(level), function, text);
 }
 
 void door_log_text(int level, const char *function, const char *format, ...)

@@ -9,11 +9,12 @@
 #include "wire/chip_callable.h"
 
 static size_t size_of_blob(const struct chip_callable *blob);
-static int load(struct worker_device *d, int32_t id, const void *blob, struct pto_error *error);
-static void share(struct worker_device *d, struct hostlib_callable *own);
+static int callables_load(struct worker_device *d, int32_t id, const void *blob,
+                          struct pto_error *error);
+static void callables_share(struct worker_device *d, struct hostlib_callable *own);
 
 /* Under the lock. Says why an id cannot be changed; NULL: it can. */
-static const char *find_obstacle(const struct worker_device *d, int32_t id)
+static const char *callables_find_obstacle(const struct worker_device *d, int32_t id)
 {
     if (d->device == NULL)
         return "the device is not open";
@@ -34,11 +35,11 @@ int simpler_register_callable(struct worker_device *d, int32_t id, const void *b
         return WORKER_FAILED;
     pto_error_init(&error);
     pthread_mutex_lock(&d->lock);
-    obstacle = find_obstacle(d, id);
+    obstacle = callables_find_obstacle(d, id);
     if (obstacle == NULL && d->callable[id].callable != NULL)
         obstacle = "the id is in use: unregister it first";
     if (obstacle == NULL) {
-        status = load(d, id, blob, &error);
+        status = callables_load(d, id, blob, &error);
         obstacle = error.text;
     }
     pthread_mutex_unlock(&d->lock);
@@ -56,7 +57,7 @@ int simpler_unregister_callable(struct worker_device *d, int32_t id)
     if (d == NULL)
         return WORKER_FAILED;
     pthread_mutex_lock(&d->lock);
-    obstacle = find_obstacle(d, id);
+    obstacle = callables_find_obstacle(d, id);
     if (obstacle == NULL) {
         callable = d->callable[id].callable;
         d->callable[id] = (struct hostlib_callable){ 0 };
@@ -82,7 +83,8 @@ size_t get_host_dlopen_count(struct worker_device *d)
 }
 
 /* Under the lock. */
-static int load(struct worker_device *d, int32_t id, const void *blob, struct pto_error *error)
+static int callables_load(struct worker_device *d, int32_t id, const void *blob,
+                          struct pto_error *error)
 {
     struct hostlib_callable own = { 0 };
     struct pto_load_options options;
@@ -97,7 +99,7 @@ static int load(struct worker_device *d, int32_t id, const void *blob, struct pt
     pto_callable_info_init(&info);
     (void)pto_callable_info(own.callable, &info); /* it is one */
     memcpy(own.digest, info.digest, sizeof(own.digest));
-    share(d, &own);
+    callables_share(d, &own);
     status = pto_register(d->device, own.callable, error);
     if (status < 0) { /* a shared one is registered */
         (void)pto_callable_destroy(own.callable);
@@ -113,7 +115,7 @@ static int load(struct worker_device *d, int32_t id, const void *blob, struct pt
 }
 
 /* Takes the callable of an id with the same content, if there is one. */
-static void share(struct worker_device *d, struct hostlib_callable *own)
+static void callables_share(struct worker_device *d, struct hostlib_callable *own)
 {
     for (uint32_t i = 0; i < WORKER_CALLABLES_MAX; i++)
         if (d->callable[i].callable != NULL &&

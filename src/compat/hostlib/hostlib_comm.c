@@ -116,7 +116,7 @@ void *comm_init(int rank, int ranks, void *stream, const char *rendezvous)
     return h;
 }
 
-static void free_all(struct comm_windows *w)
+static void hostlib_free_all(struct comm_windows *w)
 {
     while (w != NULL) {
         struct comm_windows *next = w->next;
@@ -140,8 +140,8 @@ int comm_destroy(void *comm)
         ;
     *link = h->next;
     pthread_mutex_unlock(&handles.lock);
-    free_all(h->derived);
-    free_all(h->domains);
+    hostlib_free_all(h->derived);
+    hostlib_free_all(h->domains);
     if (h->base != NULL)
         status = close_windows(__func__, h, h->base);
     (void)pto_comm_close(h->comm);

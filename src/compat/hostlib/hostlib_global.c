@@ -54,10 +54,10 @@ static struct {
 
 static int make_window(struct global_domain *g);
 static int import_all(struct global_domain *g, const struct worker_domain *theirs);
-static void destroy(struct global_domain *g);
+static void global_destroy(struct global_domain *g);
 
 /* The place where it is, or where a new one goes. Under the lock. */
-static struct global_domain **find(uint64_t id)
+static struct global_domain **global_find(uint64_t id)
 {
     struct global_domain **link = &domains.first;
 
@@ -94,7 +94,7 @@ int comm_global_domain_prepare(uint64_t id, uint32_t rank, uint32_t ranks, size_
                                      .bytes = bytes,
                                      .handle_bytes = sizeof(struct window_handle) };
     pthread_mutex_lock(&domains.lock);
-    link = find(id);
+    link = global_find(id);
     if (*link != NULL)
         LOG(PTO_LOG_ERROR, "domain %" PRIu64 " exists already: release it first", id);
     else
@@ -106,7 +106,7 @@ int comm_global_domain_prepare(uint64_t id, uint32_t rank, uint32_t ranks, size_
     }
     pthread_mutex_unlock(&domains.lock);
     if (status < 0)
-        destroy(g);
+        global_destroy(g);
     return status;
 }
 
@@ -119,7 +119,7 @@ int comm_global_domain_import(uint64_t id, const struct worker_domain *theirs, s
     if (theirs == NULL || context_out == NULL)
         return WORKER_FAILED;
     pthread_mutex_lock(&domains.lock);
-    g = *find(id);
+    g = *global_find(id);
     if (g == NULL || g->is_imported || count != g->own.rank_count)
         LOG(PTO_LOG_ERROR, "domain %" PRIu64 ": %s", id,
             g == NULL        ? "it was not prepared"
@@ -141,13 +141,13 @@ int comm_global_domain_release(uint64_t id)
     struct global_domain *g, **link;
 
     pthread_mutex_lock(&domains.lock);
-    link = find(id);
+    link = global_find(id);
     g = *link;
     if (g != NULL)
         *link = g->next;
     pthread_mutex_unlock(&domains.lock);
     if (g != NULL)
-        destroy(g);
+        global_destroy(g);
     return 0;
 }
 
@@ -301,7 +301,7 @@ static int import_all(struct global_domain *g, const struct worker_domain *their
     return PTO_OK;
 }
 
-static void destroy(struct global_domain *g)
+static void global_destroy(struct global_domain *g)
 {
     if (g->context != NULL) {
         void *own = (void *)(uintptr_t)g->context->context.window_in[g->own.rank];

@@ -27,11 +27,12 @@ static struct {
 
 static void print_theirs(void *context, int level, const char *function, const char *text);
 static void print_clocks_once(struct log_state *state);
-static void print_line(const char *level, const char *function, const char *format, va_list rest);
+static void hostlib_print_line(const char *level, const char *function, const char *format,
+                               va_list rest);
 static void print_own(const char *level, const char *function, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static const char *level_name(int level)
+static const char *hostlib_level_name(int level)
 {
     switch (level) {
     case PTO_LOG_DEBUG:
@@ -56,7 +57,7 @@ int simpler_host_log_bind_state(struct log_state *state)
     struct pto_log theirs;
 
     if (state == NULL || state->abi != LOG_STATE_ABI || state->size < sizeof(*state) ||
-        level_name(__atomic_load_n(&state->threshold, __ATOMIC_ACQUIRE)) == NULL)
+        hostlib_level_name(__atomic_load_n(&state->threshold, __ATOMIC_ACQUIRE)) == NULL)
         return WORKER_FAILED;
     __atomic_store_n(&log.state, state, __ATOMIC_RELEASE);
     pto_log_init(&theirs);
@@ -100,7 +101,7 @@ void hostlib_log(enum pto_log_level level, const char *function, const char *for
         return;
     print_clocks_once(state);
     va_start(rest, format);
-    print_line(level_name((int)level), function, format, rest);
+    hostlib_print_line(hostlib_level_name((int)level), function, format, rest);
     va_end(rest);
 }
 
@@ -128,7 +129,7 @@ static void print_clocks_once(struct log_state *state)
                                      __ATOMIC_ACQUIRE))
         return;
     clock_gettime(CLOCK_REALTIME, &wall);
-    print_own(level_name(PTO_LOG_TIMING), "clock_anchor",
+    print_own(hostlib_level_name(PTO_LOG_TIMING), "clock_anchor",
               "[CLOCK_ANCHOR] v=1 pid=%d mono_ns=%" PRId64 " wall_ns=%lld", (int)pid,
               hostlib_now_ns(), wall.tv_sec * 1000000000ll + wall.tv_nsec);
     __atomic_store_n(&state->anchor_pid, pid, __ATOMIC_RELEASE);
@@ -139,11 +140,12 @@ static void print_own(const char *level, const char *function, const char *forma
     va_list rest;
 
     va_start(rest, format);
-    print_line(level, function, format, rest);
+    hostlib_print_line(level, function, format, rest);
     va_end(rest);
 }
 
-static void print_line(const char *level, const char *function, const char *format, va_list rest)
+static void hostlib_print_line(const char *level, const char *function, const char *format,
+                               va_list rest)
 {
     char line[LINE_BYTES];
     int length =

@@ -35,7 +35,7 @@ static int bind_run(struct worker_run *run, int32_t id, const struct worker_args
                     const struct worker_config *config);
 static struct worker_run *run_of(const struct worker_device *d, struct worker_run *run,
                                  const char *function);
-static void release_run(struct worker_run *run);
+static void hostlib_release_run(struct worker_run *run);
 static void tell_end(struct worker_run *run);
 static void tell_device_time(const struct worker_run *run, const struct pto_run_report *report);
 
@@ -82,7 +82,7 @@ int simpler_prepare_run(struct worker_device *d, struct worker_run *run, int32_t
     status = bind_run(run, id, args, config);
     hostlib_span(run, "chip.run.bind", 1, run->begin_ns, hostlib_now_ns() - run->begin_ns, "");
     if (status < 0)
-        release_run(run);
+        hostlib_release_run(run);
     else
         run->magic = RUN_MAGIC;
     return status;
@@ -169,7 +169,7 @@ int simpler_finalize_run(struct worker_device *d, struct worker_run *given)
     hostlib_span(run, "chip.run.validate", 1, begin_ns, hostlib_now_ns() - begin_ns, "");
     if (was_launched && status >= 0)
         tell_device_time(run, &report);
-    release_run(run);
+    hostlib_release_run(run);
     return status;
 }
 
@@ -310,7 +310,7 @@ static struct worker_run *run_of(const struct worker_device *d, struct worker_ru
 }
 
 /* The end of it; its memory can be used again. */
-static void release_run(struct worker_run *run)
+static void hostlib_release_run(struct worker_run *run)
 {
     struct worker_device *d = run->device;
 

@@ -19,12 +19,13 @@
 enum { SLICE_ALIGN = 1024 };
 #define ARGUMENTS_MAX (1ull << 46)
 
-static uint64_t round_up(uint64_t bytes)
+static uint64_t staging_round_up(uint64_t bytes)
 {
     return (bytes + SLICE_ALIGN - 1) / SLICE_ALIGN * SLICE_ALIGN;
 }
 
-static enum pto_direction direction_of(const struct hostlib_callable *callable, uint32_t index)
+static enum pto_direction staging_direction_of(const struct hostlib_callable *callable,
+                                               uint32_t index)
 {
     if (index >= callable->signature_count || callable->signature[index] == PTO_DIR_SCALAR)
         return PTO_DIR_INOUT;
@@ -32,7 +33,7 @@ static enum pto_direction direction_of(const struct hostlib_callable *callable, 
 }
 
 /* Every byte of its buffer is an element: an output needs nothing from the host then. */
-static bool is_whole(const struct pto_tensor *t)
+static bool staging_is_whole(const struct pto_tensor *t)
 {
     return t->start == 0 && t->is_contiguous && t->extent * pto_dtype_size(t->dtype) == t->size;
 }
@@ -49,7 +50,7 @@ static int stage_tensor(struct worker_run *run, enum pto_direction direction, ui
     void *host = (void *)(uintptr_t)t->addr;
     int status = PTO_OK;
 
-    if (direction != PTO_DIR_OUT || !is_whole(t))
+    if (direction != PTO_DIR_OUT || !staging_is_whole(t))
         status = pto_mem_write(run->device->device, addr, host, t->size);
     if (direction != PTO_DIR_IN)
         run->result[run->result_count++] = (struct hostlib_result){ addr, host, t->size };
@@ -65,7 +66,7 @@ static int reserve_slot(struct worker_run *run, uint64_t bytes)
     int status;
 
     pthread_mutex_lock(&d->lock);
-    status = hostlib_reserve(d->device, &d->slot[run->ticket.slot], round_up(bytes + 1));
+    status = hostlib_reserve(d->device, &d->slot[run->ticket.slot], staging_round_up(bytes + 1));
     if (status >= 0 && hostlib_variant.mode == PTO_MODE_STREAM)
         status = hostlib_reserve(d->device, &d->bank, SLICE_ALIGN);
     pthread_mutex_unlock(&d->lock);
@@ -92,7 +93,8 @@ int hostlib_stage(struct worker_run *run, const struct hostlib_callable *callabl
         if (tensor[i].size == 0)
             tensor[i].addr = 0;
         if (is_staged(&tensor[i]))
-            bytes += tensor[i].size <= ARGUMENTS_MAX ? round_up(tensor[i].size) : ARGUMENTS_MAX;
+            bytes +=
+                tensor[i].size <= ARGUMENTS_MAX ? staging_round_up(tensor[i].size) : ARGUMENTS_MAX;
     }
     if (bytes > ARGUMENTS_MAX) {
         LOG(PTO_LOG_ERROR, "the tensors have %llu bytes together; are their sizes right?",
@@ -103,9 +105,9 @@ int hostlib_stage(struct worker_run *run, const struct hostlib_callable *callabl
     addr = run->device->slot[run->ticket.slot].addr;
     for (uint32_t i = 0; i < count && status >= 0; i++)
         if (is_staged(&tensor[i])) {
-            uint64_t slice = round_up(tensor[i].size);
+            uint64_t slice = staging_round_up(tensor[i].size);
 
-            status = stage_tensor(run, direction_of(callable, i), addr, &tensor[i]);
+            status = stage_tensor(run, staging_direction_of(callable, i), addr, &tensor[i]);
             addr += slice;
         }
     if (status < 0)
