@@ -116,23 +116,17 @@ static struct event *await_events(struct build *build, bool *is_over_out)
     return events;
 }
 
-static PyObject *text_or_none(const char *text)
-{
-    return text == NULL ? Py_NewRef(Py_None)
-                        : PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
-}
-
-static int tell(struct build *build, const struct event *event, PyObject *function)
+static int build_report_event(struct build *build, const struct event *event, PyObject *function)
 {
     static const char *const kinds[] = { "compiler", "compiling", "compiled", "reused",
                                          "output",   "warning",   "note",     "command" };
-    PyObject *text = text_or_none(event->text), *result = NULL;
+    PyObject *text = ext_text(event->text), *result = NULL;
     int status = text == NULL ? -1 : 0;
 
     if (status == 0 && event->kind == PTO_BUILD_OUTPUT)
         status = PyList_Append(build->output, text);
     if (status == 0 && function != Py_None) {
-        PyObject *source = text_or_none(event->source);
+        PyObject *source = ext_text(event->source);
 
         result = source == NULL ? NULL
                                 : PyObject_CallFunction(function, "sNOII", kinds[event->kind],
@@ -171,7 +165,7 @@ static int see_through(struct build *build, PyObject *function)
         while (events != NULL) {
             struct event *next = events->next;
 
-            if (type == NULL && tell(build, events, function) < 0)
+            if (type == NULL && build_report_event(build, events, function) < 0)
                 PyErr_Fetch(&type, &value, &traceback);
             free(events);
             events = next;
@@ -251,7 +245,7 @@ static int make_room(struct build *build, PyObject *sources)
     return -1;
 }
 
-static int take_signature(struct ext_state *state, struct build *build, PyObject *signature)
+static int build_take_signature(struct ext_state *state, struct build *build, PyObject *signature)
 {
     static const char *const names[] = {
 #define X(name, text) text,
@@ -336,7 +330,7 @@ static PyObject *module_build(PyObject *module, PyObject *args, PyObject *keywor
     pto_error_init(&build.error);
     build.output = PyList_New(0);
     if (build.output != NULL && make_room(&build, sources) == 0 &&
-        take_sources(&build, sources) == 0 && take_signature(state, &build, signature) == 0 &&
+        take_sources(&build, sources) == 0 && build_take_signature(state, &build, signature) == 0 &&
         see_through(&build, event) == 0)
         result = result_of(state, &build);
     free(build.bytes);

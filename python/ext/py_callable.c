@@ -192,12 +192,6 @@ static void callable_free(PyObject *self)
 
 /* ---- looking ---- */
 
-static PyObject *text_or_none(const char *text)
-{
-    return text == NULL ? Py_NewRef(Py_None)
-                        : PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
-}
-
 static PyObject *digits(const uint8_t *bytes, size_t count)
 {
     char text[2 * PTO_DIGEST_BYTES + 1];
@@ -218,16 +212,16 @@ static struct pto_callable_info info_of(PyObject *self)
     return info;
 }
 
-static PyObject *get_name(PyObject *self, void *ignored)
+static PyObject *callable_get_name(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return text_or_none(info_of(self).name);
+    return ext_text(info_of(self).name);
 }
 
 static PyObject *get_platform(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return text_or_none(info_of(self).platform);
+    return ext_text(info_of(self).platform);
 }
 
 static PyObject *get_mode(PyObject *self, void *ignored)
@@ -245,7 +239,7 @@ static PyObject *get_digest(PyObject *self, void *ignored)
 static PyObject *get_arguments(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return text_or_none(info_of(self).arguments);
+    return ext_text(info_of(self).arguments);
 }
 
 static PyObject *get_signature(PyObject *self, void *ignored)
@@ -278,49 +272,31 @@ static PyObject *get_signers(PyObject *self, void *ignored)
     return tuple;
 }
 
-static PyObject *get_info(PyObject *self, void *ignored)
+static PyObject *callable_get_info(PyObject *self, void *ignored)
 {
     static const char *const kinds[] = { "functions", "artefact", "chip callable" };
     struct pto_callable_info info = info_of(self);
 
     (void)ignored;
-    return Py_BuildValue("{s:s,s:N,s:N,s:N,s:N,s:s,s:s,s:I,s:N,s:K,s:N,s:N,s:N,s:I,s:N}", "kind",
-                         kinds[info.kind], "name", text_or_none(info.name), "platform",
-                         text_or_none(info.platform), "entry", text_or_none(info.entry), "config",
-                         text_or_none(info.config), "mode", pto_mode_name(info.mode), "deps",
-                         info.deps < PTO_DEPS_COUNT ? pto_deps_name(info.deps) : "default", "abi",
-                         info.abi, "digest", digits(info.digest, PTO_DIGEST_BYTES),
-                         "orchestration_bytes", (unsigned long long)info.orchestration_bytes,
-                         "isa_revision", text_or_none(info.isa_revision), "compiler",
-                         text_or_none(info.compiler), "arguments", text_or_none(info.arguments),
-                         "device_count", info.device_count, "is_from_reference",
-                         PyBool_FromLong(info.is_from_reference));
+    return Py_BuildValue(
+        "{s:s,s:N,s:N,s:N,s:N,s:s,s:s,s:I,s:N,s:K,s:N,s:N,s:N,s:I,s:N}", "kind", kinds[info.kind],
+        "name", ext_text(info.name), "platform", ext_text(info.platform), "entry",
+        ext_text(info.entry), "config", ext_text(info.config), "mode", pto_mode_name(info.mode),
+        "deps", info.deps < PTO_DEPS_COUNT ? pto_deps_name(info.deps) : "default", "abi", info.abi,
+        "digest", digits(info.digest, PTO_DIGEST_BYTES), "orchestration_bytes",
+        (unsigned long long)info.orchestration_bytes, "isa_revision", ext_text(info.isa_revision),
+        "compiler", ext_text(info.compiler), "arguments", ext_text(info.arguments), "device_count",
+        info.device_count, "is_from_reference", PyBool_FromLong(info.is_from_reference));
 }
 
-/* A list of what `make` makes of each index. */
-static PyObject *list_of(PyObject *self, uint32_t count,
-                         PyObject *(*make)(PyObject *self, uint32_t index))
-{
-    PyObject *list = PyList_New(0);
-
-    for (uint32_t i = 0; list != NULL && i < count; i++) {
-        PyObject *row = make(self, i);
-
-        if (row == NULL || PyList_Append(list, row) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(row);
-    }
-    return list;
-}
-
-static PyObject *make_kernel(PyObject *self, uint32_t index)
+static PyObject *make_kernel(const void *callable, uint32_t index)
 {
     struct pto_kernel_info info;
 
     pto_kernel_info_init(&info);
-    (void)pto_callable_kernel(callable_of(self)->callable, index, &info);
+    (void)pto_callable_kernel(callable, index, &info);
     return Py_BuildValue("{s:I,s:N,s:s,s:K,s:N}", "func_id", info.func_id, "name",
-                         text_or_none(info.name), "core", pto_core_name(info.core), "bytes",
+                         ext_text(info.name), "core", pto_core_name(info.core), "bytes",
                          (unsigned long long)info.bytes, "digest",
                          digits(info.digest, PTO_DIGEST_BYTES));
 }
@@ -328,16 +304,16 @@ static PyObject *make_kernel(PyObject *self, uint32_t index)
 static PyObject *get_kernels(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return list_of(self, info_of(self).kernel_count, make_kernel);
+    return ext_list_of(info_of(self).kernel_count, make_kernel, callable_of(self)->callable);
 }
 
-static PyObject *make_file(PyObject *self, uint32_t index)
+static PyObject *make_file(const void *callable, uint32_t index)
 {
     struct pto_file_info info;
 
     pto_file_info_init(&info);
-    (void)pto_callable_file(callable_of(self)->callable, index, &info);
-    return Py_BuildValue("{s:N,s:N,s:N}", "path", text_or_none(info.path), "is_isa",
+    (void)pto_callable_file(callable, index, &info);
+    return Py_BuildValue("{s:N,s:N,s:N}", "path", ext_text(info.path), "is_isa",
                          PyBool_FromLong(info.is_isa), "digest",
                          digits(info.digest, PTO_DIGEST_BYTES));
 }
@@ -345,7 +321,7 @@ static PyObject *make_file(PyObject *self, uint32_t index)
 static PyObject *get_files(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return list_of(self, info_of(self).file_count, make_file);
+    return ext_list_of(info_of(self).file_count, make_file, callable_of(self)->callable);
 }
 
 static PyObject *callable_repr(PyObject *self)
@@ -370,7 +346,7 @@ static PyObject *get_source(PyObject *self, void *ignored)
 
 static PyGetSetDef callable_fields[] = {
     { "source", get_source, NULL, "what it was loaded from: bytes, or a path", NULL },
-    { "name", get_name, NULL, "what messages call it", NULL },
+    { "name", callable_get_name, NULL, "what messages call it", NULL },
     { "platform", get_platform, NULL, "what it was made for; None: any", NULL },
     { "mode", get_mode, NULL, "of its runs unless they say otherwise: 'stream' or 'host'", NULL },
     { "digest", get_digest, NULL, "SHA-256 of everything that runs: its identity", NULL },
@@ -381,7 +357,7 @@ static PyGetSetDef callable_fields[] = {
     { "signers", get_signers, NULL, "public keys whose signatures are right", NULL },
     { "kernels", get_kernels, NULL, "its kernels, each as a dict", NULL },
     { "files", get_files, NULL, "the files that it was made of, each as a dict", NULL },
-    { "info", get_info, NULL, "everything else, as a dict", NULL },
+    { "info", callable_get_info, NULL, "everything else, as a dict", NULL },
     { NULL, NULL, NULL, NULL, NULL }
 };
 

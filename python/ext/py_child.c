@@ -16,7 +16,7 @@ struct server {
 };
 
 /* Takes the exception of this thread: writes a sentence, returns its status. */
-static int tell(struct server *server, char *text, size_t size)
+static int child_describe_error(struct server *server, char *text, size_t size)
 {
     PyObject *type, *value, *traceback, *sentence, *status;
     const char *words;
@@ -56,7 +56,7 @@ static int load_function(void *context, const struct pto_child_code *code, void 
     Py_XDECREF(bytes);
     *function_out = function;
     if (function == NULL)
-        status = tell(server, error->text, sizeof(error->text));
+        status = child_describe_error(server, error->text, sizeof(error->text));
     server->thread = PyEval_SaveThread();
     return status == PTO_EKERNEL ? PTO_ELOAD : status;
 }
@@ -92,7 +92,7 @@ static int call_function(void *context, void *function, const struct pto_sub_cal
     result = args == NULL ? NULL : PyObject_CallObject(function, args);
     Py_XDECREF(args);
     if (result == NULL)
-        status = tell(server, call->text, call->text_size);
+        status = child_describe_error(server, call->text, call->text_size);
     Py_XDECREF(result);
     server->thread = PyEval_SaveThread();
     return status;

@@ -115,7 +115,7 @@ static char *copy_text(const char *text)
 }
 
 /* (handle, rank, rank_count) */
-static PyObject *describe(PyObject *module, struct pto_comm *comm)
+static PyObject *comm_describe(PyObject *module, struct pto_comm *comm)
 {
     struct pto_comm_info info;
     int status;
@@ -171,7 +171,8 @@ static PyObject *comm_open(PyObject *module, PyObject *args)
             Py_INCREF(device); /* the thread has it, to the end */
         return NULL;
     }
-    result = o->status < 0 ? ext_raise(state, o->status, &o->error) : describe(module, o->comm);
+    result =
+        o->status < 0 ? ext_raise(state, o->status, &o->error) : comm_describe(module, o->comm);
     free_opening(o);
     return result;
 }
@@ -202,7 +203,7 @@ static PyObject *comm_open_team(PyObject *module, PyObject *args)
     else
         list = PyList_New(0);
     for (unsigned int i = 0; list != NULL && i < count; i++) {
-        PyObject *one = describe(module, comm[i]);
+        PyObject *one = comm_describe(module, comm[i]);
 
         if (one == NULL || PyList_Append(list, one) < 0)
             Py_CLEAR(list);
@@ -257,7 +258,7 @@ static PyObject *comm_info(PyObject *module, PyObject *number)
 /* ---- domains ---- */
 
 /* (handle, rank, rank_count, context, bytes of a window) */
-static PyObject *domain_open(PyObject *module, PyObject *args)
+static PyObject *comm_domain_open(PyObject *module, PyObject *args)
 {
     struct pto_domain_params params;
     struct pto_domain *domain = NULL;
@@ -483,7 +484,7 @@ static PyMethodDef functions[] = {
     { "_comm_close", comm_close, METH_O, NULL },
     { "_comm_abort", comm_abort, METH_VARARGS, NULL },
     { "_comm_info", comm_info, METH_O, NULL },
-    { "_comm_domain_open", domain_open, METH_VARARGS, NULL },
+    { "_comm_domain_open", comm_domain_open, METH_VARARGS, NULL },
     { "_comm_domain_close", domain_close, METH_VARARGS, NULL },
     { "_comm_tensor", domain_tensor, METH_VARARGS, NULL },
     { "_comm_barrier", comm_barrier, METH_VARARGS, NULL },

@@ -294,7 +294,7 @@ static struct pto_device *handle_of(struct ext_device *device)
     return NULL;
 }
 
-static struct ext_callable *callable_of(struct ext_device *device, PyObject *object)
+static struct ext_callable *device_callable_of(struct ext_device *device, PyObject *object)
 {
     if (Py_IS_TYPE(object, device->state->callable_type))
         return (struct ext_callable *)object;
@@ -306,7 +306,7 @@ static PyObject *device_register(PyObject *self, PyObject *object)
 {
     struct ext_device *device = device_of(self);
     struct pto_device *handle = handle_of(device);
-    struct ext_callable *callable = handle == NULL ? NULL : callable_of(device, object);
+    struct ext_callable *callable = handle == NULL ? NULL : device_callable_of(device, object);
     struct pto_error error;
     int status;
 
@@ -325,7 +325,7 @@ static PyObject *device_unregister(PyObject *self, PyObject *object)
 {
     struct ext_device *device = device_of(self);
     struct pto_device *handle = handle_of(device);
-    struct ext_callable *callable = handle == NULL ? NULL : callable_of(device, object);
+    struct ext_callable *callable = handle == NULL ? NULL : device_callable_of(device, object);
     int status;
 
     if (callable == NULL)
@@ -416,7 +416,7 @@ static PyObject *device_read(PyObject *self, PyObject *args)
 
 /* ---- looking ---- */
 
-static PyObject *get_info(PyObject *self, void *ignored)
+static PyObject *device_get_info(PyObject *self, void *ignored)
 {
     struct ext_device *device = device_of(self);
     struct pto_device *handle = handle_of(device);
@@ -436,7 +436,7 @@ static PyObject *get_info(PyObject *self, void *ignored)
                          "is_lost", PyBool_FromLong(info.is_lost));
 }
 
-static PyObject *get_closed(PyObject *self, void *ignored)
+static PyObject *device_get_closed(PyObject *self, void *ignored)
 {
     (void)ignored;
     return PyBool_FromLong(device_of(self)->is_closed);
@@ -515,9 +515,9 @@ static PyObject *module_shut_down(PyObject *module, PyObject *ignored)
 }
 
 static PyGetSetDef device_fields[] = {
-    { "info", get_info, NULL, "what it is: a dict with platform, clusters, workers and so on",
-      NULL },
-    { "closed", get_closed, NULL, "it takes no more runs", NULL },
+    { "info", device_get_info, NULL,
+      "what it is: a dict with platform, clusters, workers and so on", NULL },
+    { "closed", device_get_closed, NULL, "it takes no more runs", NULL },
     { NULL, NULL, NULL, NULL, NULL }
 };
 

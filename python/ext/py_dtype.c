@@ -97,7 +97,7 @@ static int code_by_name(const char *name)
     return -1;
 }
 
-static int refuse(struct ext_state *state, PyObject *object)
+static int dtype_refuse(struct ext_state *state, PyObject *object)
 {
     char names[256] = "";
     PyObject *shown = PyObject_Repr(object);
@@ -114,7 +114,7 @@ static int refuse(struct ext_state *state, PyObject *object)
 }
 
 /* The text by which a type of another library goes: numpy's `name`, a class's, or what it prints. */
-static PyObject *text_of(struct ext_state *state, PyObject *object)
+static PyObject *dtype_text_of(struct ext_state *state, PyObject *object)
 {
     PyObject *text;
 
@@ -141,17 +141,17 @@ int ext_dtype_code(struct ext_state *state, PyObject *object)
         long value = PyLong_AsLong(object);
 
         PyErr_Clear();
-        return value >= 0 && value < PTO_DTYPE_COUNT ? (int)value : refuse(state, object);
+        return value >= 0 && value < PTO_DTYPE_COUNT ? (int)value : dtype_refuse(state, object);
     }
     if (object == (PyObject *)&PyBool_Type)
         return PTO_BOOL;
     if (object == (PyObject *)&PyFloat_Type || object == (PyObject *)&PyLong_Type)
-        return refuse(state, object);
-    text = text_of(state, object);
+        return dtype_refuse(state, object);
+    text = dtype_text_of(state, object);
     name = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, NULL);
     code = name == NULL ? -1 : code_by_name(name);
     Py_XDECREF(text);
-    return code >= 0 || PyErr_Occurred() ? code : refuse(state, object);
+    return code >= 0 || PyErr_Occurred() ? code : dtype_refuse(state, object);
 }
 
 /* ---- the type ---- */
@@ -177,25 +177,25 @@ static void dtype_free(PyObject *self)
     Py_DECREF(type);
 }
 
-static uint32_t code_of(PyObject *self)
+static uint32_t dtype_code_of(PyObject *self)
 {
     return ((struct dtype *)self)->code;
 }
 
 static PyObject *dtype_repr(PyObject *self)
 {
-    return PyUnicode_FromFormat("pto.%s", pto_dtype_text(code_of(self)));
+    return PyUnicode_FromFormat("pto.%s", pto_dtype_text(dtype_code_of(self)));
 }
 
 static PyObject *dtype_index(PyObject *self)
 {
-    return PyLong_FromUnsignedLong(code_of(self));
+    return PyLong_FromUnsignedLong(dtype_code_of(self));
 }
 
-static PyObject *get_name(PyObject *self, void *ignored)
+static PyObject *dtype_get_name(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return PyUnicode_FromString(pto_dtype_text(code_of(self)));
+    return PyUnicode_FromString(pto_dtype_text(dtype_code_of(self)));
 }
 
 static PyObject *get_code(PyObject *self, void *ignored)
@@ -207,7 +207,7 @@ static PyObject *get_code(PyObject *self, void *ignored)
 static PyObject *get_itemsize(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return PyLong_FromUnsignedLong(pto_dtype_size(code_of(self)));
+    return PyLong_FromUnsignedLong(pto_dtype_size(dtype_code_of(self)));
 }
 
 static PyObject *get_kind(PyObject *self, void *ignored)
@@ -215,12 +215,12 @@ static PyObject *get_kind(PyObject *self, void *ignored)
     static const char *const kinds[] = { "float", "signed", "unsigned", "bool" };
 
     (void)ignored;
-    return PyUnicode_FromString(kinds[pto_dtype_info(code_of(self))->kind]);
+    return PyUnicode_FromString(kinds[pto_dtype_info(dtype_code_of(self))->kind]);
 }
 
 static PyObject *get_tolerance(PyObject *self, void *ignored)
 {
-    const struct pto_dtype_info *info = pto_dtype_info(code_of(self));
+    const struct pto_dtype_info *info = pto_dtype_info(dtype_code_of(self));
 
     (void)ignored;
     return Py_BuildValue("(ddd)", info->tolerance.rtol, info->tolerance.atol, info->tolerance.ulp);
@@ -229,11 +229,11 @@ static PyObject *get_tolerance(PyObject *self, void *ignored)
 static PyObject *dtype_reduce(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
-    return Py_BuildValue("O(s)", (PyObject *)Py_TYPE(self), pto_dtype_text(code_of(self)));
+    return Py_BuildValue("O(s)", (PyObject *)Py_TYPE(self), pto_dtype_text(dtype_code_of(self)));
 }
 
 static PyGetSetDef dtype_fields[] = {
-    { "name", get_name, NULL, "as people write it, such as 'float32'", NULL },
+    { "name", dtype_get_name, NULL, "as people write it, such as 'float32'", NULL },
     { "code", get_code, NULL, "its number in the C interface", NULL },
     { "itemsize", get_itemsize, NULL, "bytes of an element", NULL },
     { "kind", get_kind, NULL, "'float', 'signed', 'unsigned' or 'bool'", NULL },

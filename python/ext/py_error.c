@@ -194,18 +194,12 @@ static PyObject *class_of(const struct ext_state *state, int status)
     return state->error;
 }
 
-/* Steals the value. */
-static int set_field(PyObject *exception, const char *name, PyObject *value)
+int ext_set(PyObject *object, const char *name, PyObject *value)
 {
-    int status = value == NULL ? -1 : PyObject_SetAttrString(exception, name, value);
+    int status = value == NULL ? -1 : PyObject_SetAttrString(object, name, value);
 
     Py_XDECREF(value);
     return status;
-}
-
-static PyObject *text_of(const char *text)
-{
-    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 }
 
 static PyObject *number_or_none(int32_t value)
@@ -222,15 +216,15 @@ static int set_fields(PyObject *exception, const struct pto_error *error)
                          ? Py_BuildValue("(si)", error->site.file, (int)error->site.line)
                          : Py_NewRef(Py_None);
 
-    if (set_field(exception, "task", task) < 0) {
+    if (ext_set(exception, "task", task) < 0) {
         Py_XDECREF(site);
         return -1;
     }
-    return set_field(exception, "site", site) < 0 ||
-                   set_field(exception, "kernel", number_or_none(error->kernel)) < 0 ||
-                   set_field(exception, "argument", number_or_none(error->argument)) < 0 ||
-                   set_field(exception, "rank", number_or_none(error->rank)) < 0 ||
-                   set_field(exception, "level", PyLong_FromUnsignedLong(error->level)) < 0
+    return ext_set(exception, "site", site) < 0 ||
+                   ext_set(exception, "kernel", number_or_none(error->kernel)) < 0 ||
+                   ext_set(exception, "argument", number_or_none(error->argument)) < 0 ||
+                   ext_set(exception, "rank", number_or_none(error->rank)) < 0 ||
+                   ext_set(exception, "level", PyLong_FromUnsignedLong(error->level)) < 0
                ? -1
                : 0;
 }
@@ -245,14 +239,14 @@ PyObject *ext_exception(struct ext_state *state, int status, const struct pto_er
     replace_words(words_of, sizeof(words_of), words);
     if (error != NULL && is_python(&error->site))
         replace_words(words_of, sizeof(words_of), orchestration_words);
-    text = text_of(words_of);
+    text = ext_text(words_of);
     exception =
         text == NULL ? NULL : PyObject_CallFunctionObjArgs(class_of(state, status), text, NULL);
 
     if (exception != NULL &&
         (PyObject_SetAttrString(exception, "text", text) < 0 ||
-         set_field(exception, "status", PyLong_FromLong(status)) < 0 ||
-         set_field(exception, "name", PyUnicode_FromString(status_name(status))) < 0 ||
+         ext_set(exception, "status", PyLong_FromLong(status)) < 0 ||
+         ext_set(exception, "name", PyUnicode_FromString(status_name(status))) < 0 ||
          (error != NULL && set_fields(exception, error) < 0)))
         Py_CLEAR(exception);
     Py_XDECREF(text);

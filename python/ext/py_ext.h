@@ -132,6 +132,19 @@ struct ext_state *ext_state_of(PyTypeObject *type);
 /* Calls a function of the package, whose module is loaded if it is not. */
 PyObject *ext_call_package(const char *module_name, const char *function, PyObject *argument);
 
+/* Waits for a run in asyncio: `await` of both kinds of runs. */
+PyObject *ext_await_run(PyObject *run);
+
+/* CLOCK_MONOTONIC. */
+uint64_t ext_now_ns(void);
+
+/* A text as an object; None for NULL. */
+PyObject *ext_text(const char *text);
+
+/* A list of `count` things, each from `make`. */
+PyObject *ext_list_of(uint32_t count, PyObject *(*make)(const void *from, uint32_t at),
+                      const void *from);
+
 /* Makes a type of the module and adds it. */
 int ext_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type_out);
 
@@ -144,6 +157,8 @@ PyObject *ext_raise(struct ext_state *state, int status, const struct pto_error 
 PyObject *ext_raise_memory(struct ext_state *state, struct pto_device *device, int status);
 /* The same with a sentence of our own. */
 PyObject *ext_raise_text(struct ext_state *state, int status, const char *format, ...);
+/* An attribute of an exception; the value is stolen. */
+int ext_set(PyObject *object, const char *name, PyObject *value);
 /* Makes the exception without raising it. */
 PyObject *ext_exception(struct ext_state *state, int status, const struct pto_error *error);
 

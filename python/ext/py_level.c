@@ -314,7 +314,7 @@ static struct pto_level *open_level(struct ext_level *level)
 }
 
 /* Raises what is wrong with the run so far. */
-static PyObject *refuse(struct ext_level *level)
+static PyObject *level_refuse(struct ext_level *level)
 {
     struct pto_error error;
     int status;
@@ -350,7 +350,7 @@ static PyObject *make_task(struct ext_level *level, const struct pto_outputs *ma
     struct task *task;
 
     if (!pto_task_id_is_valid(made->task))
-        return refuse(level);
+        return level_refuse(level);
     task = PyObject_New(struct task, level->state->task_type);
     if (task == NULL)
         return NULL;
@@ -484,7 +484,7 @@ static PyObject *submit_group(struct ext_level *level, const struct ext_register
                                            children == Py_None ? NULL : number, args,
                                            (uint32_t)count, outputs, site);
         Py_END_ALLOW_THREADS
-        tasks = status < 0 ? refuse(level) : PyTuple_New(count);
+        tasks = status < 0 ? level_refuse(level) : PyTuple_New(count);
         for (Py_ssize_t i = 0; tasks != NULL && i < count; i++) {
             PyObject *task = make_task(level, &outputs[i]);
 
@@ -558,7 +558,7 @@ static PyObject *level_alloc(PyObject *self, PyObject *args, PyObject *keywords)
     made = pto_level_alloc(level->level, &list);
     Py_END_ALLOW_THREADS
     if (made.count != 1)
-        return refuse(level);
+        return level_refuse(level);
     return ext_tensor_new(level->state, made.tensor, (PyObject *)level->worker, false);
 }
 
@@ -713,7 +713,7 @@ static PyObject *level_call(PyObject *self, PyObject *args)
         Py_BEGIN_ALLOW_THREADS((pto_level_entry_fn)(uintptr_t)address)
         (level->level, &entry);
         Py_END_ALLOW_THREADS
-        result = pto_level_status(level->level) < 0 ? refuse(level) : Py_NewRef(Py_None);
+        result = pto_level_status(level->level) < 0 ? level_refuse(level) : Py_NewRef(Py_None);
     }
     free(params);
     free(param_names);
@@ -726,9 +726,9 @@ static PyObject *level_call(PyObject *self, PyObject *args)
 
 /* ---- the rest of a level ---- */
 
-static PyObject *finish(struct ext_level *level, int status)
+static PyObject *level_finish(struct ext_level *level, int status)
 {
-    return status < 0 ? refuse(level) : Py_NewRef(Py_None);
+    return status < 0 ? level_refuse(level) : Py_NewRef(Py_None);
 }
 
 static PyObject *level_scope_begin(PyObject *self, PyObject *is_manual)
@@ -738,8 +738,8 @@ static PyObject *level_scope_begin(PyObject *self, PyObject *is_manual)
 
     if (manual < 0 || open_level(level) == NULL)
         return NULL;
-    return finish(level,
-                  pto_level_scope_begin(level->level, manual ? PTO_SCOPE_MANUAL : PTO_SCOPE_AUTO));
+    return level_finish(
+        level, pto_level_scope_begin(level->level, manual ? PTO_SCOPE_MANUAL : PTO_SCOPE_AUTO));
 }
 
 static PyObject *level_scope_end(PyObject *self, PyObject *ignored)
@@ -747,7 +747,8 @@ static PyObject *level_scope_end(PyObject *self, PyObject *ignored)
     struct ext_level *level = level_of(self);
 
     (void)ignored;
-    return open_level(level) == NULL ? NULL : finish(level, pto_level_scope_end(level->level));
+    return open_level(level) == NULL ? NULL
+                                     : level_finish(level, pto_level_scope_end(level->level));
 }
 
 static PyObject *set_timeout(PyObject *self, PyObject *seconds,
@@ -758,7 +759,7 @@ static PyObject *set_timeout(PyObject *self, PyObject *seconds,
 
     if (open_level(level) == NULL || !ext_timeout(level->state, seconds, &ns))
         return NULL;
-    return finish(level, set(level->level, ns == UINT64_MAX ? 0 : ns));
+    return level_finish(level, set(level->level, ns == UINT64_MAX ? 0 : ns));
 }
 
 static PyObject *level_set_timeout(PyObject *self, PyObject *seconds)
@@ -782,7 +783,7 @@ static PyObject *level_set_run_options(PyObject *self, PyObject *const *values, 
     pto_run_options_init(&options);
     if (open_level(level) == NULL || ext_options_take(level->state, names, values, &options) < 0)
         return NULL;
-    return finish(level, pto_level_set_run_options(level->level, &options));
+    return level_finish(level, pto_level_set_run_options(level->level, &options));
 }
 
 static void level_free(PyObject *self)

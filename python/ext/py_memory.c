@@ -49,7 +49,8 @@ PyObject *ext_memory_new(struct ext_device *device, PyObject *shape, PyObject *d
 }
 
 /* Something wrote beyond it: there is nobody left to whom that could be raised. */
-static void tell(struct ext_state *state, int status, const struct pto_error *error, PyObject *self)
+static void memory_report(struct ext_state *state, int status, const struct pto_error *error,
+                          PyObject *self)
 {
     PyObject *type, *value, *traceback;
 
@@ -73,7 +74,7 @@ static void memory_free(PyObject *self)
         status = pto_mem_free(device->device, memory->addr, &error);
         /* The memory of a device that is lost went with it: nothing is left to free. */
         if (status < 0 && status != PTO_EFORKED && status != PTO_ELOST && status != PTO_EPEER)
-            tell(device->state, status, &error, self);
+            memory_report(device->state, status, &error, self);
         device->memory_count--;
         ext_device_forget(device);
         Py_DECREF((PyObject *)device); /* mutation: lost-reference */

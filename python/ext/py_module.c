@@ -3,6 +3,8 @@
 #include "py_ext.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <time.h>
 
 static int module_exec(PyObject *module);
 static int module_traverse(PyObject *module, visitproc visit, void *arg);
@@ -71,6 +73,40 @@ PyObject *ext_call_package(const char *module_name, const char *function, PyObje
 
     Py_XDECREF(module);
     return result;
+}
+
+PyObject *ext_await_run(PyObject *run)
+{
+    return ext_call_package("pto._async", "wait_for", run);
+}
+
+uint64_t ext_now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+PyObject *ext_text(const char *text)
+{
+    return text == NULL ? Py_NewRef(Py_None)
+                        : PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
+PyObject *ext_list_of(uint32_t count, PyObject *(*make)(const void *from, uint32_t at),
+                      const void *from)
+{
+    PyObject *list = PyList_New(0);
+
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        PyObject *item = make(from, i);
+
+        if (item == NULL || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
 }
 
 int ext_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type_out)

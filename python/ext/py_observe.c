@@ -34,22 +34,6 @@ static bool call_edge(void *context, uint64_t before, uint64_t after)
     return is_kept;
 }
 
-/* A list of `count` things, each from `make`. */
-static PyObject *list_of(uint32_t count, PyObject *(*make)(const void *from, uint32_t at),
-                         const void *from)
-{
-    PyObject *list = PyList_New(0);
-
-    for (uint32_t i = 0; list != NULL && i < count; i++) {
-        PyObject *item = make(from, i);
-
-        if (item == NULL || PyList_Append(list, item) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
-    return list;
-}
-
 static PyObject *make_number(const void *from, uint32_t at)
 {
     return PyLong_FromUnsignedLong(((const uint32_t *)from)[at]);
@@ -70,11 +54,11 @@ static PyObject *make_tensor(const void *from, uint32_t at)
     if (tag == PTO_TAG_OUTPUT)
         return Py_BuildValue("{s:s,s:s,s:N}", "tag", pto_tag_name(tag), "dtype",
                              pto_dtype_info(info->dtype)->text, "shape",
-                             list_of(info->ndims, make_number, info->shapes));
+                             ext_list_of(info->ndims, make_number, info->shapes));
     return Py_BuildValue("{s:s,s:s,s:N,s:N,s:K}", "tag", pto_tag_name(tag), "dtype",
                          pto_dtype_info(t->dtype)->text, "shape",
-                         list_of(t->ndims, make_number, t->shapes), "strides",
-                         list_of(t->ndims, make_number, t->strides), "address",
+                         ext_list_of(t->ndims, make_number, t->shapes), "strides",
+                         ext_list_of(t->ndims, make_number, t->strides), "address",
                          (unsigned long long)(uintptr_t)pto_tensor_data(t));
 }
 
@@ -90,8 +74,8 @@ static void call_task(void *context, const struct pto_task_view *view)
                       (unsigned long long)view->index, "task", (unsigned long long)view->task.raw,
                       "kernels", view->kernels.aic, view->kernels.aiv0, view->kernels.aiv1, "site",
                       site, "blocks", view->args->block_count, "tensors",
-                      list_of(view->args->tensor_count, make_tensor, view->args), "scalars",
-                      list_of(view->args->scalar_count, make_scalar, view->args)));
+                      ext_list_of(view->args->tensor_count, make_tensor, view->args), "scalars",
+                      ext_list_of(view->args->scalar_count, make_scalar, view->args)));
 
     Py_XDECREF(result);
     PyGILState_Release(lock);
@@ -192,7 +176,7 @@ static void add_worker(void *context, const struct pto_watch_worker *worker)
         "{s:i,s:I,s:s,s:z,s:N,s:N}", "pid", (int)worker->pid, "level", worker->level, "program",
         worker->program, "platform", worker->is_other_build ? NULL : worker->platform,
         "is_other_build", PyBool_FromLong(worker->is_other_build), "children",
-        list_of(worker->is_other_build ? 0 : worker->child_count, make_child, worker->child));
+        ext_list_of(worker->is_other_build ? 0 : worker->child_count, make_child, worker->child));
     if (row == NULL || PyList_Append(*list, row) < 0)
         Py_CLEAR(*list);
     Py_XDECREF(row);

@@ -19,7 +19,7 @@ static void *field_of(struct pto_run_options *options, const struct option *opti
     return (char *)options + option->offset;
 }
 
-static int refuse(struct ext_state *state, const struct option *option, const char *what)
+static int options_refuse(struct ext_state *state, const struct option *option, const char *what)
 {
     if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError) ||
         PyErr_ExceptionMatches(PyExc_OverflowError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
@@ -127,7 +127,7 @@ static int set_u32(struct ext_state *state, const struct option *option, PyObjec
     unsigned long number = PyLong_AsUnsignedLong(value);
 
     if (PyErr_Occurred() || number > UINT32_MAX)
-        return refuse(state, option, "a number of at most 32 bits");
+        return options_refuse(state, option, "a number of at most 32 bits");
     *(uint32_t *)field_of(options, option) = (uint32_t)number;
     return 0;
 }
@@ -138,7 +138,7 @@ static int set_u64(struct ext_state *state, const struct option *option, PyObjec
     unsigned long long number = PyLong_AsUnsignedLongLong(value);
 
     if (PyErr_Occurred())
-        return refuse(state, option, "a number of at most 64 bits");
+        return options_refuse(state, option, "a number of at most 64 bits");
     *(uint64_t *)field_of(options, option) = number;
     return 0;
 }
@@ -214,7 +214,7 @@ static int set_text(struct ext_state *state, const struct option *option, PyObje
     const char *text = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, NULL) : NULL;
 
     if (text == NULL)
-        return refuse(state, option, "a str");
+        return options_refuse(state, option, "a str");
     *(const char **)field_of(options, option) = text;
     return 0;
 }
@@ -223,7 +223,7 @@ static int set_edge(struct ext_state *state, const struct option *option, PyObje
                     struct pto_run_options *options)
 {
     if (!PyCallable_Check(value))
-        return refuse(state, option, "a function of two positions");
+        return options_refuse(state, option, "a function of two positions");
     ext_observe_edges(value, &options->edge, &options->edge_context);
     return 0;
 }
@@ -232,7 +232,7 @@ static int set_task(struct ext_state *state, const struct option *option, PyObje
                     struct pto_run_options *options)
 {
     if (!PyCallable_Check(value))
-        return refuse(state, option, "a function of a dict");
+        return options_refuse(state, option, "a function of a dict");
     ext_observe_tasks(value, &options->task, &options->task_context);
     return 0;
 }
@@ -242,14 +242,14 @@ static int set_vary(struct ext_state *state, const struct option *option, PyObje
 {
     PyObject *items = PySequence_Tuple(value);
     Py_ssize_t count = items == NULL ? -1 : PyTuple_Size(items);
-    int status = items == NULL ? refuse(state, option, "a list of indices of scalars") : 0;
+    int status = items == NULL ? options_refuse(state, option, "a list of indices of scalars") : 0;
 
     for (Py_ssize_t i = 0; status == 0 && i < count; i++) {
         unsigned long index = PyLong_AsUnsignedLong(PyTuple_GetItem(items, i));
 
         if (PyErr_Occurred() || index >= PTO_ENTRY_SCALARS_MAX ||
             pto_run_options_vary(options, (uint32_t)index) < 0)
-            status = refuse(state, option, "a list of indices of scalars, each below 128");
+            status = options_refuse(state, option, "a list of indices of scalars, each below 128");
     }
     Py_XDECREF(items);
     return status;
@@ -262,12 +262,13 @@ static int set_ring(struct ext_state *state, const struct option *option, PyObje
     uint64_t *rings = field_of(options, option);
     PyObject *items = PyLong_Check(value) ? PyTuple_Pack(1, value) : PySequence_Tuple(value);
     Py_ssize_t count = items == NULL ? -1 : PyTuple_Size(items);
-    int status = count == 1 || count == PTO_RINGS ? 0 : refuse(state, option, "one size, or four");
+    int status =
+        count == 1 || count == PTO_RINGS ? 0 : options_refuse(state, option, "one size, or four");
 
     for (int i = 0; status == 0 && i < PTO_RINGS; i++) {
         rings[i] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(items, count == 1 ? 0 : i));
         if (PyErr_Occurred())
-            status = refuse(state, option, "one size, or four");
+            status = options_refuse(state, option, "one size, or four");
     }
     Py_XDECREF(items);
     return status;
@@ -324,7 +325,7 @@ static int set_one(struct ext_state *state, const struct option *row, size_t row
         if (row->set != NULL)
             return row->set(state, row, value, options);
         *(uint8_t *)field_of(options, row) = (uint8_t)PyLong_AsUnsignedLong(value);
-        return PyErr_Occurred() ? refuse(state, row, "a small number") : 0;
+        return PyErr_Occurred() ? options_refuse(state, row, "a small number") : 0;
     }
     if (!PyErr_Occurred())
         PyErr_Format(PyExc_TypeError, "there is no %s %R", what, key);
@@ -338,7 +339,7 @@ static int set_diagnostics(struct ext_state *state, const struct option *option,
     Py_ssize_t at = 0;
 
     if (!PyDict_Check(value))
-        return refuse(state, option, "a dict with `folder` and what to write there");
+        return options_refuse(state, option, "a dict with `folder` and what to write there");
     while (PyDict_Next(value, &at, &key, &item))
         if (set_one(state, diagnostic_table, sizeof(diagnostic_table) / sizeof(diagnostic_table[0]),
                     "diagnostic", key, item, options) < 0)

@@ -16,14 +16,6 @@
 
 enum { SLICE_NS = 50000000 }; /* of a wait: signals are looked at in between */
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /* ---- what both kinds share ---- */
 
 int ext_launch_begin(struct ext_launch *launch, struct ext_device *device, PyObject *target,
@@ -91,7 +83,7 @@ int ext_launch_prepare(struct ext_launch *launch, PyObject *const *objects, Py_s
 }
 
 /* The callable of a pto.Callable or a pto.Graph. */
-static struct ext_callable *callable_of(const struct ext_state *state, PyObject *target)
+static struct ext_callable *run_callable_of(const struct ext_state *state, PyObject *target)
 {
     return Py_IS_TYPE(target, state->graph_type) ? ((struct ext_graph *)target)->callable
                                                  : (struct ext_callable *)target;
@@ -124,7 +116,7 @@ static void list_kernels(const struct pto_callable *callable, char *text, size_t
 void ext_run_describe(const struct ext_state *state, PyObject *target, uint64_t stall_timeout_ns,
                       char text[EXT_WAITING_TEXT])
 {
-    const struct pto_callable *callable = callable_of(state, target)->callable;
+    const struct pto_callable *callable = run_callable_of(state, target)->callable;
     uint64_t ms = patience_ms(stall_timeout_ns);
     struct pto_callable_info info;
     char names[160];
@@ -253,7 +245,7 @@ static void keep_failure(struct ext_run *run)
 }
 
 /* Frees what a run has kept, once it has ended and nobody is in a call with its handle. */
-static bool settle(struct ext_run *run)
+static bool run_settle(struct ext_run *run)
 {
     struct pto_run *handle = run->run;
     int status;
@@ -283,7 +275,7 @@ void ext_run_sweep(struct ext_device *device)
         bool is_over;
 
         Py_INCREF((PyObject *)run);
-        is_over = settle(run);
+        is_over = run_settle(run);
         Py_DECREF((PyObject *)run);
         if (!is_over)
             return;
@@ -365,9 +357,10 @@ static int look(struct ext_run *run, uint64_t ns)
 /* Waits, and says whether it has ended; -1: a signal raised something, or the wait failed. */
 int ext_run_wait(struct ext_run *run, uint64_t timeout_ns)
 {
-    uint64_t now = now_ns(), end = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
+    uint64_t now = ext_now_ns(),
+             end = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
 
-    for (; !settle(run); now = now_ns()) {
+    for (; !run_settle(run); now = ext_now_ns()) {
         if (now >= end)
             return 0;
         if (look(run, end - now) < 0) {
@@ -385,8 +378,8 @@ static struct ext_run *run_of(PyObject *self)
     return (struct ext_run *)self;
 }
 
-static int parse_timeout(struct ext_run *run, PyObject *args, PyObject *keywords,
-                         const char *format, uint64_t *ns_out)
+static int run_parse_timeout(struct ext_run *run, PyObject *args, PyObject *keywords,
+                             const char *format, uint64_t *ns_out)
 {
     static char *names[] = { "timeout", NULL };
     PyObject *timeout = Py_None;
@@ -406,7 +399,7 @@ static int parse_timeout(struct ext_run *run, PyObject *args, PyObject *keywords
 static PyObject *run_wait(PyObject *self, PyObject *args, PyObject *keywords)
 {
     uint64_t ns;
-    int status = parse_timeout(run_of(self), args, keywords, "|O:wait", &ns);
+    int status = run_parse_timeout(run_of(self), args, keywords, "|O:wait", &ns);
 
     if (status == 0)
         status = ext_run_wait(run_of(self), ns);
@@ -417,7 +410,7 @@ static PyObject *run_result(PyObject *self, PyObject *args, PyObject *keywords)
 {
     struct ext_run *run = run_of(self);
     uint64_t ns;
-    int status = parse_timeout(run, args, keywords, "|O:result", &ns);
+    int status = run_parse_timeout(run, args, keywords, "|O:result", &ns);
 
     if (status == 0)
         status = ext_run_wait(run, ns);
@@ -436,7 +429,7 @@ static PyObject *run_result(PyObject *self, PyObject *args, PyObject *keywords)
 static PyObject *run_cancel(PyObject *self, PyObject *ignored)
 {
     struct ext_run *run = run_of(self);
-    int status = settle(run) ? PTO_OK : pto_run_cancel(run->run);
+    int status = run_settle(run) ? PTO_OK : pto_run_cancel(run->run);
 
     (void)ignored;
     if (status < 0)
@@ -463,23 +456,18 @@ static PyObject *run_fileno(PyObject *self, PyObject *ignored)
     return PyLong_FromLong(run->descriptor);
 }
 
-static PyObject *run_await(PyObject *self)
-{
-    return ext_call_package("pto._async", "wait_for", self);
-}
-
-static PyObject *get_done(PyObject *self, void *ignored)
+static PyObject *run_get_done(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return PyBool_FromLong(settle(run_of(self)));
+    return PyBool_FromLong(run_settle(run_of(self)));
 }
 
 static PyObject *run_repr(PyObject *self)
 {
     struct ext_run *run = run_of(self);
 
-    return settle(run) ? PyUnicode_FromFormat("<pto.Run: %s>", pto_strerror(run->status))
-                       : PyUnicode_FromString("<pto.Run: not over>");
+    return run_settle(run) ? PyUnicode_FromFormat("<pto.Run: %s>", pto_strerror(run->status))
+                           : PyUnicode_FromString("<pto.Run: not over>");
 }
 
 static int run_traverse(PyObject *self, visitproc visit, void *arg)
@@ -528,7 +516,8 @@ static void run_free(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyGetSetDef run_fields[] = { { "done", get_done, NULL, "it has ended, well or not", NULL },
+static PyGetSetDef run_fields[] = { { "done", run_get_done, NULL, "it has ended, well or not",
+                                      NULL },
                                     { NULL, NULL, NULL, NULL, NULL } };
 
 static PyMethodDef run_methods[] = {
@@ -561,7 +550,7 @@ static PyType_Slot run_slots[] = {
     { Py_tp_repr, run_repr },
     { Py_tp_getset, run_fields },
     { Py_tp_methods, run_methods },
-    { Py_am_await, run_await },
+    { Py_am_await, ext_await_run },
     { 0, NULL },
 };
 

@@ -8,7 +8,7 @@
 #include <pto/sign.h>
 #include <pto/store.h>
 
-static PyObject *describe(const struct pto_store_info *info, PyObject *damaged)
+static PyObject *store_describe(const struct pto_store_info *info, PyObject *damaged)
 {
     return Py_BuildValue(
         "{s:s,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:s,s:O}", "folder", info->folder,
@@ -54,7 +54,7 @@ static PyObject *module_store(PyObject *module, PyObject *args)
         status = chosen == 0   ? pto_store_show(folder, info, &error)
                  : chosen == 1 ? pto_store_verify(folder, info, note_damaged, damaged, &error)
                                : pto_store_clear(folder, info, &error);
-        result = status < 0 ? ext_raise(state, status, &error) : describe(info, damaged);
+        result = status < 0 ? ext_raise(state, status, &error) : store_describe(info, damaged);
     } else {
         (void)PyErr_NoMemory();
     }

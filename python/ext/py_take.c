@@ -24,7 +24,7 @@ static const char unknown_type[] = "the runtime has no such data type; convert i
                                    "to use its bits";
 static const char other_size[] = "whose elements are not as large";
 
-static int refuse(struct ext_state *state, PyObject *object, const char *why)
+static int take_refuse(struct ext_state *state, PyObject *object, const char *why)
 {
     PyObject *name = PyObject_GetAttr((PyObject *)Py_TYPE(object), state->names.type_name);
     const char *text = name == NULL ? NULL : PyUnicode_AsUTF8AndSize(name, NULL);
@@ -63,18 +63,18 @@ static int refuse_form(struct ext_state *state, PyObject *object, const char *wh
     char type[64], text[300];
 
     if (why != unknown_type && why != other_size)
-        return refuse(state, object, why);
+        return take_refuse(state, object, why);
     name_type(object, type, sizeof(type));
     if (why == unknown_type)
         snprintf(text, sizeof(text), "its elements are %s, and %s", type, why);
     else
         snprintf(text, sizeof(text), "its elements are %s, and %s was asked for, %s", type,
                  pto_dtype_text((uint32_t)asked), why);
-    return refuse(state, object, text);
+    return take_refuse(state, object, text);
 }
 
 /* The reason why a form is no tensor; NULL: it is one. */
-static const char *describe(const struct form *form, struct pto_tensor *out)
+static const char *take_describe(const struct form *form, struct pto_tensor *out)
 {
     int ndims = form->ndim == 0 ? 1 : form->ndim; /* a single element is a tensor of one */
     uint64_t expected = 1;
@@ -145,7 +145,7 @@ static const char *take_dlpack(const struct dlpack_tensor *from, int asked, stru
     if (from->dtype.bits * from->dtype.lanes % 8 != 0)
         return "several of its elements share a byte; unpack it";
     why = choose_dtype(&form, asked);
-    return why != NULL ? why : describe(&form, out);
+    return why != NULL ? why : take_describe(&form, out);
 }
 
 static int take_versioned(struct ext_state *state, PyObject *object, struct dlpack_versioned *from,
@@ -254,7 +254,7 @@ static int take_buffer(struct ext_state *state, PyObject *object, int dtype, str
     if (why == NULL)
         why = choose_dtype(&form, dtype);
     if (why == NULL)
-        why = describe(&form, &out->tensor);
+        why = take_describe(&form, &out->tensor);
     if (why == NULL)
         return 0;
     ext_hold_release(&out->hold);
@@ -313,7 +313,8 @@ static int take_by_method(struct ext_state *state, PyObject *object, PyObject *e
 
     if (method == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
         PyErr_Clear();
-        return refuse(state, object, "it has neither DLPack (__dlpack__) nor the buffer protocol");
+        return take_refuse(state, object,
+                           "it has neither DLPack (__dlpack__) nor the buffer protocol");
     }
     if (method == NULL)
         return -1;

@@ -13,7 +13,7 @@ static struct ext_state *state_of(PyObject *module)
     return PyModule_GetState(module);
 }
 
-static PyObject *finish(PyObject *module, int status, const struct pto_error *error)
+static PyObject *talk_finish(PyObject *module, int status, const struct pto_error *error)
 {
     return status < 0 ? ext_raise(state_of(module), status, error) : Py_NewRef(Py_None);
 }
@@ -42,7 +42,7 @@ static bool find_place(PyObject *module, PyObject *worker, PyObject *level,
 
 /* ---- domains ---- */
 
-static PyObject *domain_open(PyObject *module, PyObject *args)
+static PyObject *talk_domain_open(PyObject *module, PyObject *args)
 {
     struct pto_worker_domain_params params;
     uint32_t chips[PTO_CHILDREN_MAX];
@@ -89,10 +89,10 @@ static PyObject *domain_release(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "OOO&", &worker, &level, ext_take_u64, &domain) ||
         !find_place(module, worker, level, &handle, &place))
         return NULL;
-    return finish(module,
-                  place != NULL ? pto_level_domain_release(place, domain)
-                                : pto_worker_domain_release(handle, domain),
-                  NULL);
+    return talk_finish(module,
+                       place != NULL ? pto_level_domain_release(place, domain)
+                                     : pto_worker_domain_release(handle, domain),
+                       NULL);
 }
 
 /* (chip, context, address of the window, its bytes) */
@@ -301,7 +301,8 @@ static PyObject *region_close(PyObject *module, PyObject *number)
 {
     unsigned long long region = PyLong_AsUnsignedLongLong(number);
 
-    return PyErr_Occurred() ? NULL : finish(module, pto_worker_region_close(REGION(region)), NULL);
+    return PyErr_Occurred() ? NULL
+                            : talk_finish(module, pto_worker_region_close(REGION(region)), NULL);
 }
 
 static PyObject *region_write(PyObject *module, PyObject *args)
@@ -314,7 +315,7 @@ static PyObject *region_write(PyObject *module, PyObject *args)
         return NULL;
     status = pto_worker_region_write(REGION(region), offset, from.buf, (uint64_t)from.len);
     PyBuffer_Release(&from);
-    return finish(module, status, NULL);
+    return talk_finish(module, status, NULL);
 }
 
 static PyObject *region_read(PyObject *module, PyObject *args)
@@ -346,7 +347,7 @@ static PyObject *region_notify(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O&O&pi", ext_take_u64, &region, ext_take_u64, &offset, &adds,
                           &value))
         return NULL;
-    return finish(
+    return talk_finish(
         module,
         pto_worker_region_notify(
             REGION(region),
@@ -395,21 +396,23 @@ static PyObject *region_wait(PyObject *module, PyObject *args)
             &error);
         Py_END_ALLOW_THREADS
     } while (goes_on(status, &left, slice));
-    return PyErr_Occurred() ? NULL : finish(module, status, &error);
+    return PyErr_Occurred() ? NULL : talk_finish(module, status, &error);
 }
 
 static PyObject *queue_close(PyObject *module, PyObject *number)
 {
     unsigned long long queue = PyLong_AsUnsignedLongLong(number);
 
-    return PyErr_Occurred() ? NULL : finish(module, pto_worker_queue_close(QUEUE(queue)), NULL);
+    return PyErr_Occurred() ? NULL
+                            : talk_finish(module, pto_worker_queue_close(QUEUE(queue)), NULL);
 }
 
 static PyObject *queue_abort(PyObject *module, PyObject *number)
 {
     unsigned long long queue = PyLong_AsUnsignedLongLong(number);
 
-    return PyErr_Occurred() ? NULL : finish(module, pto_worker_queue_abort(QUEUE(queue)), NULL);
+    return PyErr_Occurred() ? NULL
+                            : talk_finish(module, pto_worker_queue_abort(QUEUE(queue)), NULL);
 }
 
 static PyObject *queue_send(PyObject *module, PyObject *args)
@@ -433,7 +436,7 @@ static PyObject *queue_send(PyObject *module, PyObject *args)
         Py_END_ALLOW_THREADS
     } while (goes_on(status, &left, slice));
     PyBuffer_Release(&from);
-    return PyErr_Occurred() ? NULL : finish(module, status, &error);
+    return PyErr_Occurred() ? NULL : talk_finish(module, status, &error);
 }
 
 /* (kind, bytes, number) */
@@ -476,7 +479,7 @@ static PyObject *queue_receive(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-    { "_domain_open", domain_open, METH_VARARGS, NULL },
+    { "_domain_open", talk_domain_open, METH_VARARGS, NULL },
     { "_domain_release", domain_release, METH_VARARGS, NULL },
     { "_domain_member", domain_member, METH_VARARGS, NULL },
     { "_domain_info", domain_info, METH_VARARGS, NULL },

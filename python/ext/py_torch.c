@@ -76,7 +76,7 @@ static bool is_exactly(PyObject *found, PyObject *value)
     return found == value;
 }
 
-static int code_of(struct ext_state *state, PyObject *object)
+static int torch_code_of(struct ext_state *state, PyObject *object)
 {
     struct ext_torch *torch = &state->torch;
     PyObject *dtype = get(&torch->dtype, object);
@@ -125,7 +125,7 @@ bool ext_torch_take(struct ext_state *state, PyObject *object, struct ext_tensor
     if (!torch->is_known || !is_exactly(get(&torch->is_cpu, object), Py_True) ||
         !is_exactly(get(&torch->requires_grad, object), Py_False) ||
         !is_exactly(torch->is_contiguous(object, torch->none, NULL), Py_True) ||
-        (code = code_of(state, object)) < 0)
+        (code = torch_code_of(state, object)) < 0)
         goto done;
     address = torch->data_ptr(object, NULL);
     shape = address == NULL ? NULL : get(&torch->shape, object);

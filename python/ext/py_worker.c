@@ -20,14 +20,6 @@ struct pto_worker *ext_worker_handle(struct ext_worker *worker)
     return worker->worker;
 }
 
-int ext_set(PyObject *object, const char *name, PyObject *value)
-{
-    int status = value == NULL ? -1 : PyObject_SetAttrString(object, name, value);
-
-    Py_XDECREF(value);
-    return status;
-}
-
 bool ext_worker_children(struct ext_state *state, PyObject *object, uint64_t *children_out)
 {
     PyObject *iterator, *item;
@@ -306,7 +298,8 @@ static PyObject *worker_reopen(PyObject *self, PyObject *number)
 
 /* ---- registering ---- */
 
-static bool take_signature(struct ext_state *state, PyObject *names, struct ext_registered *made)
+static bool worker_take_signature(struct ext_state *state, PyObject *names,
+                                  struct ext_registered *made)
 {
     Py_ssize_t count = PySequence_Size(names);
 
@@ -367,7 +360,7 @@ static PyObject *worker_register(PyObject *self, PyObject *args, PyObject *keywo
     made = (struct ext_registered *)PyType_GenericAlloc(state->registered_type, 0);
     if (made == NULL || ext_worker_handle(worker) == NULL ||
         !ext_worker_children(state, children, &params.children) ||
-        (signature != NULL && !take_signature(state, signature, made)))
+        (signature != NULL && !worker_take_signature(state, signature, made)))
         goto fail;
     made->name = PyUnicode_FromString(params.name != NULL ? params.name : "callable");
     made->kind = params.kind;
@@ -753,7 +746,7 @@ static PyObject *worker_trace_write(PyObject *self, PyObject *given)
     return status < 0 ? ext_raise(worker->state, status, &error) : Py_NewRef(Py_None);
 }
 
-static PyObject *get_closed(PyObject *self, void *ignored)
+static PyObject *worker_get_closed(PyObject *self, void *ignored)
 {
     (void)ignored;
     return PyBool_FromLong(worker_of(self)->worker == NULL);
@@ -765,10 +758,11 @@ static PyObject *get_process(PyObject *self, void *ignored)
     return PyLong_FromLong(worker_of(self)->process);
 }
 
-static PyGetSetDef worker_fields[] = { { "is_closed", get_closed, NULL, "it was closed", NULL },
-                                       { "process", get_process, NULL, "the process that opened it",
-                                         NULL },
-                                       { NULL, NULL, NULL, NULL, NULL } };
+static PyGetSetDef worker_fields[] = {
+    { "is_closed", worker_get_closed, NULL, "it was closed", NULL },
+    { "process", get_process, NULL, "the process that opened it", NULL },
+    { NULL, NULL, NULL, NULL, NULL }
+};
 
 static PyMethodDef worker_methods[] = {
     { "close", worker_close, METH_NOARGS, NULL },

@@ -88,8 +88,6 @@ PyObject *ext_worker_empty(struct ext_worker *worker, PyObject *shape, PyObject 
 bool ext_worker_children(struct ext_state *state, PyObject *object, uint64_t *children_out);
 /* A sequence of numbers of chips or devices. Returns how many; negative: raised. */
 int ext_worker_numbers(struct ext_state *state, PyObject *list, uint32_t number[PTO_CHILDREN_MAX]);
-/* An attribute of an exception; the value is stolen. */
-int ext_set(PyObject *object, const char *name, PyObject *value);
 
 /* ---- py_worker_run.c ---- */
 

@@ -11,17 +11,9 @@
 
 enum { SLICE_NS = 50000000 }; /* of a wait: signals are looked at in between */
 
-static struct ext_worker_run *run_of(PyObject *self)
+static struct ext_worker_run *worker_run_of(PyObject *self)
 {
     return (struct ext_worker_run *)self;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 static void nap(void)
@@ -66,7 +58,7 @@ static void unlist(struct ext_worker_run *run)
 }
 
 /* Says whether it has ended; then frees what it has kept. The caller has a reference. */
-static bool settle(struct ext_worker_run *run)
+static bool worker_run_settle(struct ext_worker_run *run)
 {
     struct pto_worker_run *handle = run->run;
 
@@ -90,7 +82,7 @@ void ext_worker_sweep(struct ext_worker *worker)
         struct ext_worker_run *next = run->next;
 
         Py_INCREF((PyObject *)run);
-        (void)settle(run);
+        (void)worker_run_settle(run);
         Py_DECREF(run);
         run = next;
     }
@@ -99,10 +91,10 @@ void ext_worker_sweep(struct ext_worker *worker)
 /* 1: it has ended; 0: not yet; -1: raised. */
 static int wait_run(struct ext_worker_run *run, uint64_t timeout_ns)
 {
-    uint64_t now = now_ns();
+    uint64_t now = ext_now_ns();
     uint64_t end = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
 
-    while (!settle(run)) {
+    while (!worker_run_settle(run)) {
         uint64_t left = end > now ? end - now : 0;
         int status;
 
@@ -113,7 +105,7 @@ static int wait_run(struct ext_worker_run *run, uint64_t timeout_ns)
             Py_BEGIN_ALLOW_THREADS
             nap();
             Py_END_ALLOW_THREADS
-            now = now_ns();
+            now = ext_now_ns();
             continue;
         }
         run->users++;
@@ -127,7 +119,7 @@ static int wait_run(struct ext_worker_run *run, uint64_t timeout_ns)
             (void)ext_raise(run->state, status, NULL);
             return -1;
         }
-        now = now_ns();
+        now = ext_now_ns();
     }
     return 1;
 }
@@ -218,7 +210,7 @@ static void orchestrate(struct pto_level *level, void *context)
         self->state = b->worker->state;
         self->level = level;
         self->worker = (struct ext_worker *)Py_NewRef((PyObject *)b->worker);
-        self->run = run_of(Py_NewRef((PyObject *)b->run));
+        self->run = worker_run_of(Py_NewRef((PyObject *)b->run));
         b->run->value = call_with_level(b, (PyObject *)self);
     }
     if (self == NULL || b->run->value == NULL) {
@@ -251,7 +243,7 @@ PyObject *ext_worker_launch(struct ext_worker *worker, PyTypeObject *level_type,
     if (ext_worker_handle(worker) == NULL)
         return NULL;
     ext_worker_sweep(worker);
-    run = run_of(PyType_GenericAlloc(state->worker_run_type, 0));
+    run = worker_run_of(PyType_GenericAlloc(state->worker_run_type, 0));
     if (run == NULL)
         return NULL;
     run->state = state;
@@ -278,7 +270,7 @@ PyObject *ext_worker_launch(struct ext_worker *worker, PyTypeObject *level_type,
     }
     run->is_listed = true;
     run->next = worker->runs;
-    worker->runs = run_of(Py_NewRef((PyObject *)run));
+    worker->runs = worker_run_of(Py_NewRef((PyObject *)run));
     if (b.value == NULL)
         return (PyObject *)run;
     (void)pto_worker_run_cancel(run->run); /* what it had submitted does not begin */
@@ -291,21 +283,22 @@ PyObject *ext_worker_launch(struct ext_worker *worker, PyTypeObject *level_type,
 
 /* ---- what a run can be asked ---- */
 
-static bool parse_timeout(PyObject *self, PyObject *args, PyObject *keywords, const char *format,
-                          uint64_t *ns_out)
+static bool worker_run_parse_timeout(PyObject *self, PyObject *args, PyObject *keywords,
+                                     const char *format, uint64_t *ns_out)
 {
     static char *names[] = { "timeout", NULL };
     PyObject *timeout = Py_None;
 
     return PyArg_ParseTupleAndKeywords(args, keywords, format, names, &timeout) &&
-           ext_timeout(run_of(self)->state, timeout, ns_out);
+           ext_timeout(worker_run_of(self)->state, timeout, ns_out);
 }
 
-static PyObject *run_wait(PyObject *self, PyObject *args, PyObject *keywords)
+static PyObject *worker_run_wait(PyObject *self, PyObject *args, PyObject *keywords)
 {
     uint64_t ns;
-    int status =
-        parse_timeout(self, args, keywords, "|O:wait", &ns) ? wait_run(run_of(self), ns) : -1;
+    int status = worker_run_parse_timeout(self, args, keywords, "|O:wait", &ns)
+                     ? wait_run(worker_run_of(self), ns)
+                     : -1;
 
     return status < 0 ? NULL : PyBool_FromLong(status);
 }
@@ -323,11 +316,12 @@ static PyObject *make_report(struct ext_worker_run *run)
     return report;
 }
 
-static PyObject *run_result(PyObject *self, PyObject *args, PyObject *keywords)
+static PyObject *worker_run_result(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    struct ext_worker_run *run = run_of(self);
+    struct ext_worker_run *run = worker_run_of(self);
     uint64_t ns;
-    int status = parse_timeout(self, args, keywords, "|O:result", &ns) ? wait_run(run, ns) : -1;
+    int status =
+        worker_run_parse_timeout(self, args, keywords, "|O:result", &ns) ? wait_run(run, ns) : -1;
 
     if (status < 0)
         return NULL;
@@ -336,19 +330,19 @@ static PyObject *run_result(PyObject *self, PyObject *args, PyObject *keywords)
     return run->status < 0 ? raise_error(run) : make_report(run);
 }
 
-static PyObject *run_cancel(PyObject *self, PyObject *ignored)
+static PyObject *worker_run_cancel(PyObject *self, PyObject *ignored)
 {
-    struct ext_worker_run *run = run_of(self);
+    struct ext_worker_run *run = worker_run_of(self);
 
     (void)ignored;
-    if (!settle(run))
+    if (!worker_run_settle(run))
         (void)pto_worker_run_cancel(run->run);
     Py_RETURN_NONE;
 }
 
-static PyObject *run_fileno(PyObject *self, PyObject *ignored)
+static PyObject *worker_run_fileno(PyObject *self, PyObject *ignored)
 {
-    struct ext_worker_run *run = run_of(self);
+    struct ext_worker_run *run = worker_run_of(self);
     int descriptor = run->run == NULL ? PTO_EINVAL : pto_worker_run_fd(run->run);
 
     (void)ignored;
@@ -358,33 +352,24 @@ static PyObject *run_fileno(PyObject *self, PyObject *ignored)
                             : PyLong_FromLong(descriptor);
 }
 
-/* pto._async has what needs asyncio. */
-static PyObject *run_await(PyObject *self)
-{
-    PyObject *module = PyImport_ImportModule("pto._async");
-    PyObject *result = module == NULL ? NULL : PyObject_CallMethod(module, "wait_for", "O", self);
-
-    Py_XDECREF(module);
-    return result;
-}
-
-static PyObject *get_done(PyObject *self, void *ignored)
+static PyObject *worker_run_get_done(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return PyBool_FromLong(settle(run_of(self)));
+    return PyBool_FromLong(worker_run_settle(worker_run_of(self)));
 }
 
-static PyObject *run_repr(PyObject *self)
+static PyObject *worker_run_repr(PyObject *self)
 {
-    struct ext_worker_run *run = run_of(self);
+    struct ext_worker_run *run = worker_run_of(self);
 
-    return settle(run) ? PyUnicode_FromFormat("<pto.WorkerRun: %s>", pto_strerror(run->status))
-                       : PyUnicode_FromString("<pto.WorkerRun: not over>");
+    return worker_run_settle(run)
+               ? PyUnicode_FromFormat("<pto.WorkerRun: %s>", pto_strerror(run->status))
+               : PyUnicode_FromString("<pto.WorkerRun: not over>");
 }
 
-static void run_free(PyObject *self)
+static void worker_run_free(PyObject *self)
 {
-    struct ext_worker_run *run = run_of(self);
+    struct ext_worker_run *run = worker_run_of(self);
     PyTypeObject *type = Py_TYPE(self);
 
     ext_stage_end(run, false); /* of a launch that failed; else nothing is left */
@@ -395,41 +380,41 @@ static void run_free(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyMethodDef run_methods[] = {
-    { "wait", EXT_WITH_KEYWORDS(run_wait), METH_VARARGS | METH_KEYWORDS,
+static PyMethodDef worker_run_methods[] = {
+    { "wait", EXT_WITH_KEYWORDS(worker_run_wait), METH_VARARGS | METH_KEYWORDS,
       "wait($self, timeout=None)\n--\n\nWaits until the run has ended, for at most so many "
       "seconds, and says whether it has.\nCtrl-C ends the wait, not the run." },
-    { "result", EXT_WITH_KEYWORDS(run_result), METH_VARARGS | METH_KEYWORDS,
+    { "result", EXT_WITH_KEYWORDS(worker_run_result), METH_VARARGS | METH_KEYWORDS,
       "result($self, timeout=None)\n--\n\nWaits for the run and returns its pto.WorkerReport, or "
       "raises its error.\npto.Timeout: it has not ended in time, and goes on." },
-    { "cancel", run_cancel, METH_NOARGS,
+    { "cancel", worker_run_cancel, METH_NOARGS,
       "cancel($self)\n--\n\nStarts no further task of the run; those that run go on to their "
       "end." },
-    { "fileno", run_fileno, METH_NOARGS,
+    { "fileno", worker_run_fileno, METH_NOARGS,
       "fileno($self)\n--\n\nA descriptor that becomes readable when the run ends." },
     { NULL, NULL, 0, NULL }
 };
 
-static PyGetSetDef run_fields[] = {
-    { "done", get_done, NULL, "whether it has ended", NULL },
+static PyGetSetDef worker_run_fields[] = {
+    { "done", worker_run_get_done, NULL, "whether it has ended", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 
-static PyType_Slot run_slots[] = {
+static PyType_Slot worker_run_slots[] = {
     { Py_tp_doc, "A run of a worker of level 3 that was submitted. It can be awaited." },
-    { Py_tp_dealloc, run_free },
-    { Py_tp_repr, run_repr },
-    { Py_tp_methods, run_methods },
-    { Py_tp_getset, run_fields },
-    { Py_am_await, run_await },
+    { Py_tp_dealloc, worker_run_free },
+    { Py_tp_repr, worker_run_repr },
+    { Py_tp_methods, worker_run_methods },
+    { Py_tp_getset, worker_run_fields },
+    { Py_am_await, ext_await_run },
     { 0, NULL },
 };
 
-static PyType_Spec run_spec = {
+static PyType_Spec worker_run_spec = {
     .name = "pto.WorkerRun",
     .basicsize = sizeof(struct ext_worker_run),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = run_slots,
+    .slots = worker_run_slots,
 };
 
 static PyStructSequence_Field report_fields[] = {
@@ -455,5 +440,5 @@ int ext_worker_run_init(PyObject *module, struct ext_state *state)
     if (state->worker_report_type == NULL ||
         PyModule_AddType(module, state->worker_report_type) < 0)
         return -1;
-    return ext_add_type(module, &run_spec, &state->worker_run_type);
+    return ext_add_type(module, &worker_run_spec, &state->worker_run_type);
 }
