@@ -139,6 +139,35 @@ struct pto_run_options {
     const char *trace_path;
 };
 
+/*
+ * All options, X(field, KIND, name in Python, RUNS or TASKS). KIND is what Python takes for it; a time
+ * is in seconds there. TASKS: tasks of level 3 may have it, too. These rows decide what crosses to
+ * another process, what level 3 refuses, and which keywords Python has.
+ */
+#define PTO_RUN_OPTION_MAP(X)                             \
+    X(mode, MODE, "mode", TASKS)                          \
+    X(deps, DEPS, "deps", TASKS)                          \
+    X(limits, LIMITS, "limits", TASKS)                    \
+    X(rings.task_window, RING, "task_window", TASKS)      \
+    X(rings.heap, RING, "heap", TASKS)                    \
+    X(rings.dep_pool, RING, "dep_pool", TASKS)            \
+    X(live_max, U32, "live_max", TASKS)                   \
+    X(order_seed, U64, "order_seed", TASKS)               \
+    X(stall_timeout_ns, SECONDS, "stall_timeout", TASKS)  \
+    X(data_timeout_ns, SECONDS, "data_timeout", TASKS)    \
+    X(grace_ns, SECONDS, "grace", TASKS)                  \
+    X(keeps_thread, BOOL, "keeps_thread", TASKS)          \
+    X(has_guards, BOOL, "guards", TASKS)                  \
+    X(diagnostics, DIAGNOSTICS, "diagnostics", TASKS)     \
+    X(edge, EDGE, "edge", RUNS)                           \
+    X(task, TASK, "task", RUNS)                           \
+    X(trace, TRACE, "trace", RUNS)                        \
+    X(trace_records, U32, "trace_records", RUNS)          \
+    X(trace_path, TEXT, "trace_path", RUNS)               \
+    X(timeout_ns, SECONDS, "timeout", RUNS)               \
+    X(launch_timeout_ns, SECONDS, "launch_timeout", RUNS) \
+    X(varying_scalars, SCALARS, "vary", RUNS)
+
 #define PTO_GRACE_DEFAULT_NS 500000000ull
 
 #define PTO_DATA_TIMEOUT_DEFAULT_NS 15000000000ull

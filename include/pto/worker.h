@@ -372,9 +372,8 @@ int pto_level_set_timeout(struct pto_level *level, uint64_t timeout_ns);
 int pto_level_set_task_timeout(struct pto_level *level, uint64_t timeout_ns);
 /*
  * Sets how callables run on chips, for each task that is submitted from here on; NULL: the defaults.
- * Tasks may have mode, deps, limits, rings, live_max, order_seed, stall_timeout_ns, data_timeout_ns,
- * grace_ns, keeps_thread, has_guards and diagnostics, all of it copied; another option that is set
- * is refused: PTO_ENOSUP. The files of tasks with the same folder replace each other.
+ * Tasks may have the options that PTO_RUN_OPTION_MAP marks TASKS, all of it copied; another one that is
+ * set is refused: PTO_ENOSUP. The files of tasks with the same folder replace each other.
  */
 int pto_level_set_run_options(struct pto_level *level, const struct pto_run_options *options);
 /* Ends the run with an error of the orchestration's own; `text` is copied. */

@@ -2,6 +2,7 @@
 /* The backends, and what is checked once for all of them. */
 #include "chip/chip.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/atomic.h"
@@ -203,13 +204,27 @@ struct run_message chip_message_of(const struct chip_request *request)
                                .purpose = request->purpose,
                                .has_rings = request->has_rings,
                                .tensor_count = request->entry->tensor_count,
-                               .scalar_count = request->entry->scalar_count,
-                               .options = *request->options };
+                               .scalar_count = request->entry->scalar_count };
 
-    run.options.edge_context = run.options.task_context = NULL;
-    run.options.trace_path = NULL;
-    run.options.diagnostics.folder = NULL; /* files are the host's */
+    chip_options_copy(request->options, &run.options);
     return run;
+}
+
+/* Whether the value of a field means the same in another process. */
+#define CROSSES(field) \
+    _Generic((field), const char *: false, pto_edge_fn: false, pto_task_fn: false, default: true)
+
+void chip_options_copy(const struct pto_run_options *from, struct pto_run_options *to)
+{
+    memset(to, 0, sizeof(*to));
+    to->size = sizeof(*to);
+#define X(field, kind, name, level)                                                     \
+    static_assert(CROSSES(to->field) || RUN_OPTION_##level == RUN_OPTION_RUNS, #field); \
+    if (CROSSES(to->field))                                                             \
+        memcpy(&to->field, &from->field, sizeof(to->field));
+    PTO_RUN_OPTION_MAP(X)
+#undef X
+    to->diagnostics.folder = NULL; /* an address, too */
 }
 
 int chip_start(struct chip *chip, const struct chip_request *request)

@@ -237,6 +237,11 @@ struct chip_time chip_time_of(const struct chip_request *request);
 
 /* The request as it crosses to a chip elsewhere; the entry's tensors and scalars are not in it. */
 struct run_message chip_message_of(const struct chip_request *request);
+/*
+ * Copies options into or out of a message: each row of PTO_RUN_OPTION_MAP but addresses, which mean
+ * nothing on the other side. Bytes between fields are 0, so that equal options are equal bytes.
+ */
+void chip_options_copy(const struct pto_run_options *from, struct pto_run_options *to);
 
 /* What came of a run, beside the counts of its report. */
 struct chip_result {

@@ -7,6 +7,8 @@
 #ifndef PTO_RUN_MESSAGE_H
 #define PTO_RUN_MESSAGE_H
 
+#include <limits.h>
+
 #include "pto/run.h"
 #include "wire/failure.h"
 
@@ -27,8 +29,17 @@ struct run_message {
     uint32_t has_rings;
     uint32_t tensor_count;
     uint32_t scalar_count;
-    struct pto_run_options options; /* without what it points to */
+    struct pto_run_options options; /* by chip_options_copy */
 };
+
+/* Options without a run: what tasks of level 3 share. */
+struct run_options_message {
+    struct pto_run_options options; /* by chip_options_copy */
+    char folder[PATH_MAX];          /* of the diagnostics; empty: none */
+};
+
+/* The last column of PTO_RUN_OPTION_MAP. */
+enum { RUN_OPTION_RUNS, RUN_OPTION_TASKS };
 
 /* Names of source files follow: the failure's, then one for each task of the stall. */
 struct run_ended {

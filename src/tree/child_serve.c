@@ -505,7 +505,7 @@ static void tell_place(const struct pto_error *error, int status, struct wire_fa
 }
 
 /* False: they are not where the record says. */
-static bool take_options(const struct child *c, uint32_t unit, struct wire_options *wire,
+static bool take_options(const struct child *c, uint32_t unit, struct run_options_message *message,
                          struct pto_run_options *options)
 {
     uint64_t offset = (uint64_t)unit * CHANNEL_UNIT;
@@ -513,30 +513,14 @@ static bool take_options(const struct child *c, uint32_t unit, struct wire_optio
     pto_run_options_init(options);
     if (unit == 0)
         return true;
-    if (offset > c->hello.bytes || c->hello.bytes - offset < sizeof(*wire))
+    if (offset > c->hello.bytes || c->hello.bytes - offset < sizeof(*message))
         return false;
-    memcpy(wire, (const void *)(uintptr_t)(c->hello.addr + offset), sizeof(*wire));
-    if (wire->magic != TREE_MAGIC)
+    memcpy(message, (const void *)(uintptr_t)(c->hello.addr + offset), sizeof(*message));
+    if (message->options.size != sizeof(message->options))
         return false;
-    wire->folder[PATH_MAX - 1] = '\0';
-    options->mode = (enum pto_mode)wire->mode;
-    options->deps = (enum pto_deps)wire->deps;
-    options->limits = (enum pto_limits)wire->limits;
-    options->live_max = wire->live_max;
-    options->order_seed = wire->order_seed;
-    options->stall_timeout_ns = wire->stall_timeout_ns;
-    options->data_timeout_ns = wire->data_timeout_ns;
-    options->grace_ns = wire->grace_ns;
-    options->rings = wire->rings;
-    options->keeps_thread = wire->keeps_thread != 0;
-    options->has_guards = wire->has_guards != 0;
-    options->diagnostics = (struct pto_diagnostics){ .folder = wire->folder,
-                                                     .swimlane = wire->swimlane,
-                                                     .args = wire->args,
-                                                     .pmu = wire->pmu,
-                                                     .has_deps = wire->has_deps != 0,
-                                                     .has_scopes = wire->has_scopes != 0,
-                                                     .has_names = wire->has_names != 0 };
+    message->folder[PATH_MAX - 1] = '\0';
+    chip_options_copy(&message->options, options);
+    options->diagnostics.folder = message->folder;
     return true;
 }
 
@@ -551,11 +535,11 @@ static int run_on_chip(struct child *c, const struct pto_callable *callable, con
                                                    r->head.tensor_count * sizeof(struct pto_tensor))
     };
     static struct pto_run_report report; /* of the only thread that runs anything */
-    static struct wire_options wire;
+    static struct run_options_message message;
     struct pto_run_options options;
     int status;
 
-    if (!take_options(c, r->head.options, &wire, &options)) {
+    if (!take_options(c, r->head.options, &message, &options)) {
         snprintf(failure->text, TREE_TEXT, "its options are not in the shared memory");
         return PTO_EINVAL;
     }

@@ -19,28 +19,21 @@
 /* Options of a run that tasks of it have. */
 struct tree_options {
     struct tree_options *next;
-    struct wire_options *wire;
+    struct run_options_message *message;
 };
 
 /* The name of an option that is set and that a task of level 3 cannot have; NULL: there is none. */
 static const char *find_refused(const struct pto_run_options *options)
 {
-    const struct {
-        const char *name;
-        bool is_set;
-    } row[] = {
-        { "edge", options->edge != NULL },
-        { "task", options->task != NULL },
-        { "trace", options->trace != PTO_TRACE_OFF },
-        { "trace_records", options->trace_records != 0 },
-        { "trace_path", options->trace_path != NULL },
-        { "timeout_ns", options->timeout_ns != 0 },
-        { "launch_timeout_ns", options->launch_timeout_ns != 0 },
-    };
+    struct pto_run_options plain;
 
-    for (uint32_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
-        if (row[i].is_set)
-            return row[i].name;
+    pto_run_options_init(&plain);
+#define X(field, kind, name, level)                                         \
+    if (RUN_OPTION_##level == RUN_OPTION_RUNS &&                            \
+        memcmp(&options->field, &plain.field, sizeof(options->field)) != 0) \
+        return #field;
+    PTO_RUN_OPTION_MAP(X)
+#undef X
     return NULL;
 }
 
@@ -58,10 +51,9 @@ static int write_folder(const char *folder, char out[PATH_MAX])
     return length < PATH_MAX ? PTO_OK : PTO_EINVAL;
 }
 
-static int write_wire(const struct pto_run_options *options, struct wire_options *wire,
-                      struct pto_error *error)
+static int options_pack(const struct pto_run_options *options, struct run_options_message *message,
+                        struct pto_error *error)
 {
-    const struct pto_diagnostics *d = &options->diagnostics;
     const char *refused = find_refused(options);
     int status;
 
@@ -70,26 +62,9 @@ static int write_wire(const struct pto_run_options *options, struct wire_options
                           "%s of the options is not for tasks of level 3; docs/workers.md has what "
                           "is there instead",
                           refused);
-    memset(wire, 0, sizeof(*wire));
-    *wire = (struct wire_options){ .magic = TREE_MAGIC,
-                                   .mode = (uint32_t)options->mode,
-                                   .deps = (uint32_t)options->deps,
-                                   .limits = (uint32_t)options->limits,
-                                   .live_max = options->live_max,
-                                   .order_seed = options->order_seed,
-                                   .stall_timeout_ns = options->stall_timeout_ns,
-                                   .data_timeout_ns = options->data_timeout_ns,
-                                   .grace_ns = options->grace_ns,
-                                   .rings = options->rings,
-                                   .keeps_thread = options->keeps_thread,
-                                   .has_guards = options->has_guards,
-                                   .swimlane = d->swimlane,
-                                   .args = d->args,
-                                   .pmu = d->pmu,
-                                   .has_deps = d->has_deps,
-                                   .has_scopes = d->has_scopes,
-                                   .has_names = d->has_names };
-    status = write_folder(d->folder, wire->folder);
+    memset(message, 0, sizeof(*message));
+    chip_options_copy(options, &message->options); /* mutation: tree-options-stay */
+    status = write_folder(options->diagnostics.folder, message->folder);
     return status < 0 ? error_tell(error, status,
                                    "the folder of the diagnostics is too long, or the "
                                    "current one cannot be read")
@@ -97,10 +72,10 @@ static int write_wire(const struct pto_run_options *options, struct wire_options
 }
 
 /* Where the record of a task says that they are; 0: it cannot. */
-static uint32_t unit_of(const struct tree *t, const struct wire_options *wire)
+static uint32_t unit_of(const struct tree *t, const struct run_options_message *message)
 {
     const char *base = t->outer.map != NULL ? t->outer.map : t->base;
-    uint64_t offset = (uint64_t)((const char *)wire - base);
+    uint64_t offset = (uint64_t)((const char *)message - base);
 
     return offset % CHANNEL_UNIT == 0 && offset / CHANNEL_UNIT <= UINT32_MAX
                ? (uint32_t)(offset / CHANNEL_UNIT)
@@ -108,28 +83,29 @@ static uint32_t unit_of(const struct tree *t, const struct wire_options *wire)
 }
 
 /* Finds them among those that the run has, or adds them. */
-static int keep(struct tree_run *run, const struct wire_options *wire, struct pto_error *error)
+static int keep(struct tree_run *run, const struct run_options_message *message,
+                struct pto_error *error)
 {
     struct tree *t = run->tree;
     struct tree_options *o;
     void *memory = NULL;
 
     for (o = run->options; o != NULL; o = o->next)
-        if (memcmp(o->wire, wire, sizeof(*wire)) == 0) {
-            run->task_options = unit_of(t, o->wire);
+        if (memcmp(o->message, message, sizeof(*message)) == 0) {
+            run->task_options = unit_of(t, o->message);
             return PTO_OK;
         }
     o = malloc(sizeof(*o));
-    if (o == NULL || tree_alloc(t, -1, sizeof(*wire), &memory) < 0 || unit_of(t, memory) == 0) {
+    if (o == NULL || tree_alloc(t, -1, sizeof(*message), &memory) < 0 || unit_of(t, memory) == 0) {
         if (memory != NULL)
             (void)tree_free(t, (uint64_t)(uintptr_t)memory, NULL);
         free(o);
         return error_tell(error, PTO_ENOMEM, "the worker has no memory for the options of a task");
     }
     *o = (struct tree_options){ run->options, memory };
-    memcpy(o->wire, wire, sizeof(*wire));
+    memcpy(o->message, message, sizeof(*message));
     run->options = o;
-    run->task_options = unit_of(t, o->wire);
+    run->task_options = unit_of(t, o->message);
     return PTO_OK;
 }
 
@@ -137,7 +113,7 @@ int pto_level_set_run_options(struct pto_level *level, const struct pto_run_opti
 {
     struct tree_run *run = tree_level_enter(level);
     struct pto_run_options options;
-    struct wire_options wire, plain;
+    struct run_options_message message, plain;
     struct pto_error error;
     int status = PTO_OK;
 
@@ -145,16 +121,16 @@ int pto_level_set_run_options(struct pto_level *level, const struct pto_run_opti
         return PTO_EINVAL;
     pto_error_init(&error);
     pto_run_options_init(&options);
-    (void)write_wire(&options, &plain, &error);
+    (void)options_pack(&options, &plain, &error);
     if (given != NULL && sized_read(&options, sizeof(options), given) < 0)
         status = error_tell(&error, PTO_EINVAL,
                             "the options of a task are not initialised: pto_run_options_init");
     if (status >= 0)
-        status = write_wire(&options, &wire, &error);
-    if (status >= 0 && memcmp(&wire, &plain, sizeof(wire)) == 0)
+        status = options_pack(&options, &message, &error);
+    if (status >= 0 && memcmp(&message, &plain, sizeof(message)) == 0)
         run->task_options = 0;
     else if (status >= 0)
-        status = keep(run, &wire, &error);
+        status = keep(run, &message, &error);
     return tree_level_leave(run, status < 0 ? tree_refuse(run, &error, NULL) : PTO_OK);
 }
 
@@ -164,7 +140,7 @@ void tree_options_free(struct tree_run *run)
         struct tree_options *o = run->options;
 
         run->options = o->next;
-        (void)tree_free(run->tree, (uint64_t)(uintptr_t)o->wire, NULL);
+        (void)tree_free(run->tree, (uint64_t)(uintptr_t)o->message, NULL);
         free(o);
     }
 }

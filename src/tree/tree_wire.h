@@ -173,29 +173,6 @@ struct wire_failure {
     char text[TREE_TEXT];
 };
 
-/* How a callable runs on a chip: fields of struct pto_run_options, in the shared memory. */
-struct wire_options {
-    uint64_t magic;
-    uint32_t mode;
-    uint32_t deps;
-    uint32_t limits;
-    uint32_t live_max;
-    uint64_t order_seed;
-    uint64_t stall_timeout_ns;
-    uint64_t data_timeout_ns;
-    uint64_t grace_ns;
-    struct pto_ring_limits rings;
-    uint8_t keeps_thread;
-    uint8_t has_guards;
-    uint8_t swimlane; /* this and the rest: diagnostics */
-    uint8_t args;
-    uint8_t pmu;
-    uint8_t has_deps;
-    uint8_t has_scopes;
-    uint8_t has_names;
-    char folder[PATH_MAX];
-};
-
 /* What bytes are: OTHER is an artefact or a chip callable, or what the hooks of a program load. */
 enum load_form { LOAD_OTHER, LOAD_OBJECT };
 
