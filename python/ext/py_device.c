@@ -521,14 +521,7 @@ static PyGetSetDef device_fields[] = {
     { NULL, NULL, NULL, NULL, NULL }
 };
 
-#define OPTIONS                                                                                    \
-    "Options: mode ('stream', 'host'), deps ('safe', 'simpler'), trace (True, 'order', 'times',\n" \
-    "'arguments'), timeout, launch_timeout, stall_timeout, data_timeout and grace in seconds,\n"   \
-    "guards, order_seed, live_max, keeps_thread, trace_records, trace_path, limits, "              \
-    "task_window,\n"                                                                               \
-    "heap, dep_pool, diagnostics (a dict: folder, swimlane, args, pmu, deps, scopes, names),\n"    \
-    "edge(before, after), called for each dependency: False drops it; task(dict), for each "       \
-    "submit."
+#define OPTIONS "Options:\n" PTO_RUN_OPTION_MAP(EXT_OPTION_DOC)
 
 static PyMethodDef device_methods[] = {
     { "run", EXT_WITH_KEYWORDS(device_run), METH_FASTCALL | METH_KEYWORDS,

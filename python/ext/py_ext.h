@@ -309,6 +309,22 @@ void ext_args_release(struct ext_args *args);
 /* Sets options from the keywords of a vectorcall. 0, or -1 with an exception. */
 int ext_options_take(struct ext_state *state, PyObject *names, PyObject *const *values,
                      struct pto_run_options *options);
+/* The line of an option in a doc string: a row of PTO_RUN_OPTION_MAP. */
+#define EXT_OPTION_DOC(field, kind, name, level) "    " name EXT_DOC_##kind "\n"
+#define EXT_DOC_MODE ": 'stream', 'host'"
+#define EXT_DOC_DEPS ": 'safe', 'simpler'"
+#define EXT_DOC_LIMITS ": 'none', 'reference'"
+#define EXT_DOC_TRACE ": True, 'order', 'times', 'arguments'"
+#define EXT_DOC_RING ": a size, or one for each ring"
+#define EXT_DOC_U32 ": a number"
+#define EXT_DOC_U64 ": a number"
+#define EXT_DOC_SECONDS ": in seconds"
+#define EXT_DOC_BOOL ": True, False"
+#define EXT_DOC_TEXT ": a str"
+#define EXT_DOC_DIAGNOSTICS ": a dict: folder, swimlane, args, pmu, deps, scopes, names"
+#define EXT_DOC_SCALARS ": indices of scalars that launches of a graph may change"
+#define EXT_DOC_EDGE "(before, after): called for each dependency; False drops it"
+#define EXT_DOC_TASK "(dict): called for each submit"
 /* A time in seconds, as nanoseconds and never 0. */
 int ext_seconds(struct ext_state *state, const char *name, PyObject *value, uint64_t *ns_out);
 /* One of several texts, by its index; -1 with an exception. */

@@ -796,6 +796,11 @@ static void level_free(PyObject *self)
     Py_DECREF(type);
 }
 
+/* Options that tasks may have. */
+#define DOC_TASKS(...) EXT_OPTION_DOC(__VA_ARGS__)
+#define DOC_RUNS(...) ""
+#define LEVEL_OPTION_DOC(field, kind, name, level) DOC_##level(field, kind, name, level)
+
 static PyMethodDef level_methods[] = {
     { "submit", EXT_WITH_KEYWORDS(level_submit), METH_FASTCALL | METH_KEYWORDS,
       "submit($self, target, *args, children=None, deps=None)\n--\n\n"
@@ -829,10 +834,8 @@ static PyMethodDef level_methods[] = {
       "the worker's." },
     { "set_run_options", EXT_WITH_KEYWORDS(level_set_run_options), METH_FASTCALL | METH_KEYWORDS,
       "set_run_options($self, **options)\n--\n\nHow callables run on chips, for each task from "
-      "here "
-      "on: mode, deps, limits, task_window,\nheap, dep_pool, live_max, order_seed, stall_timeout, "
-      "data_timeout, grace, keeps_thread,\nguards and diagnostics of Device.run. Without any: the "
-      "defaults." },
+      "here on. Without any: the defaults.\n\n"
+      "Options:\n" PTO_RUN_OPTION_MAP(LEVEL_OPTION_DOC) },
     { NULL, NULL, 0, NULL }
 };
 

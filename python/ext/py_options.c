@@ -8,9 +8,9 @@
 
 struct option {
     const char *name;
+    size_t offset;
     int (*set)(struct ext_state *state, const struct option *option, PyObject *value,
                struct pto_run_options *options);
-    size_t offset;
     const char *const *choices; /* of set_choice, ended by NULL */
 };
 
@@ -279,39 +279,36 @@ static int set_diagnostics(struct ext_state *state, const struct option *option,
 
 #define AT(field) offsetof(struct pto_run_options, field)
 
+/* How each kind of PTO_RUN_OPTION_MAP is set. */
+#define SET_MODE set_choice, modes
+#define SET_DEPS set_choice, deps
+#define SET_LIMITS set_choice, limits
+#define SET_TRACE set_trace, traces
+#define SET_RING set_ring, NULL
+#define SET_U32 set_u32, NULL
+#define SET_U64 set_u64, NULL
+#define SET_SECONDS set_seconds, NULL
+#define SET_BOOL set_bool, NULL
+#define SET_TEXT set_text, NULL
+#define SET_DIAGNOSTICS set_diagnostics, NULL
+#define SET_SCALARS set_vary, NULL
+#define SET_EDGE set_edge, NULL
+#define SET_TASK set_task, NULL
+
 static const struct option table[] = {
-    { "mode", set_choice, AT(mode), modes },
-    { "deps", set_choice, AT(deps), deps },
-    { "trace", set_trace, AT(trace), traces },
-    { "timeout", set_seconds, AT(timeout_ns), NULL },
-    { "launch_timeout", set_seconds, AT(launch_timeout_ns), NULL },
-    { "stall_timeout", set_seconds, AT(stall_timeout_ns), NULL },
-    { "data_timeout", set_seconds, AT(data_timeout_ns), NULL },
-    { "grace", set_seconds, AT(grace_ns), NULL },
-    { "guards", set_bool, AT(has_guards), NULL },
-    { "keeps_thread", set_bool, AT(keeps_thread), NULL },
-    { "live_max", set_u32, AT(live_max), NULL },
-    { "order_seed", set_u64, AT(order_seed), NULL },
-    { "trace_records", set_u32, AT(trace_records), NULL },
-    { "trace_path", set_text, AT(trace_path), NULL },
-    { "limits", set_choice, AT(limits), limits },
-    { "task_window", set_ring, AT(rings.task_window), NULL },
-    { "heap", set_ring, AT(rings.heap), NULL },
-    { "dep_pool", set_ring, AT(rings.dep_pool), NULL },
-    { "diagnostics", set_diagnostics, 0, NULL },
-    { "vary", set_vary, 0, NULL },
-    { "edge", set_edge, 0, NULL },
-    { "task", set_task, 0, NULL },
+#define X(field, kind, name, level) { name, AT(field), SET_##kind },
+    PTO_RUN_OPTION_MAP(X)
+#undef X
 };
 
 static const struct option diagnostic_table[] = {
-    { "folder", set_text, AT(diagnostics.folder), NULL },
-    { "swimlane", NULL, AT(diagnostics.swimlane), NULL },
-    { "args", NULL, AT(diagnostics.args), NULL },
-    { "pmu", NULL, AT(diagnostics.pmu), NULL },
-    { "deps", set_bool, AT(diagnostics.has_deps), NULL },
-    { "scopes", set_bool, AT(diagnostics.has_scopes), NULL },
-    { "names", set_bool, AT(diagnostics.has_names), NULL },
+    { "folder", AT(diagnostics.folder), set_text, NULL },
+    { "swimlane", AT(diagnostics.swimlane), NULL, NULL },
+    { "args", AT(diagnostics.args), NULL, NULL },
+    { "pmu", AT(diagnostics.pmu), NULL, NULL },
+    { "deps", AT(diagnostics.has_deps), set_bool, NULL },
+    { "scopes", AT(diagnostics.has_scopes), set_bool, NULL },
+    { "names", AT(diagnostics.has_names), set_bool, NULL },
 };
 
 static int set_one(struct ext_state *state, const struct option *row, size_t rows, const char *what,

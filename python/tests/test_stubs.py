@@ -75,6 +75,21 @@ def test_the_same_parameters():
                     check_parameters(inner, getattr(getattr(pto, name), inner.name))
 
 
+def test_options_of_a_run_are_those_of_the_struct():
+    """PTO_RUN_OPTION_MAP has a row for each field, and the stub has a key for each row."""
+    with open(os.path.join(ROOT, "include", "pto", "run.h"), encoding="utf-8") as file:
+        header = file.read()
+    struct = re.search(r"\nstruct pto_run_options \{(.*?)\n\};", re.sub(r"/\*.*?\*/", "", header, flags=re.S), re.S)[1]
+    rows = re.findall(r'X\(([\w.]+), (\w+), "(\w+)", (?:RUNS|TASKS)\)', header)
+    fields = set(re.findall(r"(\w+)(?:\[\w+\])?;", struct)) - {"size", "edge_context", "task_context", "error"}
+    assert {field.split(".")[0] for field, _, _ in rows} == fields
+    stub = {node.target.id: ast.unparse(node.annotation) for node in STUB["_Options"].body}
+    types = {"BOOL": "_bool", "U32": "int", "U64": "int", "SECONDS": "float", "TEXT": "str", "RING": "int | Sequence[int]"}
+    assert stub.keys() == {name for _, _, name in rows}
+    for _, kind, name in rows:
+        assert kind not in types or stub[name] == f"{types[kind]} | None", name
+
+
 def test_everything_public_is_documented():
     for name in PUBLIC:
         own = getattr(pto, name)
