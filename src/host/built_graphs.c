@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/sized.h"
-#include "host/host.h"
+#include "host/run.h"
 
 struct host_graph {
     struct device *device;
@@ -173,7 +173,7 @@ int pto_graph_prepare(struct pto_graph *graph, const struct pto_entry *entry,
         return error_tell(error, status, "%s",
                           status == PTO_EBUSY ? "the graph is being launched: one at a time"
                                               : pto_strerror(status));
-    run = run_take(b->device);
+    run = run_alloc(b->device);
     if (run == NULL)
         status = error_tell(error, PTO_ENOMEM, "%s", pto_strerror(PTO_ENOMEM));
     else

@@ -229,3 +229,26 @@ static void destroy_device(struct device *device)
     pthread_mutex_destroy(&device->lock);
     free(device);
 }
+
+int pto_device_story(struct pto_device *handle, char *text, size_t size)
+{
+    int status;
+    struct device *device = device_get(handle, &status);
+
+    if (device == NULL)
+        return status;
+    pthread_mutex_lock(&device->lock);
+    if (device->running != 0)
+        status = PTO_EBUSY;
+    else if (text != NULL && size != 0)
+        snprintf(text, size, "%s", device->story.text);
+    if (status == PTO_OK)
+        status = (int)device->story.length;
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+uint32_t pto_stuck_threads(void)
+{
+    return chip_stuck_threads();
+}

@@ -191,22 +191,6 @@ void staging_end(struct run *run);
 /* Whether a run that goes on will copy to where this one copies from. */
 bool staging_reads_from(const struct run *run, const struct run *going_on);
 
-/* run.c, for built_graphs.c */
-/* On failure the error, which may be NULL, says why. */
-int run_prepare(struct run *run, struct device *device, struct callable *callable,
-                const struct pto_entry *entry, const struct pto_run_options *options,
-                struct pto_error *error);
-/* Memory for a run, which its end gives back. NULL: there is none. */
-struct run *run_take(struct device *device);
-/* Waits for its turn, runs, and fills the report, which may be NULL. Returns its status. */
-int run_now(struct run *run, struct pto_run_report *report);
-/* For a run that did not come about: nothing else of the report, which may be NULL, is touched. */
-void run_report_error(struct pto_run_report *report, const struct pto_error *error);
-/* Gives the run a handle; on failure it is freed. */
-int run_publish(struct run *run, struct pto_run **run_out);
-/* Where the options want it said why a run cannot be prepared; NULL: nowhere. */
-struct pto_error *run_error(const struct pto_run_options *options);
-
 /* timeline.c: of the last recorded run. Under the device's lock, or in a child that has no other thread. */
 int timeline_write(struct device *device, const char *path, struct pto_error *error);
 
@@ -217,7 +201,7 @@ struct chip_graph *host_graph_of(const struct host_graph *b);
 /* The run that used it has ended. */
 void host_graph_release(struct host_graph *b);
 
-/* The first error wins. Returns the status of the run. */
+/* run.c: the first error wins. Returns the status of the run. */
 int run_fail(struct run *run, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

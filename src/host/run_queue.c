@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queue of a device: which run begins when, on the caller's thread or on a runner's, and which
+ * is too late for that. Runs end in the order of the queue.
+ */
+#include "host/run.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "host/sentences.h"
+
+static void begin_run(struct run *run);
+static bool may_begin(const struct run *run);
+static void enqueue_run(struct run *run);
+static void forget_due(struct run *run);
+static int start_runners(struct device *device);
+static void *runner_main(void *arg);
+static void *watcher_main(void *arg);
+static void set_launch_deadline(struct run *run);
+static void fail_in_queue(struct run *run);
+
+enum run_turn run_take_turn(struct run *run)
+{
+    struct device *device = run->device;
+    uint64_t deadline_ns = os_now_ns() + PTO_TIMEOUT_DEFAULT_NS;
+    bool is_there = true, is_own;
+    enum run_turn turn = TURN_ENDED;
+
+    set_launch_deadline(run);
+    is_own = run->launch_deadline_ns != 0 && run->launch_deadline_ns < deadline_ns;
+    pthread_mutex_lock(&device->lock);
+    if (run->state != RUN_PREPARED) {
+        pthread_mutex_unlock(&device->lock);
+        return TURN_REFUSED;
+    }
+    enqueue_run(run);
+    while (is_there && run->state == RUN_QUEUED && !may_begin(run))
+        is_there = os_cond_wait(&device->changed, &device->lock,
+                                is_own ? run->launch_deadline_ns : deadline_ns);
+    if (run->state == RUN_QUEUED && may_begin(run)) {
+        begin_run(run); /* even if that was at the last moment */
+        turn = TURN_BEGUN;
+    } else if (run->state == RUN_QUEUED) { /* else it was cancelled meanwhile */
+        run_dequeue(run);
+        if (is_own)
+            fail_in_queue(run);
+        else
+            run_fail(run, PTO_ETIMEOUT,
+                     "the device was busy with other runs for a minute; wait for them, or cancel "
+                     "them");
+        run_end(run); /* somebody behind it may be next now */
+    }
+    pthread_mutex_unlock(&device->lock);
+    return turn;
+}
+
+int run_launch(struct run *run)
+{
+    struct device *device = run->device;
+    int status;
+
+    pthread_mutex_lock(&device->lock);
+    status = run->state == RUN_PREPARED ? start_runners(device) : PTO_EINVAL;
+    if (status == PTO_OK && run->options.launch_timeout_ns != 0 && !device->has_watcher) {
+        status = os_thread_start(&device->watcher, watcher_main, device);
+        device->has_watcher = status == PTO_OK;
+    }
+    if (status == PTO_OK) {
+        set_launch_deadline(run);
+        run->is_launched = true;
+        enqueue_run(run);
+        pthread_cond_broadcast(&device->changed);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+void run_await_turn_to_end(struct run *run)
+{
+    struct device *device = run->device;
+
+    if (!chip_properties(device->chip)->takes_next)
+        return;
+    pthread_mutex_lock(&device->lock);
+    while (device->head != run)
+        (void)os_cond_wait(&device->changed, &device->lock, UINT64_MAX);
+    if (device->loss != NULL)
+        run->loss = device->loss;
+    pthread_mutex_unlock(&device->lock);
+}
+
+void run_end_turn(struct run *run)
+{
+    struct device *device = run->device;
+
+    run_await_turn_to_end(run);
+    pthread_mutex_lock(&device->lock);
+    run_dequeue(run);
+    device->running--;
+    device->loss = run->loss;
+    run_end(run);
+    pthread_mutex_unlock(&device->lock);
+}
+
+void run_end(struct run *run)
+{
+    uint64_t one = 1;
+
+    run->state = RUN_ENDED;
+    while (run->descriptor >= 0 && write(run->descriptor, &one, sizeof(one)) < 0 &&
+           errno == EINTR) {
+    } /* an eventfd takes one */
+    pthread_cond_broadcast(&run->device->changed);
+}
+
+void run_dequeue(struct run *run)
+{
+    struct device *device = run->device;
+
+    if (run->before == NULL)
+        device->head = run->next;
+    else
+        run->before->next = run->next;
+    if (run->next == NULL)
+        device->tail = run->before;
+    else
+        run->next->before = run->before;
+    forget_due(run);
+}
+
+/* ---- the queue ---- */
+
+/* Its turn has come; under the device's lock. */
+static void begin_run(struct run *run)
+{
+    struct device *device = run->device;
+
+    run->state = RUN_RUNNING;
+    run->number = ++device->run_number;
+    run->place = chip_properties(device->chip)->takes_next ? run->number % RUNS_MAX : 0;
+    run->loss = device->loss;
+    device->running++;
+}
+
+/*
+ * A run that has the chip for itself: what it recorded is read until the next one starts, and the
+ * graph that it built is fetched after its end.
+ */
+static bool is_alone(const struct run *run)
+{
+    return run->options.trace != PTO_TRACE_OFF || run->purpose == CHIP_BUILD;
+}
+
+/*
+ * Whether the run may be started behind one that goes on. Its time from the launch is measured on the
+ * host, and the chip does not know when the other one ends.
+ */
+static bool may_follow(const struct run *run, const struct run *going_on)
+{
+    return going_on->state == RUN_RUNNING && going_on->is_on_chip && !is_alone(going_on) &&
+           !is_alone(run) && run->launch_deadline_ns == 0 && !staging_reads_from(run, going_on);
+}
+
+/* Under the device's lock. */
+static bool may_begin(const struct run *run)
+{
+    const struct device *device = run->device;
+
+    if (device->head == run)
+        return true;
+    return chip_properties(device->chip)->takes_next && device->head->next == run &&
+           may_follow(run, device->head);
+}
+
+static void enqueue_run(struct run *run)
+{
+    struct device *device = run->device;
+
+    run->state = RUN_QUEUED;
+    run->next = NULL;
+    run->before = device->tail;
+    if (device->head == NULL)
+        device->head = run;
+    else
+        device->tail->next = run;
+    device->tail = run;
+    run->is_due = run->is_launched && run->launch_deadline_ns != 0;
+    if (run->is_due)
+        due_add(&device->due, run);
+}
+
+/* It begins, or leaves the queue. */
+static void forget_due(struct run *run)
+{
+    if (run->is_due)
+        due_remove(&run->device->due, run);
+    run->is_due = false;
+}
+
+/* ---- a deadline from the launch ---- */
+
+static void set_launch_deadline(struct run *run)
+{
+    uint64_t now = os_now_ns(), ns = run->options.launch_timeout_ns;
+
+    run->launch_deadline_ns = ns != 0 && ns < UINT64_MAX - now ? now + ns : 0;
+}
+
+static void fail_in_queue(struct run *run)
+{
+    char time[SENTENCE_TIME];
+
+    sentence_time(run->options.launch_timeout_ns, time);
+    run_fail(run, PTO_ETIMEOUT,
+             "the run had not begun %s after its launch: the device was busy with other runs; wait "
+             "for them, or raise the time-out",
+             time);
+}
+
+/* Ends what is late in the queue. Returns the next deadline. Under the device's lock. */
+static uint64_t end_late_runs(struct device *device)
+{
+    while (device->due != NULL && os_now_ns() >= device->due->launch_deadline_ns) {
+        struct run *run = device->due;
+
+        run_dequeue(run);
+        fail_in_queue(run);
+        run_end(run);
+    }
+    return device->due != NULL ? device->due->launch_deadline_ns : UINT64_MAX;
+}
+
+/* ---- threads of the device ---- */
+
+/* One for each run that can go on at a time. Under the device's lock. */
+static int start_runners(struct device *device)
+{
+    uint32_t wanted = chip_properties(device->chip)->takes_next ? RUNS_MAX : 1;
+    int status = PTO_OK;
+
+    while (status == PTO_OK && device->runner_count < wanted) {
+        status = os_thread_start(&device->runner[device->runner_count], runner_main, device);
+        device->runner_count += status == PTO_OK;
+    }
+    return device->runner_count != 0 ? PTO_OK : status;
+}
+
+/* Beside the runner, which is in a run while others wait for their turn. */
+static void *watcher_main(void *arg)
+{
+    struct device *device = arg;
+
+    pthread_mutex_lock(&device->lock);
+    while (!device->is_closing)
+        (void)os_cond_wait(&device->changed, &device->lock, end_late_runs(device));
+    pthread_mutex_unlock(&device->lock);
+    return NULL;
+}
+
+static struct run *first_queued(const struct device *device)
+{
+    struct run *run = device->head;
+
+    while (run != NULL && run->state != RUN_QUEUED)
+        run = run->next;
+    return run;
+}
+
+/* Runs what was launched, in the order of the queue, until the device is closed. */
+static void *runner_main(void *arg)
+{
+    struct device *device = arg;
+
+    pthread_mutex_lock(&device->lock);
+    while (!device->is_closing) {
+        struct run *run;
+
+        (void)end_late_runs(device);
+        run = first_queued(device);
+        if (run == NULL || !run->is_launched || !may_begin(run)) {
+            os_cond_wait(&device->changed, &device->lock, UINT64_MAX);
+            continue;
+        }
+        forget_due(run);
+        begin_run(run);
+        pthread_mutex_unlock(&device->lock);
+        run_execute(run);
+        run_end_turn(run);
+        pthread_mutex_lock(&device->lock);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return NULL;
+}
