@@ -26,7 +26,8 @@ SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_record.c far_wire.c po
 # The program that isolated devices start: a simulated chip, and these.
 CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c
 # The real chips: the host's side. What runs on them is in src/cann/device.
-CANN_SRC = agent.c boot.c cann.c cann_build.c cann_code.c cann_mc2.c cann_memory.c cann_runs.c cann_window.c generations.c vendor.c
+CANN_SRC = agent.c boot.c cann.c cann_build.c cann_code.c cann_cores.c cann_failures.c cann_graphs.c cann_mc2.c cann_memory.c cann_record.c \
+	cann_runs.c cann_window.c generations.c vendor.c
 CANN_SCHEDULER_SRC = $(GRAPH_SRC:%=graph/%) $(SCHED_SRC:%=sched/%) $(ORCH_SRC:%=orch/%) cann/device/beside.c \
 	cann/device/port_ascend.c cann/device/scheduler.c
 CANN_DISPATCHER_SRC = cann/device/beside.c cann/device/dispatcher.c

@@ -6,7 +6,8 @@
  *     agent.c      the threads that call them
  *     cann.c       open and close: ACL, device, streams, memory of the engine
  *     boot.c       brings the scheduler program up: dispatcher, registration, register windows
- *     cann_memory.c, cann_code.c, cann_runs.c    the rest of the contract
+ *     cann_memory.c, cann_code.c, cann_runs.c    the rest of the contract; of runs also
+ *     cann_cores.c, cann_failures.c, cann_graphs.c, cann_record.c
  *     cann_build.c    graphs that the host builds
  *     cann_window.c, cann_mc2.c    windows that other cards reach, in three ways
  *     device/      the programs that run on the card
@@ -257,13 +258,14 @@ int cann_mc2_join(struct cann *c, struct cann_mc2 *m, struct chip_window *window
                   const struct chip_offer *root, struct pto_error *error);
 int cann_mc2_drop(struct cann *c, struct cann_mc2 *m, struct pto_error *error);
 
-/* cann_code.c, cann_runs.c */
+/* cann_graphs.c, on the agent: gives back what was dropped while runs went on. */
+void cann_drop_graphs(struct cann *c);
+
+/* cann_code.c, cann_cores.c, cann_runs.c */
 extern const struct chip_run_ops cann_run_ops;
 int cann_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
               struct pto_error *error);
 void cann_unload(struct chip *chip, struct chip_code *code);
-/* On the agent: gives back what was dropped while runs went on. */
-void cann_drop_graphs(struct cann *c);
 uint64_t cann_code_handle(const struct chip_code *code);
 /* NULL: its orchestration runs on the card. */
 const struct cann_host_code *cann_code_host(const struct chip_code *code);
