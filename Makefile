@@ -29,7 +29,7 @@ CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c
 CANN_SRC = agent.c boot.c cann.c cann_build.c cann_code.c cann_cores.c cann_failures.c cann_graphs.c cann_mc2.c cann_memory.c cann_record.c \
 	cann_runs.c cann_window.c generations.c vendor.c
 CANN_SCHEDULER_SRC = $(GRAPH_SRC:%=graph/%) $(SCHED_SRC:%=sched/%) $(ORCH_SRC:%=orch/%) cann/device/beside.c \
-	cann/device/port_ascend.c cann/device/scheduler.c
+	cann/device/port_ascend.c cann/device/port_ascend_meet.c cann/device/port_ascend_memory.c cann/device/scheduler.c
 CANN_DISPATCHER_SRC = cann/device/beside.c cann/device/dispatcher.c
 # Artefacts: code and its description in one file, and signatures of it.
 ARTEFACT_SRC = artefact.c artefact_make.c signature.c

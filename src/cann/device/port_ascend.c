@@ -1,199 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The port of a real chip: the whole is told in scheduler.h. */
+/* The port of a real chip: jobs, teams, and the clock. The whole is told in scheduler.h. */
 #include "cann/device/scheduler.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "aicpu.h"
 
 enum {
-    LOOK_TURNS = 64, /* between two looks around, when there is something to do */
-    LOOK_NS = 10000, /* the same when there is nothing */
-    MEET_S = 2,      /* for all cores together */
-    SECOND_NS = 1000000000,
+    LOOK_TURNS = 64,          /* between two looks around, when there is something to do */
+    LOOK_NS = 10000,          /* the same when there is nothing */
     TEAM_LAPSE_NS = 10000000, /* without a core coming back, while a team waits */
-    GROW_MIN = 64 << 10,
 };
 
 static void start_teams(struct machine *m);
 static void tell_of_teams(struct machine *m);
-
-/* ---- memory ---- */
-
-struct share {
-    struct machine *machine;
-    char *next;
-    uint64_t unit;
-    uint64_t total;
-};
-
-static void count_share(struct pool *pool, uint64_t share, void *context)
-{
-    struct share *s = context;
-
-    if (pool != &s->machine->graph.heap_pool)
-        s->total += share;
-}
-
-static void give_share(struct pool *pool, uint64_t share, void *context)
-{
-    struct share *s = context;
-
-    if (pool == &s->machine->graph.heap_pool)
-        return;
-    *pool = (struct pool){ .base = s->next, .max = share * s->unit, .owner = &s->machine->budget };
-    s->next += share * s->unit;
-}
-
-static void each_pool(struct machine *m, void (*each)(struct pool *, uint64_t, void *),
-                      struct share *share)
-{
-    graph_each_pool(&m->graph, each, share);
-    ledger_each_pool(&m->ledger, each, share);
-    orch_each_pool(&m->orch, each, share);
-}
-
-static struct pto_local_context *local_of(struct board_job *job)
-{
-    return (struct pto_local_context *)(void *)job->local;
-}
-
-static_assert(sizeof(struct pto_local_context) == sizeof(((struct board_job *)0)->local) &&
-                  sizeof(struct pto_global_context) == sizeof(((struct board_job *)0)->global) &&
-                  sizeof(((struct board_job *)0)->args) == PTO_ARG_COUNT * sizeof(int64_t),
-              "a kernel finds them there");
-static_assert(sizeof(struct pto_completion[PTO_COMPLETIONS_MAX]) % BOARD_LINE == 0,
-              "each core has lines of its own");
-
-/* A core, and what jobs do not change of its line. */
-static void set_unit(struct machine *m, uint32_t at, struct pto_completion *condition)
-{
-    struct unit *u = &m->unit[at];
-    struct board_job *job = &m->board->job[at];
-    struct pto_local_context *local = local_of(job);
-    struct pto_global_context *global = (struct pto_global_context *)(void *)job->global;
-
-    u->job = job;
-    u->condition = condition;
-    u->watch.next = at + 1 < m->core_count ? &m->unit[at + 1].watch : NULL;
-    u->at = (uint8_t)at;
-    u->type = at < m->clusters ? PTO_CORE_AIC : PTO_CORE_AIV;
-    u->index = (uint16_t)(u->type == PTO_CORE_AIC ? at : at - m->clusters);
-    memset(job, 0, sizeof(*job));
-    job->args[PTO_ARG_LOCAL] = (int64_t)(uintptr_t)local;
-    job->args[PTO_ARG_GLOBAL] = (int64_t)(uintptr_t)global;
-    local->completion_count_addr = (uint64_t)(uintptr_t)&job->condition_count;
-    local->completion_error_addr = (uint64_t)(uintptr_t)&job->condition_error;
-    local->completion_entries_addr = (uint64_t)(uintptr_t)condition;
-    local->completion_capacity = PTO_COMPLETIONS_MAX;
-    global->sub_block_id = u->type == PTO_CORE_AIV ? u->index % 2 : 0;
-}
-
-int port_set_memory(struct machine *m, const struct board_open *open)
-{
-    enum { PAGE = 4096 };
-    struct pto_completion(*condition)[PTO_COMPLETIONS_MAX] = (void *)(uintptr_t)open->engine;
-    struct share share = { .machine = m };
-    uint64_t own = (sizeof(*condition) * m->core_count + PAGE - 1) / PAGE * PAGE;
-
-    aicpu_fetch(m->board->job, m->core_count * sizeof(m->board->job[0])); /* the host made them */
-    for (uint32_t i = 0; i < m->core_count; i++)
-        set_unit(m, i, condition[i]);
-    aicpu_publish(m->board->job, m->core_count * sizeof(m->board->job[0]));
-    each_pool(m, count_share, &share);
-    share.next = (char *)(uintptr_t)open->engine + own;
-    share.unit =
-        open->engine_bytes > own ? (open->engine_bytes - own) / share.total / PAGE * PAGE : 0;
-    if (share.unit == 0)
-        return PTO_ENOMEM;
-    each_pool(m, give_share, &share);
-    m->graph.heap_pool = (struct pool){ .base = (char *)(uintptr_t)open->heap,
-                                        .limit = open->heap_bytes, /* nobody expects zeros there */
-                                        .max = open->heap_bytes,
-                                        .owner = &m->budget };
-    m->budget.max = open->memory_max;
-    return PTO_OK;
-}
-
-/* The memory is there: it gets a value. */
-bool port_pool_grow(struct pool *pool, uint64_t bytes)
-{
-    struct pool_budget *budget = pool->owner;
-    uint64_t need = pool->used + bytes;
-    uint64_t limit = 2 * pool->limit > GROW_MIN ? 2 * pool->limit : GROW_MIN;
-
-    if (bytes > pool->max || need > pool->max) {
-        budget->refused = bytes;
-        return false;
-    }
-    limit = limit < need ? need : limit;
-    limit = limit > pool->max ? pool->max : limit;
-    memset(pool->base + pool->limit, 0, limit - pool->limit);
-    budget->used += limit - pool->limit;
-    pool->limit = limit;
-    return true;
-}
-
-/* For functions that get no machine. This object is loaded by a name of its own for each device. */
-static struct machine *machine_here;
-
-void port_begin(struct machine *m)
-{
-    machine_here = m;
-}
-
-/* Whether there is memory: in what the host has allocated, or in the engine's own. */
-static bool is_memory(const struct machine *m, uint64_t addr, uint32_t bytes)
-{
-    const struct pool *heap = &m->graph.heap_pool;
-    uint64_t low = 0, high = m->range_count;
-
-    if (addr >= (uint64_t)(uintptr_t)heap->base &&
-        addr - (uint64_t)(uintptr_t)heap->base <= heap->max - bytes)
-        return true;
-    if (m->launched != NULL && m->launched->built.image.heap_bytes >= bytes &&
-        addr - m->launched->built.image.heap <= m->launched->built.image.heap_bytes - bytes)
-        return true;
-    while (low < high) {
-        uint64_t middle = (low + high) / 2;
-
-        if (m->ranges[middle].end <= addr)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < m->range_count && addr >= m->ranges[low].begin &&
-           m->ranges[low].end - addr >= bytes;
-}
-
-bool port_can_read(uint64_t addr, uint32_t bytes)
-{
-    if (!is_memory(machine_here, addr, bytes))
-        return false;
-    aicpu_fetch((const void *)(uintptr_t)addr, bytes); /* a core may have written it */
-    return true;
-}
-
-bool port_write(uint64_t addr, uint32_t bytes, uint64_t bits)
-{
-    if (!is_memory(machine_here, addr, bytes))
-        return false;
-    memcpy((void *)(uintptr_t)addr, &bits, bytes);
-    aicpu_publish((const void *)(uintptr_t)addr, bytes);
-    return true;
-}
-
-void port_filled(uint64_t addr, uint64_t bytes)
-{
-    aicpu_publish((const void *)(uintptr_t)addr, bytes);
-}
-
-void port_fetch(uint64_t addr, uint64_t bytes)
-{
-    aicpu_fetch((const void *)(uintptr_t)addr, bytes);
-}
 
 /* ---- time, and what goes wrong ---- */
 
@@ -232,121 +53,6 @@ bool port_core_lost(struct core *core, struct slot *s)
     return false;
 }
 
-/* ---- cores come and go ---- */
-
-/* The core says which window is its own. */
-static bool find_window(struct machine *m, uint32_t index)
-{
-    const struct board_windows *windows = &m->board->windows;
-    const struct board_hello *hello = &m->board->hello[index];
-    struct unit *u = &m->unit[index];
-    uint64_t there, window;
-    uint32_t number;
-
-    aicpu_fetch(hello, sizeof(*hello));
-    there = *(const volatile uint64_t *)&hello->there; /* once */
-    if (there >> BOARD_TAG_SHIFT != m->tag)
-        return false;
-    number = (uint32_t)there & BOARD_NUMBER_MASK;
-    window = number < BOARD_WINDOWS ? windows->base[number] : 0;
-    if (window == 0)
-        return false;
-    u->bell = window + windows->bell_offset;
-    u->cond = window + windows->cond_offset;
-    if (windows->fast_offset != 0)
-        aicpu_set_register(window + windows->fast_offset, windows->fast_open);
-    aicpu_set_register(u->bell, BOARD_BELL_OPEN);
-    return true;
-}
-
-/* Shows the host that the scheduler runs. */
-static void beat(struct machine *m)
-{
-    m->board->live.beats++;
-    aicpu_publish(&m->board->live, sizeof(m->board->live));
-}
-
-int port_meet_cores(struct machine *m, uint32_t tag, uint32_t *missing_out, uint32_t *seconds_out)
-{
-    uint64_t until_ns = aicpu_now_ns() + (uint64_t)MEET_S * AICPU_SLOWNESS * SECOND_NS;
-    uint32_t idle = 0;
-
-    m->tag = tag;
-    *seconds_out = MEET_S * AICPU_SLOWNESS;
-    for (uint32_t i = 0; i < m->core_count; i++) {
-        m->unit[i].bell = 0;
-        m->unit[i].slot = NULL;
-        m->unit[i].number = 0;
-    }
-    for (;;) {
-        uint32_t missing = 0;
-
-        for (uint32_t i = 0; i < m->core_count; i++)
-            if (m->unit[i].bell == 0
-                    ? !find_window(m, i)
-                    : aicpu_register(m->unit[i].cond) != (BOARD_COND_FIN | BOARD_COND_IDLE))
-                missing++;
-        *missing_out = missing;
-        if (missing == 0) {
-            aicpu_seen();
-            return PTO_OK;
-        }
-        if (aicpu_now_ns() >= until_ns)
-            return PTO_ETIMEOUT;
-        beat(m); /* cores have a limit of their own, which may be longer than the host's patience */
-        aicpu_idle(idle++);
-    }
-}
-
-uint32_t port_dismiss_cores(struct machine *m, bool is_lost)
-{
-    const struct board_windows *windows = &m->board->windows;
-    uint32_t seconds = PORT_DISMISS_S * (is_lost ? 1 : AICPU_SLOWNESS);
-    uint64_t until_ns = aicpu_now_ns() + (uint64_t)seconds * SECOND_NS;
-    uint32_t idle = 0, left;
-
-    for (uint32_t i = 0; i < m->core_count; i++)
-        if (m->unit[i].bell != 0)
-            aicpu_set_register(m->unit[i].bell, BOARD_BELL_EXIT);
-    for (;;) {
-        left = 0;
-        for (uint32_t i = 0; i < m->core_count; i++) {
-            struct unit *u = &m->unit[i];
-
-            if (u->bell == 0)
-                continue;
-            if (aicpu_register(u->cond) != (BOARD_COND_FIN | BOARD_COND_EXIT)) {
-                left++;
-                continue;
-            }
-            aicpu_set_register(u->bell, BOARD_BELL_OPEN);
-            if (windows->fast_offset != 0)
-                aicpu_set_register(u->bell - windows->bell_offset + windows->fast_offset,
-                                   windows->fast_close);
-            u->bell = 0;
-        }
-        if (left == 0 || aicpu_now_ns() >= until_ns)
-            break;
-        aicpu_idle(idle++);
-    }
-    aicpu_seen();
-    return left;
-}
-
-void port_note_cores(struct machine *m)
-{
-    struct board_seen *seen = &m->board->seen;
-
-    aicpu_fetch(seen, sizeof(*seen));
-    memset(seen, 0, sizeof(*seen));
-    seen->count = m->core_count;
-    seen->tag = m->tag;
-    for (uint32_t i = 0; i < m->core_count; i++)
-        seen->cond[i] = m->unit[i].bell != 0 ? aicpu_register(m->unit[i].cond) : 0;
-    aicpu_seen();
-    aicpu_publish(seen, sizeof(*seen));
-}
-
 /* ---- jobs ---- */
 
 static struct unit *unit_of(struct machine *m, uint32_t type, uint32_t index)
@@ -362,7 +68,7 @@ static inline void start_job(struct machine *m, struct unit *u, struct slot *s,
     struct board_job *job = u->job;
     uint32_t vector_bytes = (s->tensor_count + s->scalar_count) * (uint32_t)sizeof(job->args[0]);
 
-    core_set_args(job->args, local_of(job), s, tensor, block, block_count);
+    core_set_args(job->args, scheduler_local_of(job), s, tensor, block, block_count);
     job->function = (uint64_t)(uintptr_t)fn;
     job->condition_count = 0;
     job->condition_error = 0;
@@ -724,13 +430,19 @@ static void stop_run(struct machine *m, bool is_stall, uint64_t now_ns)
         m->give_up_ns = now_ns + grace_of(m);
 }
 
+void port_beat(struct machine *m)
+{
+    m->board->live.beats++;
+    aicpu_publish(&m->board->live, sizeof(m->board->live));
+}
+
 static void look_around(struct machine *m, uint64_t now_ns)
 {
     m->turns = 0;
     m->stall_since_ns = orch_stall_since(m->stall_since_ns, m->looked_ns, now_ns);
     m->looked_ns = now_ns;
     m->board->live.progress = m->progress;
-    beat(m);
+    port_beat(m);
     aicpu_fetch(&m->board->wish, sizeof(m->board->wish));
     if (m->board->wish.cancelled[m->number % BOARD_RUNS] == m->number)
         sched_attend(&m->sched, ATTEND_CANCELLED, 0);

@@ -8,7 +8,8 @@
  * stack of its own: whenever it has to wait, the calls below it give out jobs until it need not.
  *
  *     scheduler.c     what the host asks for: open, load, run, close
- *     port_ascend.c   memory, time, jobs and teams: the functions of port/port.h
+ *     port_ascend.c   time, jobs and teams: the functions of port/port.h
+ *     port_ascend_memory.c, port_ascend_meet.c    the same of memory, and cores that come and go
  */
 #ifndef PTO_SCHEDULER_H
 #define PTO_SCHEDULER_H
@@ -100,11 +101,19 @@ struct machine {
     struct dumps dumps; /* level 0: there are none */
 };
 
-/* port_ascend.c */
+/* What a kernel finds of its own core. */
+static inline struct pto_local_context *scheduler_local_of(struct board_job *job)
+{
+    return (struct pto_local_context *)(void *)job->local;
+}
+
+/* port_ascend_memory.c */
 /* Before anything else of a call. */
 void port_begin(struct machine *m);
 /* Memory of the engine and of intermediate tensors, zero where it has to be. */
 int port_set_memory(struct machine *m, const struct board_open *open);
+
+/* port_ascend_meet.c */
 /* Until every core of the launch has come, and their bells can be heard. PTO_ETIMEOUT. */
 int port_meet_cores(struct machine *m, uint32_t tag, uint32_t *missing_out, uint32_t *seconds_out);
 enum { PORT_DISMISS_S = 1 }; /* for all cores together, times AICPU_SLOWNESS */
@@ -116,6 +125,10 @@ enum { PORT_DISMISS_S = 1 }; /* for all cores together, times AICPU_SLOWNESS */
 uint32_t port_dismiss_cores(struct machine *m, bool is_lost);
 /* Leaves on the board what the condition registers say, for the host to report. */
 void port_note_cores(struct machine *m);
+
+/* port_ascend.c */
+/* Shows the host that the scheduler runs. */
+void port_beat(struct machine *m);
 /* Of a run with guards or dumps: the ring is told before jobs are given out. */
 void port_set_watch(struct machine *m);
 /* Takes what has come back, and gives out what can be given. False: there was nothing to do. */
