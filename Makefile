@@ -311,7 +311,7 @@ $(SIM_CONTEXT): src/compat/hostlib/sim_context.c $(HOOKS_OBJ)
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared \
 		-Wl,-soname,libptosim.so.$(SOVERSION) $(SHARED_FLAGS) -o $@ $< $(HOOKS_OBJ)
 
-$(B)/obj/tool/check/check_child.so: $(call objects,tool/check,$(CHECK_CHILD_SRC))
+$(B)/obj/tool/check/check_child.so: $(call objects,tool/check,$(CHECK_CHILD_SRC)) $(call objects,base,os.c)
 $(B)/obj/tool/bench/bench_child.so: $(call objects,tool/bench,$(BENCH_CHILD_SRC))
 $(B)/obj/%_child.so:
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared $(SHARED_FLAGS) -Wl,-s -o $@ $^

@@ -75,7 +75,7 @@ $(B)/bench/pingpong: bench/pingpong.c Makefile
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -pthread
 
 # Open MPI, for communication.
-$(B)/bench/comm_mpi: bench/comm_mpi.c src/tool/bench/bench_link.c src/tool/bench/bench_link.h
+$(B)/bench/comm_mpi: bench/comm_mpi.c src/tool/bench/bench_link.c src/base/os.c src/tool/bench/bench_link.h
 	@mkdir -p $(@D)
 	$(call quiet,PEER)mpicc $(PEER_FLAGS) -Wno-cast-function-type -o $@ $(filter %.c,$^)
 

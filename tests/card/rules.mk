@@ -48,7 +48,7 @@ $(CARD)/insns.so: tests/card/insns.c Makefile
 
 # `pto check` whose orchestration and kernels run on cards of the stand-in.
 CARD_CHECK_WRAPS = check_graph_generate check_make_callable check_compare_edges pto_run pto_graph_build pto_graph_run pto_graph_destroy
-$(CARD)/check: tests/card/check/wrap.c tests/card/check/page.h $(CLI_OBJ) $(LIB) Makefile tests/card/rules.mk
+$(CARD)/check: tests/card/check/wrap.c tests/card/check/page.h $(CLI_OBJ) $(CLI_BASE_OBJ) $(LIB) Makefile tests/card/rules.mk
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc -Itests/card/check $(CFLAGS_ALL) $(LDFLAGS_ALL) $(CARD_CHECK_WRAPS:%=-Xlinker --wrap=%) -o $@ \
 		$(filter %.c %.o,$^) -L$(B)/lib -lpto -Wl,-rpath,$(abspath $(B)/lib) $(CLI_LIBS) $(LDLIBS_ALL)

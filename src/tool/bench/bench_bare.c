@@ -20,9 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tool/bench/bench_measure.h"
+#include "base/os.h"
 #include "pto/status.h"
-#include "tool/scene/now.h"
+#include "tool/bench/bench_measure.h"
 
 /* Counts what each has said; both are alone in their lines. */
 struct pair {
@@ -89,10 +89,10 @@ int bench_bare(uint32_t rounds, uint64_t rest_ns, double *p50_us, double *p99_us
             uint64_t begin;
 
             (void)nanosleep(&rest, NULL);
-            begin = now_ns();
+            begin = os_now_ns();
             say(&p->there, i + 1);
             hear(&p->back, i + 1);
-            sample[i] = (double)(now_ns() - begin) / 1e3;
+            sample[i] = (double)(os_now_ns() - begin) / 1e3;
         }
         (void)kill(pid, SIGKILL);
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {

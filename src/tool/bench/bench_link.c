@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "base/os.h"
 
 enum { SAMPLES_MAX = 1000, CASE_PUTS = 3, CASE_BARRIER = 3, CASE_ROUND_TRIP, CASE_ALL_REDUCE };
 
@@ -24,14 +25,6 @@ const struct bench_link_case bench_link_case[BENCH_LINK_CASES] = {
     { "all-reduce 1 MiB", 1 << 20, { 1.0, 1.0 } },
     { "all-reduce 64 MiB", 64 << 20, { 1.0, 1.0 } },
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 static int compare_doubles(const void *a, const void *b)
 {
@@ -89,10 +82,10 @@ static int measure_case(const struct bench_link *link, uint32_t index, bool is_q
         uint64_t begin;
 
         status = link->barrier(link->context);
-        begin = now_ns();
+        begin = os_now_ns();
         for (uint32_t k = 0; k < batch && status >= 0; k++)
             status = operate(link, index, in, out);
-        ns[i] = (double)(now_ns() - begin) / batch;
+        ns[i] = (double)(os_now_ns() - begin) / batch;
     }
     if (status < 0 || link->barrier(link->context) < 0)
         return -1;

@@ -16,8 +16,8 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "base/os.h"
 #include "tool/bench/bench_simpler.h"
-#include "tool/scene/now.h"
 #include "tool/scene/terminal.h"
 
 enum {
@@ -323,10 +323,10 @@ static int measure_one_task(struct bench *b)
     if (us == NULL || !bench_make(PATTERN_NODEP, LAYOUT_BUFFERS, 1, &load))
         goto free_samples;
     for (status = PTO_OK; done < runs && status == PTO_OK && !is_interrupted; done++) {
-        uint64_t start = now_ns();
+        uint64_t start = os_now_ns();
 
         status = run_load(b, device, &load, false);
-        us[done] = (double)(now_ns() - start) / 1000;
+        us[done] = (double)(os_now_ns() - start) / 1000;
     }
     if (status == PTO_OK && !is_interrupted) {
         b->results->one_task_p50_us = bench_quantile(us, done, 0.5);
@@ -361,14 +361,14 @@ static void *serve_ball(void *arg)
     uint32_t ball = 0;
 
     for (uint32_t batch = 0; batch < PINGPONG_BATCHES; batch++) {
-        uint64_t start = now_ns();
+        uint64_t start = os_now_ns();
 
         for (uint32_t i = 0; i < PINGPONG_ROUNDS; i++, ball += 2) {
             __atomic_store_n(&p->ball, ball + 1, __ATOMIC_RELEASE);
             if (!wait_for_ball(p, ball + 2))
                 return NULL;
         }
-        p->batch_ns[p->batches++] = (double)(now_ns() - start) / PINGPONG_ROUNDS;
+        p->batch_ns[p->batches++] = (double)(os_now_ns() - start) / PINGPONG_ROUNDS;
     }
     return NULL;
 }

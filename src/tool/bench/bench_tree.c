@@ -8,10 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/os.h"
+#include "pto/worker.h"
 #include "tool/bench/bench_bare.h"
 #include "tool/bench/bench_measure.h"
-#include "pto/worker.h"
-#include "tool/scene/now.h"
 
 enum {
     ROUNDS = 4000,
@@ -67,7 +67,6 @@ static int measure_idle(struct bench_tree_results *results, bool is_quick);
 
 int bench_tree(bool is_quick, struct bench_tree_results *results)
 {
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     int status = 0;
 
     *results = (struct bench_tree_results){ .few = is_quick ? FEW / QUICKER : FEW,
@@ -76,7 +75,7 @@ int bench_tree(bool is_quick, struct bench_tree_results *results)
     if (status >= 0)
         status = measure_bare(&results->asleep, SLEEP_NS, is_quick);
     for (uint32_t i = 0; i < BENCH_TREE_RUNS && status >= 0; i++) {
-        uint32_t children = (uint32_t)(cpus > 0 ? cpus : 1) * (i == 0 ? 1 : CROWD);
+        uint32_t children = os_machine_cpu_count() * (i == 0 ? 1 : CROWD);
 
         if (children < 2)
             children = 2;
@@ -193,9 +192,9 @@ static int trip(struct load *l, uint64_t rest_ns, double *us_out)
 
     if (rest_ns != 0)
         nanosleep(&(struct timespec){ 0, (long)rest_ns }, NULL);
-    begin = now_ns();
+    begin = os_now_ns();
     status = run_tasks(l);
-    *us_out = (double)(now_ns() - begin) / 1e3;
+    *us_out = (double)(os_now_ns() - begin) / 1e3;
     return status;
 }
 
@@ -204,11 +203,12 @@ static int measure_trips(struct load *l, uint32_t rounds, uint64_t rest_ns, doub
                          double *p99)
 {
     double *sample = malloc(rounds * sizeof(*sample));
-    uint64_t warm_ns = now_ns() + WARM_NS;
+    uint64_t warm_ns = os_now_ns() + WARM_NS;
     int status = sample != NULL ? 0 : PTO_ENOMEM;
 
     l->count = 1;
-    while (status >= 0 && now_ns() < warm_ns) /* for caches, and for a CPU that was slowed down */
+    while (status >= 0 &&
+           os_now_ns() < warm_ns) /* for caches, and for a CPU that was slowed down */
         status = trip(l, rest_ns, &sample[0]);
     for (uint32_t i = 0; i < rounds && status >= 0; i++)
         status = trip(l, rest_ns, &sample[i]);
@@ -222,12 +222,12 @@ static int measure_trips(struct load *l, uint32_t rounds, uint64_t rest_ns, doub
 
 static int measure_stream(struct load *l, uint32_t count, double *ns_out)
 {
-    uint64_t begin = now_ns();
+    uint64_t begin = os_now_ns();
     int status;
 
     l->count = count;
     status = run_tasks(l);
-    *ns_out = (double)(now_ns() - begin) / count;
+    *ns_out = (double)(os_now_ns() - begin) / count;
     return status;
 }
 
@@ -343,14 +343,14 @@ static double own_ms(void)
 static int measure_idle(struct bench_tree_results *results, bool is_quick)
 {
     const uint32_t wait_ms = is_quick ? IDLE_MS / QUICKER : IDLE_MS;
-    uint64_t begin = now_ns();
+    uint64_t begin = os_now_ns();
     struct load l;
     int status = open_worker(&l, BENCH_TREE_IDLE / 2, BENCH_TREE_IDLE - BENCH_TREE_IDLE / 2);
     double before, after, own;
 
     if (status < 0)
         return status;
-    results->start_ms = (double)(now_ns() - begin) / 1e6;
+    results->start_ms = (double)(os_now_ns() - begin) / 1e6;
     usleep(10000); /* until all of them sleep */
     before = children_ms(&l);
     own = own_ms(); /* looking at the children costs more than their idleness: it is left out */
@@ -359,8 +359,8 @@ static int measure_idle(struct bench_tree_results *results, bool is_quick)
     after = children_ms(&l);
     results->idle_ms = after - before + own;
     results->idle_s = wait_ms / 1e3;
-    begin = now_ns();
+    begin = os_now_ns();
     close_worker(&l);
-    results->close_ms = (double)(now_ns() - begin) / 1e6;
+    results->close_ms = (double)(os_now_ns() - begin) / 1e6;
     return before < 0 || after < 0 ? PTO_ENOSUP : PTO_OK;
 }

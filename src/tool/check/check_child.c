@@ -8,8 +8,8 @@
 
 #include <unistd.h>
 
+#include "base/os.h"
 #include "pto/worker.h"
-#include "tool/scene/now.h"
 
 enum { NAP_US = 20 };
 #define PATIENCE_NS 20000000000ull /* for what only a defect keeps away */
@@ -50,10 +50,10 @@ static enum check_child_fault judge_scalars(const struct check_run_task *t, cons
 /* Waits until a word, which only another process changes, is as large. */
 static bool await(const uint32_t *word, uint32_t value)
 {
-    uint64_t deadline = now_ns() + PATIENCE_NS;
+    uint64_t deadline = os_now_ns() + PATIENCE_NS;
 
     while (__atomic_load_n(word, __ATOMIC_RELAXED) < value) {
-        if (now_ns() >= deadline)
+        if (os_now_ns() >= deadline)
             return false;
         usleep(NAP_US);
     }
@@ -138,10 +138,10 @@ int check_call(const struct pto_sub_call *call)
 int check_hold(const struct pto_sub_call *call)
 {
     const struct check_run *run = (const struct check_run *)(uintptr_t)call->scalar[0];
-    uint64_t deadline = now_ns() + PATIENCE_NS;
+    uint64_t deadline = os_now_ns() + PATIENCE_NS;
 
     while (!__atomic_load_n(&run->is_built, __ATOMIC_ACQUIRE)) {
-        if (now_ns() >= deadline)
+        if (os_now_ns() >= deadline)
             return PTO_ETIMEOUT;
         usleep(NAP_US);
     }

@@ -7,9 +7,9 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "tool/check/check_trial.h"
+#include "base/os.h"
 #include "pto/sim.h"
-#include "tool/scene/now.h"
+#include "tool/check/check_trial.h"
 
 enum { GATE_NS = 500 * 1000 * 1000, PIPE_KEY = 0x636865636b };
 
@@ -57,9 +57,9 @@ static void kernel_delay(const struct check_run_task *t, uint32_t call)
     if (task->sleep_us != 0 && is_slow)
         usleep(task->sleep_us);
     if (t->gate != NULL && call == t->call_count - 1) {
-        uint64_t deadline = now_ns() + GATE_NS;
+        uint64_t deadline = os_now_ns() + GATE_NS;
 
-        while (__atomic_load_n(&t->gate->started, __ATOMIC_RELAXED) == 0 && now_ns() < deadline)
+        while (__atomic_load_n(&t->gate->started, __ATOMIC_RELAXED) == 0 && os_now_ns() < deadline)
             sched_yield();
     }
 }
@@ -78,11 +78,11 @@ static const char *kernel_meet(const struct check_run_task *t, uint32_t call)
     if (pipe_state != NULL)
         t->calls[call].pipe = pipe_state(PIPE_KEY, sizeof(uint64_t));
     __atomic_add_fetch(met, 1, __ATOMIC_RELAXED);
-    deadline = now_ns() + (run->runner->meet_ns != 0 ? run->runner->meet_ns : MEET_NS);
+    deadline = os_now_ns() + (run->runner->meet_ns != 0 ? run->runner->meet_ns : MEET_NS);
     while (__atomic_load_n(met, __ATOMIC_RELAXED) < count) {
         if (__atomic_load_n(&run->is_spoilt, __ATOMIC_RELAXED))
             return "a kernel did not meet the others of its block or gang";
-        if (now_ns() >= deadline)
+        if (os_now_ns() >= deadline)
             __atomic_store_n(&run->is_spoilt, true, __ATOMIC_RELAXED);
         pto_pause();
     }

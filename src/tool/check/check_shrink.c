@@ -2,8 +2,8 @@
 /* Copies of a graph with less in them: which edge may be lost, and the smallest that fails. */
 #include <stdlib.h>
 
+#include "base/os.h"
 #include "tool/check/check_graph.h"
-#include "tool/scene/now.h"
 
 static struct check_graph *graph_without(const struct check_graph *g, const bool *is_dropped);
 
@@ -253,7 +253,7 @@ static bool shrink_args(struct check_graph **best, graph_fails_fn fails, void *c
     bool is_smaller = false;
 
     for (uint32_t i = 0; i < (*best)->task_count; i++) {
-        for (uint32_t k = (*best)->tasks[i].arg_count; k-- > 0 && now_ns() < deadline_ns;) {
+        for (uint32_t k = (*best)->tasks[i].arg_count; k-- > 0 && os_now_ns() < deadline_ns;) {
             struct check_graph *candidate;
             struct check_task *task;
 
@@ -265,7 +265,7 @@ static bool shrink_args(struct check_graph **best, graph_fails_fn fails, void *c
                     (--task->arg_count - k) * sizeof(*task->args));
             is_smaller |= shrink_try(best, candidate, fails, context);
         }
-        for (uint32_t k = (*best)->tasks[i].dep_count; k-- > 0 && now_ns() < deadline_ns;) {
+        for (uint32_t k = (*best)->tasks[i].dep_count; k-- > 0 && os_now_ns() < deadline_ns;) {
             struct check_graph *candidate;
             struct check_task *task;
 
@@ -357,7 +357,7 @@ static bool shrink_launches(struct check_graph **best, graph_fails_fn fails, voi
         for (uint32_t k = 0; k < sizeof(ways) / sizeof(ways[0]);) {
             struct check_graph *candidate;
 
-            if (now_ns() >= deadline_ns)
+            if (os_now_ns() >= deadline_ns)
                 return is_smaller;
             candidate = check_graph_copy(*best);
             if (!ways[k](&candidate->tasks[i])) {
@@ -385,7 +385,7 @@ struct check_graph *check_graph_shrink(const struct check_graph *g, graph_fails_
     while (is_smaller || chunk > 1) {
         chunk = chunk > 1 ? chunk / 2 : 1;
         is_smaller = false;
-        for (uint32_t at = 0; at < best->task_count && now_ns() < deadline_ns;) {
+        for (uint32_t at = 0; at < best->task_count && os_now_ns() < deadline_ns;) {
             memset(is_dropped, 0, g->task_count * sizeof(*is_dropped));
             for (uint32_t i = at; i < at + chunk && i < best->task_count; i++)
                 is_dropped[i] = true;

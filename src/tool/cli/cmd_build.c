@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tool/cli/programs.h"
-#include "tool/cli/commands.h"
-#include "pto/build.h"
 #include "base/file.h"
-#include "tool/scene/now.h"
+#include "base/os.h"
+#include "pto/build.h"
+#include "tool/cli/commands.h"
+#include "tool/cli/programs.h"
 #include "tool/scene/scene_build.h"
 #include "tool/scene/scene_find.h"
 #include "tool/scene/terminal.h"
@@ -174,7 +174,7 @@ static int write_program(void *context, const char *name, const void *bytes, siz
 
 static int do_programs(struct request *request)
 {
-    double begin = now_seconds();
+    uint64_t begin = os_now_ns();
     struct pto_error error = { .size = sizeof(error) };
     int status;
 
@@ -196,14 +196,14 @@ static int do_programs(struct request *request)
     if (status == EXIT_OK)
         terminal_tell(stdout, "%s: 3 programs, %u compiled, %u from the store, %.0f ms\n",
                       request->output, request->compiled, request->reused,
-                      (now_seconds() - begin) * 1e3);
+                      (double)(os_now_ns() - begin) / 1e6);
     return status;
 }
 
 static int build(struct request *request)
 {
     struct pto_build_params *params = &request->params;
-    double begin = now_seconds();
+    uint64_t begin = os_now_ns();
     struct pto_error error = { .size = sizeof(error) };
     void *bytes;
     size_t size;
@@ -220,7 +220,7 @@ static int build(struct request *request)
     if (code == EXIT_OK)
         terminal_tell(stdout, "%s: %u compiled, %u from the store, %zu bytes, %.0f ms\n",
                       request->output, request->compiled, request->reused, size,
-                      (now_seconds() - begin) * 1e3);
+                      (double)(os_now_ns() - begin) / 1e6);
     return code;
 }
 

@@ -11,10 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/os.h"
 #include "tool/check/check_run.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/interrupt.h"
-#include "tool/scene/now.h"
 
 enum {
     HANG_SECONDS = 60, /* for one graph; the engine's own stall report comes earlier */
@@ -353,7 +353,7 @@ static bool still_fails(void *context, struct check_graph *candidate)
 static void report_mismatch(const struct settings *s, struct check_runner *r,
                             const struct check_graph *g, const struct check_findings *findings)
 {
-    uint64_t deadline = now_ns() + SHRINK_SECONDS * 1000000000ull;
+    uint64_t deadline = os_now_ns() + SHRINK_SECONDS * 1000000000ull;
     struct check_findings last = *findings;
     struct check_graph *small;
     char replay[256];

@@ -13,15 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/os.h"
+#include "pto/pto.h"
+#include "pto/store.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/json.h"
 #include "tool/cli/machine.h"
 #include "tool/cli/probe.h"
-#include "pto/pto.h"
-#include "pto/store.h"
 #include "tool/scene/scene.h"
 #include "tool/scene/scene_find.h"
 #include "tool/scene/terminal.h"
@@ -423,23 +423,15 @@ static void check_membarrier(struct doctor *d)
                   "not available: each task costs one more memory fence");
 }
 
-static uint64_t read_clock(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static void check_clock(struct doctor *d)
 {
     char source[MACHINE_LINE_MAX];
     bool is_monotonic = true;
-    uint64_t start = read_clock();
+    uint64_t start = os_now_ns();
     uint64_t last = start;
 
     for (int i = 0; i < CLOCK_READS; i++) {
-        uint64_t now = read_clock();
+        uint64_t now = os_now_ns();
 
         is_monotonic = is_monotonic && now >= last;
         last = now;

@@ -19,11 +19,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/os.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/interrupt.h"
 #include "tool/cli/json.h"
 #include "tool/drill/drill.h"
-#include "tool/scene/now.h"
 #include "tool/scene/terminal.h"
 
 enum { DRILL_SECONDS = 30, WORKERS_MAX = 64 };
@@ -377,7 +377,7 @@ static void run_drill(struct account *a, const struct drill *d, const struct dri
                       struct drill_result *r)
 {
     const char *obstacle = drill_obstacle(d, setting);
-    uint64_t begin = now_ns();
+    uint64_t begin = os_now_ns();
     enum outcome outcome;
 
     if (obstacle != NULL) {
@@ -393,9 +393,9 @@ static void run_drill(struct account *a, const struct drill *d, const struct dri
                                      : OUTCOME_OK;
     a->count[outcome]++;
     if (a->request->is_json)
-        print_drill_json(a, d, setting, outcome, r, now_ns() - begin);
+        print_drill_json(a, d, setting, outcome, r, os_now_ns() - begin);
     else
-        print_drill(a, d, outcome, r, now_ns() - begin);
+        print_drill(a, d, outcome, r, os_now_ns() - begin);
     fflush(stdout);
 }
 

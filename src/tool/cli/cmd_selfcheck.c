@@ -17,9 +17,9 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/os.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/selfcheck.h"
 #include "tool/scene/terminal.h"
@@ -105,10 +105,7 @@ static void interrupt(int number)
 
 double cli_selfcheck_now_ms(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+    return (double)os_now_ns() / 1e6;
 }
 
 void cli_selfcheck_set(struct selfcheck_result *result, enum selfcheck_verdict verdict,

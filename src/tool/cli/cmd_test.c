@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/interrupt.h"
 #include "tool/cli/junit.h"
 #include "tool/cli/machine.h"
 #include "tool/cli/test_jobs.h"
-#include "tool/scene/now.h"
 #include "tool/scene/scene_find.h"
 #include "tool/scene/terminal.h"
 
@@ -392,7 +392,7 @@ static void stop_tests(int number)
 static int run_items(struct suite *suite, struct request *request)
 {
     uint32_t of[TEST_OUTCOMES] = { 0 };
-    double begin = now_seconds();
+    uint64_t begin = os_now_ns();
     int code;
 
     for (uint32_t i = 0; i < suite->count; i++)
@@ -409,7 +409,7 @@ static int run_items(struct suite *suite, struct request *request)
     printf("%u passed, %u failed, %u skipped", of[TEST_PASSED], of[TEST_FAILED], of[TEST_SKIPPED]);
     if (of[TEST_WAITING] != 0)
         printf(", %u not reached", of[TEST_WAITING]);
-    printf("  (%.1f s)\n", now_seconds() - begin);
+    printf("  (%.1f s)\n", (double)(os_now_ns() - begin) / 1e9);
     code = is_interrupted                                  ? EXIT_INTERRUPTED
            : of[TEST_FAILED] != 0 || of[TEST_WAITING] != 0 ? EXIT_FAILED
                                                            : EXIT_OK;
@@ -418,8 +418,8 @@ static int run_items(struct suite *suite, struct request *request)
     if (request->junit != NULL) {
         struct pto_error error = { .size = sizeof(error) };
 
-        if (cli_junit_write(request->junit, suite->item, suite->count, now_seconds() - begin,
-                            &error) < 0) {
+        if (cli_junit_write(request->junit, suite->item, suite->count,
+                            (double)(os_now_ns() - begin) / 1e9, &error) < 0) {
             fprintf(stderr, "pto test: %s\n", error.text);
             code = code != EXIT_OK ? code : EXIT_FAILED;
         }

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/membarrier.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,12 +19,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum {
-    CPU_SETS = 16,      /* of 1024 CPUs each; the kernel refuses a mask that is too small */
-    PROGRAM_SECONDS = 5 /* for a program to say its version */
-};
+#include "base/os.h"
 
-static uint32_t count_allowed(void);
+enum { PROGRAM_SECONDS = 5 }; /* for a program to say its version */
+
 static uint64_t read_limit(int resource);
 static void read_memory(struct machine *m);
 static void read_group(struct machine *m);
@@ -34,12 +31,11 @@ void cli_machine_read(struct machine *m)
 {
     struct utsname name;
     char line[MACHINE_LINE_MAX];
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
     long commands = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
 
     memset(m, 0, sizeof(*m));
-    m->cpus_allowed = count_allowed();
-    m->cpus_online = online > 0 ? (uint32_t)online : m->cpus_allowed;
+    m->cpus_allowed = os_cpu_count();
+    m->cpus_online = os_machine_cpu_count();
     m->address_bytes = read_limit(RLIMIT_AS);
     m->file_bytes = read_limit(RLIMIT_FSIZE);
     m->descriptors_max = read_limit(RLIMIT_NOFILE);
@@ -54,15 +50,6 @@ void cli_machine_read(struct machine *m)
                  name.machine);
     if (confstr(_CS_GNU_LIBC_VERSION, m->libc, sizeof(m->libc)) == 0)
         snprintf(m->libc, sizeof(m->libc), "unknown");
-}
-
-static uint32_t count_allowed(void)
-{
-    cpu_set_t sets[CPU_SETS];
-
-    if (sched_getaffinity(0, sizeof(sets), sets) != 0)
-        return 1;
-    return (uint32_t)CPU_COUNT_S(sizeof(sets), sets);
 }
 
 static uint64_t read_limit(int resource)

@@ -33,8 +33,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/os.h"
 #include "pto/device.h"
-#include "tool/scene/now.h"
 
 enum { LINE_BYTES = 16 << 10, WRITE_BYTES = 4096, TOKEN_BYTES = 16, PATH_BYTES = 200 };
 enum { DROP_NS = 1000000000, SCAN_NS = 50000000 };
@@ -278,7 +278,7 @@ _Noreturn static void keep(struct ranks *r)
         kill_all(r);
     }
     if (r->params->timeout != 0)
-        r->end_ns = now_ns() + (uint64_t)(r->params->timeout * 1e9);
+        r->end_ns = os_now_ns() + (uint64_t)(r->params->timeout * 1e9);
     while (r->living != 0)
         wait_for_event(r);
     kill_rest(r);
@@ -332,7 +332,7 @@ static uint32_t kill_children(void)
  */
 static void kill_rest(struct ranks *r)
 {
-    uint64_t end_ns = now_ns() + REST_NS;
+    uint64_t end_ns = os_now_ns() + REST_NS;
     uint32_t count = 0;
     char text[128];
     sigset_t child;
@@ -346,13 +346,13 @@ static void kill_rest(struct ranks *r)
             return;
         if (got != 0)
             continue;
-        if (now_ns() >= end_ns)
+        if (os_now_ns() >= end_ns)
             break;
         count = kill_children();
         (void)sigtimedwait(&child, NULL, &(struct timespec){ .tv_nsec = SCAN_NS });
     }
     r->ending = KILLED;
-    r->drop_ns = now_ns() + DROP_NS;
+    r->drop_ns = os_now_ns() + DROP_NS;
     snprintf(text, sizeof(text), "pto: processes that ranks started cannot be killed: %u\n", count);
     emit(r, STDERR_FILENO, text, strlen(text));
 }
@@ -499,7 +499,7 @@ static void signal_all(const struct ranks *r, int number)
 static void kill_all(struct ranks *r)
 {
     r->ending = KILLED;
-    r->drop_ns = now_ns() + DROP_NS;
+    r->drop_ns = os_now_ns() + DROP_NS;
     signal_all(r, SIGKILL);
 }
 
@@ -511,7 +511,7 @@ static void end_all(struct ranks *r, int number)
     r->ending = ASKED;
     if (first_to_fail == 0)
         first_to_fail = -1; /* whoever fails from now on was made to */
-    r->kill_ns = now_ns() + (uint64_t)(r->params->grace * 1e9);
+    r->kill_ns = os_now_ns() + (uint64_t)(r->params->grace * 1e9);
     r->result->ended_count = r->living;
     signal_all(r, number);
 }
@@ -519,7 +519,7 @@ static void end_all(struct ranks *r, int number)
 /* What time and signals ask for. Returns when to look again; UINT64_MAX: no need to. */
 static uint64_t look_around(struct ranks *r)
 {
-    uint64_t now = now_ns();
+    uint64_t now = os_now_ns();
     sigset_t blocked;
 
     sigprocmask(SIG_SETMASK, &r->mask, &blocked); /* ppoll lets none in while there is work */
@@ -551,7 +551,7 @@ static uint64_t look_around(struct ranks *r)
 /* Sleeps until a file is ready, a signal comes, or it is time to look again. */
 static int sleep_until(const struct ranks *r, struct pollfd *files, nfds_t count, uint64_t when_ns)
 {
-    uint64_t now = now_ns(), left = when_ns > now ? when_ns - now : 0;
+    uint64_t now = os_now_ns(), left = when_ns > now ? when_ns - now : 0;
     struct timespec time = { .tv_sec = (time_t)(left / 1000000000),
                              .tv_nsec = (long)(left % 1000000000) };
 
@@ -566,7 +566,7 @@ static void emit(struct ranks *r, int file, const char *bytes, size_t size)
         ssize_t put;
 
         if (sleep_until(r, &to, 1, r->ending == KILLED ? r->drop_ns : look_around(r)) <= 0) {
-            if (r->ending == KILLED && now_ns() >= r->drop_ns)
+            if (r->ending == KILLED && os_now_ns() >= r->drop_ns)
                 return;
             continue;
         }
@@ -716,7 +716,7 @@ static void wait_for_event(struct ranks *r)
         if (!r->is_calm)
             end_all(r, SIGTERM);
         else if (r->ask_ns == 0)
-            r->ask_ns = now_ns() + PATIENCE_NS;
+            r->ask_ns = os_now_ns() + PATIENCE_NS;
     }
 }
 

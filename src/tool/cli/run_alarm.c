@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/os.h"
 #include "tool/cli/machine.h"
 #include "tool/cli/ranks.h"
 
@@ -33,14 +34,6 @@ void cli_alarm_share(void)
     cli_machine_count_kills(&shared->before);
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /*
  * SIGKILL, because a kernel may have ended the thread that was to end the run, and the
  * other threads block every other signal.
@@ -54,7 +47,7 @@ void cli_alarm_set(uint32_t rank, double seconds)
 
     when.it_value.tv_nsec = (long)((seconds - (double)when.it_value.tv_sec) * 1e9);
     if (shared != NULL && rank < RANKS_MAX) /* before the timer: it is due when that has fired */
-        shared->due_ns[rank] = seconds != 0 ? now_ns() + (uint64_t)(seconds * 1e9) : 0;
+        shared->due_ns[rank] = seconds != 0 ? os_now_ns() + (uint64_t)(seconds * 1e9) : 0;
     has_timer = has_timer || timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
     if (has_timer)
         (void)timer_settime(timer, 0, &when, NULL);
@@ -64,7 +57,7 @@ void cli_alarm_explain(uint32_t rank, const char *who, const char *place, char *
 {
     struct machine_kills now = { 0, 0 };
     bool is_due = shared == NULL || rank >= RANKS_MAX ||
-                  (shared->due_ns[rank] != 0 && now_ns() >= shared->due_ns[rank]);
+                  (shared->due_ns[rank] != 0 && os_now_ns() >= shared->due_ns[rank]);
 
     if (!is_due)
         cli_machine_count_kills(&now);

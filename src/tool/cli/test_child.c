@@ -6,11 +6,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/os.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/ranks.h"
 #include "tool/cli/repeat.h"
 #include "tool/cli/test_jobs.h"
-#include "tool/scene/now.h"
 #include "tool/scene/scene_config.h"
 
 #define TICK_NS 100000000ull
@@ -55,10 +55,10 @@ static void send_message(struct child *c, enum test_message_kind kind, uint32_t 
                                           .outcome = (int32_t)outcome,
                                           .bytes = (uint32_t)strlen(text),
                                           .run_ns = run_ns,
-                                          .all_ns = now_ns() - c->begin_ns };
+                                          .all_ns = os_now_ns() - c->begin_ns };
 
     if (kind == TEST_BEGIN)
-        c->begin_ns = now_ns();
+        c->begin_ns = os_now_ns();
     fflush(stdout); /* what was printed belongs to what was before */
     fflush(stderr);
     send_bytes(c->pipe, &message, sizeof(message));
@@ -96,9 +96,9 @@ static void tick(void *context)
 {
     struct child *c = context;
 
-    if (c->session.rank != 0 || now_ns() - c->ticked_ns <= TICK_NS)
+    if (c->session.rank != 0 || os_now_ns() - c->ticked_ns <= TICK_NS)
         return;
-    c->ticked_ns = now_ns();
+    c->ticked_ns = os_now_ns();
     send_message(c, TEST_TICK, c->now, TEST_WAITING, 0, "");
 }
 
@@ -219,7 +219,7 @@ static void run_item(struct child *c, uint32_t index)
     static struct verdict verdict;
 
     c->now = index;
-    c->ticked_ns = now_ns();
+    c->ticked_ns = os_now_ns();
     if (scene_session_forks(item->platform, item->kase))
         play_ranks(c, item, &verdict);
     else

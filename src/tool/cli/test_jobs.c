@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tool/scene/now.h"
+#include "base/os.h"
 
 enum { JOBS_MAX = 256, BUILD_SECONDS = 900, GRACE_SECONDS = 5, TEXT_MAX = 1 << 20 };
 enum { OUTPUT_MAX = 64 << 10, READ_BYTES = 64 << 10 };
@@ -223,7 +223,7 @@ static void start_child(struct pool *p, struct job *job)
     job->place[0] = '\0';
     job->used = 0;
     job->output_begin = 0;
-    job->begin_ns = now_ns();
+    job->begin_ns = os_now_ns();
     job->deadline_ns = job->begin_ns + BUILD_SECONDS * 1000000000ull;
     job->output = memfd_create("output", MFD_CLOEXEC);
     if (job->output >= 0 && fcntl(job->output, F_SETFL, O_APPEND) == 0 &&
@@ -262,7 +262,7 @@ static uint64_t item_deadline(const struct pool *p, const struct job *job)
     double seconds = set != 0 ? set : own;
 
     seconds += session_grace(&p->settings->session, p->item[job->next].kase);
-    return now_ns() + (uint64_t)((seconds + GRACE_SECONDS) * 1e9);
+    return os_now_ns() + (uint64_t)((seconds + GRACE_SECONDS) * 1e9);
 }
 
 static void take_message(struct pool *p, struct job *job, const struct test_message *message,
@@ -275,7 +275,7 @@ static void take_message(struct pool *p, struct job *job, const struct test_mess
     switch ((enum test_message_kind)message->kind) {
     case TEST_BEGIN:
         job->has_begun = true;
-        job->begin_ns = now_ns();
+        job->begin_ns = os_now_ns();
         job->deadline_ns = item_deadline(p, job);
         p->settings->report(p->settings->context, NULL, p->done);
         break;
@@ -294,7 +294,7 @@ static void take_message(struct pool *p, struct job *job, const struct test_mess
         }
         job->next++;
         job->has_begun = false;
-        job->deadline_ns = now_ns() + BUILD_SECONDS * 1000000000ull;
+        job->deadline_ns = os_now_ns() + BUILD_SECONDS * 1000000000ull;
         break;
     }
 }
@@ -388,9 +388,9 @@ static void end_child(struct pool *p, struct job *job)
         bool has_begun = job->has_begun;
 
         tell_death(job, state, text);
-        settle_item(p, job, job->next++, TEST_FAILED, now_ns() - job->begin_ns, text);
+        settle_item(p, job, job->next++, TEST_FAILED, os_now_ns() - job->begin_ns, text);
         while (!has_begun && job->next < job->last) /* the same would happen to the others */
-            settle_item(p, job, job->next++, TEST_FAILED, now_ns() - job->begin_ns, text);
+            settle_item(p, job, job->next++, TEST_FAILED, os_now_ns() - job->begin_ns, text);
     } else {
         end_last(job, state);
         settle_last(p, job);
@@ -408,7 +408,7 @@ static void wait_for_children(struct pool *p)
 {
     struct pollfd files[JOBS_MAX];
     struct job *jobs[JOBS_MAX];
-    uint64_t now = now_ns(), next = now + 1000000000ull;
+    uint64_t now = os_now_ns(), next = now + 1000000000ull;
     nfds_t count = 0;
 
     for (uint32_t i = 0; i < JOBS_MAX; i++) {

@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/os.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 enum { HAS_SIGNALS = 0, HAS_LIMITS = 0 };
 #elif defined(__SANITIZE_THREAD__)
@@ -212,10 +214,7 @@ static void recover(struct stage *s)
 
 static uint64_t now_ms(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / NS_PER_MS;
+    return os_now_ns() / NS_PER_MS;
 }
 
 static void end_stage(struct stage *s)
