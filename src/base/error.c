@@ -38,8 +38,7 @@ int error_tell(struct pto_error *error, int status, const char *format, ...)
     return status;
 }
 
-/* Bytes of the character in UTF-8; 0: there is none. */
-static uint32_t character_bytes(const unsigned char *at)
+uint32_t error_character_bytes(const unsigned char *at)
 {
     uint32_t bytes = at[0] < 0x80                    ? 1
                      : at[0] >= 0xc2 && at[0] < 0xe0 ? 2
@@ -71,7 +70,7 @@ static bool is_control(const unsigned char *at, uint32_t bytes, bool is_name)
 char *pto_text_clean(char *text, bool is_name)
 {
     for (unsigned char *at = (unsigned char *)text; at != NULL && *at != '\0';) {
-        uint32_t bytes = character_bytes(at);
+        uint32_t bytes = error_character_bytes(at);
 
         if (bytes == 0 || is_control(at, bytes, is_name))
             memset(at, '?', bytes != 0 ? bytes : 1);

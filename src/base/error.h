@@ -9,4 +9,7 @@
 int error_tell(struct pto_error *error, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Bytes of the character in UTF-8 that a text has there; 0: there is none. */
+uint32_t error_character_bytes(const unsigned char *at);
+
 #endif

@@ -12,7 +12,7 @@
 #include "pto/pto.h"
 #include "tool/scene/terminal.h"
 
-enum { HEX_MAX = 2 * PTO_DIGEST_BYTES + 1, HEX_SHORT = 16 };
+enum { HEX_SHORT = 16 };
 
 struct request {
     const char *path;
@@ -104,13 +104,6 @@ static int load_checked(const struct request *request, struct pto_callable **cal
 
 /* ---- words ---- */
 
-static const char *hex_of(const uint8_t *digest, char text[HEX_MAX])
-{
-    for (int i = 0; i < PTO_DIGEST_BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", digest[i]);
-    return text;
-}
-
 static const char *kind_of(const struct pto_callable_info *info)
 {
     return info->kind == PTO_CALLABLE_BLOB ? "chip callable" : "artefact";
@@ -128,7 +121,7 @@ static void print_field(const char *name, const char *text)
 static void print_kernels(const struct pto_callable *callable, uint32_t count)
 {
     struct pto_kernel_info kernel = { .size = sizeof(kernel) };
-    char hex[HEX_MAX];
+    char hex[KEY_HEX];
 
     printf("  %-14s %" PRIu32 "\n", "kernels", count);
     if (count != 0)
@@ -136,7 +129,7 @@ static void print_kernels(const struct pto_callable *callable, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         (void)pto_callable_kernel(callable, i, &kernel);
         printf("    %4" PRIu32 "  %-4s %10" PRIu64 "  %.*s  ", kernel.func_id,
-               pto_core_name(kernel.core), kernel.bytes, HEX_SHORT, hex_of(kernel.digest, hex));
+               pto_core_name(kernel.core), kernel.bytes, HEX_SHORT, cli_hex(kernel.digest, hex));
         terminal_print(stdout, kernel.name, true);
         putchar('\n');
     }
@@ -147,7 +140,7 @@ static void print_files(const struct request *request, const struct pto_callable
 {
     struct pto_file_info file = { .size = sizeof(file) };
     uint32_t isa_count = 0;
-    char hex[HEX_MAX];
+    char hex[KEY_HEX];
 
     for (uint32_t i = 0; i < count; i++) {
         (void)pto_callable_file(callable, i, &file);
@@ -157,7 +150,7 @@ static void print_files(const struct request *request, const struct pto_callable
            count, isa_count, count != 0 && !request->has_files ? "; --files lists them" : "");
     for (uint32_t i = 0; i < count && request->has_files; i++) {
         (void)pto_callable_file(callable, i, &file);
-        printf("    %.*s  %-3s  ", HEX_SHORT, hex_of(file.digest, hex), file.is_isa ? "isa" : "");
+        printf("    %.*s  %-3s  ", HEX_SHORT, cli_hex(file.digest, hex), file.is_isa ? "isa" : "");
         terminal_print(stdout, file.path, true);
         putchar('\n');
     }
@@ -193,7 +186,7 @@ static void print_artefact_table(const struct request *request, const struct pto
                                  uint64_t bytes)
 {
     struct pto_callable_info info = { .size = sizeof(info) };
-    char hex[HEX_MAX];
+    char hex[KEY_HEX];
 
     (void)pto_callable_info(callable, &info);
     printf("%s", terminal_code(stdout, TERMINAL_BOLD));
@@ -201,7 +194,7 @@ static void print_artefact_table(const struct request *request, const struct pto
     printf("%s  %s, %" PRIu64 " bytes\n", terminal_code(stdout, TERMINAL_PLAIN), kind_of(&info),
            bytes);
     print_field("name", info.name);
-    printf("  %-14s sha256:%s\n", "identity", hex_of(info.digest, hex));
+    printf("  %-14s sha256:%s\n", "identity", cli_hex(info.digest, hex));
     print_field("platform", info.platform != NULL ? info.platform : "any");
     print_field("mode", pto_mode_name(info.mode));
     printf("  %-14s %" PRIu32 "\n", "abi", info.abi);
@@ -215,9 +208,9 @@ static void print_artefact_table(const struct request *request, const struct pto
     print_field("compiler", info.compiler);
     print_field("tile library", info.isa_revision);
     printf("  %-14s %" PRIu64 " bytes, %.*s\n", "orchestration", info.orchestration_bytes,
-           HEX_SHORT, hex_of(info.orchestration_digest, hex));
+           HEX_SHORT, cli_hex(info.orchestration_digest, hex));
     for (uint32_t i = 0; i < info.signer_count; i++)
-        print_field(i == 0 ? "signed by" : "", cli_keys_hex(info.signers + i * PTO_KEY_BYTES, hex));
+        print_field(i == 0 ? "signed by" : "", cli_hex(info.signers + i * PTO_KEY_BYTES, hex));
     if (info.signer_count == 0)
         print_field("signed by", "nobody");
     print_kernels(callable, info.kernel_count);
@@ -229,7 +222,7 @@ static void print_artefact_table(const struct request *request, const struct pto
 static void print_json_kernels(struct json *j, const struct pto_callable *callable, uint32_t count)
 {
     struct pto_kernel_info kernel = { .size = sizeof(kernel) };
-    char hex[HEX_MAX];
+    char hex[KEY_HEX];
 
     cli_json_open(j, "kernels", '[');
     for (uint32_t i = 0; i < count; i++) {
@@ -239,7 +232,7 @@ static void print_json_kernels(struct json *j, const struct pto_callable *callab
         cli_json_string(j, "name", kernel.name);
         cli_json_string(j, "core", pto_core_name(kernel.core));
         cli_json_integer(j, "bytes", kernel.bytes);
-        cli_json_string(j, "sha256", hex_of(kernel.digest, hex));
+        cli_json_string(j, "sha256", cli_hex(kernel.digest, hex));
         cli_json_close(j, '}');
     }
     cli_json_close(j, ']');
@@ -248,7 +241,7 @@ static void print_json_kernels(struct json *j, const struct pto_callable *callab
 static void print_json_files(struct json *j, const struct pto_callable *callable, uint32_t count)
 {
     struct pto_file_info file = { .size = sizeof(file) };
-    char hex[HEX_MAX];
+    char hex[KEY_HEX];
 
     cli_json_open(j, "files", '[');
     for (uint32_t i = 0; i < count; i++) {
@@ -256,7 +249,7 @@ static void print_json_files(struct json *j, const struct pto_callable *callable
         cli_json_open(j, NULL, '{');
         cli_json_string(j, "path", file.path);
         cli_json_bool(j, "isa", file.is_isa);
-        cli_json_string(j, "sha256", hex_of(file.digest, hex));
+        cli_json_string(j, "sha256", cli_hex(file.digest, hex));
         cli_json_close(j, '}');
     }
     cli_json_close(j, ']');
@@ -285,7 +278,7 @@ static void print_artefact_json(const struct request *request, const struct pto_
 {
     struct pto_callable_info info = { .size = sizeof(info) };
     struct json j = cli_json_start(stdout);
-    char hex[HEX_MAX];
+    char hex[KEY_HEX];
 
     (void)pto_callable_info(callable, &info);
     cli_json_open(&j, NULL, '{');
@@ -294,7 +287,7 @@ static void print_artefact_json(const struct request *request, const struct pto_
     cli_json_string(&j, "kind", kind_of(&info));
     cli_json_integer(&j, "bytes", bytes);
     cli_json_string(&j, "name", info.name);
-    cli_json_string(&j, "sha256", hex_of(info.digest, hex));
+    cli_json_string(&j, "sha256", cli_hex(info.digest, hex));
     cli_json_string(&j, "platform", info.platform);
     cli_json_string(&j, "mode", pto_mode_name(info.mode));
     cli_json_integer(&j, "abi", info.abi);
@@ -309,11 +302,11 @@ static void print_artefact_json(const struct request *request, const struct pto_
     cli_json_string(&j, "isa_revision", info.isa_revision);
     cli_json_open(&j, "orchestration", '{');
     cli_json_integer(&j, "bytes", info.orchestration_bytes);
-    cli_json_string(&j, "sha256", hex_of(info.orchestration_digest, hex));
+    cli_json_string(&j, "sha256", cli_hex(info.orchestration_digest, hex));
     cli_json_close(&j, '}');
     cli_json_open(&j, "signed_by", '[');
     for (uint32_t i = 0; i < info.signer_count; i++)
-        cli_json_string(&j, NULL, cli_keys_hex(info.signers + i * PTO_KEY_BYTES, hex));
+        cli_json_string(&j, NULL, cli_hex(info.signers + i * PTO_KEY_BYTES, hex));
     cli_json_close(&j, ']');
     print_json_kernels(&j, callable, info.kernel_count);
     print_json_files(&j, callable, info.file_count);

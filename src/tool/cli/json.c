@@ -6,11 +6,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/error.h"
+
 enum { DEPTH_LINES = 2 }; /* values up to this depth have a line each */
 
 static void begin_value(struct json *j, const char *key);
 static void write_quoted(FILE *to, const char *text);
-static uint32_t utf8_length(const unsigned char *at);
 
 struct json cli_json_start(FILE *to)
 {
@@ -90,7 +91,7 @@ static void write_quoted(FILE *to, const char *text)
 
     fputc('"', to);
     while (*at != '\0') {
-        uint32_t length = utf8_length(at);
+        uint32_t length = error_character_bytes(at); /* paths may hold anything, JSON only UTF-8 */
 
         if (*at == '"' || *at == '\\')
             fprintf(to, "\\%c", *at);
@@ -103,22 +104,4 @@ static void write_quoted(FILE *to, const char *text)
         at += length != 0 ? length : 1;
     }
     fputc('"', to);
-}
-
-/* Bytes of the character; 0: invalid. Paths may hold anything, JSON only UTF-8. */
-static uint32_t utf8_length(const unsigned char *at)
-{
-    uint32_t length = at[0] < 0x80                    ? 1
-                      : at[0] >= 0xc2 && at[0] < 0xe0 ? 2
-                      : at[0] >= 0xe0 && at[0] < 0xf0 ? 3
-                      : at[0] >= 0xf0 && at[0] < 0xf5 ? 4
-                                                      : 0;
-
-    for (uint32_t i = 1; i < length; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] >= 0xa0) ||
-        (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] >= 0x90))
-        return 0; /* overlong, a surrogate, or beyond the last character */
-    return length;
 }

@@ -8,25 +8,13 @@
 #include "tool/cli/options.h"
 #include "pto/build.h"
 
-/* Bytes of the UTF-8 character at `text`; 0: it is none, or none that XML may have. */
-static size_t character_bytes(const unsigned char *text)
+/* Bytes of the character; 0: it is none, or none that XML may have. */
+static uint32_t junit_character_bytes(const unsigned char *at)
 {
-    size_t bytes = text[0] < 0x80                      ? 1
-                   : text[0] >= 0xc2 && text[0] < 0xe0 ? 2
-                   : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
-                   : text[0] >= 0xf0 && text[0] < 0xf5 ? 4
-                                                       : 0;
+    uint32_t bytes = error_character_bytes(at);
+    bool is_control = bytes == 1 && at[0] < ' ' && at[0] != '\n' && at[0] != '\t';
 
-    if (bytes == 1)
-        return text[0] >= ' ' || text[0] == '\n' || text[0] == '\t' ? 1 : 0;
-    for (size_t i = 1; i < bytes; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] >= 0xa0) ||
-        (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] >= 0x90) ||
-        (text[0] == 0xef && text[1] == 0xbf && text[2] >= 0xbe))
-        return 0; /* overlong, a surrogate, beyond the last, or not a character */
-    return bytes;
+    return is_control || (at[0] == 0xef && at[1] == 0xbf && at[2] >= 0xbe) ? 0 : bytes;
 }
 
 static void print_escaped(FILE *to, const char *text)
@@ -34,7 +22,7 @@ static void print_escaped(FILE *to, const char *text)
     const unsigned char *at = (const unsigned char *)text;
 
     while (*at != '\0') {
-        size_t bytes = character_bytes(at);
+        uint32_t bytes = junit_character_bytes(at);
 
         if (bytes == 0)
             fputs("\xef\xbf\xbd", to);

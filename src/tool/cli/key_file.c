@@ -18,10 +18,12 @@ enum { KEY_FILE_MAX = 1 << 16 };
 static const char public_word[] = "pto-public-key ";
 static const char secret_word[] = "pto-secret-key ";
 
-const char *cli_keys_hex(const uint8_t key[PTO_KEY_BYTES], char hex[KEY_HEX])
+_Static_assert((int)PTO_DIGEST_BYTES == (int)PTO_KEY_BYTES, "cli_hex is for both");
+
+const char *cli_hex(const uint8_t bytes[PTO_KEY_BYTES], char hex[KEY_HEX])
 {
     for (int i = 0; i < PTO_KEY_BYTES; i++)
-        snprintf(hex + 2 * i, 3, "%02x", key[i]);
+        snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
     return hex;
 }
 
@@ -120,7 +122,7 @@ static int write_key(const char *path, const char *word, const uint8_t key[PTO_K
 
     if (access(path, F_OK) == 0)
         return error_tell(error, PTO_EINVAL, "%.1000s exists, and is not overwritten", path);
-    snprintf(text, sizeof(text), "%s%s\n", word, cli_keys_hex(key, hex));
+    snprintf(text, sizeof(text), "%s%s\n", word, cli_hex(key, hex));
     status = pto_file_write(path, text, strlen(text), error);
     explicit_bzero(hex, sizeof(hex));
     explicit_bzero(text, sizeof(text));

@@ -24,6 +24,7 @@ int cli_keys_read_secret(const char *path, uint8_t secret[PTO_KEY_BYTES], struct
 /* NAME.key for its owner only, and NAME.pub; neither may exist. */
 int cli_keys_make(const char *name, struct pto_error *error);
 
-const char *cli_keys_hex(const uint8_t key[PTO_KEY_BYTES], char hex[KEY_HEX]);
+/* Of a key, or of a digest, which has as many bytes. */
+const char *cli_hex(const uint8_t bytes[PTO_KEY_BYTES], char hex[KEY_HEX]);
 
 #endif

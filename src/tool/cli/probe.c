@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tool/drill/drill.h"
+
 enum { PROBE_SECONDS = 20, NO_RUN = -1, SEED = 41 };
 enum { KERNEL_SEED, KERNEL_NEXT, KERNELS };
 
@@ -71,19 +73,6 @@ static void probe_in_child(const char *platform, int mode, struct probe *probe_o
     close(ends[0]);
 }
 
-static uint64_t read_address_bytes(void)
-{
-    FILE *file = fopen("/proc/self/statm", "re");
-    uint64_t pages = 0;
-
-    if (file == NULL)
-        return 0;
-    if (fscanf(file, "%" SCNu64, &pages) != 1)
-        pages = 0;
-    fclose(file);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static void probe_device(const char *platform, int mode, struct probe *p)
 {
     struct pto_device_params params;
@@ -101,7 +90,7 @@ static void probe_device(const char *platform, int mode, struct probe *p)
     }
     p->is_open = true;
     p->is_right = mode == NO_RUN;
-    p->address_bytes = read_address_bytes();
+    p->address_bytes = drill_address_bytes();
     if (mode != NO_RUN)
         run_graph(device, (enum pto_mode)mode, p);
     pto_device_close(device);

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tool/scene/scene_find.h"
+
 enum { PARTS_MAX = 64, OWN_DIRS = 3, OWN_FLAGS = 6 };
 
 /* The lists are the Makefile's: files below src/, with spaces between them. */
@@ -32,14 +34,11 @@ struct parts {
 /* The sources: in the tree that the command was built in, or where it is installed. */
 static bool find_root(char root[PATH_MAX])
 {
-    static const char *const places[] = { "../../src", "../share/pto/src" };
+    static const char *const places[] = { "../src", "share/pto/src" };
     char own[PATH_MAX], path[2 * PATH_MAX];
-    char *slash;
 
-    if (realpath("/proc/self/exe", own) == NULL)
+    if (!scene_find_root(own))
         return false;
-    slash = strrchr(own, '/');
-    *slash = '\0';
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         snprintf(path, sizeof(path), "%s/%s", own, places[i]);
         if (realpath(path, root) == NULL)

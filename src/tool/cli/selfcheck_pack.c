@@ -16,9 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "pto/build.h"
 #include "tool/cli/machine.h"
 #include "tool/cli/selfcheck.h"
-#include "pto/build.h"
+#include "tool/scene/scene_find.h"
 #include "tool/scene/terminal.h"
 
 enum { FILE_MAX = 256 << 20, FORMAT = 2 };
@@ -138,10 +139,9 @@ static void write_compilers(const struct packing *p, FILE *to)
 /* Where the library found the programs: as it looks for them, or those that were built here. */
 static bool find_programs(const struct selfcheck *c, char folder[PATH_MAX])
 {
-    static const char *const places[] = { "../lib/pto/cann", "../lib64/pto/cann" };
+    static const char *const places[] = { "lib/pto/cann", "lib64/pto/cann" };
     const char *set = getenv("PTO_CANN_PROGRAMS");
     char own[PATH_MAX], path[2 * PATH_MAX];
-    char *slash;
 
     if (set != NULL && set[0] != '\0') {
         snprintf(folder, PATH_MAX, "%s", set);
@@ -150,9 +150,8 @@ static bool find_programs(const struct selfcheck *c, char folder[PATH_MAX])
     cli_selfcheck_path(c, "programs", folder);
     if (access(folder, F_OK) == 0)
         return true;
-    if (realpath("/proc/self/exe", own) == NULL || (slash = strrchr(own, '/')) == NULL)
+    if (!scene_find_root(own))
         return false;
-    *slash = '\0';
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         snprintf(path, sizeof(path), "%s/%s", own, places[i]);
         if (realpath(path, folder) != NULL)

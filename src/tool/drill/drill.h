@@ -81,6 +81,9 @@ const char *drill_obstacle(const struct drill *drill, const struct drill_setting
 void drill_play(const struct drill *drill, const struct drill_setting *setting,
                 struct drill_result *result);
 
+/* Of this process, in bytes of address space. */
+uint64_t drill_address_bytes(void);
+
 /* The drills by status, from several files; the last one has no name. */
 extern const struct drill drills_kernels[];   /* what kernels do */
 extern const struct drill drills_args[];      /* what an orchestration may not say */

@@ -551,7 +551,7 @@ static void write_nowhere(struct stage *s)
     drill_judge(s, status, &s->report.error);
 }
 
-static uint64_t address_space(void)
+uint64_t drill_address_bytes(void)
 {
     FILE *file = fopen("/proc/self/statm", "re");
     unsigned long long pages = 0;
@@ -574,7 +574,7 @@ static void no_threads(struct stage *s)
     struct rlimit before;
     int status;
 
-    if (!limit(RLIMIT_AS, address_space() + (1 << 20), &before)) {
+    if (!limit(RLIMIT_AS, drill_address_bytes() + (1 << 20), &before)) {
         drill_skip(s, "the limit of address space cannot be set here");
         return;
     }
@@ -590,7 +590,7 @@ static void no_address_space(struct stage *s)
     struct rlimit before;
     int status;
 
-    if (!limit(RLIMIT_AS, address_space() + (1 << 30), &before)) {
+    if (!limit(RLIMIT_AS, drill_address_bytes() + (1 << 30), &before)) {
         drill_skip(s, "the limit of address space cannot be set here");
         return;
     }

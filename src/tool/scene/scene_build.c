@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "pto/build.h"
 #include "tool/scene/scene_config.h"
 #include "tool/scene/terminal.h"
@@ -348,19 +349,10 @@ static int load_code(struct scene_code *code, const void *bytes, size_t size,
                      const struct code_request *r, struct pto_error *error)
 {
     char path[64]; /* says whose descriptor it is, for debuggers */
-    size_t done = 0;
 
     code->file = memfd_create(r->scene->name, MFD_CLOEXEC);
-    if (code->file < 0)
+    if (code->file < 0 || !file_put(code->file, bytes, size))
         return error_tell(error, PTO_ESYSTEM, "%s cannot be loaded: %s", r->what, strerror(errno));
-    while (done < size) {
-        ssize_t put = write(code->file, (const char *)bytes + done, size - done);
-
-        if (put < 0 && errno != EINTR)
-            return error_tell(error, PTO_ESYSTEM, "%s cannot be loaded: %s", r->what,
-                              strerror(errno));
-        done += put > 0 ? (size_t)put : 0;
-    }
     snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)getpid(), code->file);
     code->object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (code->object == NULL)
