@@ -266,7 +266,7 @@ static void a_folder_is_a_scene(void **state)
     assert_string_equal(s->entry, "aicpu_orchestration_entry");
     assert_string_equal(s->orchestration.path, "/f/orchestration/main.cpp");
     assert_int_equal(s->deps, PTO_DEPS_DEFAULT);
-    assert_int_equal(s->kase->modes, 1u << PTO_MODE_HOST);
+    assert_int_equal(s->test_case->modes, 1u << PTO_MODE_HOST);
     assert_int_equal(s->kernel_count, 2);
     assert_int_equal(s->kernel[0].id, 2);
     assert_int_equal(s->kernel[0].core, PTO_CORE_AIC);
@@ -283,8 +283,8 @@ static void a_folder_is_a_scene(void **state)
     assert_int_equal(s->scalar[0].type, SCENE_FLOAT32);
     assert_true(s->scalar[0].is_open);
     assert_int_equal(s->scalar[1].bytes, 1);
-    assert_int_equal(s->kase->platform_count, 1);
-    assert_string_equal(s->kase->platform[0], "a5sim");
+    assert_int_equal(s->test_case->platform_count, 1);
+    assert_string_equal(s->test_case->platform[0], "a5sim");
     assert_false(s->is_untyped);
 
     assert_int_equal(scene_config_give_scalars(s, (const char *const[]){ "0.5", "256" }, 2, &error),
@@ -312,7 +312,7 @@ static void without_metadata_arguments_have_numbers(void **state)
     assert_int_equal(s->argument_count, 2);
     assert_string_equal(s->argument[1].name, "1");
     assert_int_equal(s->argument[1].direction, PTO_DIR_OUT);
-    assert_int_equal(s->kase->modes, 1u << PTO_MODE_STREAM);
+    assert_int_equal(s->test_case->modes, 1u << PTO_MODE_STREAM);
     scene_close(s);
 }
 

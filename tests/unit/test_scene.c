@@ -84,15 +84,15 @@ static void reads_everything_that_may_stand_there(void **state)
     assert_int_equal(s->scalar[1].product.count, 2);
     assert_int_equal(s->scalar[2].type, SCENE_FLOAT64);
     assert_int_equal(s->case_count, 2);
-    assert_int_equal(s->kase[0].platform_count, 1);
-    assert_int_equal(s->kase[0].modes, 1u << PTO_MODE_HOST);
-    assert_true(s->kase[0].timeout == 2.5);
-    assert_true(s->kase[0].grace == 0.25);
+    assert_int_equal(s->test_case[0].platform_count, 1);
+    assert_int_equal(s->test_case[0].modes, 1u << PTO_MODE_HOST);
+    assert_true(s->test_case[0].timeout == 2.5);
+    assert_true(s->test_case[0].grace == 0.25);
     assert_true(s->keeps_thread);
-    assert_true(s->kase[0].tolerance[PTO_BFLOAT16].ulp == 2);
-    assert_null(s->kase[0].expected);
-    two = &s->kase[1];
-    assert_ptr_equal(scene_scalars(s, &s->kase[0]), s->scalar);
+    assert_true(s->test_case[0].tolerance[PTO_BFLOAT16].ulp == 2);
+    assert_null(s->test_case[0].expected);
+    two = &s->test_case[1];
+    assert_ptr_equal(scene_scalars(s, &s->test_case[0]), s->scalar);
     assert_true(scene_scalars(s, two)[0].number == 0.5);
     assert_int_equal(scene_scalars(s, two)[1].product.factor[0].value, 7);
     assert_true(scene_scalars(s, two)[2].number == 0.25);
@@ -123,13 +123,13 @@ static void has_defaults(void **state)
         fail_msg("%s", error.text);
     assert_null(s->entry); /* the usual one */
     assert_int_equal(s->case_count, 1);
-    assert_string_equal(s->kase[0].name, "default");
-    assert_int_equal(s->kase[0].platform_count, 2);
-    assert_int_equal(s->kase[0].modes, 3);
-    assert_true(s->kase[0].timeout == SCENE_TIMEOUT_DEFAULT);
-    assert_true(s->kase[0].grace == 0);
+    assert_string_equal(s->test_case[0].name, "default");
+    assert_int_equal(s->test_case[0].platform_count, 2);
+    assert_int_equal(s->test_case[0].modes, 3);
+    assert_true(s->test_case[0].timeout == SCENE_TIMEOUT_DEFAULT);
+    assert_true(s->test_case[0].grace == 0);
     assert_false(s->keeps_thread);
-    assert_true(s->kase[0].tolerance[PTO_FLOAT32].rtol == 1e-5);
+    assert_true(s->test_case[0].tolerance[PTO_FLOAT32].rtol == 1e-5);
     scene_close(s);
 }
 
@@ -158,19 +158,23 @@ static void reads_ranks_and_domains(void **state)
     (void)state;
     if (scene_parse(".", text, sizeof(text) - 1, &s, &error) < 0)
         fail_msg("%s", error.text);
-    assert_int_equal(s->kase[0].ranks, 4);
-    assert_int_equal(s->kase[1].ranks, 8);
-    assert_int_equal(scene_find_param(s->kase[1].param, s->kase[1].param_count, "ranks")->value, 8);
-    assert_int_equal(scene_find_param(s->kase[1].param, s->kase[1].param_count, "rank")->value, 0);
+    assert_int_equal(s->test_case[0].ranks, 4);
+    assert_int_equal(s->test_case[1].ranks, 8);
+    assert_int_equal(
+        scene_find_param(s->test_case[1].param, s->test_case[1].param_count, "ranks")->value, 8);
+    assert_int_equal(
+        scene_find_param(s->test_case[1].param, s->test_case[1].param_count, "rank")->value, 0);
     assert_int_equal(s->argument[0].domain, 1);
     assert_int_equal(s->argument[1].domain, 0);
     assert_int_equal(s->scalar[0].domain, 0);
     assert_int_equal(s->scalar[1].domain, 2);
     assert_int_equal(s->scalar[1].bytes, 8);
-    assert_true(scene_domain_members(&s->domain[0], &s->kase[1], s->kase[1].param, &members));
+    assert_true(
+        scene_domain_members(&s->domain[0], &s->test_case[1], s->test_case[1].param, &members));
     assert_int_equal(members.window_bytes, 16 * 8 * 4);
     assert_int_equal(members.count, 8);
-    assert_true(scene_domain_members(&s->domain[1], &s->kase[0], s->kase[0].param, &members));
+    assert_true(
+        scene_domain_members(&s->domain[1], &s->test_case[0], s->test_case[0].param, &members));
     assert_int_equal(members.count, 2);
     assert_int_equal(members.rank[0], 1);
     assert_int_equal(members.rank[1], 3);
@@ -204,11 +208,12 @@ static void reads_workers_and_callables(void **state)
     if (scene_parse("d", text, sizeof(text) - 1, &s, &error) < 0)
         fail_msg("%s", error.text);
     assert_true(scene_is_level(s));
-    assert_int_equal(s->kase[0].chips, 2);
-    assert_int_equal(s->kase[0].subs, 1);
-    assert_int_equal(s->kase[1].chips, 1);
-    assert_int_equal(s->kase[1].subs, 3);
-    assert_int_equal(scene_find_param(s->kase[1].param, s->kase[1].param_count, "subs")->value, 3);
+    assert_int_equal(s->test_case[0].chips, 2);
+    assert_int_equal(s->test_case[0].subs, 1);
+    assert_int_equal(s->test_case[1].chips, 1);
+    assert_int_equal(s->test_case[1].subs, 3);
+    assert_int_equal(
+        scene_find_param(s->test_case[1].param, s->test_case[1].param_count, "subs")->value, 3);
     assert_int_equal(s->callable_count, 4);
     assert_int_equal(s->kernel_count, 0);
     assert_string_equal(s->orchestration.path, "d/o.c");

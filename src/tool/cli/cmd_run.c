@@ -489,12 +489,12 @@ static bool is_once(const struct run_request *request)
 }
 
 /* In this process, which may be one of several ranks. */
-static int run_case_here(struct session *s, const struct scene_case *kase,
+static int run_case_here(struct session *s, const struct scene_case *test_case,
                          const struct run_request *request)
 {
-    uint32_t modes = request->modes & kase->modes;
-    double seconds = request->session.timeout != 0 ? request->session.timeout : kase->timeout;
-    double each = seconds + session_grace(&request->session, kase);
+    uint32_t modes = request->modes & test_case->modes;
+    double seconds = request->session.timeout != 0 ? request->session.timeout : test_case->timeout;
+    double each = seconds + session_grace(&request->session, test_case);
     struct pto_error error = { .size = sizeof(error) };
     int code = EXIT_OK;
     int status;
@@ -504,8 +504,8 @@ static int run_case_here(struct session *s, const struct scene_case *kase,
     if (request->session.is_debugged)
         seconds = 0;
     /* The golden has as long as a run. The other ranks name a missing one, if not late themselves. */
-    cli_alarm_set(s->rank, kase->ranks > 1 && seconds != 0 ? 2 * seconds + 1 : seconds);
-    status = scene_session_prepare(s, kase, &error);
+    cli_alarm_set(s->rank, test_case->ranks > 1 && seconds != 0 ? 2 * seconds + 1 : seconds);
+    status = scene_session_prepare(s, test_case, &error);
     cli_alarm_set(s->rank, 0);
     if (status < 0) {
         printf("\n%s\n  result   FAILED: %s\n", s->platform, error.text);
@@ -528,11 +528,12 @@ static int run_case_here(struct session *s, const struct scene_case *kase,
     return code;
 }
 
-static int run_case(struct session *s, const struct scene_case *kase,
+static int run_case(struct session *s, const struct scene_case *test_case,
                     const struct run_request *request)
 {
-    return scene_session_forks(s->platform, kase) ? cli_run_ranks(s, kase, request, run_case_here)
-                                                  : run_case_here(s, kase, request);
+    return scene_session_forks(s->platform, test_case)
+               ? cli_run_ranks(s, test_case, request, run_case_here)
+               : run_case_here(s, test_case, request);
 }
 
 /* All cases that were asked for, on one platform. -1: none matches. */
@@ -546,14 +547,16 @@ static int run_platform(const struct scene *scene, const char *platform,
     int code = -1;
 
     for (uint32_t i = 0; i < scene->case_count; i++) {
-        const struct scene_case *kase = &scene->kase[i];
+        const struct scene_case *test_case = &scene->test_case[i];
         int got;
 
-        if (wanted == NULL ? i != 0 : strcmp(wanted, "all") != 0 && strcmp(wanted, kase->name) != 0)
+        if (wanted == NULL ? i != 0
+                           : strcmp(wanted, "all") != 0 && strcmp(wanted, test_case->name) != 0)
             continue;
-        if (!scene_case_fits(kase, platform) || (kase->modes & request->modes) == 0)
+        if (!scene_case_fits(test_case, platform) || (test_case->modes & request->modes) == 0)
             continue;
-        if (scene_session_lacks_cards(&request->session.cards, platform, scene, kase, &error)) {
+        if (scene_session_lacks_cards(&request->session.cards, platform, scene, test_case,
+                                      &error)) {
             fprintf(stderr, "pto run: %s; see --cards\n", error.text);
             code = EXIT_USAGE;
             break;
@@ -563,7 +566,7 @@ static int run_platform(const struct scene *scene, const char *platform,
             return EXIT_FAILED;
         }
         is_open = true;
-        got = run_case(&s, kase, request);
+        got = run_case(&s, test_case, request);
         code = got > code ? got : code;
     }
     if (is_open)
@@ -576,7 +579,7 @@ static int refuse_nothing(const struct scene *scene, const struct run_request *r
     fprintf(stderr,
             "pto run: %s has no such case for that platform and mode; its cases:", scene->name);
     for (uint32_t i = 0; i < scene->case_count; i++)
-        fprintf(stderr, " %s", scene->kase[i].name);
+        fprintf(stderr, " %s", scene->test_case[i].name);
     fprintf(stderr, "%s\n", request->case_name == NULL ? " (the first one is run)" : "");
     return EXIT_USAGE;
 }

@@ -177,11 +177,11 @@ static int find_scenes(int count, char **paths, struct suite *suite)
     return -1;
 }
 
-static bool is_wanted(const struct request *request, const char *scene, const char *kase)
+static bool is_wanted(const struct request *request, const char *scene, const char *test_case)
 {
     char both[160];
 
-    snprintf(both, sizeof(both), "%s/%s", scene, kase);
+    snprintf(both, sizeof(both), "%s/%s", scene, test_case);
     for (uint32_t i = 0; i < request->name.count; i++)
         if (fnmatch(request->name.text[i], scene, 0) == 0 ||
             fnmatch(request->name.text[i], both, 0) == 0)
@@ -208,27 +208,27 @@ static struct test_item *add_item(struct suite *suite, const char *path)
 
 /* Both modes of a case on one platform. */
 static void add_case(struct suite *suite, const struct request *request, uint32_t scene,
-                     const struct scene_case *kase, const struct pto_platform *platform)
+                     const struct scene_case *test_case, const struct pto_platform *platform)
 {
     for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++) {
         struct pto_error lack = { .size = sizeof(lack) };
         struct test_item *item;
 
-        if ((request->modes & kase->modes & (1u << mode)) == 0)
+        if ((request->modes & test_case->modes & (1u << mode)) == 0)
             continue;
         item = add_item(suite, suite->paths.path[scene]);
         item->scene = suite->scene[scene];
-        item->kase = kase;
+        item->test_case = test_case;
         item->platform = platform->name;
         item->mode = (enum pto_mode)mode;
         if (scene_session_lacks_cards(&request->settings.session.cards, platform->name, item->scene,
-                                      kase, &lack)) {
+                                      test_case, &lack)) {
             item->outcome = TEST_SKIPPED;
             item->text = strdup(lack.text);
         } else if (platform->missing != NULL) {
             item->outcome = TEST_SKIPPED;
             item->text = strdup(platform->missing);
-        } else if (kase->ranks != 0 && request->settings.session.is_isolated) {
+        } else if (test_case->ranks != 0 && request->settings.session.is_isolated) {
             item->outcome = TEST_SKIPPED;
             item->text = strdup("a chip in a process of its own does not see windows of ranks");
         } else if (scene_is_level(item->scene) && ((request->settings.session.orders |
@@ -242,14 +242,14 @@ static void add_case(struct suite *suite, const struct request *request, uint32_
 }
 
 /* A real card is used only if it is asked for; one that is not there is told if the case names it. */
-static bool is_for(const struct request *request, const struct scene_case *kase,
+static bool is_for(const struct request *request, const struct scene_case *test_case,
                    const struct pto_platform *platform)
 {
     if (request->platform != NULL)
         return strcmp(request->platform, platform->name) == 0 &&
-               scene_case_fits(kase, platform->name);
+               scene_case_fits(test_case, platform->name);
     return (platform->is_simulated || platform->missing != NULL) &&
-           scene_case_names(kase, platform->name);
+           scene_case_names(test_case, platform->name);
 }
 
 /* Platform by platform: a child builds once for each. */
@@ -260,10 +260,11 @@ static void add_scene(struct suite *suite, const struct request *request, uint32
 
     for (uint32_t p = 0; (platform = pto_platform_at(p)) != NULL; p++) {
         for (uint32_t i = 0; i < scene->case_count; i++) {
-            const struct scene_case *kase = &scene->kase[i];
+            const struct scene_case *test_case = &scene->test_case[i];
 
-            if (is_for(request, kase, platform) && is_wanted(request, scene->name, kase->name))
-                add_case(suite, request, index, kase, platform);
+            if (is_for(request, test_case, platform) &&
+                is_wanted(request, scene->name, test_case->name))
+                add_case(suite, request, index, test_case, platform);
         }
     }
 }
@@ -338,7 +339,7 @@ static int list_items(const struct suite *suite)
             fprintf(stderr, "%s\n", item->text);
             code = EXIT_FAILED;
         } else {
-            printf("%s/%s %s %s\n", item->scene->name, item->kase->name, item->platform,
+            printf("%s/%s %s %s\n", item->scene->name, item->test_case->name, item->platform,
                    pto_mode_name(item->mode));
         }
     }
@@ -358,7 +359,7 @@ static void print_item(const struct test_item *item)
     if (item->scene == NULL)
         terminal_print(stdout, item->path, true);
     else
-        printf("%s/%s %s %s", item->scene->name, item->kase->name, item->platform,
+        printf("%s/%s %s %s", item->scene->name, item->test_case->name, item->platform,
                pto_mode_name(item->mode));
     if (item->scene != NULL && item->outcome == TEST_PASSED)
         printf("  (run %.3f ms, all %.0f ms)", (double)item->run_ns / 1e6, item->seconds * 1e3);

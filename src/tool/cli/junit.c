@@ -58,7 +58,7 @@ static void print_testcase(FILE *to, const struct test_item *item)
     if (item->scene == NULL)
         fprintf(to, "scene.yaml");
     else
-        fprintf(to, "%s %s %s", item->kase->name, item->platform, pto_mode_name(item->mode));
+        fprintf(to, "%s %s %s", item->test_case->name, item->platform, pto_mode_name(item->mode));
     fprintf(to, "\" time=\"%.6f\">\n", item->seconds);
     if (elements[item->outcome] != NULL) {
         snprintf(first, sizeof(first), "%.*s", (int)(line < 190 ? line : 190),

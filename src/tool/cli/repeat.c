@@ -39,7 +39,7 @@ void cli_print_repeat(FILE *to, const struct session *s, const char *target, enu
                 "on it.\nTo repeat it: pto run ");
     print_word(to, target);
     if (s->scene->case_count > 1)
-        fprintf(to, " --case %s", s->data.kase->name);
+        fprintf(to, " --case %s", s->data.test_case->name);
     fprintf(to, " --platform %s --mode %s", s->platform, pto_mode_name(mode));
     if (options->workers != 0)
         fprintf(to, " --threads %u", options->workers);

@@ -21,7 +21,7 @@ enum { NAME_BYTES = 8 };
 /* A scene that nobody has written. */
 struct made_scene {
     struct scene scene;
-    struct scene_case kase;
+    struct scene_case test_case;
     struct scene_argument argument[PTO_ENTRY_TENSORS_MAX];
     struct scene_given given[PTO_ENTRY_TENSORS_MAX];
     struct scene_scalar scalar[PTO_ENTRY_SCALARS_MAX];
@@ -73,10 +73,10 @@ static int get_callable(const struct run_request *request, const struct scene *f
 
     if (folder == NULL)
         return load_target(request, callable_out, error);
-    if ((request->modes & folder->kase->modes) == 0)
+    if ((request->modes & folder->test_case->modes) == 0)
         return error_tell(error, PTO_EINVAL, "%.900s is for the other mode", folder->path);
     if (platform == NULL)
-        platform = folder->kase->platform[0];
+        platform = folder->test_case->platform[0];
     return scene_build(folder, platform, scene_config_mode(folder), &request->session.build,
                        callable_out, error);
 }
@@ -138,7 +138,7 @@ static int run_described(struct made_scene *m, struct pto_callable *callable, co
         (void)pto_callable_destroy(callable);
         return EXIT_FAILED;
     }
-    if (scene_session_prepare(&s, &m->kase, error) == PTO_OK) {
+    if (scene_session_prepare(&s, &m->test_case, error) == PTO_OK) {
         s.data.is_compared = false;
         code = cli_run_and_print(&s, &again, mode);
     }
@@ -356,11 +356,11 @@ static int describe(struct made_scene *m, const struct pto_callable *callable,
     m->scene.name = info->name != NULL ? info->name : "callable";
     m->scene.deps = PTO_DEPS_DEFAULT;
     m->scene.argument = m->argument;
-    m->scene.kase = &m->kase;
+    m->scene.test_case = &m->test_case;
     m->scene.case_count = 1;
     m->scene.kernel = m->kernel;
-    m->kase.name = "default";
-    m->kase.timeout = SCENE_TIMEOUT_DEFAULT;
+    m->test_case.name = "default";
+    m->test_case.timeout = SCENE_TIMEOUT_DEFAULT;
     for (uint32_t i = 0; i < info->kernel_count && i < SCENE_KERNELS_MAX; i++) {
         struct pto_kernel_info kernel = { .size = sizeof(kernel) };
 

@@ -200,15 +200,15 @@ static bool run_lines(struct session *s, enum pto_mode mode)
 
 static void print_head(const struct session *s, enum pto_mode mode)
 {
-    printf("%s%s, %s", s->data.kase->ranks > 1 ? "" : "\n", s->platform, pto_mode_name(mode));
+    printf("%s%s, %s", s->data.test_case->ranks > 1 ? "" : "\n", s->platform, pto_mode_name(mode));
     if (s->scene->case_count > 1)
-        printf(", %s", s->data.kase->name);
-    if (s->data.kase->ranks > 1)
-        printf(", %u ranks", s->data.kase->ranks);
+        printf(", %s", s->data.test_case->name);
+    if (s->data.test_case->ranks > 1)
+        printf(", %u ranks", s->data.test_case->ranks);
     if (scene_is_level(s->scene))
-        printf(", %u chip%s, %u SUB worker%s", s->data.kase->chips,
-               s->data.kase->chips == 1 ? "" : "s", s->data.kase->subs,
-               s->data.kase->subs == 1 ? "" : "s");
+        printf(", %u chip%s, %u SUB worker%s", s->data.test_case->chips,
+               s->data.test_case->chips == 1 ? "" : "s", s->data.test_case->subs,
+               s->data.test_case->subs == 1 ? "" : "s");
     if (s->options->orders == 0 && s->options->order_seed != 0)
         printf(", order seed %u", s->options->order_seed);
     printf("\n");

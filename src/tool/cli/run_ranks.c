@@ -10,8 +10,9 @@
 
 struct rank_work {
     struct session *session;
-    int (*run)(struct session *s, const struct scene_case *kase, const struct run_request *request);
-    const struct scene_case *kase;
+    int (*run)(struct session *s, const struct scene_case *test_case,
+               const struct run_request *request);
+    const struct scene_case *test_case;
     const struct run_request *request;
 };
 
@@ -22,7 +23,7 @@ static int run_rank(void *context, uint32_t rank)
     int code;
 
     w->session->rank = rank;
-    code = w->run(w->session, w->kase, w->request);
+    code = w->run(w->session, w->test_case, w->request);
     if (w->session->ranks.status == PTO_EPEER)
         code = EXIT_PEER;
     else if (code == EXIT_FAILED && w->session->ranks.comm != NULL &&
@@ -33,13 +34,13 @@ static int run_rank(void *context, uint32_t rank)
     return code;
 }
 
-int cli_run_ranks(struct session *s, const struct scene_case *kase,
+int cli_run_ranks(struct session *s, const struct scene_case *test_case,
                   const struct run_request *request,
-                  int (*run)(struct session *s, const struct scene_case *kase,
+                  int (*run)(struct session *s, const struct scene_case *test_case,
                              const struct run_request *request))
 {
-    struct rank_work work = { s, run, kase, request };
-    const struct ranks_params params = { .count = kase->ranks,
+    struct rank_work work = { s, run, test_case, request };
+    const struct ranks_params params = { .count = test_case->ranks,
                                          .binding = RANKS_ANY,
                                          .has_prefix = true,
                                          .grace = 0.1,
@@ -56,7 +57,7 @@ int cli_run_ranks(struct session *s, const struct scene_case *kase,
                request->session.is_debugged ? "debug"
                : request->in.count != 0     ? "in"
                                             : "out",
-               kase->name, kase->ranks);
+               test_case->name, test_case->ranks);
         return EXIT_FAILED;
     }
     scene_session_rest(s);
@@ -75,7 +76,7 @@ int cli_run_ranks(struct session *s, const struct scene_case *kase,
         printf("  ranks    FAILED: %s\n", why);
     } else if (result.end == RANKS_FAILED && WIFEXITED(result.state) &&
                WEXITSTATUS(result.state) == EXIT_APART)
-        printf("  ranks    FAILED: %u of %u\n", result.apart_count, kase->ranks);
+        printf("  ranks    FAILED: %u of %u\n", result.apart_count, test_case->ranks);
     else if (result.end != RANKS_DONE)
         printf("  ranks    FAILED: %s\n", cli_ranks_tell(&result, text));
     return result.end == RANKS_DONE ? EXIT_OK : EXIT_FAILED;

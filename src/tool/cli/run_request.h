@@ -45,9 +45,9 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
 bool cli_run_write_outputs(const struct session *s, const struct run_request *request);
 
 /* run_ranks.c: the case in as many processes as it has ranks, each of which calls `run`. The exit code. */
-int cli_run_ranks(struct session *s, const struct scene_case *kase,
+int cli_run_ranks(struct session *s, const struct scene_case *test_case,
                   const struct run_request *request,
-                  int (*run)(struct session *s, const struct scene_case *kase,
+                  int (*run)(struct session *s, const struct scene_case *test_case,
                              const struct run_request *request));
 
 /* run_gdb.c: becomes gdb on this command with --debug for --gdb. Returns the exit code if it cannot. */

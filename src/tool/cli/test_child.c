@@ -112,8 +112,8 @@ static void play(struct child *c, const struct test_item *item, struct verdict *
     int status = PTO_OK;
 
     verdict->run_ns = UINT64_MAX;
-    if (!s->has_data || s->data.kase != item->kase || !scene_session_is_open(s))
-        status = scene_session_prepare(s, item->kase, &error);
+    if (!s->has_data || s->data.test_case != item->test_case || !scene_session_is_open(s))
+        status = scene_session_prepare(s, item->test_case, &error);
     if (status == PTO_OK && item->scene->is_config && !s->data.is_compared)
         status = error_tell(&error, PTO_EINVAL,
                             "nothing says what is expected: put .npy files by the names of the "
@@ -173,7 +173,7 @@ static void gather(const struct ranks_work *w, const struct ranks_result *result
         used = (size_t)snprintf(verdict->text, sizeof(verdict->text), "%s\n",
                                 cli_ranks_tell(result, ended));
     for (int is_about_peers = 0; is_about_peers < 2 && used == 0; is_about_peers++)
-        for (uint32_t i = 0; i < w->item->kase->ranks && used < sizeof(verdict->text) / 2; i++)
+        for (uint32_t i = 0; i < w->item->test_case->ranks && used < sizeof(verdict->text) / 2; i++)
             if (w->verdict[i].status < 0 &&
                 (w->verdict[i].status == PTO_EPEER) == (is_about_peers != 0)) {
                 verdict->status = w->verdict[i].status;
@@ -186,11 +186,11 @@ static void gather(const struct ranks_work *w, const struct ranks_result *result
 
 static void play_ranks(struct child *c, const struct test_item *item, struct verdict *verdict)
 {
-    size_t bytes = item->kase->ranks * sizeof(*verdict);
+    size_t bytes = item->test_case->ranks * sizeof(*verdict);
     struct ranks_work work = {
         c, item, mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)
     };
-    const struct ranks_params params = { .count = item->kase->ranks,
+    const struct ranks_params params = { .count = item->test_case->ranks,
                                          .binding = RANKS_ANY,
                                          .has_prefix = true,
                                          .grace = 0.1,
@@ -220,7 +220,7 @@ static void run_item(struct child *c, uint32_t index)
 
     c->now = index;
     c->ticked_ns = os_now_ns();
-    if (scene_session_forks(item->platform, item->kase))
+    if (scene_session_forks(item->platform, item->test_case))
         play_ranks(c, item, &verdict);
     else
         play(c, item, &verdict);

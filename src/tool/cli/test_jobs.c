@@ -258,10 +258,10 @@ static void start_child(struct pool *p, struct job *job)
 /* Later than the run's own deadline, whose report says more. */
 static uint64_t item_deadline(const struct pool *p, const struct job *job)
 {
-    double own = p->item[job->next].kase->timeout, set = p->settings->session.timeout;
+    double own = p->item[job->next].test_case->timeout, set = p->settings->session.timeout;
     double seconds = set != 0 ? set : own;
 
-    seconds += session_grace(&p->settings->session, p->item[job->next].kase);
+    seconds += session_grace(&p->settings->session, p->item[job->next].test_case);
     return os_now_ns() + (uint64_t)((seconds + GRACE_SECONDS) * 1e9);
 }
 

@@ -16,7 +16,7 @@ enum test_outcome { TEST_WAITING, TEST_PASSED, TEST_FAILED, TEST_SKIPPED, TEST_O
 /* One case on one platform in one mode. Those of a scene and a platform are neighbours. */
 struct test_item {
     const struct scene *scene; /* NULL: it could not be read, and `text` says why */
-    const struct scene_case *kase;
+    const struct scene_case *test_case;
     const char *path; /* of the scene */
     const char *platform;
     enum pto_mode mode;

@@ -194,29 +194,29 @@ static int check_all_files(const struct scene *scene, struct pto_error *error)
     if (status == PTO_OK)
         status = check_file(scene, scene->golden.path, "the golden", error);
     for (uint32_t i = 0; status == PTO_OK && i < scene->case_count; i++) {
-        status = check_data(scene, scene->kase[i].inputs, error);
+        status = check_data(scene, scene->test_case[i].inputs, error);
         if (status == PTO_OK)
-            status = check_data(scene, scene->kase[i].expected, error);
+            status = check_data(scene, scene->test_case[i].expected, error);
     }
     return status;
 }
 
-bool scene_case_names(const struct scene_case *kase, const char *platform)
+bool scene_case_names(const struct scene_case *test_case, const char *platform)
 {
-    for (uint32_t i = 0; i < kase->platform_count; i++)
-        if (strcmp(kase->platform[i], platform) == 0)
+    for (uint32_t i = 0; i < test_case->platform_count; i++)
+        if (strcmp(test_case->platform[i], platform) == 0)
             return true;
     return false;
 }
 
-bool scene_case_fits(const struct scene_case *kase, const char *platform)
+bool scene_case_fits(const struct scene_case *test_case, const char *platform)
 {
     const struct pto_platform *real = pto_platform_find(platform);
 
-    if (scene_case_names(kase, platform))
+    if (scene_case_names(test_case, platform))
         return true;
-    for (uint32_t i = 0; i < kase->platform_count; i++) {
-        const struct pto_platform *named = pto_platform_find(kase->platform[i]);
+    for (uint32_t i = 0; i < test_case->platform_count; i++) {
+        const struct pto_platform *named = pto_platform_find(test_case->platform[i]);
 
         if (real != NULL && named != NULL && !real->is_simulated && named->is_simulated &&
             strcmp(real->generation, named->generation) == 0)

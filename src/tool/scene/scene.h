@@ -142,7 +142,7 @@ struct scene {
     uint32_t scalar_count;
     struct scene_source golden; /* without a path: the files say what is expected */
     bool keeps_thread;          /* the orchestration stays on its thread */
-    struct scene_case *kase;
+    struct scene_case *test_case;
     uint32_t case_count;
     struct document *document; /* owns the texts */
     char *path;                /* of the file */
@@ -184,18 +184,18 @@ static inline bool scene_is_level(const struct scene *scene)
 }
 
 /* Whether the case names the platform. */
-bool scene_case_names(const struct scene_case *kase, const char *platform);
+bool scene_case_names(const struct scene_case *test_case, const char *platform);
 /*
  * Whether the case is for the platform: it names it, or, if it is a real chip, the simulated one
  * of the same generation.
  */
-bool scene_case_fits(const struct scene_case *kase, const char *platform);
+bool scene_case_fits(const struct scene_case *test_case, const char *platform);
 
 /* As many as the scene has. */
 static inline const struct scene_scalar *scene_scalars(const struct scene *scene,
-                                                       const struct scene_case *kase)
+                                                       const struct scene_case *test_case)
 {
-    return kase->scalar != NULL ? kase->scalar : scene->scalar;
+    return test_case->scalar != NULL ? test_case->scalar : scene->scalar;
 }
 
 /* The default of a type. */

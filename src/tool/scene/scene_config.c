@@ -318,7 +318,7 @@ static int load_config(struct scene *scene, const char *folder, const struct nod
     scene->folder = folder;
     scene->is_config = true;
     scene->deps = PTO_DEPS_DEFAULT;
-    scene->kase = &l->common;
+    scene->test_case = &l->common;
     scene->case_count = 1;
     status = take_root(l, root);
     if (status == PTO_OK)

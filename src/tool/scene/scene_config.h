@@ -29,7 +29,7 @@ int scene_config_parse(const char *folder, const struct scene_config_texts *text
 /* The one that it was compiled for. */
 static inline enum pto_mode scene_config_mode(const struct scene *scene)
 {
-    return (scene->kase->modes & 1u << PTO_MODE_HOST) != 0 ? PTO_MODE_HOST : PTO_MODE_STREAM;
+    return (scene->test_case->modes & 1u << PTO_MODE_HOST) != 0 ? PTO_MODE_HOST : PTO_MODE_STREAM;
 }
 
 /* The values of the scalars, in order; as many as the scene has. */

@@ -49,11 +49,11 @@ int scene_data_make(const struct scene_data_params *params, struct scene_data *d
 
     memset(data, 0, sizeof(*data));
     data->scene = scene;
-    data->kase = params->kase;
+    data->test_case = params->test_case;
     data->is_compared = true;
-    memcpy(data->param, params->kase->param, sizeof(data->param));
-    data->param_count = params->kase->param_count;
-    for (uint32_t i = 0; params->kase->ranks != 0 && i < data->param_count; i++)
+    memcpy(data->param, params->test_case->param, sizeof(data->param));
+    data->param_count = params->test_case->param_count;
+    for (uint32_t i = 0; params->test_case->ranks != 0 && i < data->param_count; i++)
         if (strcmp(data->param[i].name, "rank") == 0)
             data->param[i].value = params->rank;
     data->tensor = calloc(scene->argument_count + 1, sizeof(*data->tensor));
@@ -171,7 +171,7 @@ static int make_tensor(const struct scene_data_params *params, struct scene_data
 static int make_scalars(struct scene_data *data, struct pto_error *error)
 {
     for (uint32_t i = 0; i < data->scene->scalar_count; i++) {
-        const struct scene_scalar *scalar = &scene_scalars(data->scene, data->kase)[i];
+        const struct scene_scalar *scalar = &scene_scalars(data->scene, data->test_case)[i];
         double number = scalar->number;
         const char *missing;
         int64_t value = 0;
@@ -251,7 +251,7 @@ static int load_npy(const char *path, const struct scene_tensor *tensor, void *t
 static int fill_inputs(const struct scene_data_params *params, struct scene_data *data,
                        struct pto_error *error)
 {
-    const struct scene_files *files = params->kase->inputs;
+    const struct scene_files *files = params->test_case->inputs;
     int status = PTO_OK;
 
     for (uint32_t i = 0; i < data->scene->argument_count && status == PTO_OK; i++) {
@@ -318,11 +318,11 @@ static int call_golden(const struct scene_data_params *params, struct scene_data
     void **copy = calloc(count + 1, sizeof(*copy));
     struct pto_scene_param param[SCENE_PARAMS_MAX];
     struct pto_scene_scalar named[PTO_ENTRY_SCALARS_MAX];
-    uint64_t seed = params->kase->seed;
+    uint64_t seed = params->test_case->seed;
     struct pto_scene scene = {
         .size = sizeof(scene),
         .name = data->scene->name,
-        .case_name = params->kase->name,
+        .case_name = params->test_case->name,
         .platform = params->platform,
         .seed = &seed,
         .tensor = tensor,
@@ -367,7 +367,7 @@ static int call_golden(const struct scene_data_params *params, struct scene_data
 static int load_expected(const struct scene_data_params *params, struct scene_data *data,
                          struct pto_error *error)
 {
-    const struct scene_files *files = data->kase->expected;
+    const struct scene_files *files = data->test_case->expected;
     bool has_any = false;
     int status = PTO_OK;
 

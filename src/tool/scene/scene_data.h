@@ -26,7 +26,7 @@ struct scene_tensor {
 
 struct scene_data {
     const struct scene *scene;
-    const struct scene_case *kase;
+    const struct scene_case *test_case;
     struct scene_param param[SCENE_PARAMS_MAX];
     uint32_t param_count;
     struct scene_tensor *tensor; /* as many as the scene has arguments */
@@ -45,7 +45,7 @@ typedef int (*scene_golden_fn)(const struct pto_scene *scene);
 
 struct scene_data_params {
     const struct scene *scene;
-    const struct scene_case *kase;
+    const struct scene_case *test_case;
     const char *platform;
     const struct scene_given *given; /* as many as the scene has arguments; may be NULL */
     scene_golden_fn golden;          /* NULL: the scene has none */

@@ -268,17 +268,17 @@ bool scene_fields_scalar_fits(const struct scene_scalar *scalar, int64_t value)
     return value >= low && value <= high;
 }
 
-void scene_fields_set_defaults(struct scene_case *kase)
+void scene_fields_set_defaults(struct scene_case *test_case)
 {
     const struct pto_platform *platform;
 
-    kase->name = "default";
+    test_case->name = "default";
     for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
-        if (platform->is_simulated && kase->platform_count < SCENE_PLATFORMS_MAX)
-            kase->platform[kase->platform_count++] = platform->name;
-    kase->modes = PTO_MODES_ALL;
-    kase->timeout = SCENE_TIMEOUT_DEFAULT;
-    kase->seed = 1;
+        if (platform->is_simulated && test_case->platform_count < SCENE_PLATFORMS_MAX)
+            test_case->platform[test_case->platform_count++] = platform->name;
+    test_case->modes = PTO_MODES_ALL;
+    test_case->timeout = SCENE_TIMEOUT_DEFAULT;
+    test_case->seed = 1;
     for (uint32_t i = 0; i < PTO_DTYPE_COUNT; i++)
-        kase->tolerance[i] = scene_tolerance_default((enum pto_dtype)i);
+        test_case->tolerance[i] = scene_tolerance_default((enum pto_dtype)i);
 }

@@ -59,7 +59,7 @@ int scene_fields_scalar_type(const struct node *value, struct scene_scalar *scal
 /* Whether the type of a scalar holds the whole number. */
 bool scene_fields_scalar_fits(const struct scene_scalar *scalar, int64_t value);
 /* What a case is if nobody says anything. */
-void scene_fields_set_defaults(struct scene_case *kase);
+void scene_fields_set_defaults(struct scene_case *test_case);
 
 bool scene_fields_parse_number(const char *text, double *value_out);
 int scene_fields_no_memory(struct loader *l);
@@ -87,7 +87,8 @@ int scene_level_take_subs(struct loader *l, const struct node *value, void *targ
 int scene_level_take_callables(struct loader *l, const struct node *value, void *target);
 /* Whether a parameter is set automatically. */
 bool scene_level_owns_param(const struct scene *scene, const char *name);
-int scene_level_check(struct loader *l, const struct node *root, const struct scene_case *kase);
+int scene_level_check(struct loader *l, const struct node *root,
+                      const struct scene_case *test_case);
 
 /* The fields of scene_rank_fields.c, and what they have to fulfil in a case. */
 int scene_ranks_take_count(struct loader *l, const struct node *value, void *target);
@@ -95,6 +96,7 @@ int scene_ranks_take_domains(struct loader *l, const struct node *value, void *t
 int scene_ranks_take_window(struct loader *l, const struct node *value, void *target);
 int scene_ranks_take_offset(struct loader *l, const struct node *value, void *target);
 int scene_ranks_take_context(struct loader *l, const struct node *value, void *target);
-int scene_ranks_check(struct loader *l, const struct node *root, const struct scene_case *kase);
+int scene_ranks_check(struct loader *l, const struct node *root,
+                      const struct scene_case *test_case);
 
 #endif

@@ -89,21 +89,21 @@ static bool has_all_children(const struct session *s)
     return true;
 }
 
-int scene_level_open(struct session *s, const struct scene_case *kase, struct pto_error *error)
+int scene_level_open(struct session *s, const struct scene_case *test_case, struct pto_error *error)
 {
-    uint32_t clusters = s->options->clusters != 0 ? s->options->clusters : kase->clusters;
+    uint32_t clusters = s->options->clusters != 0 ? s->options->clusters : test_case->clusters;
     struct pto_worker_params params;
     int status;
 
-    if (s->level.worker != NULL && s->level.chips == kase->chips && s->level.subs == kase->subs &&
-        s->level.clusters == clusters && has_all_children(s))
+    if (s->level.worker != NULL && s->level.chips == test_case->chips &&
+        s->level.subs == test_case->subs && s->level.clusters == clusters && has_all_children(s))
         return PTO_OK;
     scene_level_rest(s);
     pto_worker_params_init(&params);
     params.platform = s->platform;
-    params.chip_count = kase->chips;
+    params.chip_count = test_case->chips;
     params.devices = s->options->cards.count != 0 ? s->options->cards.number : NULL;
-    params.sub_count = kase->subs;
+    params.sub_count = test_case->subs;
     params.clusters = clusters;
     params.chip_workers = s->options->workers;
     params.has_guards = !s->options->is_unguarded;
@@ -114,10 +114,10 @@ int scene_level_open(struct session *s, const struct scene_case *kase, struct pt
         s->level.worker = NULL;
         return error_tell(error, status,
                           "a worker of %u chips and %u SUB workers cannot be opened: %s",
-                          kase->chips, kase->subs, error->text);
+                          test_case->chips, test_case->subs, error->text);
     }
-    s->level.chips = kase->chips;
-    s->level.subs = kase->subs;
+    s->level.chips = test_case->chips;
+    s->level.subs = test_case->subs;
     s->level.clusters = clusters;
     return PTO_OK;
 }
@@ -149,7 +149,7 @@ static int register_callables(const struct session *s, struct scene_built *built
 
 static uint64_t timeout_ns(const struct session *s)
 {
-    double seconds = s->options->timeout != 0 ? s->options->timeout : s->data.kase->timeout;
+    double seconds = s->options->timeout != 0 ? s->options->timeout : s->data.test_case->timeout;
 
     return s->options->is_debugged ? DEBUG_NS : (uint64_t)(seconds * 1e9);
 }
@@ -267,7 +267,7 @@ static const char *child_text(const struct session *s, uint32_t child)
 /* It is late. Chips end their runs themselves; then nothing more starts, and what is busy is killed. */
 static void end_late_run(const struct session *s, struct pto_worker_run *run)
 {
-    (void)pto_worker_run_wait(run, (uint64_t)(session_grace(s->options, s->data.kase) * 1e9));
+    (void)pto_worker_run_wait(run, (uint64_t)(session_grace(s->options, s->data.test_case) * 1e9));
     if (pto_worker_run_poll(run) != PTO_RUN_PENDING)
         return;
     (void)pto_worker_run_cancel(run);

@@ -32,7 +32,8 @@ struct scene_level {
 /* Builds the orchestration, and the callables for a mode, unless they are there. */
 int scene_level_build(struct session *s, enum pto_mode mode, struct pto_error *error);
 /* Opens a worker as the case wants it, unless there is one all of whose children live. */
-int scene_level_open(struct session *s, const struct scene_case *kase, struct pto_error *error);
+int scene_level_open(struct session *s, const struct scene_case *test_case,
+                     struct pto_error *error);
 /* Runs the case once; the outputs are in the session's data. */
 int scene_level_run(struct session *s, enum pto_mode mode, struct pto_error *error);
 /* Closes the worker. It is opened again when needed. */

@@ -15,20 +15,20 @@ bool scene_level_owns_param(const struct scene *scene, const char *name)
            (strcmp(name, own_params[0]) == 0 || strcmp(name, own_params[1]) == 0);
 }
 
-static void set_param(struct scene_case *kase, uint32_t which, uint32_t value)
+static void set_param(struct scene_case *test_case, uint32_t which, uint32_t value)
 {
     uint32_t i = 0;
 
-    while (i < kase->param_count && strcmp(kase->param[i].name, own_params[which]) != 0)
+    while (i < test_case->param_count && strcmp(test_case->param[i].name, own_params[which]) != 0)
         i++;
-    kase->param[i] = (struct scene_param){ own_params[which], value };
-    kase->param_count += i == kase->param_count;
+    test_case->param[i] = (struct scene_param){ own_params[which], value };
+    test_case->param_count += i == test_case->param_count;
 }
 
 /* Before the parameters: these two are there first. */
 int scene_level_take(struct loader *l, const struct node *value, void *target)
 {
-    struct scene_case *kase = target;
+    struct scene_case *test_case = target;
     int64_t level;
     int status = scene_fields_integer(l, value, LEVEL_MIN, LEVEL_MAX, &level);
 
@@ -36,14 +36,14 @@ int scene_level_take(struct loader *l, const struct node *value, void *target)
         return status;
     l->scene->level = (uint32_t)level;
     if (level == 3) {
-        kase->chips = 1;
-        set_param(kase, 0, kase->chips);
-        set_param(kase, 1, kase->subs);
+        test_case->chips = 1;
+        set_param(test_case, 0, test_case->chips);
+        set_param(test_case, 1, test_case->subs);
     }
     return PTO_OK;
 }
 
-static int take_children(struct loader *l, const struct node *value, struct scene_case *kase,
+static int take_children(struct loader *l, const struct node *value, struct scene_case *test_case,
                          uint32_t which, uint32_t *count_out)
 {
     int64_t count;
@@ -53,23 +53,23 @@ static int take_children(struct loader *l, const struct node *value, struct scen
         return REFUSE(l, value, "%s are those of a worker: write level: 3", own_params[which]);
     if (status == PTO_OK) {
         *count_out = (uint32_t)count;
-        set_param(kase, which, *count_out);
+        set_param(test_case, which, *count_out);
     }
     return status;
 }
 
 int scene_level_take_chips(struct loader *l, const struct node *value, void *target)
 {
-    struct scene_case *kase = target;
+    struct scene_case *test_case = target;
 
-    return take_children(l, value, kase, 0, &kase->chips);
+    return take_children(l, value, test_case, 0, &test_case->chips);
 }
 
 int scene_level_take_subs(struct loader *l, const struct node *value, void *target)
 {
-    struct scene_case *kase = target;
+    struct scene_case *test_case = target;
 
-    return take_children(l, value, kase, 1, &kase->subs);
+    return take_children(l, value, test_case, 1, &test_case->subs);
 }
 
 /* ---- callables ---- */
@@ -169,21 +169,22 @@ int scene_level_take_callables(struct loader *l, const struct node *value, void 
 
 /* ---- a case ---- */
 
-static int check_callables(struct loader *l, const struct node *root, const struct scene_case *kase)
+static int check_callables(struct loader *l, const struct node *root,
+                           const struct scene_case *test_case)
 {
     for (uint32_t i = 0; i < l->scene->callable_count; i++) {
         const struct scene_callable *callable = &l->scene->callable[i];
         bool is_sub = callable->kind == PTO_CHILD_SUB;
 
-        if ((is_sub ? kase->subs : kase->chips) == 0)
+        if ((is_sub ? test_case->subs : test_case->chips) == 0)
             return REFUSE(l, root, "case '%s' has no %s, and callable '%s' needs one: add %s: 1",
-                          kase->name, is_sub ? "SUB worker" : "chip", callable->name,
+                          test_case->name, is_sub ? "SUB worker" : "chip", callable->name,
                           own_params[is_sub]);
     }
     return PTO_OK;
 }
 
-int scene_level_check(struct loader *l, const struct node *root, const struct scene_case *kase)
+int scene_level_check(struct loader *l, const struct node *root, const struct scene_case *test_case)
 {
     /* Of a chip's run, which each callable has for itself. */
     static const char *const not_here[] = { "kernels", "deps", "keeps_thread" };
@@ -202,13 +203,13 @@ int scene_level_check(struct loader *l, const struct node *root, const struct sc
     if (scene->config != NULL)
         return REFUSE(l, scene_document_find(root, "orchestration"),
                       "an orchestration of level 3 has no configuration");
-    if (kase->ranks != 0)
+    if (test_case->ranks != 0)
         return REFUSE(l, root, "case '%s' has ranks, but at level 3 the worker has chips",
-                      kase->name);
+                      test_case->name);
     if (scene->callable_count == 0)
         return REFUSE(l, root, "a scene of level 3 needs callables");
-    if (kase->chips + kase->subs > PTO_CHILDREN_MAX)
+    if (test_case->chips + test_case->subs > PTO_CHILDREN_MAX)
         return REFUSE(l, root, "case '%s' has %u chips and %u SUB workers: at most %d together",
-                      kase->name, kase->chips, kase->subs, PTO_CHILDREN_MAX);
-    return check_callables(l, root, kase);
+                      test_case->name, test_case->chips, test_case->subs, PTO_CHILDREN_MAX);
+    return check_callables(l, root, test_case);
 }

@@ -15,13 +15,13 @@ static int take_modes(struct loader *l, const struct node *value, void *target)
 {
     char names[NAMES_TEXT_MAX];
     struct scene_list list = { .count = 0 };
-    struct scene_case *kase = target;
+    struct scene_case *test_case = target;
     int status = scene_fields_texts(l, value, scene_fields_text, &list);
     const struct node *part = value->part;
 
     if (status < 0)
         return status;
-    kase->modes = 0;
+    test_case->modes = 0;
     for (uint32_t i = 0; i < list.count; i++, part = part->next) {
         int mode = scene_find_name(pto_mode_name, PTO_MODE_COUNT, list.text[i]);
 
@@ -29,39 +29,41 @@ static int take_modes(struct loader *l, const struct node *value, void *target)
             return REFUSE(l, part, "mode must be %s, not '%.80s'",
                           scene_list_names(pto_mode_name, PTO_MODE_COUNT, "or", names),
                           list.text[i]);
-        kase->modes |= 1u << mode;
+        test_case->modes |= 1u << mode;
     }
-    return kase->modes != 0 ? PTO_OK
-                            : REFUSE(l, value, "modes must name at least one of %s",
-                                     scene_list_names(pto_mode_name, PTO_MODE_COUNT, "and", names));
+    return test_case->modes != 0
+               ? PTO_OK
+               : REFUSE(l, value, "modes must name at least one of %s",
+                        scene_list_names(pto_mode_name, PTO_MODE_COUNT, "and", names));
 }
 
 static int take_platforms(struct loader *l, const struct node *value, void *target)
 {
     char names[NAMES_TEXT_MAX];
     struct scene_list list = { .count = 0 };
-    struct scene_case *kase = target;
+    struct scene_case *test_case = target;
     int status = scene_fields_texts(l, value, scene_fields_text, &list);
     const struct node *part = value->part;
 
     if (status < 0)
         return status;
-    kase->platform_count = 0;
+    test_case->platform_count = 0;
     for (uint32_t i = 0; i < list.count; i++, part = part->next) {
         bool is_known = pto_platform_find(list.text[i]) != NULL, is_twice = false;
 
-        for (uint32_t k = 0; k < kase->platform_count; k++)
-            is_twice = is_twice || strcmp(list.text[i], kase->platform[k]) == 0;
+        for (uint32_t k = 0; k < test_case->platform_count; k++)
+            is_twice = is_twice || strcmp(list.text[i], test_case->platform[k]) == 0;
         if (!is_known)
             return REFUSE(l, part, "unknown platform '%.80s'; known platforms: %s", list.text[i],
                           scene_list_platforms(false, "and", NULL, names));
         if (is_twice)
             return REFUSE(l, part, "duplicate platform '%.80s'", list.text[i]);
-        if (kase->platform_count == SCENE_PLATFORMS_MAX)
+        if (test_case->platform_count == SCENE_PLATFORMS_MAX)
             return REFUSE(l, part, "more than %d platforms", SCENE_PLATFORMS_MAX);
-        kase->platform[kase->platform_count++] = list.text[i];
+        test_case->platform[test_case->platform_count++] = list.text[i];
     }
-    return kase->platform_count != 0 ? PTO_OK : REFUSE(l, value, "platforms must not be empty");
+    return test_case->platform_count != 0 ? PTO_OK
+                                          : REFUSE(l, value, "platforms must not be empty");
 }
 
 static int take_timeout(struct loader *l, const struct node *value, void *target)
@@ -98,7 +100,7 @@ static int take_clusters(struct loader *l, const struct node *value, void *targe
 
 static int take_params(struct loader *l, const struct node *value, void *target)
 {
-    struct scene_case *kase = target;
+    struct scene_case *test_case = target;
 
     if (value->kind != NODE_MAP)
         return REFUSE(l, value, "params must be a mapping of names to whole numbers: { n: 1024 }");
@@ -115,17 +117,17 @@ static int take_params(struct loader *l, const struct node *value, void *target)
             status = scene_fields_integer(l, part, INT64_MIN / 2, INT64_MAX / 2, &number);
         if (status < 0)
             return status;
-        if (kase->ranks != 0 && (strcmp(name, "rank") == 0 || strcmp(name, "ranks") == 0))
+        if (test_case->ranks != 0 && (strcmp(name, "rank") == 0 || strcmp(name, "ranks") == 0))
             return REFUSE(l, part, "where there are ranks, '%s' is set automatically", name);
         if (scene_level_owns_param(l->scene, name))
             return REFUSE(l, part, "at level 3, '%s' is set automatically", name);
-        for (uint32_t i = 0; i < kase->param_count; i++)
-            if (strcmp(kase->param[i].name, name) == 0)
-                param = &kase->param[i];
-        if (param == NULL && kase->param_count == SCENE_PARAMS_MAX)
+        for (uint32_t i = 0; i < test_case->param_count; i++)
+            if (strcmp(test_case->param[i].name, name) == 0)
+                param = &test_case->param[i];
+        if (param == NULL && test_case->param_count == SCENE_PARAMS_MAX)
             return REFUSE(l, part, "too many parameters; at most %d are allowed", SCENE_PARAMS_MAX);
         if (param == NULL)
-            param = &kase->param[kase->param_count++];
+            param = &test_case->param[test_case->param_count++];
         *param = (struct scene_param){ name, number };
     }
     return PTO_OK;
@@ -156,7 +158,7 @@ static int take_tolerance(struct loader *l, const struct node *value, void *targ
         { "ulp", take_ulp, false },
         { NULL, NULL, false },
     };
-    struct scene_case *kase = target;
+    struct scene_case *test_case = target;
 
     if (value->kind != NODE_MAP)
         return REFUSE(
@@ -174,7 +176,7 @@ static int take_tolerance(struct loader *l, const struct node *value, void *targ
         status = scene_fields_take(l, part, "a tolerance", fields, &tolerance);
         if (status < 0)
             return status;
-        kase->tolerance[dtype] = tolerance;
+        test_case->tolerance[dtype] = tolerance;
     }
     return PTO_OK;
 }
@@ -379,12 +381,12 @@ static int take_expected(struct loader *l, const struct node *value, void *targe
 
 static int take_case_name(struct loader *l, const struct node *value, void *target)
 {
-    struct scene_case *kase = target;
-    int status = scene_fields_title(l, value, &kase->name);
+    struct scene_case *test_case = target;
+    int status = scene_fields_title(l, value, &test_case->name);
 
     for (uint32_t i = 0; status == PTO_OK && i < l->scene->case_count; i++)
-        if (strcmp(l->scene->kase[i].name, kase->name) == 0)
-            return REFUSE(l, value, "duplicate case '%s'", kase->name);
+        if (strcmp(l->scene->test_case[i].name, test_case->name) == 0)
+            return REFUSE(l, value, "duplicate case '%s'", test_case->name);
     return status;
 }
 
@@ -450,8 +452,8 @@ static int take_case(struct loader *l, const struct node *value, void *target)
 static int take_cases(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return scene_fields_take_list(l, value, "cases", SCENE_CASES_MAX, sizeof(*l->scene->kase),
-                                  take_case, (void **)&l->scene->kase, &l->scene->case_count);
+    return scene_fields_take_list(l, value, "cases", SCENE_CASES_MAX, sizeof(*l->scene->test_case),
+                                  take_case, (void **)&l->scene->test_case, &l->scene->case_count);
 }
 
 /* ---- the whole ---- */
@@ -551,7 +553,7 @@ int scene_manifest_load(struct scene *scene, const char *folder, struct pto_erro
     scene_fields_set_defaults(&l->common);
     status = scene_fields_take(l, root, "a scene", scene_fields, &l->common);
     if (status == PTO_OK && scene->case_count == 0) {
-        scene->kase = &l->common;
+        scene->test_case = &l->common;
         scene->case_count = 1;
     }
     return status == PTO_OK ? check_scene(l, root) : status;
@@ -560,7 +562,7 @@ int scene_manifest_load(struct scene *scene, const char *folder, struct pto_erro
 /* ---- what no field can see by itself ---- */
 
 /* Every size of the case is defined and valid. */
-static int check_shapes(struct loader *l, const struct scene_case *kase)
+static int check_shapes(struct loader *l, const struct scene_case *test_case)
 {
     for (uint32_t a = 0; a < l->scene->argument_count; a++) {
         const struct scene_argument *argument = &l->scene->argument[a];
@@ -571,54 +573,57 @@ static int check_shapes(struct loader *l, const struct scene_case *kase)
             const char *missing;
             int64_t value;
 
-            if (!scene_evaluate(size, kase->param, kase->param_count, &value, &missing) &&
+            if (!scene_evaluate(size, test_case->param, test_case->param_count, &value, &missing) &&
                 missing != NULL)
-                return REFUSE(l, size->at, "case '%s' has no parameter '%s'", kase->name, missing);
+                return REFUSE(l, size->at, "case '%s' has no parameter '%s'", test_case->name,
+                              missing);
             if (missing != NULL || value < 0 || value > UINT32_MAX ||
                 __builtin_mul_overflow(elements, value, &elements) || elements > (1ll << 40))
-                return REFUSE(l, size->at, "not a valid tensor size in case '%s'", kase->name);
+                return REFUSE(l, size->at, "not a valid tensor size in case '%s'", test_case->name);
         }
     }
     return PTO_OK;
 }
 
-static int check_scalars(struct loader *l, const struct scene_case *kase)
+static int check_scalars(struct loader *l, const struct scene_case *test_case)
 {
     for (uint32_t i = 0; i < l->scene->scalar_count; i++) {
-        const struct scene_scalar *scalar = &scene_scalars(l->scene, kase)[i];
+        const struct scene_scalar *scalar = &scene_scalars(l->scene, test_case)[i];
         const char *missing;
         int64_t value;
 
         if (scalar->product.count == 0)
             continue;
-        if (!scene_evaluate(&scalar->product, kase->param, kase->param_count, &value, &missing))
-            return REFUSE(l, scalar->product.at, "case '%s' has no parameter '%s'", kase->name,
+        if (!scene_evaluate(&scalar->product, test_case->param, test_case->param_count, &value,
+                            &missing))
+            return REFUSE(l, scalar->product.at, "case '%s' has no parameter '%s'", test_case->name,
                           missing != NULL ? missing : "that fits");
         if (scalar->type == SCENE_INTEGER && !scene_fields_scalar_fits(scalar, value))
             return REFUSE(l, scalar->product.at, "the value does not fit the type in case '%s'",
-                          kase->name);
+                          test_case->name);
     }
     return PTO_OK;
 }
 
 /* No simulated chip is larger than its model. */
-static int check_clusters(struct loader *l, const struct scene_case *kase)
+static int check_clusters(struct loader *l, const struct scene_case *test_case)
 {
-    for (uint32_t i = 0; kase->clusters != 0 && i < kase->platform_count; i++) {
-        uint32_t max = pto_platform_find(kase->platform[i])->clusters_max;
+    for (uint32_t i = 0; test_case->clusters != 0 && i < test_case->platform_count; i++) {
+        uint32_t max = pto_platform_find(test_case->platform[i])->clusters_max;
 
-        if (kase->clusters > max)
-            return REFUSE(l, kase->clusters_at,
+        if (test_case->clusters > max)
+            return REFUSE(l, test_case->clusters_at,
                           "%u clusters, but %s has at most %u; ask for fewer, or leave %s out of "
                           "the platforms of case '%s'",
-                          kase->clusters, kase->platform[i], max, kase->platform[i], kase->name);
+                          test_case->clusters, test_case->platform[i], max, test_case->platform[i],
+                          test_case->name);
     }
     return PTO_OK;
 }
 
 /* Every input has a source, and every output something to compare with. */
 static int check_data_sources(struct loader *l, const struct node *root,
-                              const struct scene_case *kase)
+                              const struct scene_case *test_case)
 {
     bool has_output = false;
 
@@ -626,8 +631,8 @@ static int check_data_sources(struct loader *l, const struct node *root,
         const struct scene_argument *argument = &l->scene->argument[a];
         bool is_input = argument->direction != PTO_DIR_OUT;
         bool is_output = argument->direction != PTO_DIR_IN;
-        bool has_input = kase->inputs != NULL && kase->inputs->path[a] != NULL;
-        bool has_expected = kase->expected != NULL && kase->expected->path[a] != NULL;
+        bool has_input = test_case->inputs != NULL && test_case->inputs->path[a] != NULL;
+        bool has_expected = test_case->expected != NULL && test_case->expected->path[a] != NULL;
 
         has_output = has_output || is_output;
         if (l->scene->golden.path != NULL)
@@ -636,12 +641,12 @@ static int check_data_sources(struct loader *l, const struct node *root,
             return REFUSE(l, root,
                           "nothing fills argument '%s' in case '%s': name a golden, or a file "
                           "under inputs",
-                          argument->name, kase->name);
+                          argument->name, test_case->name);
         if (is_output && !has_expected)
             return REFUSE(l, root,
                           "nothing says what is expected of argument '%s' in case '%s': name a "
                           "golden, or a file under expected",
-                          argument->name, kase->name);
+                          argument->name, test_case->name);
     }
     return has_output ? PTO_OK
                       : REFUSE(l, root, "no argument is an output, so there is nothing to compare");
@@ -652,19 +657,19 @@ static int check_scene(struct loader *l, const struct node *root)
     int status = PTO_OK;
 
     for (uint32_t i = 0; i < l->scene->case_count && status == PTO_OK; i++) {
-        const struct scene_case *kase = &l->scene->kase[i];
+        const struct scene_case *test_case = &l->scene->test_case[i];
 
-        status = check_clusters(l, kase);
+        status = check_clusters(l, test_case);
         if (status == PTO_OK)
-            status = check_shapes(l, kase);
+            status = check_shapes(l, test_case);
         if (status == PTO_OK)
-            status = check_scalars(l, kase);
+            status = check_scalars(l, test_case);
         if (status == PTO_OK)
-            status = scene_ranks_check(l, root, kase);
+            status = scene_ranks_check(l, root, test_case);
         if (status == PTO_OK)
-            status = scene_level_check(l, root, kase);
+            status = scene_level_check(l, root, test_case);
         if (status == PTO_OK)
-            status = check_data_sources(l, root, kase);
+            status = check_data_sources(l, root, test_case);
     }
     return status;
 }

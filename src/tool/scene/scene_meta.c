@@ -123,7 +123,7 @@ static const char *find_type(const char *dtype, bool is_scalar)
 /* Every size that is open is a parameter, NAME_0 for the first. */
 static int open_sizes(struct loader *l, struct meta_param *param)
 {
-    struct scene_case *kase = &l->common;
+    struct scene_case *test_case = &l->common;
 
     for (uint32_t d = 0; d < param->tensor.ndims; d++) {
         char *name;
@@ -133,11 +133,11 @@ static int open_sizes(struct loader *l, struct meta_param *param)
         name = scene_document_take(l->document, META_NAME_BYTES);
         if (name == NULL)
             return scene_fields_no_memory(l);
-        if (kase->param_count == SCENE_PARAMS_MAX)
+        if (test_case->param_count == SCENE_PARAMS_MAX)
             return REFUSE(l, param->tensor.shape[d].at, "more than %d sizes are open",
                           SCENE_PARAMS_MAX);
         snprintf(name, META_NAME_BYTES, "%s_%u", param->tensor.name, d);
-        kase->param[kase->param_count++] = (struct scene_param){ name, -1 };
+        test_case->param[test_case->param_count++] = (struct scene_param){ name, -1 };
         param->tensor.shape[d].factor[0].param = name;
     }
     return PTO_OK;
@@ -249,7 +249,7 @@ static int take_backend(struct loader *l, const struct node *value, void *target
 }
 
 /* The simulated chips of the generation that it was compiled for; all, if nothing says which. */
-static void choose_platforms(struct scene_case *kase, const struct meta *meta)
+static void choose_platforms(struct scene_case *test_case, const struct meta *meta)
 {
     const struct pto_platform *platform =
         meta->platform != NULL ? pto_platform_find(meta->platform) : NULL;
@@ -261,11 +261,11 @@ static void choose_platforms(struct scene_case *kase, const struct meta *meta)
                                                                : NULL;
     if (generation == NULL)
         return;
-    kase->platform_count = 0;
+    test_case->platform_count = 0;
     for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
         if (platform->is_simulated && strcmp(platform->generation, generation) == 0 &&
-            kase->platform_count < SCENE_PLATFORMS_MAX)
-            kase->platform[kase->platform_count++] = platform->name;
+            test_case->platform_count < SCENE_PLATFORMS_MAX)
+            test_case->platform[test_case->platform_count++] = platform->name;
 }
 
 /* The manifest's directions are those that the callable is built with. */
@@ -321,7 +321,7 @@ static bool find_file(const struct scene *scene, const char *folder, const char 
 }
 
 /* Sizes that are open are those of the file. */
-static int take_sizes(const struct scene_argument *argument, struct scene_case *kase,
+static int take_sizes(const struct scene_argument *argument, struct scene_case *test_case,
                       const char *path, struct pto_error *error)
 {
     bool is_open = false;
@@ -336,9 +336,9 @@ static int take_sizes(const struct scene_argument *argument, struct scene_case *
     if (status < 0)
         return status;
     for (uint32_t d = 0; d < argument->ndims && npy.ndims == argument->ndims; d++)
-        for (uint32_t i = 0; i < kase->param_count; i++)
-            if (kase->param[i].name == argument->shape[d].factor[0].param)
-                kase->param[i].value = npy.shapes[d];
+        for (uint32_t i = 0; i < test_case->param_count; i++)
+            if (test_case->param[i].name == argument->shape[d].factor[0].param)
+                test_case->param[i].value = npy.shapes[d];
     scene_npy_free(&npy);
     return PTO_OK;
 }
@@ -364,7 +364,7 @@ static int find_files(struct scene *scene, const char *folder, enum pto_directio
         if (copy == NULL)
             return error_tell(error, PTO_ENOMEM, "out of memory");
         files->path[i] = strcpy(copy, path);
-        status = take_sizes(argument, scene->kase, path, error);
+        status = take_sizes(argument, scene->test_case, path, error);
     }
     return status;
 }
@@ -459,15 +459,15 @@ static void take_tolerance(struct scene *scene)
     find_number(text, "ATOL = ", &tolerance.atol);
     free(text);
     for (uint32_t i = 0; tolerance.rtol >= 0 && tolerance.atol >= 0 && i < PTO_DTYPE_COUNT; i++)
-        scene->kase->tolerance[i] = tolerance;
+        scene->test_case->tolerance[i] = tolerance;
 }
 
 int scene_meta_find_data(struct scene *scene, struct pto_error *error)
 {
-    int status = find_files(scene, "in", PTO_DIR_OUT, &scene->kase->inputs, error);
+    int status = find_files(scene, "in", PTO_DIR_OUT, &scene->test_case->inputs, error);
 
     if (status == PTO_OK)
-        status = find_files(scene, "out", PTO_DIR_IN, &scene->kase->expected, error);
+        status = find_files(scene, "out", PTO_DIR_IN, &scene->test_case->expected, error);
     for (uint32_t i = 0; i < scene->scalar_count && status == PTO_OK; i++)
         status = find_scalar(scene, &scene->scalar[i], error);
     if (status == PTO_OK)
@@ -505,7 +505,8 @@ int scene_config_give_scalars(struct scene *scene, const char *const *texts, uin
         bool is_right;
 
         if (!scalar->is_open)
-            scene->kase->expected = NULL; /* what is expected belongs to the scalars of the files */
+            scene->test_case->expected =
+                NULL; /* what is expected belongs to the scalars of the files */
         errno = 0;
         scalar->product.count = 0;
         if (scalar->type == SCENE_INTEGER) {

@@ -6,39 +6,39 @@
 #include "tool/scene/scene_ranks.h"
 
 /* A parameter that the case did not name itself. */
-static int add_param(struct loader *l, const struct node *value, struct scene_case *kase,
+static int add_param(struct loader *l, const struct node *value, struct scene_case *test_case,
                      const char *name, uint32_t number)
 {
-    for (uint32_t i = 0; i < kase->param_count; i++)
-        if (strcmp(kase->param[i].name, name) == 0) {
-            if (kase->ranks == 0)
+    for (uint32_t i = 0; i < test_case->param_count; i++)
+        if (strcmp(test_case->param[i].name, name) == 0) {
+            if (test_case->ranks == 0)
                 return REFUSE(l, value,
                               "where there are ranks, '%s' is set automatically; call the "
                               "parameter something else",
                               name);
-            kase->param[i].value = number;
+            test_case->param[i].value = number;
             return PTO_OK;
         }
-    if (kase->param_count == SCENE_PARAMS_MAX)
+    if (test_case->param_count == SCENE_PARAMS_MAX)
         return REFUSE(l, value,
                       "too many parameters; at most %d are allowed, two of them for ranks",
                       SCENE_PARAMS_MAX);
-    kase->param[kase->param_count++] = (struct scene_param){ name, number };
+    test_case->param[test_case->param_count++] = (struct scene_param){ name, number };
     return PTO_OK;
 }
 
 int scene_ranks_take_count(struct loader *l, const struct node *value, void *target)
 {
-    struct scene_case *kase = target;
+    struct scene_case *test_case = target;
     int64_t ranks;
     int status = scene_fields_integer(l, value, 1, SCENE_RANKS_MAX, &ranks);
 
     if (status == PTO_OK)
-        status = add_param(l, value, kase, "ranks", (uint32_t)ranks);
+        status = add_param(l, value, test_case, "ranks", (uint32_t)ranks);
     if (status == PTO_OK)
-        status = add_param(l, value, kase, "rank", 0);
+        status = add_param(l, value, test_case, "rank", 0);
     if (status == PTO_OK)
-        kase->ranks = (uint32_t)ranks;
+        test_case->ranks = (uint32_t)ranks;
     return status;
 }
 
@@ -136,7 +136,7 @@ int scene_ranks_take_context(struct loader *l, const struct node *value, void *t
 /* ---- a case ---- */
 
 /* The shapes are valid: check_shapes has looked. */
-static int check_argument(struct loader *l, const struct scene_case *kase,
+static int check_argument(struct loader *l, const struct scene_case *test_case,
                           const struct scene_argument *argument)
 {
     const struct scene_domain *domain = &l->scene->domain[argument->domain - 1];
@@ -145,17 +145,19 @@ static int check_argument(struct loader *l, const struct scene_case *kase,
     const char *missing;
     int64_t value = 0;
 
-    if (!scene_domain_members(domain, kase, kase->param, &members))
+    if (!scene_domain_members(domain, test_case, test_case->param, &members))
         return PTO_OK; /* told before */
     for (uint32_t d = 0; d < argument->ndims; d++) {
-        (void)scene_evaluate(&argument->shape[d], kase->param, kase->param_count, &value, &missing);
+        (void)scene_evaluate(&argument->shape[d], test_case->param, test_case->param_count, &value,
+                             &missing);
         bytes *= (uint64_t)value;
     }
     if (argument->offset.count != 0) {
-        if (!scene_evaluate(&argument->offset, kase->param, kase->param_count, &value, &missing) ||
+        if (!scene_evaluate(&argument->offset, test_case->param, test_case->param_count, &value,
+                            &missing) ||
             value < 0 || (uint64_t)value % pto_dtype_size((uint32_t)argument->dtype) != 0)
             return REFUSE(l, argument->offset.at, "not an offset for elements of %s in case '%s'",
-                          pto_dtype_text(argument->dtype), kase->name);
+                          pto_dtype_text(argument->dtype), test_case->name);
         offset = (uint64_t)value;
     }
     if (offset > members.window_bytes || bytes > members.window_bytes - offset)
@@ -163,29 +165,29 @@ static int check_argument(struct loader *l, const struct scene_case *kase,
                       "argument '%s' needs %llu bytes at %llu, but windows of '%s' have %llu in "
                       "case '%s'",
                       argument->name, (unsigned long long)bytes, (unsigned long long)offset,
-                      domain->name, (unsigned long long)members.window_bytes, kase->name);
+                      domain->name, (unsigned long long)members.window_bytes, test_case->name);
     return PTO_OK;
 }
 
-int scene_ranks_check(struct loader *l, const struct node *root, const struct scene_case *kase)
+int scene_ranks_check(struct loader *l, const struct node *root, const struct scene_case *test_case)
 {
     int status = PTO_OK;
 
-    if (l->scene->domain_count != 0 && kase->ranks == 0)
+    if (l->scene->domain_count != 0 && test_case->ranks == 0)
         return REFUSE(l, root, "the scene has domains, but case '%s' does not say how many ranks",
-                      kase->name);
+                      test_case->name);
     for (uint32_t i = 0; i < l->scene->domain_count; i++) {
         const struct scene_domain *domain = &l->scene->domain[i];
         struct scene_members members;
 
-        if (!scene_domain_members(domain, kase, kase->param, &members))
+        if (!scene_domain_members(domain, test_case, test_case->param, &members))
             return REFUSE(l, domain->window.at,
                           "domain '%s' has no valid window or ranks in case '%s': ranks are 0 to "
                           "%u, and parameters have to be there",
-                          domain->name, kase->name, kase->ranks - 1);
+                          domain->name, test_case->name, test_case->ranks - 1);
     }
     for (uint32_t i = 0; i < l->scene->argument_count && status == PTO_OK; i++)
         if (l->scene->argument[i].domain != 0)
-            status = check_argument(l, kase, &l->scene->argument[i]);
+            status = check_argument(l, test_case, &l->scene->argument[i]);
     return status;
 }

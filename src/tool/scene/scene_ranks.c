@@ -8,26 +8,26 @@ enum { CLEAR_BYTES = 64 << 10 };
 #define WINDOW_MAX (1ull << 40)
 
 /* False: it is not a number from `low` to `high`. */
-static bool evaluate(const struct scene_product *product, const struct scene_case *kase,
+static bool evaluate(const struct scene_product *product, const struct scene_case *test_case,
                      const struct scene_param *param, int64_t range[2], int64_t *value)
 {
     const char *missing;
 
     return (product->count == 0 ||
-            scene_evaluate(product, param, kase->param_count, value, &missing)) &&
+            scene_evaluate(product, param, test_case->param_count, value, &missing)) &&
            *value >= range[0] && *value <= range[1];
 }
 
-bool scene_domain_members(const struct scene_domain *domain, const struct scene_case *kase,
+bool scene_domain_members(const struct scene_domain *domain, const struct scene_case *test_case,
                           const struct scene_param *param, struct scene_members *members)
 {
-    int64_t window = 0, from = 0, to = (int64_t)kase->ranks - 1, step = 1;
+    int64_t window = 0, from = 0, to = (int64_t)test_case->ranks - 1, step = 1;
 
     memset(members, 0, sizeof(*members));
-    if (!evaluate(&domain->window, kase, param, (int64_t[]){ 0, WINDOW_MAX }, &window) ||
-        !evaluate(&domain->to, kase, param, (int64_t[]){ 0, kase->ranks - 1 }, &to) ||
-        !evaluate(&domain->from, kase, param, (int64_t[]){ 0, to }, &from) ||
-        !evaluate(&domain->step, kase, param, (int64_t[]){ 1, SCENE_RANKS_MAX }, &step))
+    if (!evaluate(&domain->window, test_case, param, (int64_t[]){ 0, WINDOW_MAX }, &window) ||
+        !evaluate(&domain->to, test_case, param, (int64_t[]){ 0, test_case->ranks - 1 }, &to) ||
+        !evaluate(&domain->from, test_case, param, (int64_t[]){ 0, to }, &from) ||
+        !evaluate(&domain->step, test_case, param, (int64_t[]){ 1, SCENE_RANKS_MAX }, &step))
         return false;
     members->window_bytes = (uint64_t)window;
     for (int64_t rank = from; rank <= to; rank += step)
@@ -58,7 +58,7 @@ static int open_domains(struct scene_ranks *r, const struct scene_ranks_params *
         struct scene_members members;
         bool is_member = false;
 
-        if (!scene_domain_members(&p->scene->domain[i], p->kase, p->param, &members))
+        if (!scene_domain_members(&p->scene->domain[i], p->test_case, p->param, &members))
             return error_tell(error, PTO_EINVAL, "domain '%s' has no valid ranks",
                               p->scene->domain[i].name);
         for (uint32_t k = 0; k < members.count; k++)
@@ -82,7 +82,7 @@ int scene_ranks_open(struct scene_ranks *r, const struct scene_ranks_params *p,
     memset(r, 0, sizeof(*r));
     pto_comm_params_init(&params);
     params.rank = (int32_t)p->rank;
-    params.rank_count = p->kase->ranks;
+    params.rank_count = p->test_case->ranks;
     params.timeout_ns = (uint64_t)(p->timeout * 1e9);
     params.device = p->device;
     params.error = error;

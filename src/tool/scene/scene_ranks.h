@@ -17,7 +17,7 @@ struct scene_members {
 };
 
 /* `param` are the case's, or those of a session. False: something is missing or impossible. */
-bool scene_domain_members(const struct scene_domain *domain, const struct scene_case *kase,
+bool scene_domain_members(const struct scene_domain *domain, const struct scene_case *test_case,
                           const struct scene_param *param, struct scene_members *members);
 
 struct scene_ranks {
@@ -30,7 +30,7 @@ struct scene_ranks {
 
 struct scene_ranks_params {
     const struct scene *scene;
-    const struct scene_case *kase;
+    const struct scene_case *test_case;
     const struct scene_param *param; /* as many as the case has */
     uint32_t rank;
     double timeout; /* seconds */

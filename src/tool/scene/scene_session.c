@@ -32,7 +32,8 @@ struct session_entry {
 };
 
 static int run_and_compare(struct session *s, enum pto_mode mode, struct pto_error *error);
-static int open_device(struct session *s, const struct scene_case *kase, struct pto_error *error);
+static int open_device(struct session *s, const struct scene_case *test_case,
+                       struct pto_error *error);
 static int run_once(struct session *s, enum pto_mode mode, const struct run_watch *watch,
                     struct pto_error *error);
 
@@ -55,7 +56,7 @@ static enum pto_mode first_mode(const struct scene *scene)
     uint32_t modes = 0;
 
     for (uint32_t i = 0; i < scene->case_count; i++)
-        modes |= scene->kase[i].modes;
+        modes |= scene->test_case[i].modes;
     return modes != 0 ? (enum pto_mode)__builtin_ctz(modes) : PTO_MODE_STREAM;
 }
 
@@ -118,10 +119,11 @@ static void set_place(const struct session *s, const char *text)
         snprintf(s->options->place, SESSION_PLACE_BYTES, "%s", text);
 }
 
-int scene_session_prepare(struct session *s, const struct scene_case *kase, struct pto_error *error)
+int scene_session_prepare(struct session *s, const struct scene_case *test_case,
+                          struct pto_error *error)
 {
     const struct scene_data_params params = { .scene = s->scene,
-                                              .kase = kase,
+                                              .test_case = test_case,
                                               .platform = s->platform,
                                               .given = s->options->given,
                                               .golden = scene_golden_function(s->golden),
@@ -136,7 +138,7 @@ int scene_session_prepare(struct session *s, const struct scene_case *kase, stru
     status = scene_data_make(&params, &s->data, error);
     set_place(s, "");
     s->has_data = status == PTO_OK;
-    return status == PTO_OK ? open_device(s, kase, error) : status;
+    return status == PTO_OK ? open_device(s, test_case, error) : status;
 }
 
 int scene_session_run(struct session *s, enum pto_mode mode, struct pto_error *error)
@@ -180,7 +182,8 @@ static int run_level(struct session *s, enum pto_mode mode, struct pto_error *er
 static int run_and_compare(struct session *s, enum pto_mode mode, struct pto_error *error)
 {
     uint64_t wrong = 0;
-    int status = open_device(s, s->data.kase, error); /* it may have been lost by the run before */
+    int status =
+        open_device(s, s->data.test_case, error); /* it may have been lost by the run before */
 
     if (status >= 0)
         status = build_for(s, mode, error);
@@ -196,7 +199,7 @@ static int run_and_compare(struct session *s, enum pto_mode mode, struct pto_err
         if (!tensor->has_expected || !s->data.is_compared)
             continue;
         scene_compare_arrays(dtype, tensor->count, tensor->got, tensor->expected,
-                             &s->data.kase->tolerance[dtype], &s->comparison[i]);
+                             &s->data.test_case->tolerance[dtype], &s->comparison[i]);
         wrong += s->comparison[i].wrong;
     }
     return wrong == 0 ? PTO_OK
@@ -216,19 +219,20 @@ static struct pto_device_info device_info(const struct session *s)
 }
 
 /* Joins the other ranks, if there are any to be and it has not. */
-static int open_ranks(struct session *s, const struct scene_case *kase, struct pto_error *error)
+static int open_ranks(struct session *s, const struct scene_case *test_case,
+                      struct pto_error *error)
 {
     const struct scene_ranks_params params = { .scene = s->scene,
-                                               .kase = kase,
+                                               .test_case = test_case,
                                                .param = s->data.param,
                                                .rank = s->rank,
                                                .timeout = s->options->timeout != 0
                                                               ? s->options->timeout
-                                                              : kase->timeout,
+                                                              : test_case->timeout,
                                                .device = s->device };
     int status;
 
-    if (kase->ranks == 0 || s->ranks.comm != NULL)
+    if (test_case->ranks == 0 || s->ranks.comm != NULL)
         return PTO_OK;
     status = scene_ranks_open(&s->ranks, &params, error);
     for (uint32_t i = 0; i < s->scene->scalar_count && status == PTO_OK; i++)
@@ -238,12 +242,12 @@ static int open_ranks(struct session *s, const struct scene_case *kase, struct p
 }
 
 /* One that is lost, or of another size, makes room. */
-static int open_fitting_device(struct session *s, const struct scene_case *kase,
+static int open_fitting_device(struct session *s, const struct scene_case *test_case,
                                struct pto_error *error)
 {
-    uint32_t clusters = s->options->clusters != 0 ? s->options->clusters : kase->clusters;
+    uint32_t clusters = s->options->clusters != 0 ? s->options->clusters : test_case->clusters;
     /* With one worker an order is the one that was chosen; and ranks are many already. */
-    bool is_one = s->order_seed != 0 || (s->options->workers == 0 && kase->ranks > 1);
+    bool is_one = s->order_seed != 0 || (s->options->workers == 0 && test_case->ranks > 1);
     uint32_t workers = is_one ? 1 : s->options->workers;
     struct pto_device_params params;
     int status;
@@ -275,16 +279,19 @@ static int open_fitting_device(struct session *s, const struct scene_case *kase,
     return PTO_OK;
 }
 
-bool scene_session_forks(const char *platform, const struct scene_case *kase)
+bool scene_session_forks(const char *platform, const struct scene_case *test_case)
 {
-    return kase->ranks > 1 || (kase->ranks != 0 && !pto_platform_find(platform)->is_simulated);
+    return test_case->ranks > 1 ||
+           (test_case->ranks != 0 && !pto_platform_find(platform)->is_simulated);
 }
 
 bool scene_session_lacks_cards(const struct session_cards *cards, const char *platform,
-                               const struct scene *scene, const struct scene_case *kase,
+                               const struct scene *scene, const struct scene_case *test_case,
                                struct pto_error *error)
 {
-    uint32_t needed = scene_is_level(scene) ? kase->chips : kase->ranks != 0 ? kase->ranks : 1;
+    uint32_t needed = scene_is_level(scene)   ? test_case->chips
+                      : test_case->ranks != 0 ? test_case->ranks
+                                              : 1;
 
     if (cards->count == 0)
         return false;
@@ -292,18 +299,19 @@ bool scene_session_lacks_cards(const struct session_cards *cards, const char *pl
         (void)error_tell(error, PTO_EINVAL, "cards are named, and %s is simulated", platform);
     else if (cards->count < needed)
         (void)error_tell(error, PTO_EINVAL, "case '%s' needs %u cards, and %u are named",
-                         kase->name, needed, cards->count);
+                         test_case->name, needed, cards->count);
     return error->status < 0;
 }
 
-static int open_device(struct session *s, const struct scene_case *kase, struct pto_error *error)
+static int open_device(struct session *s, const struct scene_case *test_case,
+                       struct pto_error *error)
 {
     int status;
 
     if (scene_is_level(s->scene))
-        return scene_level_open(s, kase, error);
-    status = open_fitting_device(s, kase, error);
-    return status == PTO_OK ? open_ranks(s, kase, error) : status;
+        return scene_level_open(s, test_case, error);
+    status = open_fitting_device(s, test_case, error);
+    return status == PTO_OK ? open_ranks(s, test_case, error) : status;
 }
 
 /* ---- one run ---- */
@@ -418,7 +426,7 @@ static int end_entry(struct session *s, struct session_entry *e, int status,
 static int run_once(struct session *s, enum pto_mode mode, const struct run_watch *watch,
                     struct pto_error *error)
 {
-    double timeout = s->options->timeout != 0 ? s->options->timeout : s->data.kase->timeout;
+    double timeout = s->options->timeout != 0 ? s->options->timeout : s->data.test_case->timeout;
     struct session_entry *e = calloc(1, sizeof(*e));
     struct pto_run_options options;
     char place[64], folder[PATH_MAX];
@@ -442,7 +450,7 @@ static int run_once(struct session *s, enum pto_mode mode, const struct run_watc
     }
     options.timeout_ns = (uint64_t)(timeout * 1e9);
     options.launch_timeout_ns = (uint64_t)(s->options->launch_timeout * 1e9);
-    options.grace_ns = (uint64_t)(session_grace(s->options, s->data.kase) * 1e9);
+    options.grace_ns = (uint64_t)(session_grace(s->options, s->data.test_case) * 1e9);
     options.keeps_thread = s->options->keeps_thread || s->scene->keeps_thread;
     if (s->options->is_debugged) {
         options.timeout_ns = options.launch_timeout_ns = 0;
@@ -471,7 +479,7 @@ static int run_once(struct session *s, enum pto_mode mode, const struct run_watc
     }
     if (status == PTO_OK)
         status = scene_ranks_meet(&s->ranks, error);
-    if (status < 0 && s->data.kase->ranks > 1)
+    if (status < 0 && s->data.test_case->ranks > 1)
         scene_ranks_abort(&s->ranks, status);
     if (status != PTO_ELOST && !device_info(s).is_lost) /* else it stays for its timeline */
         status = end_entry(s, e, status, error);
@@ -491,9 +499,9 @@ void scene_session_name(const struct session *s, const char *name, enum pto_mode
 
     if (s->order_seed != 0)
         snprintf(order, sizeof(order), "-order%u", s->order_seed);
-    if (s->data.kase->ranks > 1)
+    if (s->data.test_case->ranks > 1)
         snprintf(rank, sizeof(rank), "-rank%u", s->rank);
-    snprintf(out, bytes, "%s-%s%s%s-%s%s%s", name, has_cases ? s->data.kase->name : "",
+    snprintf(out, bytes, "%s-%s%s%s-%s%s%s", name, has_cases ? s->data.test_case->name : "",
              has_cases ? "-" : "", s->platform, pto_mode_name(mode), order, rank);
 }
 
@@ -640,7 +648,7 @@ int scene_session_check_lines(struct session *s, struct pto_error *error)
     if (watch == NULL)
         return error_tell(error, PTO_ENOMEM, "out of memory");
     s->order_seed = 0;
-    status = open_device(s, s->data.kase, error);
+    status = open_device(s, s->data.test_case, error);
     if (status >= 0 && !device_info(s).has_observers)
         status = error_tell(error, PTO_ENOSUP,
                             "this device does not say what tasks write and wait for; look for "
@@ -674,7 +682,7 @@ static void print_tensor(const struct session *s, uint32_t argument, const struc
     const struct scene_tensor *tensor = &s->data.tensor[argument];
     const struct comparison *c = &s->comparison[argument];
     enum pto_dtype dtype = tensor->argument->dtype;
-    const struct scene_tolerance *tolerance = &s->data.kase->tolerance[dtype];
+    const struct scene_tolerance *tolerance = &s->data.test_case->tolerance[dtype];
     const char *name = tensor->argument->name;
     char index[COMPARE_INDEX_MAX], got[ELEMENT_TEXT_MAX], expected[ELEMENT_TEXT_MAX];
 
@@ -718,7 +726,7 @@ void scene_session_explain(struct session *s, enum pto_mode mode, FILE *to)
     struct pto_error error = { .size = sizeof(error) };
     struct writer_watch watch;
     /* Ranks run together or not at all; of level 3 nobody sees what tasks on chips write. */
-    bool is_watched = !scene_is_level(s->scene) && s->data.kase->ranks <= 1 &&
+    bool is_watched = !scene_is_level(s->scene) && s->data.test_case->ranks <= 1 &&
                       (s->device == NULL || device_info(s).has_observers);
 
     if (wish == NULL)

@@ -50,10 +50,10 @@ struct session_options {
  * Whether the ranks of a case are processes: this one must not use a card itself if others are
  * forked from it later.
  */
-bool scene_session_forks(const char *platform, const struct scene_case *kase);
+bool scene_session_forks(const char *platform, const struct scene_case *test_case);
 /* What is wrong with the cards that were named, for this case; false: nothing. */
 bool scene_session_lacks_cards(const struct session_cards *cards, const char *platform,
-                               const struct scene *scene, const struct scene_case *kase,
+                               const struct scene *scene, const struct scene_case *test_case,
                                struct pto_error *error);
 
 static inline uint32_t session_card(const struct session_options *options, uint32_t index)
@@ -63,9 +63,9 @@ static inline uint32_t session_card(const struct session_options *options, uint3
 
 /* Seconds that kernels have to come back when the time of a run is over. */
 static inline double session_grace(const struct session_options *options,
-                                   const struct scene_case *kase)
+                                   const struct scene_case *test_case)
 {
-    double grace = options->grace != 0 ? options->grace : kase->grace;
+    double grace = options->grace != 0 ? options->grace : test_case->grace;
 
     return grace != 0 ? grace : PTO_GRACE_DEFAULT_NS / 1e9;
 }
@@ -114,7 +114,7 @@ static inline bool scene_session_is_open(const struct session *s)
 }
 
 /* Makes the data of a case and opens a device for it, or reuses the last one if it fits. */
-int scene_session_prepare(struct session *s, const struct scene_case *kase,
+int scene_session_prepare(struct session *s, const struct scene_case *test_case,
                           struct pto_error *error);
 /* Runs the case once and compares. PTO_EMISMATCH: scene_session_explain knows more. */
 int scene_session_run(struct session *s, enum pto_mode mode, struct pto_error *error);
