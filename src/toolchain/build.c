@@ -29,10 +29,10 @@
 
 enum { JOBS_MAX = 256, SOURCES_MAX = 1025, FUNC_IDS = 1024, SIGNATURE_MAX = 256 };
 
-static int read_params(const struct pto_build_params *given, struct pto_build_params *params,
-                       struct pto_error *error);
+static int build_read_params(const struct pto_build_params *given, struct pto_build_params *params,
+                             struct pto_error *error);
 static bool has_lists(const struct pto_source *source);
-static int check_sources(const struct pto_build_params *params, struct pto_error *error);
+static int build_check_sources(const struct pto_build_params *params, struct pto_error *error);
 static int open_build(struct build *build, const struct pto_build_params *params,
                       const struct pto_source *sources, uint32_t count, struct pto_error *error);
 static void close_build(struct build *build);
@@ -43,8 +43,8 @@ static int run_units(struct build *build, struct unit *units, uint32_t count, bo
                      struct pto_error *error);
 
 /* True: the artefact is in the store as it is. */
-static bool find_packed(struct build *build, const struct unit *units, uint32_t count,
-                        const struct digest *key, void **bytes_out, size_t *size_out)
+static bool build_find_packed(struct build *build, const struct unit *units, uint32_t count,
+                              const struct digest *key, void **bytes_out, size_t *size_out)
 {
     struct store_entry entry;
 
@@ -94,7 +94,7 @@ static int build_artefact(struct build *build, struct unit *units, uint32_t coun
     if (status < 0)
         return status;
     pack_key(build, units, count, &key);
-    if (find_packed(build, units, count, &key, bytes_out, size_out))
+    if (build_find_packed(build, units, count, &key, bytes_out, size_out))
         return PTO_OK;
     status = isa_check_pin(&build->isa, build->params->isa_pin, true, error);
     if (status == PTO_OK)
@@ -118,13 +118,13 @@ struct goal {
                 size_t *size_out, struct pto_error *error);
 };
 
-static int reach(const struct goal *goal, const struct pto_build_params *given, void **bytes_out,
-                 size_t *size_out, struct pto_error *error)
+static int build_reach(const struct goal *goal, const struct pto_build_params *given,
+                       void **bytes_out, size_t *size_out, struct pto_error *error)
 {
     struct pto_build_params params;
     struct build build;
     struct unit *units;
-    int status = read_params(given, &params, error);
+    int status = build_read_params(given, &params, error);
 
     if (status == PTO_OK && (bytes_out == NULL || size_out == NULL))
         status = error_tell(error, PTO_EINVAL, "%s: there is no place for the result", goal->call);
@@ -148,9 +148,9 @@ static int reach(const struct goal *goal, const struct pto_build_params *given, 
 int pto_build(const struct pto_build_params *given, void **bytes_out, size_t *size_out,
               struct pto_error *error)
 {
-    static const struct goal artefact = { "pto_build", check_sources, build_artefact };
+    static const struct goal artefact = { "pto_build", build_check_sources, build_artefact };
 
-    return reach(&artefact, given, bytes_out, size_out, error);
+    return build_reach(&artefact, given, bytes_out, size_out, error);
 }
 
 int pto_compile(const struct pto_build_params *given, const struct pto_source *source,
@@ -159,7 +159,7 @@ int pto_compile(const struct pto_build_params *given, const struct pto_source *s
     struct pto_build_params params;
     struct build build;
     struct unit *unit;
-    int status = read_params(given, &params, error);
+    int status = build_read_params(given, &params, error);
 
     if (status == PTO_OK &&
         (source == NULL || source->path == NULL || bytes_out == NULL || size_out == NULL ||
@@ -199,7 +199,7 @@ int pto_compile(const struct pto_build_params *given, const struct pto_source *s
 
 /* ---- programs ---- */
 
-static int check_parts(const struct pto_build_params *params, struct pto_error *error)
+static int build_check_parts(const struct pto_build_params *params, struct pto_error *error)
 {
     const struct platform *platform = platform_find(params->platform);
 
@@ -238,9 +238,9 @@ static int build_program(struct build *build, struct unit *units, uint32_t count
 int pto_build_program(const struct pto_build_params *given, void **bytes_out, size_t *size_out,
                       struct pto_error *error)
 {
-    static const struct goal program = { "pto_build_program", check_parts, build_program };
+    static const struct goal program = { "pto_build_program", build_check_parts, build_program };
 
-    return reach(&program, given, bytes_out, size_out, error);
+    return build_reach(&program, given, bytes_out, size_out, error);
 }
 
 /* ---- arguments ---- */
@@ -258,8 +258,8 @@ static int refuse_platform(const char *platform, struct pto_error *error)
     return status;
 }
 
-static int read_params(const struct pto_build_params *given, struct pto_build_params *params,
-                       struct pto_error *error)
+static int build_read_params(const struct pto_build_params *given, struct pto_build_params *params,
+                             struct pto_error *error)
 {
     pto_build_params_init(params);
     if (!sized_is_valid(error) || sized_read(params, sizeof(*params), given) < 0)
@@ -285,7 +285,7 @@ static bool has_lists(const struct pto_source *source)
     return true;
 }
 
-static int check_sources(const struct pto_build_params *params, struct pto_error *error)
+static int build_check_sources(const struct pto_build_params *params, struct pto_error *error)
 {
     uint32_t orchestrations = 0;
     uint8_t is_used[FUNC_IDS] = { 0 };

@@ -58,7 +58,7 @@ enum compiler_target command_target(const struct pto_source *source,
     return is_for_core ? COMPILER_CORE : COMPILER_DEVICE;
 }
 
-static char *make_absolute(const char *path)
+static char *command_make_absolute(const char *path)
 {
     char here[PATH_MAX];
     char *absolute;
@@ -75,7 +75,7 @@ static char *make_absolute(const char *path)
 int command_make(const struct command_params *params, struct compile_command *out,
                  struct pto_error *error)
 {
-    struct compile_command command = { .source = make_absolute(params->source->path) };
+    struct compile_command command = { .source = command_make_absolute(params->source->path) };
     const struct words *lists[] = { &command.flags, &command.tail, &command.quote_dirs,
                                     &command.dirs, &command.forced };
     bool is_short = command.source == NULL;
@@ -228,7 +228,7 @@ static void add_flags(const struct command_params *params, struct compile_comman
     if (params->overlay != NULL && out->uses_isa)
         add_dir(out, params->overlay);
     for (uint32_t i = 0; i < source->include_dir_count; i++) {
-        char *dir = make_absolute(source->include_dirs[i]);
+        char *dir = command_make_absolute(source->include_dirs[i]);
 
         if (dir != NULL)
             add_dir(out, dir);
@@ -251,7 +251,8 @@ static void add_flags(const struct command_params *params, struct compile_comman
 /* ---- what a scan has to know ---- */
 
 /* The operand of an option that may be in the same word or in the next one. */
-static const char *operand_of(const struct words *flags, uint32_t *index, const char *option)
+static const char *command_operand_of(const struct words *flags, uint32_t *index,
+                                      const char *option)
 {
     const char *word = flags->at[*index];
     size_t length = strlen(option);
@@ -263,7 +264,7 @@ static const char *operand_of(const struct words *flags, uint32_t *index, const 
     return *index + 1 < flags->count ? flags->at[++*index] : NULL;
 }
 
-static bool has_prefix(const char *word, const char *const *prefixes)
+static bool command_has_prefix(const char *word, const char *const *prefixes)
 {
     for (; *prefixes != NULL; prefixes++)
         if (strncmp(word, *prefixes, strlen(*prefixes)) == 0)
@@ -271,7 +272,7 @@ static bool has_prefix(const char *word, const char *const *prefixes)
     return false;
 }
 
-static bool is_listed(const char *word, const char *const *list)
+static bool command_is_listed(const char *word, const char *const *list)
 {
     for (; *list != NULL; list++)
         if (strcmp(word, *list) == 0)
@@ -314,13 +315,13 @@ static bool is_understood(const char *word)
                                           "-fmacro-backtrace", NULL };
     static const char *const whole[] = { "-c", "-lm", "-ldl", "-lpthread", "-lrt", NULL };
 
-    return is_listed(word, whole) || has_prefix(word, always) ||
-           (has_prefix(word, yes) && !has_prefix(word, no));
+    return command_is_listed(word, whole) || command_has_prefix(word, always) ||
+           (command_has_prefix(word, yes) && !command_has_prefix(word, no));
 }
 
 static void add_absolute(struct words *words, const char *path)
 {
-    char *absolute = make_absolute(path);
+    char *absolute = command_make_absolute(path);
 
     if (absolute != NULL)
         words_add(words, absolute);
@@ -363,23 +364,23 @@ static void sort_flags(struct compile_command *command, struct search *search, s
         const char *word = flags->at[i];
         const char *operand;
 
-        if ((operand = operand_of(flags, &i, "-I")) != NULL)
+        if ((operand = command_operand_of(flags, &i, "-I")) != NULL)
             add_absolute(&search->plain, operand);
-        else if ((operand = operand_of(flags, &i, "-iquote")) != NULL)
+        else if ((operand = command_operand_of(flags, &i, "-iquote")) != NULL)
             add_absolute(&command->quote_dirs, operand);
-        else if ((operand = operand_of(flags, &i, "-isystem")) != NULL)
+        else if ((operand = command_operand_of(flags, &i, "-isystem")) != NULL)
             add_absolute(&search->system, operand);
-        else if ((operand = operand_of(flags, &i, "-idirafter")) != NULL)
+        else if ((operand = command_operand_of(flags, &i, "-idirafter")) != NULL)
             add_absolute(&search->after, operand);
-        else if ((operand = operand_of(flags, &i, "-include")) != NULL ||
-                 (operand = operand_of(flags, &i, "-imacros")) != NULL)
+        else if ((operand = command_operand_of(flags, &i, "-include")) != NULL ||
+                 (operand = command_operand_of(flags, &i, "-imacros")) != NULL)
             words_add(&command->forced, operand);
-        else if (is_listed(word, dropped))
+        else if (command_is_listed(word, dropped))
             i++;
-        else if (is_listed(word, paired) && i + 1 < flags->count) {
+        else if (command_is_listed(word, paired) && i + 1 < flags->count) {
             words_add(rest, word);
             words_add(rest, flags->at[++i]);
-        } else if (word[0] == '-' && !has_prefix(word, elsewhere)) {
+        } else if (word[0] == '-' && !command_has_prefix(word, elsewhere)) {
             words_add(rest, word);
         }
         if (operand == NULL && !is_understood(word) && !command->is_for_core &&

@@ -58,8 +58,8 @@ static const char *const unwanted[] = { "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENC
 static int find_named(const char *variable, const char *value, struct compiler *out,
                       struct pto_error *error);
 static bool find_listed(const char *const *names, const char *const *folders, struct compiler *out);
-static int tell_missing(struct compiler *compiler, const struct pto_platform *platform,
-                        struct pto_error *error);
+static int compilers_tell_missing(struct compiler *compiler, const struct pto_platform *platform,
+                                  struct pto_error *error);
 
 int compiler_find(enum compiler_language language, enum compiler_target target,
                   const struct pto_platform *platform, struct compiler *out,
@@ -86,7 +86,7 @@ int compiler_find(enum compiler_language language, enum compiler_target target,
             break;
         }
         if (!is_found)
-            status = tell_missing(&found, platform, error);
+            status = compilers_tell_missing(&found, platform, error);
     }
     if (status == PTO_OK && (found.command.is_short || found.why == NULL))
         status = error_tell(error, PTO_ENOMEM, "no memory to find a compiler");
@@ -113,14 +113,15 @@ const char *compiler_language_name(enum compiler_language language)
     return language == COMPILER_C ? "c" : "c++";
 }
 
-static const char *name_of(const char *path)
+static const char *compilers_name_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
 
     return slash != NULL ? slash + 1 : path;
 }
 
-static bool is_listed(const char *const *list, size_t count, const char *name, size_t length)
+static bool compilers_is_listed(const char *const *list, size_t count, const char *name,
+                                size_t length)
 {
     for (size_t i = 0; i < count; i++)
         if (strlen(list[i]) == length && memcmp(list[i], name, length) == 0)
@@ -132,14 +133,14 @@ static bool is_listed(const char *const *list, size_t count, const char *name, s
 static bool is_wrapper(const char *path)
 {
     char target[PATH_MAX];
-    const char *name = name_of(path);
+    const char *name = compilers_name_of(path);
 
-    if (is_listed(wrappers, COUNT(wrappers), name, strlen(name)))
+    if (compilers_is_listed(wrappers, COUNT(wrappers), name, strlen(name)))
         return true;
     if (realpath(path, target) == NULL)
         return false;
-    name = name_of(target);
-    return is_listed(wrappers, COUNT(wrappers), name, strlen(name));
+    name = compilers_name_of(target);
+    return compilers_is_listed(wrappers, COUNT(wrappers), name, strlen(name));
 }
 
 static bool is_program(const char *path)
@@ -227,7 +228,8 @@ static int find_named(const char *variable, const char *value, struct compiler *
                compiler_find_program(words.at[first], path, sizeof(path), &left_out);
     if (is_found && is_wrapper(path)) { /* given with its folder */
         words_add(&left_out, path);
-        is_found = compiler_find_program(name_of(words.at[first]), path, sizeof(path), &left_out);
+        is_found = compiler_find_program(compilers_name_of(words.at[first]), path, sizeof(path),
+                                         &left_out);
     }
     if (is_found) {
         add_driver(out, path);
@@ -303,8 +305,8 @@ static const char *simulated_like(const struct pto_platform *platform)
     return pto_platform_at(0)->name;
 }
 
-static int tell_missing(struct compiler *compiler, const struct pto_platform *platform,
-                        struct pto_error *error)
+static int compilers_tell_missing(struct compiler *compiler, const struct pto_platform *platform,
+                                  struct pto_error *error)
 {
     const char *home = getenv("ASCEND_HOME_PATH");
     struct text where = { 0 };
@@ -350,7 +352,7 @@ static int tell_missing(struct compiler *compiler, const struct pto_platform *pl
 void compiler_environment(struct words *env_out)
 {
     for (char **at = environ; at != NULL && *at != NULL; at++)
-        if (!is_listed(unwanted, COUNT(unwanted), *at, strcspn(*at, "=")))
+        if (!compilers_is_listed(unwanted, COUNT(unwanted), *at, strcspn(*at, "=")))
             words_add(env_out, *at);
     words_add(env_out, "CCACHE_DISABLE=1");
     words_add(env_out, "SOURCE_DATE_EPOCH=0");

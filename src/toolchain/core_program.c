@@ -26,7 +26,7 @@ static bool read_at(const struct image *image, uint64_t offset, void *to, size_t
     return true;
 }
 
-static bool open_image(struct image *image, const void *bytes, size_t size)
+static bool core_program_open_image(struct image *image, const void *bytes, size_t size)
 {
     image->bytes = bytes;
     image->size = size;
@@ -48,7 +48,7 @@ static bool read_section(const struct image *image, uint32_t index, Elf64_Shdr *
 }
 
 /* Returns a name of a table of strings; "" if it is not there, or does not end. */
-static const char *name_of(const struct image *image, uint32_t table, uint32_t offset)
+static const char *core_program_name_of(const struct image *image, uint32_t table, uint32_t offset)
 {
     Elf64_Shdr strings;
 
@@ -64,10 +64,11 @@ bool core_program_unload_note(void *object, size_t size)
     Elf64_Shdr section;
     struct image image;
 
-    if (!open_image(&image, object, size))
+    if (!core_program_open_image(&image, object, size))
         return false;
     for (uint32_t i = 0; read_section(&image, i, &section); i++) {
-        if (strcmp(name_of(&image, image.head.e_shstrndx, section.sh_name), NOTE_SECTION) != 0)
+        if (strcmp(core_program_name_of(&image, image.head.e_shstrndx, section.sh_name),
+                   NOTE_SECTION) != 0)
             continue;
         section.sh_flags &= ~(uint64_t)SHF_ALLOC;
         memcpy((char *)object + section_at(&image, i), &section, sizeof(section));
@@ -83,8 +84,8 @@ static bool ends_with(const char *text, const char *end)
 }
 
 /* Finds the function of a table of symbols whose name ends so. */
-static bool find_entry(const struct image *image, const Elf64_Shdr *table, const char *end,
-                       uint64_t *value_out)
+static bool core_program_find_entry(const struct image *image, const Elf64_Shdr *table,
+                                    const char *end, uint64_t *value_out)
 {
     Elf64_Sym symbol;
 
@@ -92,7 +93,7 @@ static bool find_entry(const struct image *image, const Elf64_Shdr *table, const
         if (!read_at(image, table->sh_offset + at, &symbol, sizeof(symbol)))
             return false;
         if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF ||
-            !ends_with(name_of(image, table->sh_link, symbol.st_name), end))
+            !ends_with(core_program_name_of(image, table->sh_link, symbol.st_name), end))
             continue;
         *value_out = symbol.st_value;
         return true;
@@ -107,21 +108,21 @@ int core_program_check(const void *program, size_t size, struct pto_error *error
     bool has_both = false;
     struct image image;
 
-    if (!open_image(&image, program, size))
+    if (!core_program_open_image(&image, program, size))
         return error_tell(error, PTO_EBUILD, "the program for cores is no 64-bit ELF file");
     for (uint32_t i = 0; read_section(&image, i, &section); i++) {
         if ((section.sh_flags & SHF_ALLOC) != 0 && first.sh_type == SHT_NULL)
             first = section;
         if (section.sh_type == SHT_SYMTAB)
-            has_both = find_entry(&image, &section, CUBE_ENTRY, &cube) &&
-                       find_entry(&image, &section, VECTOR_ENTRY, &vector);
+            has_both = core_program_find_entry(&image, &section, CUBE_ENTRY, &cube) &&
+                       core_program_find_entry(&image, &section, VECTOR_ENTRY, &vector);
     }
     if ((first.sh_flags & SHF_EXECINSTR) == 0 || first.sh_addr != 0)
         return error_tell(error, PTO_EBUILD,
                           "the program for cores begins with section '%.100s' at 0x%llx, and the "
                           "vendor's runtime starts entries as if it began with code at 0; this "
                           "is a linker that is not known: see docs/onboard.md",
-                          name_of(&image, image.head.e_shstrndx, first.sh_name),
+                          core_program_name_of(&image, image.head.e_shstrndx, first.sh_name),
                           (unsigned long long)first.sh_addr);
     if (has_both && cube >= vector)
         return error_tell(error, PTO_EBUILD,

@@ -38,7 +38,7 @@ struct inspection {
     struct pto_error *error;
 };
 
-static int read_record(struct compiler *compiler, const char *record);
+static int identity_read_record(struct compiler *compiler, const char *record);
 static int inspect(struct inspection *in);
 
 static void name_record(const struct compiler *compiler, struct digest *name)
@@ -92,7 +92,7 @@ int compiler_identify(struct compiler *compiler, struct store *store, struct pto
 
     name_record(compiler, &name);
     if (store_name_get(store, &name, &record) == PTO_OK) {
-        status = read_record(compiler, record);
+        status = identity_read_record(compiler, record);
         free(record);
         if (status != STORE_ABSENT)
             goto identified;
@@ -225,7 +225,7 @@ static int inspect_tool(struct inspection *in, const char *path)
 }
 
 /* STORE_ABSENT: something has changed since it was written, or it is no record. */
-static int read_record(struct compiler *compiler, const char *record)
+static int identity_read_record(struct compiler *compiler, const char *record)
 {
     char stamp[128], now[128], hex[DIGEST_HEX];
     struct digest digest;
@@ -267,8 +267,9 @@ static int read_record(struct compiler *compiler, const char *record)
 /* ---- asking the compiler ---- */
 
 /* Runs the driver with further words; its output is the caller's. */
-static int ask(const struct compiler *compiler, const struct words *env, const struct words *flags,
-               const char *const *words, char **output_out, struct pto_error *error)
+static int identity_ask(const struct compiler *compiler, const struct words *env,
+                        const struct words *flags, const char *const *words, char **output_out,
+                        struct pto_error *error)
 {
     struct process_params params = { .env = env->at, .timeout_ns = 60000000000ull };
     struct process_result result;
@@ -301,7 +302,7 @@ static int ask_folders(struct inspection *in)
 {
     static const char *const words[] = { "-print-search-dirs", NULL };
     char *output;
-    int status = ask(in->compiler, &in->env, NULL, words, &output, in->error);
+    int status = identity_ask(in->compiler, &in->env, NULL, words, &output, in->error);
 
     if (status < 0)
         return status;
@@ -343,12 +344,12 @@ static int ask_macros(struct inspection *in)
 
     words_add(&flags, "-x");
     words_add(&flags, compiler_language_name(compiler->language));
-    status = ask(compiler, &in->env, &flags, plain, &output, in->error);
+    status = identity_ask(compiler, &in->env, &flags, plain, &output, in->error);
     if (status == PTO_OK && compiler->language == COMPILER_CXX) {
         char *newest;
 
         words_add(&flags, "-std=c++2b");
-        if (ask(compiler, &in->env, &flags, plain, &newest, NULL) == PTO_OK) {
+        if (identity_ask(compiler, &in->env, &flags, plain, &newest, NULL) == PTO_OK) {
             free(output);
             output = newest;
         }
@@ -421,7 +422,7 @@ static int inspect_proper(struct inspection *in)
                             "-E",        "-v",
                             "/dev/null", NULL };
     char *output;
-    int status = ask(in->compiler, &in->env, NULL, words, &output, in->error);
+    int status = identity_ask(in->compiler, &in->env, NULL, words, &output, in->error);
 
     if (status < 0)
         return status;
@@ -633,7 +634,7 @@ int compiler_system_dirs(const struct compiler *compiler, struct store *store,
             strncmp(asked.at[i], "C_INCLUDE_PATH=", 15) != 0 &&
             strncmp(asked.at[i], "CPLUS_INCLUDE_PATH=", 19) != 0)
             words_add(&env, asked.at[i]);
-    status = ask(compiler, &env, flags, words, &text, error);
+    status = identity_ask(compiler, &env, flags, words, &text, error);
     if (status == PTO_OK) {
         write_dirs(text, &record);
         free(text);

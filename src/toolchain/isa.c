@@ -121,7 +121,7 @@ static bool is_revision(const char *text)
 }
 
 /* A line "REVISION REF" of packed-refs. */
-static bool find_packed(const char *folder, const char *ref, char *revision, size_t bytes)
+static bool isa_find_packed(const char *folder, const char *ref, char *revision, size_t bytes)
 {
     char path[3 * PATH_MAX];
     size_t length = strlen(ref);
@@ -169,7 +169,7 @@ static void read_revision(struct isa *isa)
 
         snprintf(ref, sizeof(ref), "%s", line + 5);
         if (!read_line(common, ref, line, sizeof(line)) &&
-            !find_packed(common, ref, line, sizeof(line)))
+            !isa_find_packed(common, ref, line, sizeof(line)))
             return;
     }
     if (is_revision(line))
@@ -371,7 +371,7 @@ static bool is_sole(const char *folder, const char *name)
 }
 
 /* DIR/pto/cpu/TReduceIdx.hpp has this text, and there is no other file that a compiler could find. */
-static bool is_intact(const char *dir, const char *text)
+static bool isa_is_intact(const char *dir, const char *text)
 {
     char path[PATH_MAX + 64];
     struct stat about;
@@ -420,7 +420,7 @@ bool isa_place(const char *folder, const char *text, char **dir_out)
         snprintf(dir, sizeof(dir), "%s/%.32s", folder, hex) >= (int)sizeof(dir))
         return false;
     for (int attempt = 0; attempt < PLACE_ATTEMPTS; attempt++) {
-        if (is_intact(dir, text)) {
+        if (isa_is_intact(dir, text)) {
             *dir_out = strdup(dir);
             return *dir_out != NULL;
         }

@@ -150,13 +150,13 @@ static void skip_splices(struct lexer *l)
 }
 
 /* The character at this place of the logical line; zero at the end of the text, too. */
-static char look(struct lexer *l)
+static char lexer_look(struct lexer *l)
 {
     skip_splices(l);
     return *l->at;
 }
 
-static void report(struct lexer *l, enum scan_open_kind kind, const char *at)
+static void lexer_report(struct lexer *l, enum scan_open_kind kind, const char *at)
 {
     char text[SHOWN_MAX + 4];
     const char *stop = memchr(at, '\n', (size_t)(l->end - at));
@@ -204,7 +204,7 @@ static void skip_block_comment(struct lexer *l)
             return;
         }
         l->at = star + 1;
-        if (look(l) == '/') {
+        if (lexer_look(l) == '/') {
             l->at++;
             return;
         }
@@ -217,7 +217,7 @@ static bool skip_comment(struct lexer *l)
     l->at++;
 
     const char *behind = l->at;
-    char next = look(l);
+    char next = lexer_look(l);
 
     if (next != '/' && next != '*') {
         l->at = behind;
@@ -237,7 +237,7 @@ static void skip_blanks(struct lexer *l)
         while (*l->at == ' ' || *l->at == '\t')
             l->at++;
 
-        char c = look(l);
+        char c = lexer_look(l);
 
         if (is_blank(c) || (c == '\0' && l->at < l->end)) {
             l->at++;
@@ -301,20 +301,20 @@ static void skip_quoted(struct lexer *l)
     if (quote != '"' || !is_raw(l, begin) || !skip_raw_string(l)) {
         l->at++;
         for (;;) {
-            char c = look(l);
+            char c = lexer_look(l);
 
             if (c == '\n' || (c == '\0' && l->at >= l->end))
                 break;
             l->at++;
             if (c == quote)
                 break;
-            if (c == '\\' && look(l) != '\n' && l->at < l->end)
+            if (c == '\\' && lexer_look(l) != '\n' && l->at < l->end)
                 l->at++;
         }
     }
     if (quote == '"' && memchr(begin, '.', (size_t)(l->at - begin)) != NULL &&
         (has_text(begin, l->at, ".incbin") || has_text(begin, l->at, ".include")))
-        report(l, SCAN_OPEN_ASSEMBLER, begin);
+        lexer_report(l, SCAN_OPEN_ASSEMBLER, begin);
 }
 
 /* Whether the quote at l->at stands between the digits of a number: 1'000. */
@@ -367,7 +367,7 @@ static void skip_to_newline(struct lexer *l)
             break;
         case '.': /* made a string by a macro */
             if (strncmp(l->at, ".incbin", 7) == 0)
-                report(l, SCAN_OPEN_ASSEMBLER, l->at);
+                lexer_report(l, SCAN_OPEN_ASSEMBLER, l->at);
             l->at++;
             break;
         default:
@@ -381,11 +381,11 @@ static void skip_to_newline(struct lexer *l)
 /* ---- directives ---- */
 
 /* The identifier here, cut off if it is longer than all that matter; "" if there is none. */
-static void read_word(struct lexer *l, char word[WORD_MAX])
+static void lexer_read_word(struct lexer *l, char word[WORD_MAX])
 {
     size_t length = 0;
 
-    for (char c = look(l); is_letter(c) || (length != 0 && is_digit(c)); c = look(l)) {
+    for (char c = lexer_look(l); is_letter(c) || (length != 0 && is_digit(c)); c = lexer_look(l)) {
         if (length + 1 < WORD_MAX)
             word[length++] = c;
         l->at++;
@@ -411,7 +411,7 @@ static void read_define(struct lexer *l)
     char word[WORD_MAX];
 
     skip_blanks(l);
-    read_word(l, word); /* whoever defines __has_include does not use it */
+    lexer_read_word(l, word); /* whoever defines __has_include does not use it */
 
     const char *rest = l->at;
 
@@ -428,7 +428,7 @@ static void read_directive(struct lexer *l)
     char word[WORD_MAX];
 
     skip_blanks(l);
-    read_word(l, word);
+    lexer_read_word(l, word);
     if (strcmp(word, "include") == 0 || strcmp(word, "import") == 0) {
         read_operand(l, false);
     } else if (strcmp(word, "include_next") == 0) {
@@ -439,7 +439,7 @@ static void read_directive(struct lexer *l)
         read_define(l);
     } else if (strcmp(word, "embed") == 0) {
         skip_blanks(l);
-        report(l, SCAN_OPEN_EMBED, l->at);
+        lexer_report(l, SCAN_OPEN_EMBED, l->at);
     }
 }
 
@@ -451,7 +451,7 @@ static bool read_name(struct lexer *l, bool is_next)
     size_t length = 0;
 
     l->at++;
-    for (char c = look(l); c != partner; c = look(l)) {
+    for (char c = lexer_look(l); c != partner; c = lexer_look(l)) {
         if (c == '\n' || l->at >= l->end || length + 1 == LEXER_OPERAND_MAX) {
             l->at = begin;
             return false;
@@ -476,7 +476,7 @@ static void read_operand(struct lexer *l, bool is_next)
         return;
     /* Another string that starts and does not end is a mistake; a macro may be anything. */
     if (is_letter(c) || c == '<')
-        report(l, SCAN_OPEN_INCLUDE, l->at);
+        lexer_report(l, SCAN_OPEN_INCLUDE, l->at);
 }
 
 /*
@@ -497,7 +497,7 @@ static void read_expression(struct lexer *l, bool is_define)
         if (c == '\n' || l->at >= l->end)
             return;
         if (is_letter(c)) {
-            read_word(l, word);
+            lexer_read_word(l, word);
             if (strncmp(word, "__has_", 6) == 0)
                 read_query(l, word, is_define);
         } else if (is_digit(c)) {
@@ -529,13 +529,14 @@ static void read_query(struct lexer *l, const char *word, bool is_define)
     skip_blanks(l);
     if (*l->at != '(') { /* defined(__has_include), unless a macro hands the name on */
         if (is_define)
-            report(l, is_embed ? SCAN_OPEN_EMBED : SCAN_OPEN_HAS_INCLUDE, begin - strlen(word));
+            lexer_report(l, is_embed ? SCAN_OPEN_EMBED : SCAN_OPEN_HAS_INCLUDE,
+                         begin - strlen(word));
         return;
     }
     l->at++;
     skip_blanks(l);
     if (is_embed)
-        report(l, SCAN_OPEN_EMBED, l->at);
+        lexer_report(l, SCAN_OPEN_EMBED, l->at);
     else if ((*l->at != '<' && *l->at != '"') || !read_name(l, is_next))
-        report(l, SCAN_OPEN_HAS_INCLUDE, l->at);
+        lexer_report(l, SCAN_OPEN_HAS_INCLUDE, l->at);
 }

@@ -101,7 +101,7 @@ static struct line split_line(const char *at, size_t length)
 }
 
 /* Files and probes by their path first, so that one that appears meets its absence. */
-static int compare_lines(const void *a, const void *b)
+static int manifest_compare_lines(const void *a, const void *b)
 {
     const struct line *one = a;
     const struct line *other = b;
@@ -131,7 +131,7 @@ static struct lines split_lines(const char *text)
         text += length + (text[length] == '\n');
     }
     if (lines.count != 0)
-        qsort(lines.at, lines.count, sizeof(*lines.at), compare_lines);
+        qsort(lines.at, lines.count, sizeof(*lines.at), manifest_compare_lines);
     return lines;
 }
 
@@ -204,7 +204,7 @@ static uint32_t walk(const struct lines *old, const struct lines *new, bool is_p
     while (i < old->count || k < new->count) {
         int order = i == old->count   ? 1
                     : k == new->count ? -1
-                                      : compare_lines(&old->at[i], &new->at[k]);
+                                      : manifest_compare_lines(&old->at[i], &new->at[k]);
         const struct line *line = order < 0 ? &old->at[i] : &new->at[k];
         struct text one = { 0 };
         bool is_told;

@@ -77,7 +77,7 @@ static bool search_section(Elf *elf, Elf_Scn *section, size_t names, const struc
     return data != NULL && data->d_buf != NULL && has_key(data->d_buf, data->d_size, search->key);
 }
 
-static bool search_object(const void *object, size_t size, const struct search *search)
+static bool note_search_object(const void *object, size_t size, const struct search *search)
 {
     Elf_Scn *section = NULL;
     bool is_found = false;
@@ -98,10 +98,10 @@ static bool search_object(const void *object, size_t size, const struct search *
 
 bool note_check(const void *object, size_t size, const struct digest *key)
 {
-    return search_object(object, size, &(struct search){ .key = key });
+    return note_search_object(object, size, &(struct search){ .key = key });
 }
 
 bool note_exports(const void *object, size_t size, const char *name)
 {
-    return search_object(object, size, &(struct search){ .symbol = name });
+    return note_search_object(object, size, &(struct search){ .symbol = name });
 }

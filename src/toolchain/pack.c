@@ -85,7 +85,7 @@ void pack_key(const struct build *build, const struct unit *units, uint32_t coun
     digest_end(&state, key);
 }
 
-static int compare_files(const void *a, const void *b)
+static int pack_compare_files(const void *a, const void *b)
 {
     const struct artefact_file *one = a;
     const struct artefact_file *other = b;
@@ -118,7 +118,7 @@ static int list_files(const struct build *build, struct unit *units, uint32_t co
                                             .is_isa = is_isa,
                                             .digest = entry->digest };
         }
-    qsort(files, used, sizeof(*files), compare_files);
+    qsort(files, used, sizeof(*files), pack_compare_files);
     for (size_t i = 0; i < used; i++)
         if (kept == 0 || strcmp(files[kept - 1].path, files[i].path) != 0 ||
             files[kept - 1].is_isa != files[i].is_isa)

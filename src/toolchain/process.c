@@ -34,9 +34,10 @@ struct child {
     bool has_ended;
 };
 
-static int start(const struct process_params *params, struct child *child, struct pto_error *error);
-static int follow(const struct process_params *params, struct child *child, struct text *output,
-                  bool *is_cut);
+static int process_fork(const struct process_params *params, struct child *child,
+                        struct pto_error *error);
+static int process_follow(const struct process_params *params, struct child *child,
+                          struct text *output, bool *is_cut);
 
 int process_run(const struct process_params *params, struct process_result *out,
                 struct pto_error *error)
@@ -44,12 +45,12 @@ int process_run(const struct process_params *params, struct process_result *out,
     struct process_result result = { 0 };
     struct text output = { 0 };
     struct child child;
-    int status = start(params, &child, error);
+    int status = process_fork(params, &child, error);
 
     if (status < 0)
         return status;
     text_add(&output, "", 0);
-    status = follow(params, &child, &output, &result.is_cut);
+    status = process_follow(params, &child, &output, &result.is_cut);
     close(child.output);
     if (status == PTO_OK && output.is_short)
         status = PTO_ENOMEM;
@@ -76,8 +77,8 @@ void process_free(struct process_result *result)
 }
 
 /* In the child, between fork and exec: nothing but system calls. */
-static _Noreturn void become(const struct process_params *params, int output, int report,
-                             pid_t parent)
+static _Noreturn void process_become(const struct process_params *params, int output, int report,
+                                     pid_t parent)
 {
     int null = open("/dev/null", O_RDONLY);
     sigset_t none;
@@ -107,7 +108,8 @@ static int start_failed(const struct process_params *params, int number, struct 
                       strerror(number));
 }
 
-static int start(const struct process_params *params, struct child *child, struct pto_error *error)
+static int process_fork(const struct process_params *params, struct child *child,
+                        struct pto_error *error)
 {
     int output[2], report[2];
     pid_t parent = getpid();
@@ -123,7 +125,7 @@ static int start(const struct process_params *params, struct child *child, struc
     }
     *child = (struct child){ .pid = fork(), .output = output[0] };
     if (child->pid == 0)
-        become(params, output[1], report[1], parent);
+        process_become(params, output[1], report[1], parent);
     number = child->pid < 0 ? errno : 0;
     close(output[1]);
     close(report[1]);
@@ -161,7 +163,7 @@ static bool take_output(struct child *child, struct text *output, bool *is_cut)
     return got != 0;
 }
 
-static void end_group(struct child *child)
+static void process_end_group(struct child *child)
 {
     kill(-child->pid, SIGTERM);
     for (int i = 0; i < 25 && !child->has_ended; i++) { /* half a second to clean up */
@@ -175,8 +177,8 @@ static void end_group(struct child *child)
 }
 
 /* Reads until it has ended. Something that it left running may keep the output open: that is not waited for. */
-static int follow(const struct process_params *params, struct child *child, struct text *output,
-                  bool *is_cut)
+static int process_follow(const struct process_params *params, struct child *child,
+                          struct text *output, bool *is_cut)
 {
     uint64_t timeout_ns =
         params->timeout_ns != 0 ? params->timeout_ns : TIMEOUT_MINUTES * 60 * 1000000000ull;
@@ -189,7 +191,7 @@ static int follow(const struct process_params *params, struct child *child, stru
         bool is_stopped = params->stop != NULL && params->stop(params->context);
 
         if (is_stopped || os_now_ns() > deadline) {
-            end_group(child);
+            process_end_group(child);
             return is_stopped ? PTO_ECANCELED : PTO_ETIMEOUT;
         }
         /* Once the output is closed the end is near, so it is waited for in small steps. */

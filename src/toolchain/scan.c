@@ -39,7 +39,7 @@ static int add_start(struct scan *scan, const char *path, struct pto_error *erro
 static int add_root(struct scan *scan, const char *path);
 static int add_forced(struct scan *scan, const char *name);
 static int add_implicit(struct scan *scan);
-static int follow(struct scan *scan);
+static int scan_follow(struct scan *scan);
 static int probe_roots(struct scan *scan, const struct scan_params *params);
 static int finish(struct scan *scan);
 static bool make_entries(struct scan *scan);
@@ -57,7 +57,7 @@ int scan_files(struct scan_memo *memo, const struct scan_params *params, struct 
     memo->scanner_count++;
     status = start_scan(scan, params, error);
     if (status == PTO_OK)
-        status = follow(scan);
+        status = scan_follow(scan);
     if (status == PTO_OK)
         status = probe_roots(scan, params);
     if (status == PTO_OK)
@@ -262,7 +262,7 @@ static int add_implicit(struct scan *scan)
 }
 
 /* Breadth first: the order is one of contents and parameters, not of what the memo knew. */
-static int follow(struct scan *scan)
+static int scan_follow(struct scan *scan)
 {
     for (uint32_t i = 0; i < scan->views.count; i++) {
         struct view *view = scan->views.item[i];
@@ -327,7 +327,7 @@ static int probe_roots(struct scan *scan, const struct scan_params *params)
             if (name != NULL && name[0] != '\0')
                 status = probe_name(scan, name);
             if (status == PTO_OK)
-                status = follow(scan);
+                status = scan_follow(scan);
             if (status < 0)
                 return status;
         }

@@ -130,7 +130,7 @@ void *memo_take(struct scan_memo *memo, size_t bytes)
     return memset(at, 0, bytes);
 }
 
-static char *take_text(struct scan_memo *memo, const char *text)
+static char *scan_memo_take_text(struct scan_memo *memo, const char *text)
 {
     size_t size = strlen(text) + 1;
     char *copy = memo_take(memo, size);
@@ -235,7 +235,7 @@ static struct folder *intern_folder(struct scan_memo *memo, const char *path, in
     folder = memo_take(memo, sizeof(*folder));
     if (folder == NULL)
         return NULL;
-    folder->key = (struct named){ .parent = NO_PARENT, .name = take_text(memo, path) };
+    folder->key = (struct named){ .parent = NO_PARENT, .name = scan_memo_take_text(memo, path) };
     folder->number = memo->folder_count++;
     if (error != 0) {
         folder->missing = memo_take(memo, sizeof(*folder->missing));
@@ -243,7 +243,7 @@ static struct folder *intern_folder(struct scan_memo *memo, const char *path, in
             return NULL;
         folder->missing->number = memo->file_count++;
         folder->missing->folder = folder;
-        folder->missing->path = take_text(memo, with_slash);
+        folder->missing->path = scan_memo_take_text(memo, with_slash);
         if (folder->missing->path == NULL)
             return NULL;
         set_absent(folder->missing, error);
@@ -254,7 +254,7 @@ static struct folder *intern_folder(struct scan_memo *memo, const char *path, in
 }
 
 /* Joins into `out`, PATH_MAX bytes; an absolute path stays what it is. False: too long. */
-static bool join(const struct folder *from, const char *path, char *out)
+static bool scan_memo_join(const struct folder *from, const char *path, char *out)
 {
     size_t length = path[0] == '/' ? 0 : strlen(from->key.name);
     size_t added = strlen(path);
@@ -284,8 +284,9 @@ int memo_folder(struct scan_memo *memo, struct folder *from, const char *path,
         spelling = memo_take(memo, sizeof(*spelling));
         if (spelling == NULL)
             return PTO_ENOMEM;
-        spelling->key = (struct named){ .parent = from->number, .name = take_text(memo, path) };
-        if (!join(from, path, spelled))
+        spelling->key =
+            (struct named){ .parent = from->number, .name = scan_memo_take_text(memo, path) };
+        if (!scan_memo_join(from, path, spelled))
             spelling->folder = intern_folder(memo, path, ENAMETOOLONG);
         else if (realpath(spelled, real) == NULL || stat(real, &about) != 0)
             spelling->folder = intern_folder(memo, spelled, errno);
@@ -309,11 +310,11 @@ static struct file *intern_file(struct scan_memo *memo, struct folder *folder, c
     file = memo_take(memo, sizeof(*file));
     if (file == NULL)
         return NULL;
-    file->key = (struct named){ .parent = folder->number, .name = take_text(memo, name) };
+    file->key = (struct named){ .parent = folder->number, .name = scan_memo_take_text(memo, name) };
     file->folder = folder;
     file->number = memo->file_count++;
-    if (join(folder, name, path)) {
-        file->path = take_text(memo, path);
+    if (scan_memo_join(folder, name, path)) {
+        file->path = scan_memo_take_text(memo, path);
     } else {
         file->path = file->key.name;
         set_absent(file, ENAMETOOLONG);
@@ -414,13 +415,13 @@ static int keep_gathered(struct scan_memo *memo, struct file *file, const struct
         return PTO_ENOMEM;
     for (uint32_t i = 0; i < g->operands.count; i++) {
         operand[i] = *(struct operand *)g->operands.item[i];
-        operand[i].name = take_text(memo, operand[i].name);
+        operand[i].name = scan_memo_take_text(memo, operand[i].name);
         if (operand[i].name == NULL)
             return PTO_ENOMEM;
     }
     for (uint32_t i = 0; i < g->opens.count; i++) {
         open[i] = *(struct scan_open *)g->opens.item[i];
-        open[i].text = take_text(memo, open[i].text);
+        open[i].text = scan_memo_take_text(memo, open[i].text);
         if (open[i].text == NULL)
             return PTO_ENOMEM;
     }
@@ -432,7 +433,7 @@ static int keep_gathered(struct scan_memo *memo, struct file *file, const struct
 }
 
 /* Without the lock: touches what only the thread that loads may touch. */
-static int read_file(struct file *file, struct gathered *g)
+static int scan_memo_read_file(struct file *file, struct gathered *g)
 {
     struct lexer_sink sink = { .operand = gather_operand, .open = gather_open, .context = g };
     char *bytes;
@@ -463,7 +464,7 @@ int memo_load(struct scan_memo *memo, struct file *file)
         return PTO_OK;
     file->state = FILE_LOADING;
     memo_unlock(memo);
-    status = read_file(file, &g);
+    status = scan_memo_read_file(file, &g);
     memo_lock(memo);
     if (status == PTO_OK && file->error == 0)
         status = keep_gathered(memo, file, &g);

@@ -14,7 +14,7 @@ static bool list_is_equal(const struct list *a, const struct list *b)
 }
 
 /* A folder that comes again is looked at once, in its first place. */
-static int add_folder(struct scan_memo *memo, struct list *list, const char *path)
+static int scan_order_add_folder(struct scan_memo *memo, struct list *list, const char *path)
 {
     struct folder *folder;
     int status = memo_folder(memo, memo->current, path, &folder);
@@ -31,9 +31,9 @@ static int fill_config(struct scan_memo *memo, const struct scan_params *params,
     int status = PTO_OK;
 
     for (uint32_t i = 0; status == PTO_OK && i < params->quote_dir_count; i++)
-        status = add_folder(memo, &config->quote, params->quote_dirs[i]);
+        status = scan_order_add_folder(memo, &config->quote, params->quote_dirs[i]);
     for (uint32_t i = 0; status == PTO_OK && i < params->dir_count; i++)
-        status = add_folder(memo, &config->dirs, params->dirs[i]);
+        status = scan_order_add_folder(memo, &config->dirs, params->dirs[i]);
     for (uint32_t i = 0; status == PTO_OK && i < params->overlay_count; i++) {
         struct file *file, *instead;
 

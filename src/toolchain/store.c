@@ -49,12 +49,12 @@ static const char magic_before[8] = "PTOSTO1"; /* without a secret: not used, an
 static const char tag[] = "Signature: 8a477f597d28d172789f06886806bc55\n"
                           "# This folder is made by pto; `pto cache clear` empties it.\n";
 
-static bool make_path(const struct store *store, enum store_kind kind, const struct digest *key,
-                      char path[STORE_PATH_MAX]);
+static bool store_make_path(const struct store *store, enum store_kind kind,
+                            const struct digest *key, char path[STORE_PATH_MAX]);
 static int get_file(struct store *store, enum store_kind kind, const struct digest *key,
                     struct store_entry *entry_out);
-static int put_file(struct store *store, enum store_kind kind, const struct digest *key,
-                    const struct store_entry *entry, struct pto_error *error);
+static int store_put_file(struct store *store, enum store_kind kind, const struct digest *key,
+                          const struct store_entry *entry, struct pto_error *error);
 static void add_note(struct store *store, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -109,7 +109,7 @@ int store_put(struct store *store, const struct digest *key, const void *bytes, 
 {
     struct store_entry entry = { .bytes = bytes, .size = size, .manifest = manifest };
 
-    return put_file(store, STORE_ENTRIES, key, &entry, error);
+    return store_put_file(store, STORE_ENTRIES, key, &entry, error);
 }
 
 int store_name_get(struct store *store, const struct digest *name, char **text_out)
@@ -137,7 +137,7 @@ int store_name_put(struct store *store, const struct digest *name, const char *t
         if (is_same)
             return PTO_OK;
     }
-    return put_file(store, STORE_NAMES, name, &entry, error);
+    return store_put_file(store, STORE_NAMES, name, &entry, error);
 }
 
 bool store_take_note(struct store *store, char text[STORE_NOTE_MAX])
@@ -223,8 +223,8 @@ int store_init(struct store *store, const char *folder, struct pto_error *error)
     return PTO_OK;
 }
 
-static bool make_path(const struct store *store, enum store_kind kind, const struct digest *key,
-                      char path[STORE_PATH_MAX])
+static bool store_make_path(const struct store *store, enum store_kind kind,
+                            const struct digest *key, char path[STORE_PATH_MAX])
 {
     char hex[DIGEST_HEX];
 
@@ -381,7 +381,7 @@ static int get_file(struct store *store, enum store_kind kind, const struct dige
     bool is_own;
     int status;
 
-    if (!make_path(store, kind, key, path) || check_owner(store, false) != PTO_OK)
+    if (!store_make_path(store, kind, key, path) || check_owner(store, false) != PTO_OK)
         return STORE_ABSENT;
     status = store_read(store, path, key, entry_out);
     if (status == PTO_OK)
@@ -470,7 +470,7 @@ static void count_put(struct store *store, size_t size)
 }
 
 /* Makes the folder and the secret, if they are not there. PTO_OK, or a status with errno set. */
-static int prepare(struct store *store)
+static int store_prepare(struct store *store)
 {
     int status = check_owner(store, true);
 
@@ -487,11 +487,11 @@ static int prepare(struct store *store)
 
 bool store_is_usable(struct store *store)
 {
-    return store->folder[0] != '\0' && prepare(store) == PTO_OK;
+    return store->folder[0] != '\0' && store_prepare(store) == PTO_OK;
 }
 
-static int put_file(struct store *store, enum store_kind kind, const struct digest *key,
-                    const struct store_entry *entry, struct pto_error *error)
+static int store_put_file(struct store *store, enum store_kind kind, const struct digest *key,
+                          const struct store_entry *entry, struct pto_error *error)
 {
     char path[STORE_PATH_MAX];
     char *block;
@@ -502,9 +502,9 @@ static int put_file(struct store *store, enum store_kind kind, const struct dige
     pthread_mutex_lock(&store->lock);
     is_denied = store->is_denied;
     pthread_mutex_unlock(&store->lock);
-    if (is_denied || !make_path(store, kind, key, path))
+    if (is_denied || !store_make_path(store, kind, key, path))
         return error_tell(error, PTO_ESYSTEM, "the store cannot be written");
-    status = prepare(store);
+    status = store_prepare(store);
     if (status == PTO_EINVAL)
         return error_tell(error, PTO_ESYSTEM, "%s", store->refusal);
     if (status != PTO_OK)

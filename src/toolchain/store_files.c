@@ -189,7 +189,7 @@ static void remove_file(struct look *look, const char *path)
 }
 
 /* A file that a writer of this machine has under its hands: see file_write. */
-static bool has_writer(const struct store_file *file)
+static bool store_files_has_writer(const struct store_file *file)
 {
     const char *name = strrchr(file->path, '/');
     const char *dot = name != NULL ? strchr(name, '.') : NULL;
@@ -228,7 +228,7 @@ static bool look_at(void *context, const struct store_file *file)
     }
     if (look->is_verified && file->is_part && file->about.st_mtime < time(NULL) - LEFTOVER_SECONDS)
         remove_file(look, file->path);
-    if (look->is_cleared && !(file->is_part && has_writer(file)))
+    if (look->is_cleared && !(file->is_part && store_files_has_writer(file)))
         remove_file(look, file->path);
     return true;
 }
@@ -249,7 +249,7 @@ static void remove_folders(const struct store *store)
 }
 
 /* Whether something can be put: into the folder, or into the first one above it that exists. */
-static bool can_write(const char *folder)
+static bool store_files_can_write(const char *folder)
 {
     char path[STORE_PATH_MAX];
     struct stat about;
@@ -292,7 +292,7 @@ static int take_look(const char *folder, struct look *look, struct pto_error *er
         goto free_store;
     }
     look->store = store;
-    info->is_writable = can_write(store->folder);
+    info->is_writable = store_files_can_write(store->folder);
     if (store_check(store, false) == PTO_EINVAL)
         snprintf(info->refusal, sizeof(info->refusal), "%s", store->refusal);
     if (info->refusal[0] != '\0' && (look->is_verified || look->is_cleared)) {

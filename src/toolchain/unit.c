@@ -26,7 +26,7 @@ enum { ATTEMPTS = 4, OBJECT_MAX = 512 << 20, DEPENDENCIES_MAX = 64 << 20 };
 enum { UNIT_AGAIN = 1 }; /* beside the statuses: compile once more */
 
 static int scan_unit(struct build *build, struct unit *unit, struct pto_error *error);
-static void find_obstacle(const struct build *build, struct unit *unit);
+static void unit_find_obstacle(const struct build *build, struct unit *unit);
 static int refuse_early(struct build *build, struct unit *unit, struct pto_error *error);
 static int compile_unit(struct build *build, struct unit *unit, uint32_t index, struct text *output,
                         struct pto_error *error);
@@ -44,7 +44,7 @@ void unit_scan(struct build *build, struct unit *unit)
     recall(build, unit, &last, &has_last);
     unit->status = scan_unit(build, unit, &unit->error);
     if (unit->status == PTO_OK)
-        find_obstacle(build, unit);
+        unit_find_obstacle(build, unit);
 }
 
 /* From the store, or by the compiler. UNIT_AGAIN: what was learnt changes the key. */
@@ -148,7 +148,7 @@ static void add_machine(struct digest_state *state, const struct words *flags)
 }
 
 /* Debug information has the current folder. */
-static void add_folder(struct digest_state *state, const struct words *flags)
+static void unit_add_folder(struct digest_state *state, const struct words *flags)
 {
     char here[PATH_MAX];
 
@@ -159,7 +159,7 @@ static void add_folder(struct digest_state *state, const struct words *flags)
         }
 }
 
-static void make_key(const struct build *build, const struct unit *unit, struct digest *key)
+static void unit_make_key(const struct build *build, const struct unit *unit, struct digest *key)
 {
     struct digest_state state;
     struct digest files;
@@ -178,7 +178,7 @@ static void make_key(const struct build *build, const struct unit *unit, struct 
     add_words(&state, &build->variables);
     digest_add(&state, &unit->compiler->identity, sizeof(struct digest));
     add_machine(&state, &unit->command.flags);
-    add_folder(&state, &unit->command.flags);
+    unit_add_folder(&state, &unit->command.flags);
     digest_add(&state, &files, sizeof(files)); /* mutation: forgotten-files */
     digest_end(&state, key);
 }
@@ -221,13 +221,13 @@ static int scan_unit(struct build *build, struct unit *unit, struct pto_error *e
     else
         error_tell(error, status, "no memory to read %s", unit->source->path);
     if (status == PTO_OK)
-        make_key(build, unit, &unit->key);
+        unit_make_key(build, unit, &unit->key);
     return status;
 }
 
 /* ---- why it must be compiled, whatever the store has ---- */
 
-static void find_obstacle(const struct build *build, struct unit *unit)
+static void unit_find_obstacle(const struct build *build, struct unit *unit)
 {
     struct text text = { 0 };
 
@@ -423,7 +423,7 @@ static int link_object(struct build *build, struct unit *unit, const char *work,
     return status;
 }
 
-static int take_object(struct unit *unit, const char *work, struct pto_error *error)
+static int unit_take_object(struct unit *unit, const char *work, struct pto_error *error)
 {
     char path[PATH_MAX];
     char *bytes;
@@ -521,7 +521,7 @@ static int compile_unit(struct build *build, struct unit *unit, uint32_t index, 
     if (status == PTO_OK && unit->command.is_linked)
         status = link_object(build, unit, work, output, error);
     if (status == PTO_OK)
-        status = take_object(unit, work, error);
+        status = unit_take_object(unit, work, error);
     if (status == PTO_OK)
         status = learn_files(unit, work, error);
     words_free(&argv);

@@ -23,7 +23,7 @@
 
 enum { LEFT_SECONDS = 3600 };
 
-static const char *temporary_folder(void)
+static const char *work_temporary_folder(void)
 {
     const char *folder = getenv("TMPDIR");
 
@@ -31,7 +31,7 @@ static const char *temporary_folder(void)
 }
 
 /* Of a process that is gone. Another container's process has a number here, too: so an hour passes. */
-static void remove_left(const char *folder)
+static void work_remove_left(const char *folder)
 {
     DIR *list = opendir(folder);
     struct dirent *entry;
@@ -57,10 +57,10 @@ static void remove_left(const char *folder)
 
 int work_create(char **path_out, struct pto_error *error)
 {
-    const char *folder = temporary_folder();
+    const char *folder = work_temporary_folder();
     char *path;
 
-    remove_left(folder);
+    work_remove_left(folder);
     if (asprintf(&path, "%s/" WORK_PREFIX "%ld-XXXXXX", folder, (long)getpid()) < 0)
         return error_tell(error, PTO_ENOMEM, "no memory to build");
     if (mkdtemp(path) == NULL) {
@@ -90,7 +90,7 @@ int work_make_inner(const char *work, uint32_t index, char **path_out, struct pt
     return PTO_OK;
 }
 
-static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *where)
+static int work_remove_one(const char *path, const struct stat *about, int kind, struct FTW *where)
 {
     (void)about;
     (void)kind;
@@ -102,5 +102,5 @@ static int remove_one(const char *path, const struct stat *about, int kind, stru
 void work_remove(const char *path)
 {
     if (path != NULL)
-        (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        (void)nftw(path, work_remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }

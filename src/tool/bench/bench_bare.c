@@ -36,7 +36,7 @@ static void say(_Atomic uint32_t *word, uint32_t number)
     (void)syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-static void hear(_Atomic uint32_t *word, uint32_t number)
+static void bench_bare_hear(_Atomic uint32_t *word, uint32_t number)
 {
     for (uint32_t seen = atomic_load(word); seen != number; seen = atomic_load(word))
         (void)syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0);
@@ -58,12 +58,12 @@ static void stay(const cpu_set_t *may, bool is_first)
     (void)sched_setaffinity(0, sizeof(one), &one);
 }
 
-static void answer(struct pair *p, const cpu_set_t *may)
+static void bench_bare_answer(struct pair *p, const cpu_set_t *may)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     stay(may, false);
     for (uint32_t i = 1;; i++) {
-        hear(&p->there, i);
+        bench_bare_hear(&p->there, i);
         say(&p->back, i);
     }
 }
@@ -82,7 +82,7 @@ int bench_bare(uint32_t rounds, uint64_t rest_ns, double *p50_us, double *p99_us
     if (sample != NULL && p != MAP_FAILED)
         pid = fork();
     if (pid == 0)
-        answer(p, &may);
+        bench_bare_answer(p, &may);
     if (pid > 0) {
         stay(&may, true);
         for (uint32_t i = 0; i < rounds; i++) {
@@ -91,7 +91,7 @@ int bench_bare(uint32_t rounds, uint64_t rest_ns, double *p50_us, double *p99_us
             (void)nanosleep(&rest, NULL);
             begin = os_now_ns();
             say(&p->there, i + 1);
-            hear(&p->back, i + 1);
+            bench_bare_hear(&p->back, i + 1);
             sample[i] = (double)(os_now_ns() - begin) / 1e3;
         }
         (void)kill(pid, SIGKILL);

@@ -13,7 +13,7 @@ int bench_nothing(const struct pto_sub_call *call)
     return PTO_OK;
 }
 
-static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
+static void bench_child_orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 {
     (void)o;
     (void)entry;
@@ -21,5 +21,5 @@ static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 
 const struct pto_callable_params bench_chip = { .size = sizeof(bench_chip),
                                                 .name = "nothing",
-                                                .orchestration = orchestrate,
+                                                .orchestration = bench_child_orchestrate,
                                                 .keeps_signals = true };

@@ -34,7 +34,7 @@ static int barrier(void *context)
     return pto_comm_barrier(l->domain, 0, &l->error);
 }
 
-static int put(void *context, uint64_t bytes)
+static int bench_comm_put(void *context, uint64_t bytes)
 {
     struct own_link *l = context;
     int status = pto_comm_put(l->domain, 1, 0, l->from, bytes);
@@ -72,7 +72,7 @@ static int measure_rank(uint32_t rank, uint32_t rank_count, const char *path, bo
                                .rank_count = rank_count,
                                .context = &own,
                                .barrier = barrier,
-                               .put = put,
+                               .put = bench_comm_put,
                                .round_trip = round_trip,
                                .all_reduce = all_reduce };
     struct pto_comm_params params;
@@ -107,8 +107,8 @@ static int measure_rank(uint32_t rank, uint32_t rank_count, const char *path, bo
 }
 
 /* The others; they end with the process that started them. */
-static bool start_rank(uint32_t rank, uint32_t rank_count, const char *path, bool is_quick,
-                       pid_t *pid_out)
+static bool bench_comm_start_rank(uint32_t rank, uint32_t rank_count, const char *path,
+                                  bool is_quick, pid_t *pid_out)
 {
     struct bench_link_result results[BENCH_LINK_CASES] = { { 0 } };
     pid_t parent = getpid();
@@ -137,7 +137,8 @@ int bench_comm(uint32_t rank_count, bool is_quick,
     }
     snprintf(path, sizeof(path), "%s/meet", folder);
     fflush(NULL);
-    while (started < rank_count && start_rank(started, rank_count, path, is_quick, &pid[started]))
+    while (started < rank_count &&
+           bench_comm_start_rank(started, rank_count, path, is_quick, &pid[started]))
         started++;
     if (started < rank_count) {
         perror("pto bench comm: fork");

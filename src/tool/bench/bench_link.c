@@ -26,7 +26,7 @@ const struct bench_link_case bench_link_case[BENCH_LINK_CASES] = {
     { "all-reduce 64 MiB", 64 << 20, { 1.0, 1.0 } },
 };
 
-static int compare_doubles(const void *a, const void *b)
+static int bench_link_compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -89,7 +89,7 @@ static int measure_case(const struct bench_link *link, uint32_t index, bool is_q
     }
     if (status < 0 || link->barrier(link->context) < 0)
         return -1;
-    qsort(ns, samples, sizeof(ns[0]), compare_doubles);
+    qsort(ns, samples, sizeof(ns[0]), bench_link_compare_doubles);
     result->p50_ns = ns[samples / 2];
     result->p99_ns = ns[(samples * 99 + 99) / 100 - 1];
     result->samples = samples;

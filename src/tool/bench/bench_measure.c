@@ -81,7 +81,7 @@ void bench_interrupt(void)
     is_interrupted = 1;
 }
 
-static int compare_doubles(const void *a, const void *b)
+static int bench_measure_compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -93,7 +93,7 @@ double bench_quantile(double *values, uint32_t count, double q)
 {
     if (count == 0)
         return NAN;
-    qsort(values, count, sizeof(*values), compare_doubles);
+    qsort(values, count, sizeof(*values), bench_measure_compare_doubles);
 
     double at = q * (count - 1);
     uint32_t below = (uint32_t)at;

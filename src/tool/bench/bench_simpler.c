@@ -40,7 +40,7 @@ _Static_assert(sizeof(struct bench_task) == 24 && offsetof(struct bench_task, wr
                    offsetof(struct bench_task, is_inout) == 20,
                "the struct Task of the orchestration");
 
-static void show_output(void *context, const struct pto_build_event *event)
+static void bench_simpler_show_output(void *context, const struct pto_build_event *event)
 {
     (void)context;
     if (event->kind == PTO_BUILD_OUTPUT)
@@ -69,7 +69,7 @@ static int build_in(const char *folder, struct pto_callable **callable_out, stru
     params.sources = source;
     params.source_count = 2;
     params.isa = "";
-    params.event = show_output;
+    params.event = bench_simpler_show_output;
     if (status == PTO_OK)
         status = pto_build(&params, &bytes, &size, error);
     if (status == PTO_OK) {

@@ -108,7 +108,7 @@ int bench_tree_stream(uint32_t tasks, double *ns_out)
 
 /* ---- the worker ---- */
 
-static int tell(int status, const struct pto_error *error)
+static int bench_tree_tell(int status, const struct pto_error *error)
 {
     fprintf(stderr, "pto bench tree: %s\n",
             error->text[0] != '\0' ? error->text : pto_strerror(status));
@@ -131,7 +131,7 @@ static int open_worker(struct load *l, uint32_t chips, uint32_t subs)
     params.error = &error;
     status = pto_worker_open(&params, &l->worker);
     if (status < 0)
-        return tell(status, &error);
+        return bench_tree_tell(status, &error);
     for (uint32_t kind = 0; kind < 2; kind++) {
         struct pto_worker_callable callable;
 
@@ -146,7 +146,7 @@ static int open_worker(struct load *l, uint32_t chips, uint32_t subs)
         status = pto_worker_register(l->worker, &callable, &l->callable[kind]);
         if (status < 0) {
             close_worker(l);
-            return tell(status, &error);
+            return bench_tree_tell(status, &error);
         }
     }
     return 0;
@@ -177,7 +177,7 @@ static int run_tasks(struct load *l)
         pto_worker_report_init(report);
         status = pto_worker_run(l->worker, submit_tasks, l, report);
         if (status < 0)
-            (void)tell(status, &report->error);
+            (void)bench_tree_tell(status, &report->error);
     }
     free(report);
     return status;

@@ -21,8 +21,9 @@ extern const struct pto_callable_params check_chip_call;
 extern const struct pto_callable_params check_chip_hold;
 #pragma GCC visibility pop
 
-static enum check_child_fault judge(const struct check_run_task *t,
-                                    const struct pto_tensor *const tensor[], uint32_t tensor_count)
+static enum check_child_fault check_child_judge(const struct check_run_task *t,
+                                                const struct pto_tensor *const tensor[],
+                                                uint32_t tensor_count)
 {
     const struct check_task *task = &t->run->g->tasks[t->index];
 
@@ -48,7 +49,7 @@ static enum check_child_fault judge_scalars(const struct check_run_task *t, cons
 }
 
 /* Waits until a word, which only another process changes, is as large. */
-static bool await(const uint32_t *word, uint32_t value)
+static bool check_child_await(const uint32_t *word, uint32_t value)
 {
     uint64_t deadline = os_now_ns() + PATIENCE_NS;
 
@@ -60,7 +61,7 @@ static bool await(const uint32_t *word, uint32_t value)
     return true;
 }
 
-static enum check_child_fault meet(const struct check_run_task *t)
+static enum check_child_fault check_child_meet(const struct check_run_task *t)
 {
     const struct check_place *p = &t->run->g->tasks[t->index].place;
     uint32_t *met = &t->run->tasks[p->group_first].calls[0].met;
@@ -68,7 +69,7 @@ static enum check_child_fault meet(const struct check_run_task *t)
     if (p->group_count == 1)
         return CHECK_CHILD_OK;
     __atomic_add_fetch(met, 1, __ATOMIC_RELAXED);
-    return await(met, p->group_count) ? CHECK_CHILD_OK : CHECK_CHILD_GROUP;
+    return check_child_await(met, p->group_count) ? CHECK_CHILD_OK : CHECK_CHILD_GROUP;
 }
 
 static void delay(const struct check_run_task *t)
@@ -80,7 +81,7 @@ static void delay(const struct check_run_task *t)
     if (task->sleep_us != 0)
         usleep(task->sleep_us);
     if (t->gate != NULL)
-        (void)await(&t->gate->started, 1);
+        (void)check_child_await(&t->gate->started, 1);
 }
 
 static void work(struct check_run_task *t, const struct pto_tensor *const tensor[],
@@ -97,12 +98,12 @@ static void work(struct check_run_task *t, const struct pto_tensor *const tensor
     call->start = start;
     t->process = getpid();
     __atomic_add_fetch(&t->started, 1, __ATOMIC_RELAXED);
-    fault = judge(t, tensor, tensor_count);
+    fault = check_child_judge(t, tensor, tensor_count);
     if (fault == CHECK_CHILD_OK && run->is_held &&
         !__atomic_load_n(&run->is_built, __ATOMIC_RELAXED))
         fault = CHECK_CHILD_HELD;
     if (fault == CHECK_CHILD_OK)
-        fault = meet(t);
+        fault = check_child_meet(t);
     if (fault == CHECK_CHILD_OK) {
         delay(t);
         for (uint32_t k = 0; k < tensor_count; k++)
@@ -166,7 +167,7 @@ static void work_on_chip(const int64_t *args, uint32_t count)
     }
 CHECK_COUNTS(KERNEL)
 
-static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
+static void check_child_orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct check_run_task *t = (struct check_run_task *)(uintptr_t)entry->scalar[0];
     enum check_child_fault fault = judge_scalars(t, entry->scalar, entry->scalar_count);
@@ -206,7 +207,7 @@ static const struct pto_kernel kernels[] = { CHECK_COUNTS(X) };
 
 const struct pto_callable_params check_chip_call = { .size = sizeof(check_chip_call),
                                                      .name = "check",
-                                                     .orchestration = orchestrate,
+                                                     .orchestration = check_child_orchestrate,
                                                      .kernels = kernels,
                                                      .kernel_count =
                                                          sizeof(kernels) / sizeof(kernels[0]),

@@ -80,8 +80,8 @@ void check_compare_tasks(const struct check_run *run)
 }
 
 /* Two invocations of one team: what they must share, and what they must not. */
-static const char *judge_pair(const struct check_task *task, const struct check_run_task *t,
-                              uint32_t a, uint32_t b)
+static const char *check_compare_judge_pair(const struct check_task *task,
+                                            const struct check_run_task *t, uint32_t a, uint32_t b)
 {
     uint32_t lanes = check_lane_count(task);
     bool is_block = a / lanes == b / lanes;
@@ -107,7 +107,7 @@ void check_compare_teams(const struct check_run *run)
 
             (void)check_team_of(task, b, &first);
             for (uint32_t a = first; a < b; a++) {
-                const char *fault = judge_pair(task, t, a, b);
+                const char *fault = check_compare_judge_pair(task, t, a, b);
 
                 if (fault != NULL)
                     check_find(run->findings, i, -1,

@@ -89,7 +89,7 @@ static bool choose_failing(struct check_run *run)
 }
 
 /* The program is told how the run ended, by one call or the other. */
-static void tell(struct failing *f, uint32_t index, uint32_t next, struct rng *rng)
+static void check_failed_tell(struct failing *f, uint32_t index, uint32_t next, struct rng *rng)
 {
     int status = PTO_OK;
 
@@ -110,13 +110,13 @@ static void tell(struct failing *f, uint32_t index, uint32_t next, struct rng *r
 }
 
 /* Between two launches. */
-static void look_around(struct failing *f, uint32_t next, struct rng *rng)
+static void check_failed_look_around(struct failing *f, uint32_t next, struct rng *rng)
 {
     for (uint32_t i = 0; i < next; i++) {
         if (f->handle[i] == NULL)
             continue;
         if (rng_chance(rng, TOLD_PERCENT)) {
-            tell(f, i, next, rng);
+            check_failed_tell(f, i, next, rng);
         } else if (rng_chance(rng, ENDED_PERCENT)) { /* it fails before what comes, or after */
             struct pollfd on = { .fd = pto_worker_run_fd(f->handle[i]), .events = POLLIN };
 
@@ -139,7 +139,7 @@ static bool run_all(struct failing *f)
         for (part.count = 0;
              i + part.count < g->task_count && g->tasks[i + part.count].place.run == index;)
             part.count++;
-        look_around(f, index, &rng);
+        check_failed_look_around(f, index, &rng);
         status =
             pto_worker_launch(f->tree->worker, check_tree_orchestrate, &part, &f->handle[index]);
         if (status < 0)
@@ -148,7 +148,7 @@ static bool run_all(struct failing *f)
     }
     for (uint32_t i = 0; i < f->run_count; i++)
         if (f->handle[i] != NULL)
-            tell(f, i, UINT32_MAX, &rng);
+            check_failed_tell(f, i, UINT32_MAX, &rng);
     for (uint32_t i = 0; i < g->task_count; i++)
         f->tree->submits += f->run->tasks[i].is_submitted;
     return f->run->findings->count == 0;
@@ -192,7 +192,7 @@ static bool follows(const struct failing *f, uint32_t task, uint32_t run)
     return false;
 }
 
-static void judge(struct failing *f, uint32_t task)
+static void check_failed_judge(struct failing *f, uint32_t task)
 {
     const struct check_place *p = &f->g->tasks[task].place;
 
@@ -234,7 +234,7 @@ static void compare_runs(const struct failing *f)
     }
 }
 
-static void compare_tasks(const struct failing *f)
+static void check_failed_compare_tasks(const struct failing *f)
 {
     for (uint32_t i = 0; i < f->g->task_count; i++) {
         const struct check_run_task *t = &f->run->tasks[i];
@@ -325,9 +325,9 @@ void check_tree_fail(struct check_tree *tree, const struct check_graph *g,
     if (run_all(&f)) {
         find_submitted(&f);
         for (uint32_t i = 0; i < g->task_count; i++)
-            judge(&f, i);
+            check_failed_judge(&f, i);
         compare_runs(&f);
-        compare_tasks(&f);
+        check_failed_compare_tasks(&f);
         if (findings->count == 0 && is_determined(&f))
             compare_bytes(&f);
     }

@@ -77,7 +77,7 @@ static void make_scope(struct generator *gen);
 static void make_task(struct generator *gen, struct check_task *task);
 static void make_args(struct generator *gen, struct check_task *task, enum shape shape);
 static void make_deps(struct generator *gen, struct check_task *task);
-static void make_launch(struct generator *gen, struct check_task *task);
+static void check_graph_make_launch(struct generator *gen, struct check_task *task);
 static void make_predicate(struct generator *gen, struct check_task *task);
 static void make_accesses(struct generator *gen, struct check_task *task);
 static void make_output(struct generator *gen, struct check_task *task);
@@ -246,7 +246,7 @@ static void make_task(struct generator *gen, struct check_task *task)
     make_deps(gen, task);
     make_predicate(gen, task);
     if (task->kind != CHECK_DUMMY)
-        make_launch(gen, task);
+        check_graph_make_launch(gen, task);
 }
 
 /* Sets what the kernel does with an argument; now and then it opts out of the rules. */
@@ -530,7 +530,7 @@ static uint32_t limit_blocks(const struct check_task *task, uint32_t blocks)
     return blocks;
 }
 
-static void make_launch(struct generator *gen, struct check_task *task)
+static void check_graph_make_launch(struct generator *gen, struct check_task *task)
 {
     static const uint8_t several[] = { CHECK_LANE_AIC | CHECK_LANE_AIV0,
                                        CHECK_LANE_AIC | CHECK_LANE_AIV0 | CHECK_LANE_AIV1,

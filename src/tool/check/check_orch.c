@@ -43,8 +43,8 @@ void check_enter_scope(const struct check_scoping *s, const struct check_graph *
 }
 
 /* A descriptor as the orchestration would have made it with views. */
-static struct pto_tensor place_tensor(const struct check_run *run, int32_t creator, uint32_t output,
-                                      const struct check_region *r)
+static struct pto_tensor check_orch_place_tensor(const struct check_run *run, int32_t creator,
+                                                 uint32_t output, const struct check_region *r)
 {
     struct pto_tensor t;
 
@@ -74,12 +74,12 @@ static struct pto_tensor place_tensor(const struct check_run *run, int32_t creat
 
 struct pto_tensor check_given_tensor(const struct check_run *run, const struct check_arg *arg)
 {
-    return place_tensor(run, arg->creator, arg->output, &arg->region);
+    return check_orch_place_tensor(run, arg->creator, arg->output, &arg->region);
 }
 
 struct pto_tensor check_element_tensor(const struct check_run *run, const struct check_element *e)
 {
-    return place_tensor(run, e->creator, e->output, &e->region);
+    return check_orch_place_tensor(run, e->creator, e->output, &e->region);
 }
 
 static void judge_id(struct check_run *run, const struct check_run_task *t)
@@ -202,7 +202,8 @@ void check_submit_fini(struct check_submit *s)
     free(s->kinds);
 }
 
-static void submit_task(struct pto_orch *o, struct check_run *run, struct check_run_task *t)
+static void check_orch_submit_task(struct pto_orch *o, struct check_run *run,
+                                   struct check_run_task *t)
 {
     const struct check_task *task = &run->g->tasks[t->index];
     struct check_submit s;
@@ -257,12 +258,12 @@ static void do_accesses(struct pto_orch *o, struct check_run *run, const struct 
     }
 }
 
-static void begin_scope(void *context, enum pto_scope_mode mode)
+static void check_orch_begin_scope(void *context, enum pto_scope_mode mode)
 {
     pto_scope_begin((struct pto_orch *)context, mode);
 }
 
-static void end_scope(void *context)
+static void check_orch_end_scope(void *context)
 {
     pto_scope_end((struct pto_orch *)context);
 }
@@ -270,7 +271,7 @@ static void end_scope(void *context)
 void check_orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct check_run *run = (struct check_run *)(uintptr_t)entry->scalar[0];
-    const struct check_scoping scoping = { begin_scope, end_scope, o };
+    const struct check_scoping scoping = { check_orch_begin_scope, check_orch_end_scope, o };
     const struct check_graph *g = run->g;
     uint32_t scope = 0;
 
@@ -280,7 +281,7 @@ void check_orchestrate(struct pto_orch *o, const struct pto_entry *entry)
     for (uint32_t i = 0; i < g->task_count && pto_orch_status(o) >= 0; i++) {
         check_enter_scope(&scoping, g, i, &scope);
         do_accesses(o, run, &run->tasks[i]);
-        submit_task(o, run, &run->tasks[i]);
+        check_orch_submit_task(o, run, &run->tasks[i]);
     }
     (void)check_change_scope(&scoping, g, scope, 0);
     __atomic_store_n(&run->is_built, true, __ATOMIC_RELAXED);

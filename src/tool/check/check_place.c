@@ -36,7 +36,8 @@ static void make_plain(struct check_task *task)
         task->scalar_count = 1; /* where the child finds its task */
 }
 
-static uint64_t choose_children(const struct check_graph *g, struct rng *rng, bool is_sub)
+static uint64_t check_place_choose_children(const struct check_graph *g, struct rng *rng,
+                                            bool is_sub)
 {
     uint64_t all = check_children(g, is_sub), some = all & rng_next(rng);
     uint32_t first = is_sub ? g->chips : 0;
@@ -56,7 +57,8 @@ static uint64_t choose_member(const struct check_graph *g, struct check_place fi
     return 1ull << (base + (start + at) % count);
 }
 
-static void place_group(struct check_graph *g, struct rng *rng, uint32_t first, uint32_t count)
+static void check_place_group(struct check_graph *g, struct rng *rng, uint32_t first,
+                              uint32_t count)
 {
     struct check_place *p = &g->tasks[first].place;
 
@@ -102,10 +104,10 @@ void check_graph_place(struct check_graph *g, uint32_t chips, uint32_t subs)
         if (i >= member_of) {
             task->place =
                 (struct check_place){ .is_sub = chips == 0 || (subs != 0 && rng_chance(&rng, 60)) };
-            task->place.children = choose_children(g, &rng, task->place.is_sub);
+            task->place.children = check_place_choose_children(g, &rng, task->place.is_sub);
             if (rng_chance(&rng, groups)) {
                 member_of = i + 2 + rng_below(&rng, GROUP_MAX - 1);
-                place_group(g, &rng, i, member_of - i);
+                check_place_group(g, &rng, i, member_of - i);
             }
         }
         task->place.run = run;

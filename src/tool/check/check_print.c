@@ -18,7 +18,7 @@ static void print_dims(const char *before, const uint32_t *dims, uint32_t ndims)
         printf("%s%" PRIu32, d == 0 ? before : "x", dims[d]);
 }
 
-static void print_place(int32_t creator, uint32_t output, const struct check_region *r)
+static void check_print_place(int32_t creator, uint32_t output, const struct check_region *r)
 {
     if (creator >= 0)
         printf("#%" PRId32 ".%" PRIu32, creator, output);
@@ -33,7 +33,7 @@ static void print_arg(const struct check_arg *arg)
 
     check_region_interval(r, &low, &high);
     printf(" | %s ", pto_tag_name(arg->tag));
-    print_place(arg->creator, arg->output, r);
+    check_print_place(arg->creator, arg->output, r);
     printf("/%" PRIu64 "[%" PRIu64 ",%" PRIu64 ") %s@%" PRIu64, r->size, low - r->addr,
            high - r->addr, pto_dtype_name(r->dtype), r->start);
     print_dims(" ", r->shapes, r->ndims);
@@ -51,7 +51,7 @@ static void print_element(const struct check_element *e)
 {
     struct check_region r = check_element_region(e);
 
-    print_place(e->creator, e->output, &r);
+    check_print_place(e->creator, e->output, &r);
     printf(" %s@%" PRIu64 "%s", pto_dtype_name(r.dtype), r.start,
            r.manual_dep ? " manual_dep" : "");
 }

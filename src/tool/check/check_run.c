@@ -9,7 +9,8 @@
 
 enum { LAUNCHES = 3 /* of a graph that was built */ };
 
-static bool run_go(struct check_run *run, struct check_runner *r, struct pto_run_options *options);
+static bool check_run_go(struct check_run *run, struct check_runner *r,
+                         struct pto_run_options *options);
 
 int check_runner_open(const struct check_runner_params *params, struct check_runner **runner_out,
                       struct pto_error *error)
@@ -72,9 +73,9 @@ void check_runner_set_patience(struct check_runner *r, uint64_t ns)
     r->meet_ns = ns;
 }
 
-static void run_and_compare(struct check_runner *r, const struct check_graph *g,
-                            const struct check_oracle *oracle, struct pto_run_options *options,
-                            struct check_findings *findings)
+static void check_run_and_compare(struct check_runner *r, const struct check_graph *g,
+                                  const struct check_oracle *oracle,
+                                  struct pto_run_options *options, struct check_findings *findings)
 {
     struct check_run run;
 
@@ -85,7 +86,7 @@ static void run_and_compare(struct check_runner *r, const struct check_graph *g,
         run.found = check_alloc(NULL, (size_t)g->words * (g->task_count + 1), sizeof(uint64_t));
         memset(run.found, 0, sizeof(uint64_t) * g->words * (g->task_count + 1));
     }
-    if (run_go(&run, r, options)) {
+    if (check_run_go(&run, r, options)) {
         if (options->edge != NULL)
             check_compare_edges(&run);
         check_compare_tasks(&run);
@@ -192,7 +193,7 @@ void check_runner_check(struct check_runner *r, const struct check_graph *g,
         pto_run_options_init(&options);
         options.mode = PTO_MODE_HOST;
         options.edge = check_note_edge;
-        run_and_compare(r, g, &oracle, &options, findings);
+        check_run_and_compare(r, g, &oracle, &options, findings);
     }
     if (findings->count == 0 && r->params.is_relaunched)
         check_relaunch(r, g, &oracle, findings);
@@ -206,7 +207,7 @@ void check_runner_check(struct check_runner *r, const struct check_graph *g,
         options.live_max = windows[rng_below(&rng, 4)];
         options.order_seed = rng_chance(&rng, 70) ? rng_next(&rng) : 0;
         options.has_guards = rng_chance(&rng, 50);
-        run_and_compare(r, g, &oracle, &options, findings);
+        check_run_and_compare(r, g, &oracle, &options, findings);
     }
     check_oracle_fini(&oracle);
 }
@@ -237,7 +238,7 @@ bool check_runner_check_without(struct check_runner *r, const struct check_graph
         options.mode = r->params.mode;
         options.edge = check_note_edge;
         options.edge_context = &run;
-        if (run_go(&run, r, &options) && run.is_dropped)
+        if (check_run_go(&run, r, &options) && run.is_dropped)
             check_compare_order(&run);
         check_run_fini(&run);
     }
@@ -316,7 +317,8 @@ void check_run_fini(struct check_run *run)
 }
 
 /* False if the run failed; then nothing can be compared. */
-static bool run_go(struct check_run *run, struct check_runner *r, struct pto_run_options *options)
+static bool check_run_go(struct check_run *run, struct check_runner *r,
+                         struct pto_run_options *options)
 {
     uint64_t scalar = (uint64_t)(uintptr_t)run;
     struct pto_entry entry = { 0, 1, NULL, &scalar };

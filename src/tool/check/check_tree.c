@@ -89,7 +89,7 @@ static bool note_edge(void *context, uint64_t before, uint64_t after)
 
 /* ---- what is shared ---- */
 
-static void *take(char **at, size_t bytes)
+static void *check_tree_take(char **at, size_t bytes)
 {
     char *taken = *at;
 
@@ -110,19 +110,19 @@ static size_t shared_bytes(const struct check_graph *g)
 /* What children read of the graph: tasks and their arguments. */
 static struct check_graph *share_graph(const struct check_graph *g, char **at)
 {
-    struct check_graph *shared = take(at, sizeof(*shared));
+    struct check_graph *shared = check_tree_take(at, sizeof(*shared));
 
     *shared = *g;
     shared->scopes = NULL;
     shared->before = shared->ancestors = NULL;
-    shared->tasks = take(at, g->task_count * sizeof(*g->tasks));
+    shared->tasks = check_tree_take(at, g->task_count * sizeof(*g->tasks));
     for (uint32_t i = 0; i < g->task_count; i++) {
         size_t bytes = g->tasks[i].arg_count * sizeof(struct check_arg);
 
         shared->tasks[i] = g->tasks[i];
         shared->tasks[i].deps = NULL;
         shared->tasks[i].accesses = NULL;
-        shared->tasks[i].args = take(at, bytes);
+        shared->tasks[i].args = check_tree_take(at, bytes);
         memcpy(shared->tasks[i].args, g->tasks[i].args, bytes);
     }
     return shared;
@@ -138,13 +138,13 @@ struct check_run *check_tree_share(struct check_tree *tree, struct check_run *ru
     if (pto_worker_alloc(tree->worker, shared_bytes(g), &tree->shared) < 0)
         return NULL;
     at = tree->shared;
-    shared = take(&at, sizeof(*shared));
+    shared = check_tree_take(&at, sizeof(*shared));
     memset(shared, 0, sizeof(*shared));
     shared->g = share_graph(g, &at);
-    run->tasks = take(&at, g->task_count * sizeof(*run->tasks));
-    run->calls = take(&at, n.calls * sizeof(*run->calls));
-    run->seen = take(&at, n.args * sizeof(*run->seen));
-    run->arena = take(&at, g->arena_bytes);
+    run->tasks = check_tree_take(&at, g->task_count * sizeof(*run->tasks));
+    run->calls = check_tree_take(&at, n.calls * sizeof(*run->calls));
+    run->seen = check_tree_take(&at, n.args * sizeof(*run->seen));
+    run->arena = check_tree_take(&at, g->arena_bytes);
     memcpy(run->tasks, old.tasks, g->task_count * sizeof(*run->tasks));
     memset(run->calls, 0, n.calls * sizeof(*run->calls));
     memcpy(run->arena, old.arena, g->arena_bytes);
@@ -180,12 +180,12 @@ void check_tree_unshare(struct check_tree *tree, struct check_run *run)
 
 /* ---- orchestrations ---- */
 
-static void begin_scope(void *context, enum pto_scope_mode mode)
+static void check_tree_begin_scope(void *context, enum pto_scope_mode mode)
 {
     (void)pto_level_scope_begin(context, mode);
 }
 
-static void end_scope(void *context)
+static void check_tree_end_scope(void *context)
 {
     (void)pto_level_scope_end(context);
 }
@@ -215,7 +215,8 @@ static void submit_group(struct pto_level *level, const struct check_part *part,
     free(args);
 }
 
-static void submit_task(struct pto_level *level, const struct check_part *part, uint32_t index)
+static void check_tree_submit_task(struct pto_level *level, const struct check_part *part,
+                                   uint32_t index)
 {
     const struct check_task *task = &part->run->g->tasks[index];
     struct check_run_task *t = &part->run->tasks[index];
@@ -234,7 +235,7 @@ static void submit_task(struct pto_level *level, const struct check_part *part, 
 void check_tree_orchestrate(struct pto_level *level, void *context)
 {
     const struct check_part *part = context;
-    const struct check_scoping scoping = { begin_scope, end_scope, level };
+    const struct check_scoping scoping = { check_tree_begin_scope, check_tree_end_scope, level };
     const struct check_graph *g = part->run->g;
     uint32_t scope = 0;
 
@@ -245,7 +246,7 @@ void check_tree_orchestrate(struct pto_level *level, void *context)
         if (count > 1)
             submit_group(level, part, i);
         else
-            submit_task(level, part, i);
+            check_tree_submit_task(level, part, i);
         i += count;
     }
     (void)check_change_scope(&scoping, g, scope, 0);
@@ -274,8 +275,8 @@ struct flight {
     struct pto_worker_run **handle;
 };
 
-static bool launch(struct check_tree *tree, struct flight *flight, pto_level_fn fn,
-                   struct check_part *part)
+static bool check_tree_launch(struct check_tree *tree, struct flight *flight, pto_level_fn fn,
+                              struct check_part *part)
 {
     struct pto_worker_run *handle;
     int status = pto_worker_launch(tree->worker, fn, part, &handle);
@@ -317,14 +318,14 @@ static void land(struct flight *flight, struct check_findings *findings, uint64_
 }
 
 /* All runs of the graph, one after the other launched, and over at the end. */
-static bool run_go(struct check_tree *tree, struct check_run *run)
+static bool check_tree_go(struct check_tree *tree, struct check_run *run)
 {
     const struct check_graph *g = run->g;
     struct flight flight = { 0, 0, NULL };
     uint32_t holds = run->is_held ? tree->params.chips + tree->params.subs : 0;
     uint64_t tasks = 0, expected = holds;
     struct check_part part = { tree, run, 0, 0 };
-    bool is_well = !run->is_held || launch(tree, &flight, submit_holds, &part);
+    bool is_well = !run->is_held || check_tree_launch(tree, &flight, submit_holds, &part);
 
     tree->submits += holds;
     tree->first = tree->submits;
@@ -334,7 +335,7 @@ static bool run_go(struct check_tree *tree, struct check_run *run)
         for (part.count = 0; i + part.count < g->task_count &&
                              g->tasks[i + part.count].place.run == g->tasks[i].place.run;)
             expected += g->tasks[i + part.count++].kind != CHECK_ALLOC;
-        is_well = launch(tree, &flight, check_tree_orchestrate, &part);
+        is_well = check_tree_launch(tree, &flight, check_tree_orchestrate, &part);
     }
     tree->submits += g->task_count;
     tree->run = NULL;
@@ -386,7 +387,7 @@ static void compare_task(const struct check_run *run, uint32_t index, const int3
                        k, index);
 }
 
-static void compare_tasks(struct check_tree *tree, const struct check_run *run)
+static void check_tree_compare_tasks(struct check_tree *tree, const struct check_run *run)
 {
     int32_t process[PTO_CHILDREN_MAX];
 
@@ -418,10 +419,10 @@ static void check_once(struct check_tree *tree, const struct check_graph *g,
     }
     if (is_held)
         run.found = memset(check_alloc(NULL, bytes, 1), 0, bytes);
-    if (run_go(tree, &run)) {
+    if (check_tree_go(tree, &run)) {
         if (is_held)
             check_compare_edges(&run);
-        compare_tasks(tree, &run);
+        check_tree_compare_tasks(tree, &run);
         check_compare_order(&run);
         if (g->is_compared && findings->count == 0)
             check_compare_bytes(&run, oracle);
@@ -467,7 +468,7 @@ bool check_tree_check_without(struct check_tree *tree, const struct check_graph 
             is_there = false;
         } else {
             run.tasks[edge_out[0]].gate = &run.tasks[edge_out[1]];
-            if (run_go(tree, &run) && run.is_dropped)
+            if (check_tree_go(tree, &run) && run.is_dropped)
                 check_compare_order(&run);
             check_tree_unshare(tree, &run);
         }

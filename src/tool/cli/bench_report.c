@@ -237,7 +237,7 @@ struct tasks_report {
     struct bench_results *results;
 };
 
-static void write_tasks(const void *context, FILE *to)
+static void bench_report_write_tasks(const void *context, FILE *to)
 {
     const struct tasks_report *report = context;
 
@@ -247,7 +247,7 @@ static void write_tasks(const void *context, FILE *to)
 bool cli_bench_write_json(const struct bench_settings *settings, struct bench_results *results,
                           const char *path)
 {
-    return write_whole(path, write_tasks, &(struct tasks_report){ settings, results });
+    return write_whole(path, bench_report_write_tasks, &(struct tasks_report){ settings, results });
 }
 
 /* ---- ranks ---- */

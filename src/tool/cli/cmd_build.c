@@ -54,8 +54,8 @@ struct request {
 static volatile sig_atomic_t interrupted;
 
 static int do_build(void *context, int count, char **operands);
-static int take_orchestration(void *context, const struct cli_option *option, char *value,
-                              struct pto_error *error);
+static int build_take_orchestration(void *context, const struct cli_option *option, char *value,
+                                    struct pto_error *error);
 static int take_kernel_option(void *context, const struct cli_option *option, char *value,
                               struct pto_error *error);
 static int take_signature(void *context, const struct cli_option *option, char *value,
@@ -75,7 +75,7 @@ static int write_artefact(const char *path, const void *bytes, size_t size);
 static const struct cli_option options[] = {
     { "orchestration", 0, "FILE[:ENTRY]",
       "the orchestration's file, and its function (default: orchestrate)", CLI_CUSTOM,
-      .custom = take_orchestration },
+      .custom = build_take_orchestration },
     { "kernel", 0, "ID:aic|aiv:FILE",
       "a kernel: the number that submits use for it, up to 1023, its core and its file; may be "
       "repeated",
@@ -145,7 +145,7 @@ static void begin_build(struct request *request)
 }
 
 /* The command's exit code for a build that failed. */
-static int tell_failure(struct request *request, int status, const struct pto_error *error)
+static int build_tell_failure(struct request *request, int status, const struct pto_error *error)
 {
     clear_progress(request);
     if (status == PTO_ECANCELED && interrupted != 0) {
@@ -157,7 +157,7 @@ static int tell_failure(struct request *request, int status, const struct pto_er
 }
 
 /* One of several, in the folder that they go to. */
-static int write_program(void *context, const char *name, const void *bytes, size_t size)
+static int build_write_program(void *context, const char *name, const void *bytes, size_t size)
 {
     struct request *request = context;
     char path[PATH_MAX];
@@ -188,10 +188,10 @@ static int do_programs(struct request *request)
         request->output = request->default_output;
     }
     begin_build(request);
-    status = cli_build_programs(&request->params, &request->dir, &request->flag, write_program,
-                                request, &error);
+    status = cli_build_programs(&request->params, &request->dir, &request->flag,
+                                build_write_program, request, &error);
     if (status < 0)
-        return tell_failure(request, status, &error);
+        return build_tell_failure(request, status, &error);
     clear_progress(request);
     if (status == EXIT_OK)
         terminal_tell(stdout, "%s: 3 programs, %u compiled, %u from the store, %.0f ms\n",
@@ -200,7 +200,7 @@ static int do_programs(struct request *request)
     return status;
 }
 
-static int build(struct request *request)
+static int build_and_write(struct request *request)
 {
     struct pto_build_params *params = &request->params;
     uint64_t begin = os_now_ns();
@@ -213,7 +213,7 @@ static int build(struct request *request)
     begin_build(request);
     status = pto_build(params, &bytes, &size, &error);
     if (status < 0)
-        return tell_failure(request, status, &error);
+        return build_tell_failure(request, status, &error);
     clear_progress(request);
     code = write_artefact(request->output, bytes, size);
     free(bytes);
@@ -234,7 +234,7 @@ static int do_build(void *context, int count, char **operands)
         return do_programs(request);
     code = count != 0 ? complete_scene(request, operands[0]) : complete_sources(request);
     if (code < 0)
-        code = build(request);
+        code = build_and_write(request);
     scene_plan_free(&request->plan);
     scene_close(request->scene);
     return code;
@@ -248,8 +248,8 @@ static struct pto_source *add_source(struct request *request)
 }
 
 /* FILE or FILE:ENTRY. */
-static int take_orchestration(void *context, const struct cli_option *option, char *value,
-                              struct pto_error *error)
+static int build_take_orchestration(void *context, const struct cli_option *option, char *value,
+                                    struct pto_error *error)
 {
     struct request *request = context;
     struct pto_source *source = add_source(request);
@@ -461,7 +461,7 @@ static void explain_source(struct request *request, const char *what,
 }
 
 /* As the compiler wrote it, under the name of the file. */
-static void show_output(struct request *request, const struct pto_build_event *event)
+static void build_show_output(struct request *request, const struct pto_build_event *event)
 {
     size_t length = strlen(event->text);
 
@@ -495,11 +495,11 @@ static void show_event(void *context, const struct pto_build_event *event)
         explain_source(request, "unchanged", event);
         break;
     case PTO_BUILD_OUTPUT:
-        show_output(request, event);
+        build_show_output(request, event);
         break;
     case PTO_BUILD_WARNING:
         if (request->is_verbose)
-            show_output(request, event);
+            build_show_output(request, event);
         break;
     case PTO_BUILD_NOTE:
         clear_progress(request);
@@ -507,7 +507,7 @@ static void show_event(void *context, const struct pto_build_event *event)
         break;
     case PTO_BUILD_COMMAND:
         if (request->is_verbose)
-            show_output(request, event);
+            build_show_output(request, event);
         break;
     }
 }
@@ -532,7 +532,7 @@ static bool is_own(const char *path)
            (about.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-static bool is_written(const char *path, const void *bytes, size_t size)
+static bool build_is_written(const char *path, const void *bytes, size_t size)
 {
     char *old = NULL;
     size_t old_size = 0;
@@ -548,7 +548,7 @@ static int write_artefact(const char *path, const void *bytes, size_t size)
 {
     struct pto_error error = { .size = sizeof(error) };
 
-    if (is_written(path, bytes, size) || pto_file_write(path, bytes, size, &error) == PTO_OK)
+    if (build_is_written(path, bytes, size) || pto_file_write(path, bytes, size, &error) == PTO_OK)
         return EXIT_OK;
     terminal_tell(stderr, "pto build: %s\n", error.text);
     return EXIT_FAILED;

@@ -54,7 +54,7 @@ static char hang_text[512]; /* written by the handler of SIGALRM */
 
 static int do_check(void *context, int count, char **operands);
 static void complete_settings(struct settings *s);
-static int refuse(const struct settings *s);
+static int check_refuse(const struct settings *s);
 static int check_all(struct settings *s, struct tally *tally);
 static bool check_one(const struct settings *s, struct check_runner *r, uint64_t seed,
                       struct tally *tally);
@@ -122,7 +122,7 @@ static int do_check(void *context, int count, char **operands)
 
     (void)count;
     (void)operands;
-    if (refuse(s) != EXIT_OK)
+    if (check_refuse(s) != EXIT_OK)
         return EXIT_USAGE;
     complete_settings(s);
     if (!s->graph_seed.is_given) {
@@ -145,7 +145,7 @@ static int do_check(void *context, int count, char **operands)
     return code;
 }
 
-static int refuse(const struct settings *s)
+static int check_refuse(const struct settings *s)
 {
     uint64_t chips = s->chips.is_given ? s->chips.value : 1;
     uint64_t subs = s->subs.is_given ? s->subs.value : 0;
@@ -166,7 +166,7 @@ static int refuse(const struct settings *s)
 }
 
 /* How many children the next worker has. */
-static void choose_children(struct settings *s, uint64_t seed)
+static void check_choose_children(struct settings *s, uint64_t seed)
 {
     struct rng rng = { seed };
     uint32_t chips = s->chips.is_given ? (uint32_t)s->chips.value : 1 + rng_below(&rng, CHIPS_MAX);
@@ -223,7 +223,7 @@ static int check_all(struct settings *s, struct tally *tally)
         if (s->level == LEVEL_WORKER && i % SHARED_GRAPHS == 0) {
             check_runner_close(r);
             r = NULL;
-            choose_children(s, seed);
+            check_choose_children(s, seed);
         }
         if (r == NULL)
             r = open_runner(s);

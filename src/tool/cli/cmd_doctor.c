@@ -64,7 +64,7 @@ static void check_bfloat16(struct doctor *d);
 static void check_platforms(struct doctor *d);
 static void check_cpus(struct doctor *d);
 static void check_address_space(struct doctor *d);
-static void check_files(struct doctor *d);
+static void doctor_check_files(struct doctor *d);
 static void check_memory(struct doctor *d);
 static void check_threads(struct doctor *d);
 static void check_membarrier(struct doctor *d);
@@ -105,7 +105,7 @@ static int do_doctor(void *context, int count, char **operands)
     check_platforms(d);
     check_cpus(d);
     check_address_space(d);
-    check_files(d);
+    doctor_check_files(d);
     check_memory(d);
     check_threads(d);
     check_membarrier(d);
@@ -272,7 +272,7 @@ static void check_mode(struct doctor *d, const char *platform, enum pto_mode mod
 }
 
 /* A real chip: whether it can be opened. A machine has cards of one generation, if any. */
-static void check_card(struct doctor *d, const char *platform)
+static void doctor_check_card(struct doctor *d, const char *platform)
 {
     struct probe probe;
     char why[TEXT_BYTES];
@@ -296,7 +296,7 @@ static void check_platforms(struct doctor *d)
             if (platform->is_simulated)
                 check_mode(d, platform->name, (enum pto_mode)mode);
             else if (mode == 0)
-                check_card(d, platform->name);
+                doctor_check_card(d, platform->name);
 }
 
 static void check_cpus(struct doctor *d)
@@ -349,7 +349,7 @@ static void check_address_space(struct doctor *d)
 }
 
 /* Memory that processes share is a file, and each connection to one of them a descriptor. */
-static void check_files(struct doctor *d)
+static void doctor_check_files(struct doctor *d)
 {
     const struct machine *m = &d->machine;
 
@@ -479,7 +479,7 @@ static uint32_t count_examples(const char *folder, char *text, size_t text_bytes
     return count;
 }
 
-static bool has_file(const char *root, const char *below)
+static bool doctor_has_file(const char *root, const char *below)
 {
     char path[2 * PATH_MAX];
 
@@ -495,12 +495,12 @@ static void check_installation(struct doctor *d, const char *root)
         "include/pto/tensor.h", "lib/libpto.so",      "lib/pkgconfig/pto.pc",
     };
 
-    if (has_file(root, "obj/tool/cli/main.o")) {
+    if (doctor_has_file(root, "obj/tool/cli/main.o")) {
         add_check(d, STATE_OK, "installation", NULL, "none: this is the build tree %.300s", root);
         return;
     }
     for (uint32_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        if (!has_file(root, files[i])) {
+        if (!doctor_has_file(root, files[i])) {
             add_check(d, STATE_FAIL, "installation", "make install",
                       "%.300s/%s is missing; programs cannot be built", root, files[i]);
             return;

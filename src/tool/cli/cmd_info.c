@@ -40,7 +40,7 @@ struct info {
 };
 
 static int do_info(void *context, int count, char **operands);
-static void collect(struct info *info);
+static void info_collect(struct info *info);
 static void print_info_table(const struct info *info);
 static void print_info_json(const struct info *info);
 
@@ -73,7 +73,7 @@ static int do_info(void *context, int count, char **operands)
     if (info->is_workers)
         return cli_info_workers(info->is_json);
     fflush(stdout); /* children must not inherit what is not yet written */
-    collect(info);
+    info_collect(info);
     if (info->is_json)
         print_info_json(info);
     else
@@ -122,7 +122,7 @@ static void collect_platforms(struct info *info)
     }
 }
 
-static void collect(struct info *info)
+static void info_collect(struct info *info)
 {
     cli_machine_read(&info->machine);
     collect_platforms(info);

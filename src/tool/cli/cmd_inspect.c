@@ -135,8 +135,8 @@ static void print_kernels(const struct pto_callable *callable, uint32_t count)
     }
 }
 
-static void print_files(const struct request *request, const struct pto_callable *callable,
-                        uint32_t count)
+static void inspect_print_files(const struct request *request, const struct pto_callable *callable,
+                                uint32_t count)
 {
     struct pto_file_info file = { .size = sizeof(file) };
     uint32_t isa_count = 0;
@@ -157,7 +157,7 @@ static void print_files(const struct request *request, const struct pto_callable
 }
 
 /* The next line of what is told of the arguments, or NULL. Cuts it off. */
-static char *next_line(char **at)
+static char *inspect_next_line(char **at)
 {
     char *line = *at;
 
@@ -174,7 +174,8 @@ static void print_arguments(const struct pto_callable_info *info)
     char *copy = info->arguments != NULL ? strdup(info->arguments) : NULL;
     char *at = copy, *line;
 
-    for (uint32_t i = 0; i < info->signature_count && (line = next_line(&at)) != NULL; i++) {
+    for (uint32_t i = 0; i < info->signature_count && (line = inspect_next_line(&at)) != NULL;
+         i++) {
         printf("    %4" PRIu32 "  %-6s  ", i, pto_direction_name(info->signature[i]));
         terminal_print(stdout, line, true);
         printf("\n");
@@ -214,7 +215,7 @@ static void print_artefact_table(const struct request *request, const struct pto
     if (info.signer_count == 0)
         print_field("signed by", "nobody");
     print_kernels(callable, info.kernel_count);
-    print_files(request, callable, info.file_count);
+    inspect_print_files(request, callable, info.file_count);
 }
 
 /* ---- JSON ---- */
@@ -261,7 +262,8 @@ static void print_json_arguments(struct json *j, const struct pto_callable_info 
     char *at = copy, *line, *rest;
 
     cli_json_open(j, "arguments", '[');
-    for (uint32_t i = 0; i < info->signature_count && (line = next_line(&at)) != NULL; i++) {
+    for (uint32_t i = 0; i < info->signature_count && (line = inspect_next_line(&at)) != NULL;
+         i++) {
         cli_json_open(j, NULL, '{');
         cli_json_string(j, "direction", pto_direction_name(info->signature[i]));
         cli_json_string(j, "name", strtok_r(line, " ", &rest));

@@ -77,7 +77,7 @@ static bool is_folder(const char *path)
 }
 
 /* A wheel has the files below _assets, a source tree at its top. */
-static int find_places(const char *folder, struct places *p, struct pto_error *error)
+static int install_door_find_places(const char *folder, struct places *p, struct pto_error *error)
 {
     static const char *const inner[] = { "simpler_setup/_assets/build/lib", "_assets/build/lib",
                                          "build/lib" };
@@ -159,7 +159,7 @@ static int install_one(const struct places *p, const char *from, const char *pat
     return status;
 }
 
-static int remove_one(const char *path, const char *kept, struct pto_error *error)
+static int install_door_remove_one(const char *path, const char *kept, struct pto_error *error)
 {
     char *bytes = NULL;
     size_t size = 0;
@@ -195,7 +195,7 @@ static int do_all(const struct request *request, const struct places *p, struct 
         snprintf(kept, sizeof(kept), "%s/simpler-%s", folder, strrchr(path, '/') + 1);
         if (!is_folder(folder) || (i == LIBRARIES - 1 && done == 0))
             continue;
-        status = request->removes ? remove_one(path, kept, error)
+        status = request->removes ? install_door_remove_one(path, kept, error)
                                   : install_one(p, from, path, kept, error);
         if (status < 0)
             return status;
@@ -223,7 +223,7 @@ static int do_install_door(void *context, int count, char **operands)
         return EXIT_USAGE;
     }
     places = malloc(sizeof(*places));
-    status = places != NULL ? find_places(operands[0], places, &error)
+    status = places != NULL ? install_door_find_places(operands[0], places, &error)
                             : error_tell(&error, PTO_ENOMEM, "there is no memory");
     if (status == PTO_OK)
         status = do_all(request, places, &error);

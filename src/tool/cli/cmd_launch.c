@@ -67,7 +67,7 @@ const struct cli_command cmd_launch = {
 };
 
 /* In the rank. */
-static int become(void *context, uint32_t rank)
+static int launch_become(void *context, uint32_t rank)
 {
     char **words = context;
     int why;
@@ -80,7 +80,7 @@ static int become(void *context, uint32_t rank)
 }
 
 /* Says what went wrong. Returns the exit code. */
-static int tell(const struct request *request, const struct ranks_result *result)
+static int launch_tell(const struct request *request, const struct ranks_result *result)
 {
     char text[RANKS_TEXT_MAX];
 
@@ -118,7 +118,7 @@ static int do_launch(void *context, int count, char **operands)
                                    .has_input = true,
                                    .timeout = request->timeout,
                                    .grace = request->grace,
-                                   .enter = become,
+                                   .enter = launch_become,
                                    .context = words };
     struct ranks_result result;
     char path[PATH_MAX];
@@ -138,5 +138,5 @@ static int do_launch(void *context, int count, char **operands)
     }
     cli_ranks_run(&params, &result);
     free(words);
-    return tell(request, &result);
+    return launch_tell(request, &result);
 }

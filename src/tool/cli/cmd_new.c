@@ -170,7 +170,7 @@ static char *fill_in(const char *text, const char *name, size_t *bytes_out)
     return filled;
 }
 
-static int make_folder(const char *path, struct pto_error *error)
+static int new_make_folder(const char *path, struct pto_error *error)
 {
     return mkdir(path, 0777) == 0 ? PTO_OK
                                   : error_tell(error, PTO_ESYSTEM, "%.1000s cannot be made: %s",
@@ -211,11 +211,11 @@ static int make_scene(const char *folder, const char *name)
 {
     struct pto_error error = { .size = sizeof(error) };
     char path[PATH_MAX + 32];
-    int status = make_folder(folder, &error);
+    int status = new_make_folder(folder, &error);
 
     if (status == PTO_OK) {
         snprintf(path, sizeof(path), "%s/kernels", folder);
-        status = make_folder(path, &error);
+        status = new_make_folder(path, &error);
         for (uint32_t i = 0; i < TEMPLATES && status == PTO_OK; i++)
             status = write_template(&templates[i], folder, name, &error);
         if (status < 0)

@@ -150,7 +150,7 @@ static void forget_stages(struct selfcheck_progress *progress, uint32_t first)
 }
 
 /* A stage of opening the card has begun: those before it are over. */
-static void begin_stage(struct watch *w, const char *name)
+static void selfcheck_begin_stage(struct watch *w, const char *name)
 {
     struct selfcheck_progress *progress = w->c->progress;
     double now = cli_selfcheck_now_ms();
@@ -172,7 +172,7 @@ static void begin_stage(struct watch *w, const char *name)
 }
 
 /* What the library says of itself becomes the text of its step. */
-static void take_note(struct watch *w, const char *kind, const char *text)
+static void selfcheck_take_note(struct watch *w, const char *kind, const char *text)
 {
     static const struct {
         const char *kind;
@@ -182,7 +182,7 @@ static void take_note(struct watch *w, const char *kind, const char *text)
                   { "program", STEP_PROGRAMS },  { "windows", STEP_REGISTERS } };
 
     if (strcmp(kind, "stage") == 0)
-        begin_stage(w, text);
+        selfcheck_begin_stage(w, text);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         if (strcmp(kind, texts[i].kind) == 0) {
             char *to = w->c->progress->step[texts[i].step].text;
@@ -217,7 +217,7 @@ static void follow_log(struct watch *w)
         if (text == NULL)
             continue;
         *text = '\0';
-        take_note(w, kind + 1, text + 1);
+        selfcheck_take_note(w, kind + 1, text + 1);
     }
 }
 
@@ -280,7 +280,7 @@ static void print_rest(struct watch *w, uint32_t last)
 /* ---- processes ---- */
 
 /* What the vendor's logs are to have, and where. */
-static void set_environment(const struct selfcheck *c, const char *log)
+static void selfcheck_set_environment(const struct selfcheck *c, const char *log)
 {
     char path[PATH_MAX];
 
@@ -298,7 +298,7 @@ static void set_environment(const struct selfcheck *c, const char *log)
 }
 
 /* A process of its own group: a signal of the terminal reaches the command alone, which decides. */
-static pid_t start(struct selfcheck *c, const char *log, int rank)
+static pid_t selfcheck_start(struct selfcheck *c, const char *log, int rank)
 {
     pid_t command = getpid(), child;
 
@@ -313,7 +313,7 @@ static pid_t start(struct selfcheck *c, const char *log, int rank)
     (void)signal(SIGINT, SIG_DFL);
     (void)signal(SIGTERM, SIG_DFL);
     (void)signal(SIGHUP, SIG_DFL);
-    set_environment(c, log);
+    selfcheck_set_environment(c, log);
     exit(rank < 0 ? cli_selfcheck_try(c) : cli_selfcheck_try_rank(c, (uint32_t)rank));
 }
 
@@ -396,9 +396,9 @@ static void blame_step(struct watch *w, const char *end)
 
 static void try_card(struct selfcheck *c, struct watch *w, char end[END_TEXT])
 {
-    pid_t child = start(c, "calls", -1);
+    pid_t child = selfcheck_start(c, "calls", -1);
 
-    begin_stage(w, cli_selfcheck_names[STEP_LIBRARIES]);
+    selfcheck_begin_stage(w, cli_selfcheck_names[STEP_LIBRARIES]);
     if (child < 0) {
         snprintf(end, END_TEXT, "there is no process for the check: %s", strerror(errno));
         blame_step(w, end);
@@ -417,7 +417,7 @@ static bool can_pair(const struct selfcheck_progress *progress)
            cli_selfcheck_verdict(&progress->step[STEP_RECOVERY]) != VERDICT_FAILED;
 }
 
-static void judge_pair(struct selfcheck *c, const char *end)
+static void selfcheck_judge_pair(struct selfcheck *c, const char *end)
 {
     struct selfcheck_result *step = &c->progress->step[STEP_TWO_CARDS];
     const struct selfcheck_result *rank = c->progress->rank;
@@ -446,8 +446,8 @@ static void try_pair(struct selfcheck *c, struct watch *w, char end[END_TEXT])
     pid_t child[SELFCHECK_RANKS];
 
     cli_selfcheck_set(step, VERDICT_RUNNING, "%s", "");
-    child[0] = start(c, "calls-rank0", 0);
-    child[1] = start(c, "calls-rank1", 1);
+    child[0] = selfcheck_start(c, "calls-rank0", 0);
+    child[1] = selfcheck_start(c, "calls-rank1", 1);
     for (uint32_t i = 0; i < SELFCHECK_RANKS; i++) {
         char how[END_TEXT] = "";
 
@@ -457,7 +457,7 @@ static void try_pair(struct selfcheck *c, struct watch *w, char end[END_TEXT])
             memcpy(end, how, END_TEXT);
     }
     step->ms = cli_selfcheck_now_ms() - begin;
-    judge_pair(c, end);
+    selfcheck_judge_pair(c, end);
     print_rest(w, SELFCHECK_STEPS);
 }
 
@@ -478,7 +478,7 @@ static bool is_real(const char *name)
     return platform != NULL && !platform->is_simulated;
 }
 
-static bool set_up(struct selfcheck *c)
+static bool selfcheck_set_up(struct selfcheck *c)
 {
     const char *folder = getenv("TMPDIR");
 
@@ -492,14 +492,14 @@ static bool set_up(struct selfcheck *c)
     return false;
 }
 
-static int check_card(struct selfcheck *c)
+static int selfcheck_check_card(struct selfcheck *c)
 {
     struct watch *w = calloc(1, sizeof(*w));
     struct sigaction catch = { .sa_handler = interrupt };
     char end[END_TEXT] = "";
     int code = EXIT_FAILED;
 
-    if (w == NULL || !set_up(c)) {
+    if (w == NULL || !selfcheck_set_up(c)) {
         free(w);
         return EXIT_FAILED;
     }
@@ -548,5 +548,5 @@ static int do_selfcheck(void *context, int count, char **operands)
                       c->platform);
         return EXIT_USAGE;
     }
-    return check_card(c);
+    return selfcheck_check_card(c);
 }

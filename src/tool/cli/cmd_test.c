@@ -177,7 +177,7 @@ static int find_scenes(int count, char **paths, struct suite *suite)
     return -1;
 }
 
-static bool is_wanted(const struct request *request, const char *scene, const char *test_case)
+static bool test_is_wanted(const struct request *request, const char *scene, const char *test_case)
 {
     char both[160];
 
@@ -189,7 +189,7 @@ static bool is_wanted(const struct request *request, const char *scene, const ch
     return request->name.count == 0;
 }
 
-static struct test_item *add_item(struct suite *suite, const char *path)
+static struct test_item *test_add_item(struct suite *suite, const char *path)
 {
     if (suite->count == suite->size) {
         uint32_t size = suite->size != 0 ? 2 * suite->size : 64;
@@ -216,7 +216,7 @@ static void add_case(struct suite *suite, const struct request *request, uint32_
 
         if ((request->modes & test_case->modes & (1u << mode)) == 0)
             continue;
-        item = add_item(suite, suite->paths.path[scene]);
+        item = test_add_item(suite, suite->paths.path[scene]);
         item->scene = suite->scene[scene];
         item->test_case = test_case;
         item->platform = platform->name;
@@ -263,7 +263,7 @@ static void add_scene(struct suite *suite, const struct request *request, uint32
             const struct scene_case *test_case = &scene->test_case[i];
 
             if (is_for(request, test_case, platform) &&
-                is_wanted(request, scene->name, test_case->name))
+                test_is_wanted(request, scene->name, test_case->name))
                 add_case(suite, request, index, test_case, platform);
         }
     }
@@ -276,9 +276,9 @@ static void add_unreadable(struct suite *suite, const struct request *request, c
     const char *slash = strrchr(path, '/');
     struct test_item *item;
 
-    if (!is_wanted(request, slash != NULL ? slash + 1 : path, ""))
+    if (!test_is_wanted(request, slash != NULL ? slash + 1 : path, ""))
         return;
-    item = add_item(suite, path);
+    item = test_add_item(suite, path);
     item->outcome = TEST_FAILED;
     item->text = strdup(text);
 }

@@ -153,7 +153,7 @@ static void print_json_child(struct json *j, const struct pto_watch_child *child
     cli_json_close(j, '}');
 }
 
-static void print_json(const struct forest *f)
+static void info_workers_print_json(const struct forest *f)
 {
     struct json j = cli_json_start(stdout);
 
@@ -188,7 +188,7 @@ int cli_info_workers(bool is_json)
     if (status < 0)
         fprintf(stderr, "pto info: workers cannot be listed: %s\n", pto_strerror(status));
     else if (is_json)
-        print_json(&f);
+        info_workers_print_json(&f);
     else
         print_forest(&f);
     free_forest(&f);

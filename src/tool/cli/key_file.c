@@ -42,8 +42,8 @@ static void add_key(struct key_list *keys, const char *digits)
 }
 
 /* The keys in the lines of a file that begin with `word`; any other line is refused. */
-static int read_lines(const char *path, const char *word, struct key_list *keys,
-                      struct pto_error *error)
+static int key_file_read_lines(const char *path, const char *word, struct key_list *keys,
+                               struct pto_error *error)
 {
     uint32_t line = 0;
     char *bytes;
@@ -84,7 +84,7 @@ int cli_keys_read(const char *what, struct key_list *keys, struct pto_error *err
 {
     keys->count = 0;
     if (!is_key(what) || what[KEY_HEX - 1] != '\0')
-        return read_lines(what, public_word, keys, error);
+        return key_file_read_lines(what, public_word, keys, error);
     add_key(keys, what);
     return PTO_OK;
 }
@@ -103,7 +103,7 @@ int cli_keys_read_secret(const char *path, uint8_t secret[PTO_KEY_BYTES], struct
                             "one, or `chmod 600` it if nobody has",
                             path);
     else
-        status = read_lines(path, secret_word, keys, error);
+        status = key_file_read_lines(path, secret_word, keys, error);
     for (int i = 0; i < PTO_KEY_BYTES && status == PTO_OK; i++) {
         char pair[3] = { keys->hex[0][2 * i], keys->hex[0][2 * i + 1], '\0' };
 

@@ -23,8 +23,8 @@
 
 enum { PROGRAM_SECONDS = 5 }; /* for a program to say its version */
 
-static uint64_t read_limit(int resource);
-static void read_memory(struct machine *m);
+static uint64_t machine_read_limit(int resource);
+static void machine_read_memory(struct machine *m);
 static void read_group(struct machine *m);
 
 void cli_machine_read(struct machine *m)
@@ -36,14 +36,14 @@ void cli_machine_read(struct machine *m)
     memset(m, 0, sizeof(*m));
     m->cpus_allowed = os_cpu_count();
     m->cpus_online = os_machine_cpu_count();
-    m->address_bytes = read_limit(RLIMIT_AS);
-    m->file_bytes = read_limit(RLIMIT_FSIZE);
-    m->descriptors_max = read_limit(RLIMIT_NOFILE);
-    m->threads_max = read_limit(RLIMIT_NPROC);
+    m->address_bytes = machine_read_limit(RLIMIT_AS);
+    m->file_bytes = machine_read_limit(RLIMIT_FSIZE);
+    m->descriptors_max = machine_read_limit(RLIMIT_NOFILE);
+    m->threads_max = machine_read_limit(RLIMIT_NPROC);
     m->has_membarrier = commands > 0 && (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0;
     if (cli_machine_read_line("/proc/sys/vm/overcommit_memory", line))
         m->overcommit = (uint32_t)atoi(line);
-    read_memory(m);
+    machine_read_memory(m);
     read_group(m);
     if (uname(&name) == 0)
         snprintf(m->kernel, sizeof(m->kernel), "%.60s %.120s %.60s", name.sysname, name.release,
@@ -52,7 +52,7 @@ void cli_machine_read(struct machine *m)
         snprintf(m->libc, sizeof(m->libc), "unknown");
 }
 
-static uint64_t read_limit(int resource)
+static uint64_t machine_read_limit(int resource)
 {
     struct rlimit limit;
 
@@ -61,7 +61,7 @@ static uint64_t read_limit(int resource)
     return limit.rlim_cur;
 }
 
-static void read_memory(struct machine *m)
+static void machine_read_memory(struct machine *m)
 {
     FILE *file = fopen("/proc/meminfo", "re");
     char line[MACHINE_LINE_MAX];

@@ -19,12 +19,12 @@ enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 static void open_standard_files(void);
 static int dispatch(int argc, char **argv);
-static int flush_output(int code);
+static int main_flush_output(int code);
 
 int main(int argc, char **argv)
 {
     open_standard_files();
-    return flush_output(dispatch(argc, argv));
+    return main_flush_output(dispatch(argc, argv));
 }
 
 static void print_usage(FILE *to)
@@ -118,7 +118,7 @@ static void open_standard_files(void)
 }
 
 /* Output that is lost, on a full disk for instance, is a failure. */
-static int flush_output(int code)
+static int main_flush_output(int code)
 {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))

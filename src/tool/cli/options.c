@@ -318,8 +318,8 @@ static int set_count(struct parser *p, const struct cli_option *option, const ch
     return PTO_OK;
 }
 
-static int set_number(struct parser *p, const struct cli_option *option, const char *value,
-                      struct cli_number *number_out)
+static int options_set_number(struct parser *p, const struct cli_option *option, const char *value,
+                              struct cli_number *number_out)
 {
     char *end;
 
@@ -408,7 +408,7 @@ static int set_option(struct parser *p, const struct cli_option *option, char *v
     case CLI_COUNT:
         return set_count(p, option, value, at);
     case CLI_NUMBER:
-        return set_number(p, option, value, at);
+        return options_set_number(p, option, value, at);
     case CLI_SECONDS:
         return set_seconds(p, option, value, at);
     case CLI_TEXT:

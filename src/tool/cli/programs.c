@@ -50,7 +50,7 @@ static bool find_root(char root[PATH_MAX])
     return false;
 }
 
-static char *keep(struct parts *p, const char *inner)
+static char *programs_keep(struct parts *p, const char *inner)
 {
     char *at = p->text + p->used;
 
@@ -58,11 +58,11 @@ static char *keep(struct parts *p, const char *inner)
     return p->used <= sizeof(p->text) ? at : NULL;
 }
 
-static void add_part(struct parts *p, const char *inner, enum pto_core_type core)
+static void programs_add_part(struct parts *p, const char *inner, enum pto_core_type core)
 {
     if (p->count == PARTS_MAX)
         return;
-    p->source[p->count++] = (struct pto_source){ .path = keep(p, inner),
+    p->source[p->count++] = (struct pto_source){ .path = programs_keep(p, inner),
                                                  .kind = PTO_SOURCE_PART,
                                                  .core = core,
                                                  .include_dirs = p->dir,
@@ -78,7 +78,7 @@ static void begin(struct parts *p, const char *port, const struct cli_texts *dir
     p->count = p->dir_count = p->flag_count = 0;
     for (uint32_t i = 0; i < dirs->count; i++)
         p->dir[p->dir_count++] = dirs->text[i];
-    p->dir[p->dir_count++] = keep(p, port);
+    p->dir[p->dir_count++] = programs_keep(p, port);
     p->dir[p->dir_count++] = p->root;
     for (uint32_t i = 0; i < own_count; i++)
         p->flag[p->flag_count++] = own_flags[i];
@@ -94,7 +94,7 @@ static void add_list(struct parts *p, const char *list)
 
         snprintf(inner, sizeof(inner), "%.*s", (int)length, list);
         if (length != 0)
-            add_part(p, inner, PTO_CORE_TYPES);
+            programs_add_part(p, inner, PTO_CORE_TYPES);
         list += length + (list[length] == ' ');
     }
 }
@@ -134,8 +134,8 @@ int cli_build_programs(const struct pto_build_params *params, const struct cli_t
         if (i < 2) {
             add_list(p, lists[i]);
         } else {
-            add_part(p, "cann/device/executor.c", PTO_CORE_AIC);
-            add_part(p, "cann/device/executor.c", PTO_CORE_AIV);
+            programs_add_part(p, "cann/device/executor.c", PTO_CORE_AIC);
+            programs_add_part(p, "cann/device/executor.c", PTO_CORE_AIV);
         }
         own.source_count = p->count;
         status = pto_build_program(&own, &bytes, &size, error);

@@ -91,7 +91,7 @@ static int make_meeting(struct ranks *r);
 static void remove_meeting(const struct ranks *r);
 static int wait_for_keeper(pid_t keeper, const sigset_t *set);
 _Noreturn static void keep(struct ranks *r);
-static int start_rank(struct ranks *r, uint32_t index);
+static int ranks_start_rank(struct ranks *r, uint32_t index);
 static void wait_for_event(struct ranks *r);
 static void end_all(struct ranks *r, int number);
 static void kill_all(struct ranks *r);
@@ -210,7 +210,7 @@ static bool is_rank(pid_t process)
     return false;
 }
 
-static void note_signal(int number, siginfo_t *info, void *context)
+static void ranks_note_signal(int number, siginfo_t *info, void *context)
 {
     (void)context;
     if (number == SIGCHLD) { /* a child has ended, or the caller has */
@@ -228,9 +228,9 @@ static void note_signal(int number, siginfo_t *info, void *context)
  * A process group of its own, so that a signal to the caller's ends the caller only; SIGTTOU is
  * blocked, so that it may write to the terminal all the same.
  */
-static void prepare(struct ranks *r)
+static void ranks_prepare(struct ranks *r)
 {
-    struct sigaction action = { .sa_sigaction = note_signal,
+    struct sigaction action = { .sa_sigaction = ranks_note_signal,
                                 .sa_flags = SA_SIGINFO | SA_NOCLDSTOP };
     struct rlimit more;
     sigset_t set;
@@ -250,7 +250,7 @@ static void prepare(struct ranks *r)
     }
     sigprocmask(SIG_BLOCK, &set, NULL);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* mutation: no-subreaper */
-    (void)prctl(PR_SET_PDEATHSIG, SIGCHLD); /* look_around finds that the caller has ended */
+    (void)prctl(PR_SET_PDEATHSIG, SIGCHLD); /* ranks_look_around finds that the caller has ended */
     (void)setpgid(0, 0);
     getrlimit(RLIMIT_NOFILE, &r->files);
     more = r->files;
@@ -270,9 +270,9 @@ _Noreturn static void keep(struct ranks *r)
         remove_meeting(r);
         _exit(0);
     }
-    prepare(r);
+    ranks_prepare(r);
     for (uint32_t i = 0; i < r->params->count && status == 0; i++)
-        status = start_rank(r, i);
+        status = ranks_start_rank(r, i);
     if (status != 0) {
         *r->result = (struct ranks_result){ .end = RANKS_NOT_STARTED, .state = status };
         kill_all(r);
@@ -360,7 +360,7 @@ static void kill_rest(struct ranks *r)
 /* ---- a rank ---- */
 
 /* The CPUs of this process, shared out. */
-static void bind(const struct ranks *r, uint32_t rank)
+static void ranks_bind(const struct ranks *r, uint32_t rank)
 {
     uint32_t count = r->params->count, cpus, share, first, at = 0;
     cpu_set_t all, own;
@@ -382,7 +382,7 @@ static void bind(const struct ranks *r, uint32_t rank)
     (void)sched_setaffinity(0, sizeof(own), &own);
 }
 
-static void set_number(const char *name, uint32_t value)
+static void ranks_set_number(const char *name, uint32_t value)
 {
     char text[16];
 
@@ -390,13 +390,13 @@ static void set_number(const char *name, uint32_t value)
     (void)setenv(name, text, 1);
 }
 
-static void set_environment(const struct ranks *r, uint32_t rank)
+static void ranks_set_environment(const struct ranks *r, uint32_t rank)
 {
     char path[PATH_BYTES + 16];
 
     snprintf(path, sizeof(path), "%s/meet", r->folder);
-    set_number("PTO_RANK", rank);
-    set_number("PTO_RANKS", r->params->count);
+    ranks_set_number("PTO_RANK", rank);
+    ranks_set_number("PTO_RANKS", r->params->count);
     (void)setenv("PTO_MEET", path, 1);
     (void)setenv("PTO_TOKEN", r->token, 1);
 }
@@ -422,7 +422,7 @@ _Noreturn static void enter_rank(struct ranks *r, uint32_t index, const int out[
     for (int i = 0; i < WATCHED; i++) {
         struct sigaction now;
 
-        if (sigaction(watched[i], NULL, &now) == 0 && now.sa_sigaction == note_signal)
+        if (sigaction(watched[i], NULL, &now) == 0 && now.sa_sigaction == ranks_note_signal)
             (void)signal(watched[i], SIG_DFL); /* what was ignored stays so */
     }
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -438,8 +438,8 @@ _Noreturn static void enter_rank(struct ranks *r, uint32_t index, const int out[
     close(out[0]);
     close(out[1]);
     close(null);
-    bind(r, index);
-    set_environment(r, index);
+    ranks_bind(r, index);
+    ranks_set_environment(r, index);
     (void)setrlimit(RLIMIT_NOFILE, &r->files);
     sigprocmask(SIG_SETMASK, &r->mask, NULL);
     code = r->params->enter(r->params->context, index);
@@ -449,7 +449,7 @@ _Noreturn static void enter_rank(struct ranks *r, uint32_t index, const int out[
     _exit(code); /* threads may still run code that an orderly exit would unmap */
 }
 
-static int start_rank(struct ranks *r, uint32_t index)
+static int ranks_start_rank(struct ranks *r, uint32_t index)
 {
     struct rank *rank = &r->rank[index];
     pid_t keeper = getpid();
@@ -517,7 +517,7 @@ static void end_all(struct ranks *r, int number)
 }
 
 /* What time and signals ask for. Returns when to look again; UINT64_MAX: no need to. */
-static uint64_t look_around(struct ranks *r)
+static uint64_t ranks_look_around(struct ranks *r)
 {
     uint64_t now = os_now_ns();
     sigset_t blocked;
@@ -565,7 +565,7 @@ static void emit(struct ranks *r, int file, const char *bytes, size_t size)
         struct pollfd to = { .fd = file, .events = POLLOUT };
         ssize_t put;
 
-        if (sleep_until(r, &to, 1, r->ending == KILLED ? r->drop_ns : look_around(r)) <= 0) {
+        if (sleep_until(r, &to, 1, r->ending == KILLED ? r->drop_ns : ranks_look_around(r)) <= 0) {
             if (r->ending == KILLED && os_now_ns() >= r->drop_ns)
                 return;
             continue;
@@ -622,7 +622,7 @@ static bool forward(struct ranks *r, uint32_t rank, int index)
 /* ---- the loop ---- */
 
 /* The first that failed is told; one that ends because of another only if there is no other. */
-static void judge(struct ranks *r, uint32_t rank, int state)
+static void ranks_judge(struct ranks *r, uint32_t rank, int state)
 {
     bool is_first = first_to_fail == r->rank[rank].process;
     bool was_made_to = WIFSIGNALED(state) && r->ending != GOING_ON;
@@ -643,7 +643,7 @@ static void judge(struct ranks *r, uint32_t rank, int state)
 }
 
 /* Of a rank that has ended, kills the rest of its group, then passes on what it has printed. */
-static void bury(struct ranks *r, uint32_t index)
+static void ranks_bury(struct ranks *r, uint32_t index)
 {
     struct rank *rank = &r->rank[index];
     int state = 0;
@@ -651,7 +651,7 @@ static void bury(struct ranks *r, uint32_t index)
     (void)kill(-rank->process, SIGKILL);
     while (waitpid(rank->process, &state, 0) < 0 && errno == EINTR) {
     }
-    judge(r, index, state);
+    ranks_judge(r, index, state);
     rank->process = 0;
     for (int i = 0; i < 2; i++) {
         while (forward(r, index, i)) {
@@ -664,7 +664,7 @@ static void bury(struct ranks *r, uint32_t index)
 }
 
 /* The index of a rank that has ended; `count`: none has. Reaps other processes that have ended. */
-static uint32_t find_ended(struct ranks *r)
+static uint32_t ranks_find_ended(struct ranks *r)
 {
     for (;;) {
         siginfo_t info = { .si_pid = 0 };
@@ -680,7 +680,7 @@ static uint32_t find_ended(struct ranks *r)
 
 static void wait_for_event(struct ranks *r)
 {
-    uint64_t when_ns = look_around(r);
+    uint64_t when_ns = ranks_look_around(r);
     uint32_t count = 0;
 
     if (has_ended != 0) /* the signal has come already: nothing would end the sleep */
@@ -709,8 +709,8 @@ static void wait_for_event(struct ranks *r)
             }
     }
     has_ended = 0; /* signals are blocked here */
-    for (uint32_t i; (i = find_ended(r)) != r->params->count;) {
-        bury(r, i);
+    for (uint32_t i; (i = ranks_find_ended(r)) != r->params->count;) {
+        ranks_bury(r, i);
         if (r->result->end == RANKS_DONE)
             continue;
         if (!r->is_calm)

@@ -22,7 +22,7 @@ static void print_word(FILE *to, const char *word)
     fputc('\'', to);
 }
 
-static void print_files(FILE *to, const char *option, const struct run_files *files)
+static void repeat_print_files(FILE *to, const char *option, const struct run_files *files)
 {
     for (uint32_t i = 0; i < files->count; i++) {
         fprintf(to, " --%s %s=", option, files->file[i].name);
@@ -54,8 +54,8 @@ void cli_print_repeat(FILE *to, const struct session *s, const char *target, enu
         print_word(to, options->build.flags[i]);
     }
     if (request != NULL) {
-        print_files(to, "in", &request->in);
-        print_files(to, "out", &request->out);
+        repeat_print_files(to, "in", &request->in);
+        repeat_print_files(to, "out", &request->out);
         for (uint32_t i = 0; i < request->scalar.count; i++)
             fprintf(to, " --scalar %s", request->scalar.text[i]);
     }

@@ -30,9 +30,9 @@ struct made_scene {
     char *out_path[PTO_ENTRY_TENSORS_MAX]; /* without the shape behind it */
 };
 
-static int describe(struct made_scene *m, const struct pto_callable *callable,
-                    const struct pto_callable_info *info, const struct run_request *request,
-                    struct pto_error *error);
+static int run_artefact_describe(struct made_scene *m, const struct pto_callable *callable,
+                                 const struct pto_callable_info *info,
+                                 const struct run_request *request, struct pto_error *error);
 static int run_described(struct made_scene *m, struct pto_callable *callable, const char *platform,
                          enum pto_mode mode, const struct run_request *request,
                          struct pto_error *error);
@@ -97,7 +97,7 @@ int cli_run_artefact(const struct run_request *request, const struct scene *fold
     if (status == PTO_OK)
         status = pto_callable_info(callable, &info);
     if (status == PTO_OK)
-        status = describe(m, callable, &info, request, &error);
+        status = run_artefact_describe(m, callable, &info, request, &error);
     m->scene.is_config = folder != NULL;
     if (status == PTO_OK) {
         const char *platform = request->platform != NULL ? request->platform
@@ -325,9 +325,9 @@ static int describe_scalars(struct made_scene *m, const struct run_request *requ
     return PTO_OK;
 }
 
-static int describe(struct made_scene *m, const struct pto_callable *callable,
-                    const struct pto_callable_info *info, const struct run_request *request,
-                    struct pto_error *error)
+static int run_artefact_describe(struct made_scene *m, const struct pto_callable *callable,
+                                 const struct pto_callable_info *info,
+                                 const struct run_request *request, struct pto_error *error)
 {
     uint32_t tensors = 0;
     int status = PTO_OK;

@@ -182,7 +182,7 @@ static bool run_orders(struct session *s, const struct run_request *request, enu
 }
 
 /* Lines that tasks share, after a run that was right. */
-static bool run_lines(struct session *s, enum pto_mode mode)
+static bool run_print_lines(struct session *s, enum pto_mode mode)
 {
     struct pto_error error = { .size = sizeof(error) };
     bool is_looked = mode == PTO_MODE_HOST;
@@ -257,7 +257,7 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
         print_failure(s, mode, "result", &error);
     if (status == PTO_OK && s->options->orders != 0 && !run_orders(s, request, mode))
         is_good = false;
-    if (status == PTO_OK && s->options->has_lines && !run_lines(s, mode))
+    if (status == PTO_OK && s->options->has_lines && !run_print_lines(s, mode))
         is_good = false;
     s->trace_path = NULL;
     return status == PTO_OK && is_good ? EXIT_OK : EXIT_FAILED;

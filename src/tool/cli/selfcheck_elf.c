@@ -18,7 +18,8 @@ struct image {
 };
 
 /* Text inside of a table of strings; "?": it is outside. */
-static const char *text_at(const struct image *image, const Elf64_Shdr *table, uint64_t at)
+static const char *selfcheck_elf_text_at(const struct image *image, const Elf64_Shdr *table,
+                                         uint64_t at)
 {
     uint64_t from = table->sh_offset + at;
 
@@ -28,7 +29,7 @@ static const char *text_at(const struct image *image, const Elf64_Shdr *table, u
     return image->bytes + from;
 }
 
-static bool open_image(struct image *image)
+static bool selfcheck_elf_open_image(struct image *image)
 {
     const Elf64_Ehdr *h = (const Elf64_Ehdr *)(const void *)image->bytes;
 
@@ -50,7 +51,7 @@ static void write_sections(FILE *to, const struct image *image)
         const Elf64_Shdr *s = &image->section[i];
 
         fprintf(to, "  [%2u] %-24s %2u %s%s%s %#llx %#llx %#llx\n", i,
-                text_at(image, image->names, s->sh_name), s->sh_type,
+                selfcheck_elf_text_at(image, image->names, s->sh_name), s->sh_type,
                 (s->sh_flags & SHF_ALLOC) != 0 ? "A" : "-",
                 (s->sh_flags & SHF_EXECINSTR) != 0 ? "X" : "-",
                 (s->sh_flags & SHF_WRITE) != 0 ? "W" : "-", (unsigned long long)s->sh_addr,
@@ -71,7 +72,7 @@ static void write_symbols(FILE *to, const struct image *image, const Elf64_Shdr 
     names = &image->section[table->sh_link];
     symbol = (const Elf64_Sym *)(const void *)(image->bytes + table->sh_offset);
     fprintf(to, "  symbol of %s: value, size, type, binding, visibility, section\n",
-            text_at(image, image->names, table->sh_name));
+            selfcheck_elf_text_at(image, image->names, table->sh_name));
     for (uint64_t i = 0; i < count; i++) {
         if (ELF64_ST_BIND(symbol[i].st_info) == STB_LOCAL)
             continue;
@@ -82,13 +83,13 @@ static void write_symbols(FILE *to, const struct image *image, const Elf64_Shdr 
         fprintf(to, "  %#llx %#llx %u %u %u %u %s\n", (unsigned long long)symbol[i].st_value,
                 (unsigned long long)symbol[i].st_size, ELF64_ST_TYPE(symbol[i].st_info),
                 ELF64_ST_BIND(symbol[i].st_info), ELF64_ST_VISIBILITY(symbol[i].st_other),
-                symbol[i].st_shndx, text_at(image, names, symbol[i].st_name));
+                symbol[i].st_shndx, selfcheck_elf_text_at(image, names, symbol[i].st_name));
     }
 }
 
 static void write_image(FILE *to, struct image *image)
 {
-    if (!open_image(image)) {
+    if (!selfcheck_elf_open_image(image)) {
         fprintf(to, "  is no program: ELF of 64 bits, with sections\n");
         return;
     }

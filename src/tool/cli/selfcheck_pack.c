@@ -52,8 +52,8 @@ struct packing {
     uint32_t count;
 };
 
-static void put(struct packing *p, const char *name,
-                void (*write)(const struct packing *p, FILE *to))
+static void selfcheck_pack_put(struct packing *p, const char *name,
+                               void (*write)(const struct packing *p, FILE *to))
 {
     char *bytes = NULL;
     size_t size = 0;
@@ -233,7 +233,7 @@ int cli_selfcheck_pack(const struct selfcheck *c, const char *end)
         return PTO_ENOMEM;
     fprintf(p.file, "%s%d\n", magic, FORMAT);
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        put(&p, parts[i].name, parts[i].write);
+        selfcheck_pack_put(&p, parts[i].name, parts[i].write);
     fflush(p.file);
     fprintf(p.file, "@ end %u %016" PRIx64 "\n", p.count, digest_of(bytes, size));
     if (fclose(p.file) != 0) {
@@ -249,7 +249,7 @@ int cli_selfcheck_pack(const struct selfcheck *c, const char *end)
 
 /* ---- reading ---- */
 
-static int refuse(struct pto_error *error, const char *path, const char *why)
+static int selfcheck_pack_refuse(struct pto_error *error, const char *path, const char *why)
 {
     snprintf(error->text, sizeof(error->text), "%.200s %.250s", path, why);
     return PTO_EFORMAT;
@@ -262,7 +262,7 @@ static char *read_all(const char *path, size_t *size_out, struct pto_error *erro
     size_t size = 0, room = 0, got = 0;
 
     if (from == NULL) {
-        (void)refuse(error, path, strerror(errno));
+        (void)selfcheck_pack_refuse(error, path, strerror(errno));
         return NULL;
     }
     do {
@@ -271,7 +271,7 @@ static char *read_all(const char *path, size_t *size_out, struct pto_error *erro
             room = room != 0 ? 2 * room : 1 << 20;
             more = room <= FILE_MAX ? realloc(bytes, room) : NULL;
             if (more == NULL) {
-                (void)refuse(error, path, "is longer than what can be read");
+                (void)selfcheck_pack_refuse(error, path, "is longer than what can be read");
                 free(bytes);
                 fclose(from);
                 return NULL;
@@ -290,7 +290,7 @@ static const char damaged[] = "is damaged: its parts do not follow each other as
                               "written; send it as an attachment, which nothing changes";
 
 /* Whether the last line has the digest of all before it; the number of parts that it says. */
-static bool is_whole(const char *bytes, size_t size, uint32_t *count_out)
+static bool selfcheck_pack_is_whole(const char *bytes, size_t size, uint32_t *count_out)
 {
     uint64_t digest = 0;
     size_t at = size;
@@ -302,8 +302,8 @@ static bool is_whole(const char *bytes, size_t size, uint32_t *count_out)
            digest == digest_of(bytes, at);
 }
 
-static int split(struct selfcheck_file *file, const char *path, size_t size,
-                 struct pto_error *error)
+static int selfcheck_pack_split(struct selfcheck_file *file, const char *path, size_t size,
+                                struct pto_error *error)
 {
     const char *line = strchr(file->bytes, '\n');
     size_t at = line != NULL ? (size_t)(line - file->bytes) + 1 : size;
@@ -316,12 +316,13 @@ static int split(struct selfcheck_file *file, const char *path, size_t size,
         if (file->count == SELFCHECK_PARTS ||
             sscanf(file->bytes + at, "@ %63[a-z0-9-] %zu%n", part->name, &length, &used) != 2 ||
             file->bytes[at + (size_t)used] != '\n')
-            return refuse(error, path, damaged);
+            return selfcheck_pack_refuse(error, path, damaged);
         at += (size_t)used + 1;
         if (length > size - at || size - at - length < 1)
-            return refuse(error, path, "is cut off: it ends inside of a part; send all of it");
+            return selfcheck_pack_refuse(error, path,
+                                         "is cut off: it ends inside of a part; send all of it");
         if (file->bytes[at + length] != '\n')
-            return refuse(error, path, damaged);
+            return selfcheck_pack_refuse(error, path, damaged);
         part->bytes = file->bytes + at;
         part->size = length;
         file->bytes[at + length] = '\0'; /* a text ends there */
@@ -329,7 +330,8 @@ static int split(struct selfcheck_file *file, const char *path, size_t size,
         at += length + 1;
     }
     return at < size ? PTO_OK
-                     : refuse(error, path, "is cut off: its end is missing; send all of it");
+                     : selfcheck_pack_refuse(error, path,
+                                             "is cut off: its end is missing; send all of it");
 }
 
 int cli_selfcheck_open(const char *path, struct selfcheck_file *file, struct pto_error *error)
@@ -343,18 +345,20 @@ int cli_selfcheck_open(const char *path, struct selfcheck_file *file, struct pto
     file->bytes = read_all(path, &size, error);
     if (file->bytes == NULL)
         return PTO_ESYSTEM;
-    is_good = is_whole(file->bytes, size, &count); /* before its parts get their ends */
+    is_good =
+        selfcheck_pack_is_whole(file->bytes, size, &count); /* before its parts get their ends */
     if (strncmp(file->bytes, magic, sizeof(magic) - 1) != 0)
-        status = refuse(error, path, "was not written by pto selfcheck");
+        status = selfcheck_pack_refuse(error, path, "was not written by pto selfcheck");
     else if (atoi(file->bytes + sizeof(magic) - 1) != FORMAT)
-        status =
-            refuse(error, path, "was written by another version of pto; read it with that one");
+        status = selfcheck_pack_refuse(
+            error, path, "was written by another version of pto; read it with that one");
     else if (strlen(file->bytes) != size)
-        status = refuse(error, path, damaged);
+        status = selfcheck_pack_refuse(error, path, damaged);
     else
-        status = split(file, path, size, error);
+        status = selfcheck_pack_split(file, path, size, error);
     if (status >= 0 && (!is_good || count != file->count))
-        status = refuse(error, path, "is damaged: its digest is not that of its contents");
+        status = selfcheck_pack_refuse(error, path,
+                                       "is damaged: its digest is not that of its contents");
     if (status < 0) {
         free(file->bytes);
         file->bytes = NULL;

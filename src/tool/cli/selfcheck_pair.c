@@ -50,8 +50,8 @@ static int greet_other(struct pto_domain *domain, uint32_t rank, struct pto_erro
     return status;
 }
 
-static int share(const struct selfcheck *c, uint32_t rank, struct pto_device *device,
-                 struct pto_error *error)
+static int selfcheck_pair_share(const struct selfcheck *c, uint32_t rank, struct pto_device *device,
+                                struct pto_error *error)
 {
     struct pto_comm_params params;
     struct pto_domain_params wanted;
@@ -107,7 +107,7 @@ int cli_selfcheck_try_rank(struct selfcheck *c, uint32_t rank)
     }
     __atomic_add_fetch(&c->progress->ranks_open, 1, __ATOMIC_RELEASE);
     if (await_other(c, rank)) {
-        status = share(c, rank, device, &error);
+        status = selfcheck_pair_share(c, rank, device, &error);
         if (status < 0)
             cli_selfcheck_set(result, VERDICT_FAILED, "card %u: %s", c->card + rank,
                               error.text[0] != '\0' ? error.text : pto_strerror(status));

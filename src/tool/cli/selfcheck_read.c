@@ -49,9 +49,10 @@ struct reading {
 
 /* ---- evidence ---- */
 
-static void add(struct reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void selfcheck_read_add(struct reading *r, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-static void add(struct reading *r, const char *format, ...)
+static void selfcheck_read_add(struct reading *r, const char *format, ...)
 {
     char line[LINE_MAX_BYTES];
     va_list values;
@@ -69,7 +70,7 @@ static void add(struct reading *r, const char *format, ...)
 }
 
 /* The next line of a text, which is cut there; NULL: there is none. */
-static char *next_line(char **text)
+static char *selfcheck_read_next_line(char **text)
 {
     char *line = *text;
 
@@ -100,7 +101,7 @@ static void read_steps(struct reading *r)
 {
     char *text = part_text(r, "steps"), *line;
 
-    while ((line = next_line(&text)) != NULL && r->step_count < SELFCHECK_STEPS) {
+    while ((line = selfcheck_read_next_line(&text)) != NULL && r->step_count < SELFCHECK_STEPS) {
         struct step_row *row = &r->step[r->step_count];
 
         if (sscanf(line, "%15[^\t]\t%15[^\t]\t%15[^\t]\t%799[^\n]", row->name, row->verdict,
@@ -114,21 +115,21 @@ static void read_steps(struct reading *r)
 }
 
 /* These codes are answers, not failures. */
-static bool is_failure(long code)
+static bool selfcheck_read_is_failure(long code)
 {
     return code != 0 && code != 100002 && code != 507046 && code != 507047;
 }
 
-static void take_note(struct reading *r, const char *kind, char *text)
+static void selfcheck_read_take_note(struct reading *r, const char *kind, char *text)
 {
     if (strcmp(kind, "message") == 0)
-        add(r, "message %s", text);
+        selfcheck_read_add(r, "message %s", text);
     else if (strcmp(kind, "meaning") == 0)
-        add(r, "meaning %s", text);
+        selfcheck_read_add(r, "meaning %s", text);
     else if (strcmp(kind, "hang") == 0)
-        add(r, "hang %s", text);
+        selfcheck_read_add(r, "hang %s", text);
     else if (strcmp(kind, "begin") == 0)
-        add(r, "inside %s", text);
+        selfcheck_read_add(r, "inside %s", text);
     else if ((strcmp(kind, "board") == 0 || strcmp(kind, "core") == 0) &&
              r->board_count <= CORES_SHOWN)
         r->board[r->board_count++] = text;
@@ -140,7 +141,7 @@ static void read_calls(struct reading *r, const char *part, bool is_all)
     char *text = part_text(r, part), *line, *field[5];
     bool is_here = is_all;
 
-    while ((line = next_line(&text)) != NULL) {
+    while ((line = selfcheck_read_next_line(&text)) != NULL) {
         uint32_t count = 0;
 
         for (char *at = line; count < 5 && at != NULL; at = strchr(at, '\t')) {
@@ -155,9 +156,9 @@ static void read_calls(struct reading *r, const char *part, bool is_all)
                 (!is_stage || strcmp(r->failed->name, "recovery") != 0))
                 is_here = strcmp(field[3], r->failed->name) == 0;
             else if (is_here)
-                take_note(r, field[2], field[3]);
-        } else if (count == 5 && is_here && is_failure(strtol(field[3], NULL, 10))) {
-            add(r, "call %s %s", field[2], field[3]);
+                selfcheck_read_take_note(r, field[2], field[3]);
+        } else if (count == 5 && is_here && selfcheck_read_is_failure(strtol(field[3], NULL, 10))) {
+            selfcheck_read_add(r, "call %s %s", field[2], field[3]);
         }
     }
 }
@@ -203,38 +204,40 @@ static void judge_cores(struct reading *r)
         if (sscanf(r->board[i], "launch %u", &launch) == 1 && at != NULL)
             (void)sscanf(at, "registers read at launch %u", &seen);
         else if (strncmp(r->board[i], "cannot be read", 14) == 0)
-            add(r, "cores the board cannot be read");
+            selfcheck_read_add(r, "cores the board cannot be read");
         else
             count_core(&n, r->board[i], launch, seen == launch);
     }
     if (n.all == 0)
         return;
     if (n.absent == n.all)
-        add(r, "cores none of %u has come", n.all);
+        selfcheck_read_add(r, "cores none of %u has come", n.all);
     else if (n.absent != 0)
-        add(r, "cores %u of %u have not come", n.absent, n.all);
+        selfcheck_read_add(r, "cores %u of %u have not come", n.absent, n.all);
     if (n.unknown != 0)
-        add(r, "cores %u of %u have numbers without a register window", n.unknown, n.all);
+        selfcheck_read_add(r, "cores %u of %u have numbers without a register window", n.unknown,
+                           n.all);
     if (n.deaf != 0)
-        add(r, "cores %u of %u have come and show nothing in their condition registers", n.deaf,
-            n.all);
+        selfcheck_read_add(r,
+                           "cores %u of %u have come and show nothing in their condition registers",
+                           n.deaf, n.all);
     if (n.inside != 0)
-        add(r, "cores %u of %u are inside of a kernel", n.inside, n.all);
+        selfcheck_read_add(r, "cores %u of %u are inside of a kernel", n.inside, n.all);
     if (n.absent + n.unknown + n.deaf + n.inside == 0)
-        add(r, "cores all %u have come", n.all);
+        selfcheck_read_add(r, "cores all %u have come", n.all);
 }
 
 /* ---- logs, compilers, rights ---- */
 
-static void read_lines(struct reading *r, const char *part, const char *kind, const char *sign,
-                       uint32_t most)
+static void selfcheck_read_lines(struct reading *r, const char *part, const char *kind,
+                                 const char *sign, uint32_t most)
 {
     char *copy = copy_part(r, part), *text = copy, *line;
     uint32_t count = 0;
 
-    while ((line = next_line(&text)) != NULL && count < most)
+    while ((line = selfcheck_read_next_line(&text)) != NULL && count < most)
         if (fnmatch(sign, line, FNM_CASEFOLD) == 0) {
-            add(r, "%s %.900s", kind, line);
+            selfcheck_read_add(r, "%s %.900s", kind, line);
             count++;
         }
     free(copy);
@@ -249,28 +252,28 @@ static void read_end(struct reading *r)
 {
     char *copy = copy_part(r, "about"), *text = copy, *line;
 
-    while ((line = next_line(&text)) != NULL)
+    while ((line = selfcheck_read_next_line(&text)) != NULL)
         if (strncmp(line, "end=", 4) == 0 && line[4] != '\0')
-            add(r, "end %s", line + 4);
+            selfcheck_read_add(r, "end %s", line + 4);
     free(copy);
 }
 
-static void collect(struct reading *r)
+static void selfcheck_read_collect(struct reading *r)
 {
     bool is_pair = strcmp(r->failed->name, "two-cards") == 0;
 
     if (r->failed->text[0] != '\0')
-        add(r, "text %s", r->failed->text);
+        selfcheck_read_add(r, "text %s", r->failed->text);
     read_calls(r, is_pair ? "calls-rank0" : "calls", is_pair);
     if (is_pair)
         read_calls(r, "calls-rank1", true);
     judge_cores(r);
     read_end(r);
     if (is_compiling(r->failed->name))
-        read_lines(r, "compilers", "compiler", "*error*", COMPILER_LINES);
-    read_lines(r, "logs", "log", "[[]ERROR[]]*", LOG_LINES);
-    read_lines(r, "rights", "rights", "/dev/*: [!m]*", LOG_LINES);
-    read_lines(r, "rights", "rights", "/dev/*not accessible", LOG_LINES);
+        selfcheck_read_lines(r, "compilers", "compiler", "*error*", COMPILER_LINES);
+    selfcheck_read_lines(r, "logs", "log", "[[]ERROR[]]*", LOG_LINES);
+    selfcheck_read_lines(r, "rights", "rights", "/dev/*: [!m]*", LOG_LINES);
+    selfcheck_read_lines(r, "rights", "rights", "/dev/*not accessible", LOG_LINES);
 }
 
 /* ---- causes ---- */
@@ -370,7 +373,7 @@ static void print_text(struct reading *r)
 
 /* ---- as JSON ---- */
 
-static void print_json(const struct reading *r)
+static void selfcheck_read_print_json(const struct reading *r)
 {
     struct json j = cli_json_start(stdout);
 
@@ -418,11 +421,11 @@ int cli_selfcheck_read(const char *path, bool is_json)
     }
     read_steps(r);
     if (r->failed != NULL) {
-        collect(r);
+        selfcheck_read_collect(r);
         find_causes(r);
     }
     if (is_json)
-        print_json(r);
+        selfcheck_read_print_json(r);
     else
         print_text(r);
     for (uint32_t i = 0; i < r->evidence_count; i++)

@@ -84,11 +84,11 @@ static const char orchestration_text[] =
 
 /* ---- verdicts ---- */
 
-static bool tell(struct trial *t, bool is_good, const char *format, ...)
+static bool selfcheck_steps_tell(struct trial *t, bool is_good, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The text of the step that is taken; the verdict follows when the step returns. */
-static bool tell(struct trial *t, bool is_good, const char *format, ...)
+static bool selfcheck_steps_tell(struct trial *t, bool is_good, const char *format, ...)
 {
     va_list values;
 
@@ -158,13 +158,15 @@ static bool compile(struct trial *t)
     if (!write_source(t, "orch.c", orchestration_text, path[0]) ||
         !write_source(t, "mark.c", mark_text, path[1]) ||
         !write_source(t, "never.c", never_text, path[2]))
-        return tell(t, false, "sources cannot be written to %s: %s", t->c->work, strerror(errno));
+        return selfcheck_steps_tell(t, false, "sources cannot be written to %s: %s", t->c->work,
+                                    strerror(errno));
     return pto_build(&params, &t->artefact, &t->artefact_bytes, &error) >= 0
-               ? tell(t, true, "%zu bytes", t->artefact_bytes)
-               : tell(t, false, "%s", error.text);
+               ? selfcheck_steps_tell(t, true, "%zu bytes", t->artefact_bytes)
+               : selfcheck_steps_tell(t, false, "%s", error.text);
 }
 
-static int write_program(void *context, const char *name, const void *bytes, size_t size)
+static int selfcheck_steps_write_program(void *context, const char *name, const void *bytes,
+                                         size_t size)
 {
     const struct trial *t = context;
     struct pto_error error = { .size = sizeof(error) };
@@ -185,7 +187,7 @@ static bool build_programs(struct trial *t, struct pto_error *error)
     cli_selfcheck_path(t->c, "programs", folder);
     set_build(t, &params);
     if (mkdir(folder, 0700) != 0 ||
-        cli_build_programs(&params, &none, &none, write_program, t, error) < 0)
+        cli_build_programs(&params, &none, &none, selfcheck_steps_write_program, t, error) < 0)
         return false;
     (void)setenv("PTO_CANN_PROGRAMS", folder, 1);
     return true;
@@ -251,27 +253,29 @@ static bool open_first(struct trial *t)
     status = open_any(t, &error);
     if (status < 0 && (programs == NULL || programs[0] == '\0') && is_last_stage(t, "programs")) {
         if (!build_programs(t, &why))
-            return tell(t, false, "%s; they cannot be built, either: %.300s", error.text, why.text);
+            return selfcheck_steps_tell(t, false, "%s; they cannot be built, either: %.300s",
+                                        error.text, why.text);
         how = ", with programs that were built for this check";
         status = open_as(t, t->c->progress->platform, &error);
     }
     (void)unsetenv("PTO_CANN_MEET");
     if (status < 0)
-        return tell(t, false, "%s", error.text);
+        return selfcheck_steps_tell(t, false, "%s", error.text);
     pto_device_info_init(&info);
     (void)pto_device_info(t->device, &info);
     t->cores = info.aic_count + info.aiv_count;
-    return tell(t, true, "%u AIC and %u AIV%s", info.aic_count, info.aiv_count, how);
+    return selfcheck_steps_tell(t, true, "%u AIC and %u AIV%s", info.aic_count, info.aiv_count,
+                                how);
 }
 
-static bool load(struct trial *t)
+static bool selfcheck_steps_load(struct trial *t)
 {
     struct pto_error error = { .size = sizeof(error) };
 
     return (pto_callable_load_memory(t->artefact, t->artefact_bytes, NULL, &t->callable, &error) >=
                 0 &&
             pto_register(t->device, t->callable, &error) >= 0) ||
-           tell(t, false, "%s", error.text);
+           selfcheck_steps_tell(t, false, "%s", error.text);
 }
 
 static void close_card(struct trial *t)
@@ -311,19 +315,19 @@ static int run(struct trial *t, enum op op, uint64_t timeout_ns, struct pto_erro
     return status < 0 ? status : marks;
 }
 
-static bool greet(struct trial *t)
+static bool selfcheck_steps_greet(struct trial *t)
 {
     struct pto_error error;
     int marks = run(t, OP_HELLO, 0, &error);
 
-    return marks == 1  ? tell(t, true, "one core has left its mark")
-           : marks < 0 ? tell(t, false, "%s", error.text)
-                       : tell(t, false, "%d marks were left instead of 1", marks);
+    return marks == 1  ? selfcheck_steps_tell(t, true, "one core has left its mark")
+           : marks < 0 ? selfcheck_steps_tell(t, false, "%s", error.text)
+                       : selfcheck_steps_tell(t, false, "%d marks were left instead of 1", marks);
 }
 
 static bool greet_first(struct trial *t)
 {
-    return load(t) && greet(t);
+    return selfcheck_steps_load(t) && selfcheck_steps_greet(t);
 }
 
 static bool greet_all(struct trial *t)
@@ -331,9 +335,10 @@ static bool greet_all(struct trial *t)
     struct pto_error error;
     int marks = run(t, OP_ALL, 0, &error);
 
-    return marks == (int)t->cores ? tell(t, true, "%d cores have met", marks)
-           : marks < 0            ? tell(t, false, "%s", error.text)
-                       : tell(t, false, "%d cores of %u have left their marks", marks, t->cores);
+    return marks == (int)t->cores ? selfcheck_steps_tell(t, true, "%d cores have met", marks)
+           : marks < 0            ? selfcheck_steps_tell(t, false, "%s", error.text)
+                       : selfcheck_steps_tell(t, false, "%d cores of %u have left their marks",
+                                              marks, t->cores);
 }
 
 static long count_calls(const char *path, const char *name)
@@ -377,7 +382,8 @@ static bool loop(struct trial *t)
         int marks = run(t, OP_HELLO, 0, &error);
 
         if (marks != 1)
-            return tell(t, false, "run %u: %s", i, marks < 0 ? error.text : "no mark was left");
+            return selfcheck_steps_tell(t, false, "run %u: %s", i,
+                                        marks < 0 ? error.text : "no mark was left");
         if (i == 2) {
             second = count_held(t->log);
             begin = cli_selfcheck_now_ms();
@@ -385,10 +391,10 @@ static bool loop(struct trial *t)
     }
     held = count_held(t->log);
     if (held != second)
-        return tell(t, false, "%ld things are held after run 2, and %ld after run %u", second, held,
-                    runs);
-    return tell(t, true, "%u runs hold what run 2 held, %.0f us each", runs,
-                (cli_selfcheck_now_ms() - begin) * 1e3 / (runs - 2));
+        return selfcheck_steps_tell(
+            t, false, "%ld things are held after run 2, and %ld after run %u", second, held, runs);
+    return selfcheck_steps_tell(t, true, "%u runs hold what run 2 held, %.0f us each", runs,
+                                (cli_selfcheck_now_ms() - begin) * 1e3 / (runs - 2));
 }
 
 static bool time_out(struct trial *t)
@@ -398,27 +404,27 @@ static bool time_out(struct trial *t)
     int status = run(t, OP_NEVER, NEVER_NS, &error);
 
     if (status >= 0)
-        return tell(t, false, "a kernel that never returns has ended");
+        return selfcheck_steps_tell(t, false, "a kernel that never returns has ended");
     pto_device_info_init(&info);
     (void)pto_device_info(t->device, &info);
-    return tell(t, (status == PTO_ETIMEOUT || status == PTO_ESTALL) && info.is_lost, "%s",
-                error.text);
+    return selfcheck_steps_tell(t, (status == PTO_ETIMEOUT || status == PTO_ESTALL) && info.is_lost,
+                                "%s", error.text);
 }
 
-static bool recover(struct trial *t)
+static bool selfcheck_steps_recover(struct trial *t)
 {
     struct pto_error error = { .size = sizeof(error) };
 
     close_card(t);
     return (open_as(t, t->c->progress->platform, &error) >= 0 ||
-            tell(t, false, "%s", error.text)) &&
-           load(t) && greet(t);
+            selfcheck_steps_tell(t, false, "%s", error.text)) &&
+           selfcheck_steps_load(t) && selfcheck_steps_greet(t);
 }
 
 static bool give_back(struct trial *t)
 {
     close_card(t);
-    return tell(t, true, "the card was given back");
+    return selfcheck_steps_tell(t, true, "the card was given back");
 }
 
 /* ---- all of them ---- */
@@ -434,8 +440,8 @@ static void note_step(const struct trial *t, const char *name)
     }
 }
 
-static bool take(struct trial *t, struct selfcheck_result *result, const char *name,
-                 bool (*fn)(struct trial *t))
+static bool selfcheck_steps_take(struct trial *t, struct selfcheck_result *result, const char *name,
+                                 bool (*fn)(struct trial *t))
 {
     double begin = cli_selfcheck_now_ms();
     bool is_good;
@@ -450,9 +456,10 @@ static bool take(struct trial *t, struct selfcheck_result *result, const char *n
     return is_good;
 }
 
-static bool take_step(struct trial *t, enum selfcheck_step step, bool (*fn)(struct trial *t))
+static bool selfcheck_steps_take_step(struct trial *t, enum selfcheck_step step,
+                                      bool (*fn)(struct trial *t))
 {
-    return take(t, &t->c->progress->step[step], cli_selfcheck_names[step], fn);
+    return selfcheck_steps_take(t, &t->c->progress->step[step], cli_selfcheck_names[step], fn);
 }
 
 /* A step that fails ends it, but the card is given back. */
@@ -466,14 +473,17 @@ int cli_selfcheck_try(struct selfcheck *c)
     cli_selfcheck_path(c, "store", t.store);
     cli_selfcheck_path(c, "compilers", said);
     t.said = fopen(said, "ae");
-    if (!take(&t, &c->progress->opening, NULL, open_first)) {
+    if (!selfcheck_steps_take(&t, &c->progress->opening, NULL, open_first)) {
         close_card(&t);
         return EXIT_FAILED;
     }
-    is_good = take_step(&t, STEP_COMPILE, compile) && take_step(&t, STEP_ONE_CORE, greet_first) &&
-              take_step(&t, STEP_ALL_CORES, greet_all) && take_step(&t, STEP_LOOP, loop) &&
-              take_step(&t, STEP_TIME_OUT, time_out) && take_step(&t, STEP_RECOVERY, recover);
-    is_good = take_step(&t, STEP_CLOSE, give_back) && is_good;
+    is_good = selfcheck_steps_take_step(&t, STEP_COMPILE, compile) &&
+              selfcheck_steps_take_step(&t, STEP_ONE_CORE, greet_first) &&
+              selfcheck_steps_take_step(&t, STEP_ALL_CORES, greet_all) &&
+              selfcheck_steps_take_step(&t, STEP_LOOP, loop) &&
+              selfcheck_steps_take_step(&t, STEP_TIME_OUT, time_out) &&
+              selfcheck_steps_take_step(&t, STEP_RECOVERY, selfcheck_steps_recover);
+    is_good = selfcheck_steps_take_step(&t, STEP_CLOSE, give_back) && is_good;
     free(t.artefact);
     if (t.said != NULL)
         fclose(t.said);

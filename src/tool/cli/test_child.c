@@ -47,8 +47,8 @@ static void send_bytes(int pipe, const void *bytes, size_t size)
     }
 }
 
-static void send_message(struct child *c, enum test_message_kind kind, uint32_t item,
-                         enum test_outcome outcome, uint64_t run_ns, const char *text)
+static void test_child_send_message(struct child *c, enum test_message_kind kind, uint32_t item,
+                                    enum test_outcome outcome, uint64_t run_ns, const char *text)
 {
     const struct test_message message = { .kind = kind,
                                           .item = item,
@@ -66,8 +66,8 @@ static void send_message(struct child *c, enum test_message_kind kind, uint32_t 
 }
 
 /* What is wrong, in lines. The caller frees; NULL: out of memory. */
-static char *tell_failure(struct child *c, const struct test_item *item,
-                          const struct pto_error *error, uint32_t round)
+static char *test_child_tell_failure(struct child *c, const struct test_item *item,
+                                     const struct pto_error *error, uint32_t round)
 {
     bool is_order = c->settings->session.orders != 0 && c->session.order_seed != 0;
     char *text = NULL;
@@ -99,7 +99,7 @@ static void tick(void *context)
     if (c->session.rank != 0 || os_now_ns() - c->ticked_ns <= TICK_NS)
         return;
     c->ticked_ns = os_now_ns();
-    send_message(c, TEST_TICK, c->now, TEST_WAITING, 0, "");
+    test_child_send_message(c, TEST_TICK, c->now, TEST_WAITING, 0, "");
 }
 
 /* Makes the data, and runs the item as often as asked for. */
@@ -130,7 +130,7 @@ static void play(struct child *c, const struct test_item *item, struct verdict *
             status = scene_session_check_lines(s, &error);
     }
     if (status < 0)
-        text = tell_failure(c, item, &error, round);
+        text = test_child_tell_failure(c, item, &error, round);
     snprintf(verdict->text, sizeof(verdict->text), "%s",
              status == PTO_OK ? ""
              : text != NULL   ? text
@@ -162,8 +162,8 @@ static int play_rank(void *context, uint32_t rank)
 }
 
 /* What ranks say that failed; those that noticed that another one was gone only if no other did. */
-static void gather(const struct ranks_work *w, const struct ranks_result *result,
-                   struct verdict *verdict)
+static void test_child_gather(const struct ranks_work *w, const struct ranks_result *result,
+                              struct verdict *verdict)
 {
     char ended[RANKS_TEXT_MAX];
     size_t used = 0;
@@ -209,7 +209,7 @@ static void play_ranks(struct child *c, const struct test_item *item, struct ver
         c->session.options->place[0] = '\0'; /* what a rank was doing when it ended */
     *verdict = work.verdict[0];
     if (result.end != RANKS_DONE)
-        gather(&work, &result, verdict);
+        test_child_gather(&work, &result, verdict);
     munmap(work.verdict, bytes);
 }
 
@@ -224,16 +224,17 @@ static void run_item(struct child *c, uint32_t index)
         play_ranks(c, item, &verdict);
     else
         play(c, item, &verdict);
-    send_message(c, TEST_END, index, verdict.status == PTO_OK ? TEST_PASSED : TEST_FAILED,
-                 verdict.run_ns, verdict.text);
+    test_child_send_message(c, TEST_END, index,
+                            verdict.status == PTO_OK ? TEST_PASSED : TEST_FAILED, verdict.run_ns,
+                            verdict.text);
 }
 
 /* What cannot be built fails with all its cases. */
 static void fail_all(struct child *c, uint32_t first, uint32_t last, const char *text)
 {
     for (uint32_t i = first; i < last; i++) {
-        send_message(c, TEST_BEGIN, i, TEST_WAITING, 0, "");
-        send_message(c, TEST_END, i, TEST_FAILED, 0, text);
+        test_child_send_message(c, TEST_BEGIN, i, TEST_WAITING, 0, "");
+        test_child_send_message(c, TEST_END, i, TEST_FAILED, 0, text);
     }
 }
 
@@ -252,7 +253,7 @@ _Noreturn void cli_test_child_run(struct test_item *items, uint32_t first, uint3
         fail_all(&child, first, last, error.text);
     } else {
         for (uint32_t i = first; i < last; i++) {
-            send_message(&child, TEST_BEGIN, i, TEST_WAITING, 0, "");
+            test_child_send_message(&child, TEST_BEGIN, i, TEST_WAITING, 0, "");
             run_item(&child, i);
         }
         scene_session_close(&child.session);

@@ -58,7 +58,7 @@ struct pool {
     struct job job[JOBS_MAX];
 };
 
-static void start_job(struct pool *p, struct job *job);
+static void test_jobs_start_job(struct pool *p, struct job *job);
 static void start_child(struct pool *p, struct job *job);
 static void listen_to(struct pool *p, struct job *job);
 static void end_child(struct pool *p, struct job *job);
@@ -87,7 +87,7 @@ void cli_test_jobs_run(struct test_item *item, uint32_t count, const struct test
     while (is_busy && !*settings->is_interrupted) {
         for (uint32_t i = 0; i < jobs; i++)
             if (p->job[i].child == 0 && !p->is_over)
-                start_job(p, &p->job[i]);
+                test_jobs_start_job(p, &p->job[i]);
         is_busy = p->next < p->count;
         for (uint32_t i = 0; i < jobs; i++)
             is_busy = is_busy || p->job[i].child != 0;
@@ -103,7 +103,7 @@ void cli_test_jobs_run(struct test_item *item, uint32_t count, const struct test
 /* ---- outcomes ---- */
 
 /* What the child has printed since the item began, or the last part of it. NULL: nothing. */
-static char *read_output(struct job *job)
+static char *test_jobs_read_output(struct job *job)
 {
     struct stat info;
     uint64_t size, begin = job->output_begin;
@@ -145,7 +145,7 @@ static void settle_item(struct pool *p, struct job *job, uint32_t index, enum te
 {
     struct test_item *item = &p->item[index];
 
-    item->output = read_output(job);
+    item->output = test_jobs_read_output(job);
     if (is_sanitizer_report(item->output)) {
         job->has_report = true;
         text = outcome == TEST_PASSED ? "its result is right, but a sanitizer reports:" : text;
@@ -171,12 +171,12 @@ static void settle_last(struct pool *p, struct job *job)
 
 /* ---- children ---- */
 
-static char *place_of(const struct pool *p, const struct job *job)
+static char *test_jobs_place_of(const struct pool *p, const struct job *job)
 {
     return p->places + (job - p->job) * SESSION_PLACE_BYTES;
 }
 
-static void start_job(struct pool *p, struct job *job)
+static void test_jobs_start_job(struct pool *p, struct job *job)
 {
     uint32_t first = p->next;
 
@@ -186,8 +186,9 @@ static void start_job(struct pool *p, struct job *job)
         p->next = first;
         return;
     }
-    *job =
-        (struct job){ .first = first, .last = first + 1, .next = first, .place = place_of(p, job) };
+    *job = (struct job){
+        .first = first, .last = first + 1, .next = first, .place = test_jobs_place_of(p, job)
+    };
     while (job->last < p->count && p->item[job->last].scene == p->item[first].scene &&
            p->item[job->last].platform == p->item[first].platform &&
            p->item[job->last].outcome == TEST_WAITING)
@@ -265,8 +266,8 @@ static uint64_t item_deadline(const struct pool *p, const struct job *job)
     return os_now_ns() + (uint64_t)((seconds + GRACE_SECONDS) * 1e9);
 }
 
-static void take_message(struct pool *p, struct job *job, const struct test_message *message,
-                         const char *text)
+static void test_jobs_take_message(struct pool *p, struct job *job,
+                                   const struct test_message *message, const char *text)
 {
     enum test_outcome outcome = message->outcome == TEST_PASSED ? TEST_PASSED : TEST_FAILED;
 
@@ -312,7 +313,7 @@ static void take_messages(struct pool *p, struct job *job)
         if (message.bytes > TEXT_MAX || job->used - at - sizeof(message) < message.bytes)
             break;
         copy = strndup(text, message.bytes);
-        take_message(p, job, &message, copy);
+        test_jobs_take_message(p, job, &message, copy);
         free(copy);
         at += sizeof(message) + message.bytes;
     }

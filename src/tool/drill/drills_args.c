@@ -350,7 +350,7 @@ static void alloc_with_input(struct pto_orch *o, const struct pto_entry *entry)
 
 /* ---- kernels and how they are launched ---- */
 
-static void no_kernel(struct pto_orch *o, const struct pto_entry *entry)
+static void drills_args_no_kernel(struct pto_orch *o, const struct pto_entry *entry)
 {
     pto_aic(o, 99, PTO_INOUT(entry->tensor));
 }
@@ -689,7 +689,7 @@ static void exhaust(struct pto_orch *o, const struct pto_entry *entry)
     }
 }
 
-static void give_up(struct pto_orch *o, const struct pto_entry *entry)
+static void drills_args_give_up(struct pto_orch *o, const struct pto_entry *entry)
 {
     pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
     (void)pto_orch_fail(o, PTO_EORCH, "the weights are of another model");
@@ -826,7 +826,7 @@ const struct drill drills_args[] = {
          "at least one new output"),
     ARGS("alloc-with-input", alloc_with_input, "pto_alloc_tensors with an input",
          "and nothing else", .argument = 2),
-    ARGS("no-kernel", no_kernel, "kernel 99, which the callable does not have",
+    ARGS("no-kernel", drills_args_no_kernel, "kernel 99, which the callable does not have",
          "there is no kernel 99; callable \"drill\"", .kernel = 99),
     ARGS("kernel-hole", kernel_hole, "a kernel id without a function", "there is no kernel",
          .kernel = KERNEL_HOLE),
@@ -933,7 +933,8 @@ const struct drill drills_args[] = {
       .tells = "an orchestration did not end when its run was to",
       .flags = DRILL_LOST | DRILL_SIGNALS, .timeout_ms = 20 },
 
-    { PTO_EORCH, "give-up", "an orchestration that calls pto_orch_fail", .orchestration = give_up,
+    { PTO_EORCH, "give-up", "an orchestration that calls pto_orch_fail",
+      .orchestration = drills_args_give_up,
       .says = "the orchestration gave up: the weights are of another model" },
     { PTO_EORCH, "exception", "an orchestration that throws a C++ exception",
       .play = play_exception, .says = "threw an exception: the weights are of another model" },

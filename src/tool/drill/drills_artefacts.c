@@ -7,8 +7,8 @@
 
 enum { BLOB_BYTES = 9376 + 4 }; /* a chip callable whose orchestration is a mark of four bytes */
 
-static void load_bytes(struct stage *s, const void *bytes, size_t size,
-                       const struct pto_load_options *options)
+static void drills_artefacts_load_bytes(struct stage *s, const void *bytes, size_t size,
+                                        const struct pto_load_options *options)
 {
     struct pto_error error = { .size = sizeof(error) };
     struct pto_callable *callable = NULL;
@@ -22,7 +22,7 @@ static void load_text(struct stage *s)
 {
     static const char text[] = "name: vector\nkernels:\n";
 
-    load_bytes(s, text, sizeof(text), NULL);
+    drills_artefacts_load_bytes(s, text, sizeof(text), NULL);
 }
 
 /* As much of one as a header, and less. */
@@ -30,14 +30,14 @@ static void load_truncated(struct stage *s)
 {
     static const char bytes[100] = "PTOC\r\n\x1a\n";
 
-    load_bytes(s, bytes, sizeof(bytes), NULL);
+    drills_artefacts_load_bytes(s, bytes, sizeof(bytes), NULL);
 }
 
 static void load_other_version(struct stage *s)
 {
     static const char bytes[200] = "PTOC\r\n\x1a\n\x63";
 
-    load_bytes(s, bytes, sizeof(bytes), NULL);
+    drills_artefacts_load_bytes(s, bytes, sizeof(bytes), NULL);
 }
 
 static void make_blob(uint8_t blob[BLOB_BYTES])
@@ -60,7 +60,7 @@ static void load_unknown_headers(struct stage *s)
     make_blob(blob);
     pto_load_options_init(&options);
     options.expect_isa = "0123456789012345678901234567890123456789";
-    load_bytes(s, blob, sizeof(blob), &options);
+    drills_artefacts_load_bytes(s, blob, sizeof(blob), &options);
 }
 
 static void load_unsigned(struct stage *s)
@@ -75,7 +75,7 @@ static void load_unsigned(struct stage *s)
     pto_load_options_init(&options);
     options.trusted_keys = key;
     options.trusted_key_count = 1;
-    load_bytes(s, blob, sizeof(blob), &options);
+    drills_artefacts_load_bytes(s, blob, sizeof(blob), &options);
 }
 
 static void register_no_code(struct stage *s)

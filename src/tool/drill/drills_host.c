@@ -37,7 +37,7 @@ static void orchestrate_forever(struct pto_orch *o, const struct pto_entry *entr
 }
 
 /* Launched, and at the gate. */
-static struct pto_run *launch(struct stage *s, pto_orch_fn orchestration)
+static struct pto_run *drills_host_launch(struct stage *s, pto_orch_fn orchestration)
 {
     struct pto_run *run = drill_prepare(s, orchestration);
 
@@ -64,7 +64,7 @@ static void cancel_prepared(struct stage *s)
 
 static void cancel_queued(struct stage *s)
 {
-    struct pto_run *first = launch(s, run_to_gate);
+    struct pto_run *first = drills_host_launch(s, run_to_gate);
     struct pto_run *run = drill_prepare(s, drill_orchestrate_well);
 
     drill_expect(s, pto_run_launch(run) == PTO_OK && pto_run_cancel(run) == PTO_OK,
@@ -77,7 +77,7 @@ static void cancel_queued(struct stage *s)
 
 static void cancel_at_gate(struct stage *s)
 {
-    struct pto_run *run = launch(s, s->drill->orchestration);
+    struct pto_run *run = drills_host_launch(s, s->drill->orchestration);
 
     drill_expect(s, pto_run_cancel(run) == PTO_OK, "the run cannot be cancelled");
     let_end(s, run);
@@ -89,7 +89,7 @@ static void cancel_runaway(struct stage *s)
     struct pto_run *run;
 
     s->options.stall_timeout_ns = STALL_MS * 1000000ull;
-    run = launch(s, orchestrate_forever);
+    run = drills_host_launch(s, orchestrate_forever);
     drill_expect(s, pto_run_cancel(run) == PTO_OK, "the run cannot be cancelled");
     (void)pto_run_wait(run, 0);
     drill_finish(s, run);
@@ -104,7 +104,7 @@ static void never_launch(struct stage *s)
 
 static void wait_in_vain(struct stage *s)
 {
-    struct pto_run *run = launch(s, run_to_gate);
+    struct pto_run *run = drills_host_launch(s, run_to_gate);
 
     drill_judge(s, pto_run_wait(run, 10 * 1000000), NULL);
     let_end(s, run);
@@ -113,7 +113,7 @@ static void wait_in_vain(struct stage *s)
 
 static void wait_in_queue(struct stage *s)
 {
-    struct pto_run *first = launch(s, run_to_gate);
+    struct pto_run *first = drills_host_launch(s, run_to_gate);
     struct pto_run *run;
 
     s->options.launch_timeout_ns = 10 * 1000000;
@@ -130,7 +130,7 @@ static void wait_in_queue(struct stage *s)
 
 static void close_with_runs(struct stage *s)
 {
-    struct pto_run *run = launch(s, run_to_gate);
+    struct pto_run *run = drills_host_launch(s, run_to_gate);
 
     drill_judge(s, pto_device_close(s->device), NULL);
     let_end(s, run);
@@ -139,7 +139,7 @@ static void close_with_runs(struct stage *s)
 
 static void finish_early(struct stage *s)
 {
-    struct pto_run *run = launch(s, run_to_gate);
+    struct pto_run *run = drills_host_launch(s, run_to_gate);
 
     drill_judge(s, pto_run_finish(run, NULL), NULL);
     let_end(s, run);
@@ -203,7 +203,7 @@ static void read_scalar(struct pto_orch *o, const struct pto_entry *entry)
     pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_INT(pto_scalar(o, 0)), PTO_PASS(1));
 }
 
-static void read_element(struct pto_orch *o, const struct pto_entry *entry)
+static void drills_host_read_element(struct pto_orch *o, const struct pto_entry *entry)
 {
     pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_INT(PTO_GET(o, &entry->tensor[1], 2)));
 }
@@ -697,7 +697,7 @@ const struct drill drills_host[] = {
       .says = "tensors 0 and 1 of the entry overlap" },
     { PTO_EGRAPH, "graph-element",
       "a graph launched with another value of an element that was read",
-      .play = relaunch_with_element, .orchestration = read_element,
+      .play = relaunch_with_element, .orchestration = drills_host_read_element,
       .says = "8 bytes into tensor 1 of the entry" },
     { 0 },
 };

@@ -48,8 +48,8 @@ static uint32_t counter;     /* that nobody raises */
 static uint32_t slow_ms;     /* that a slow kernel takes at least, the time of its run included */
 static pthread_t caller;
 
-static void begin_stage(struct stage *s);
-static void recover(struct stage *s);
+static void stage_begin(struct stage *s);
+static void stage_recover(struct stage *s);
 static void end_stage(struct stage *s);
 
 /* ---- a drill ---- */
@@ -73,7 +73,7 @@ void drill_play(const struct drill *drill, const struct drill_setting *setting,
     struct stage stage = { .drill = drill, .setting = setting, .result = result };
     struct stage *s = &stage;
 
-    begin_stage(s);
+    stage_begin(s);
     if (result->why[0] == '\0') {
         if (drill->play != NULL)
             drill->play(s);
@@ -81,12 +81,12 @@ void drill_play(const struct drill *drill, const struct drill_setting *setting,
             drill_judge(s, drill_run(s), &s->report.error);
     }
     if (result->why[0] == '\0')
-        recover(s);
+        stage_recover(s);
     end_stage(s);
     result->is_over = true;
 }
 
-static void begin_stage(struct stage *s)
+static void stage_begin(struct stage *s)
 {
     const struct drill *d = s->drill;
     struct pto_device_params params;
@@ -185,7 +185,7 @@ static void expect_well(struct stage *s, const char *which)
 }
 
 /* The device works, or it says that it is lost, and another one works. */
-static void recover(struct stage *s)
+static void stage_recover(struct stage *s)
 {
     struct pto_device_params params;
     struct pto_run_report report;

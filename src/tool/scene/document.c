@@ -222,7 +222,7 @@ static bool has_controls(const char *text, size_t length)
     return false;
 }
 
-static int copy_text(struct reader *r, const yaml_event_t *event, const char **text_out)
+static int document_copy_text(struct reader *r, const yaml_event_t *event, const char **text_out)
 {
     size_t length = event->data.scalar.length;
     const char *text = (const char *)event->data.scalar.value;
@@ -252,7 +252,7 @@ static int take_key(struct reader *r, const yaml_event_t *event)
         return refuse_mark(r, event->start_mark, "a key must be a plain word");
     if (level->node->count == DOCUMENT_KEYS_MAX)
         return refuse_mark(r, event->start_mark, "a mapping must not have more than 1024 keys");
-    status = copy_text(r, event, &level->key);
+    status = document_copy_text(r, event, &level->key);
     level->key_mark = event->start_mark;
     if (status == PTO_OK && scene_document_find(level->node, level->key) != NULL) {
         char text[128];
@@ -304,7 +304,7 @@ static int begin_parts(struct reader *r, const yaml_event_t *event, enum node_ki
     return PTO_OK;
 }
 
-static int add_scalar(struct reader *r, const yaml_event_t *event)
+static int document_add_scalar(struct reader *r, const yaml_event_t *event)
 {
     struct node *node;
     int status = add_node(r, event, NODE_TEXT, &node);
@@ -312,7 +312,7 @@ static int add_scalar(struct reader *r, const yaml_event_t *event)
     if (status < 0)
         return status;
     node->is_plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    return copy_text(r, event, &node->text);
+    return document_copy_text(r, event, &node->text);
 }
 
 static bool has_properties(const yaml_event_t *event)
@@ -350,6 +350,6 @@ static int take_event(struct reader *r, const yaml_event_t *event)
     if (level->node != NULL && level->node->kind == NODE_MAP && level->key == NULL)
         return take_key(r, event);
     if (event->type == YAML_SCALAR_EVENT)
-        return add_scalar(r, event);
+        return document_add_scalar(r, event);
     return begin_parts(r, event, event->type == YAML_MAPPING_START_EVENT ? NODE_MAP : NODE_LIST);
 }

@@ -17,7 +17,7 @@ int scene_find_name(scene_name_fn name, uint32_t count, const char *word)
     return -1;
 }
 
-static void join(const char *const *names, uint32_t count, const char *last, char *text)
+static void names_join(const char *const *names, uint32_t count, const char *last, char *text)
 {
     size_t used = 0;
 
@@ -43,7 +43,7 @@ const char *scene_list_names(scene_name_fn name, uint32_t count, const char *las
         count = ROWS_MAX;
     for (uint32_t i = 0; i < count; i++)
         names[i] = name(i);
-    join(names, count, last, text);
+    names_join(names, count, last, text);
     return text;
 }
 
@@ -59,6 +59,6 @@ const char *scene_list_platforms(bool is_open, const char *last, const char *mor
             names[count++] = platform->name;
     if (more != NULL && count < ROWS_MAX)
         names[count++] = more;
-    join(names, count, last, text);
+    names_join(names, count, last, text);
     return text;
 }

@@ -61,7 +61,7 @@ int scene_python_refuse_at(struct python_reader *r, const struct python_value *v
     return scene_document_refuse(r->document, &place, r->error, "%s", text);
 }
 
-static void set_place(const struct python_reader *r, struct python_value *value)
+static void python_set_place(const struct python_reader *r, struct python_value *value)
 {
     value->line = r->line;
     value->column = (uint32_t)(r->at - r->line_begin) + 1;
@@ -73,7 +73,7 @@ int scene_python_refuse(struct python_reader *r, const char *format, ...)
     char text[512];
     va_list args;
 
-    set_place(r, &place);
+    python_set_place(r, &place);
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
@@ -172,7 +172,7 @@ static bool take_word(struct python_reader *r, const char *word)
 
 /* ---- names ---- */
 
-static struct python_value *find_name(struct python_reader *r, const char *name)
+static struct python_value *python_find_name(struct python_reader *r, const char *name)
 {
     for (uint32_t i = 0; i < r->name_count; i++)
         if (strcmp(r->names[i].name, name) == 0)
@@ -182,7 +182,7 @@ static struct python_value *find_name(struct python_reader *r, const char *name)
 
 static int bind_name(struct python_reader *r, const char *name, const struct python_value *value)
 {
-    struct python_value *old = find_name(r, name);
+    struct python_value *old = python_find_name(r, name);
 
     if (old == NULL && r->name_count == PYTHON_NAMES_MAX)
         return scene_python_refuse_at(r, value, "there are more than %d names", PYTHON_NAMES_MAX);
@@ -200,7 +200,7 @@ static int bind_foreign(struct python_reader *r, const char *name, const char *f
 {
     struct python_value value = { .sort = PYTHON_FOREIGN };
 
-    set_place(r, &value);
+    python_set_place(r, &value);
     memcpy(value.name, full, strlen(full) + 1);
     return bind_name(r, name, &value);
 }
@@ -489,7 +489,7 @@ static int read_list(struct python_reader *r, char close, struct python_value *v
     return PTO_OK;
 }
 
-static int read_key(struct python_reader *r, const struct node *map, struct node *key)
+static int python_read_key(struct python_reader *r, const struct node *map, struct node *key)
 {
     struct python_value value;
     int status = scene_python_read_expression(r, &value);
@@ -522,7 +522,7 @@ static int read_map(struct python_reader *r, struct python_value *value)
         if (value->node->count == DOCUMENT_KEYS_MAX)
             return scene_python_refuse(r, "a dict must not have more than %d keys",
                                        DOCUMENT_KEYS_MAX);
-        status = read_key(r, value->node, &key);
+        status = python_read_key(r, value->node, &key);
         if (status == PTO_OK)
             status = scene_python_read_expression(r, &element);
         if (status == PTO_OK && element.sort == PYTHON_FOREIGN)
@@ -543,7 +543,7 @@ static int read_map(struct python_reader *r, struct python_value *value)
     return PTO_OK;
 }
 
-static int read_word(struct python_reader *r, struct python_value *value)
+static int python_read_word(struct python_reader *r, struct python_value *value)
 {
     static const char *const words[] = { "True", "False", "None" };
     char name[PYTHON_NAME_BYTES];
@@ -558,7 +558,7 @@ static int read_word(struct python_reader *r, struct python_value *value)
     if (strcmp(name, "__file__") == 0)
         return scene_python_make_text(r, value, PYTHON_TEXT, scene_document_name(r->document),
                                       strlen(scene_document_name(r->document)));
-    bound = find_name(r, name);
+    bound = python_find_name(r, name);
     if (bound != NULL && bound->sort != PYTHON_FOREIGN) {
         value->sort = bound->sort;
         return copy_node(r, bound->node, &value->node);
@@ -576,11 +576,11 @@ static int read_atom(struct python_reader *r, struct python_value *value)
     int status;
 
     *value = (struct python_value){ .sort = PYTHON_FOREIGN };
-    set_place(r, value);
+    python_set_place(r, value);
     if (scene_python_is_text(r))
         return scene_python_read_text(r, value);
     if (scene_python_is_name(c, true))
-        return read_word(r, value);
+        return python_read_word(r, value);
     if ((c >= '0' && c <= '9') || c == '.')
         return scene_python_read_number(r, false, value);
     if (c == '-' || c == '+') {

@@ -73,7 +73,7 @@ static int take_parent(struct python_reader *r, struct python_value *value, cons
 }
 
 /* From the folder of the manifest on. */
-static int make_absolute(struct python_reader *r, struct python_value *value)
+static int python_paths_make_absolute(struct python_reader *r, struct python_value *value)
 {
     struct python_value folder = *value;
     const char *name = scene_document_name(r->document);
@@ -171,7 +171,7 @@ static int read_method(struct python_reader *r, const char *name, struct python_
         value->sort = PYTHON_TEXT;
         return PTO_OK;
     }
-    return make_absolute(r, value);
+    return python_paths_make_absolute(r, value);
 }
 
 /* IN of ArgDirection, wherever that was imported from. */
@@ -244,7 +244,7 @@ int scene_python_read_call(struct python_reader *r, struct python_value *value)
     case CALL_FOLDER:
         return take_parent(r, value, "");
     case CALL_ABSOLUTE:
-        return make_absolute(r, value);
+        return python_paths_make_absolute(r, value);
     default:
         return join_all(r, value, arguments + 1, count - 1);
     }

@@ -171,7 +171,8 @@ static int check_data(const struct scene *scene, const struct scene_files *files
 }
 
 /* Of the scene itself, or of a callable of it. */
-static int check_sources(const struct scene *scene, const struct scene *of, struct pto_error *error)
+static int scene_check_sources(const struct scene *scene, const struct scene *of,
+                               struct pto_error *error)
 {
     int status = check_file(scene, of->orchestration.path, "the orchestration", error);
 
@@ -182,12 +183,12 @@ static int check_sources(const struct scene *scene, const struct scene *of, stru
 
 static int check_all_files(const struct scene *scene, struct pto_error *error)
 {
-    int status = check_sources(scene, scene, error);
+    int status = scene_check_sources(scene, scene, error);
 
     for (uint32_t i = 0; status == PTO_OK && i < scene->callable_count; i++) {
         const struct scene_callable *callable = &scene->callable[i];
 
-        status = check_sources(scene, &callable->part, error);
+        status = scene_check_sources(scene, &callable->part, error);
         if (status == PTO_OK)
             status = check_file(scene, callable->source.path, "the function's source", error);
     }

@@ -97,14 +97,14 @@ struct watch {
 
 static const int watched[] = { SIGINT, SIGTERM };
 
-static void note_signal(int number)
+static void scene_build_note_signal(int number)
 {
     interrupted = number;
 }
 
 static void begin_watch(struct watch *watch)
 {
-    struct sigaction action = { .sa_handler = note_signal, .sa_flags = SA_RESTART };
+    struct sigaction action = { .sa_handler = scene_build_note_signal, .sa_flags = SA_RESTART };
 
     for (int i = 0; i < 2; i++) {
         (void)sigaction(watched[i], NULL, &watch->old[i]);
@@ -345,8 +345,8 @@ int scene_build_object(const struct scene_source *source, const struct scene_bui
 /* ---- functions of this process ---- */
 
 /* The descriptor stays open, so that its path names nothing else while the object is loaded. */
-static int load_code(struct scene_code *code, const void *bytes, size_t size,
-                     const struct code_request *r, struct pto_error *error)
+static int scene_build_load_code(struct scene_code *code, const void *bytes, size_t size,
+                                 const struct code_request *r, struct pto_error *error)
 {
     char path[64]; /* says whose descriptor it is, for debuggers */
 
@@ -378,7 +378,7 @@ static int open_code(const struct code_request *r, const struct scene_build_opti
     code->file = -1;
     status = compile_one(r->source, options, r->flag, &bytes, &size, error);
     if (status == PTO_OK)
-        status = load_code(code, bytes, size, r, error);
+        status = scene_build_load_code(code, bytes, size, r, error);
     free(bytes);
     if (status < 0) {
         scene_code_close(code);

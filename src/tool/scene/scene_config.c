@@ -17,7 +17,7 @@
 enum { CONFIG_ARGUMENTS_MAX = 32, CONFIG_INDEX_BYTES = 12, CONFIG_NAME_BYTES = 128 };
 
 /* A text in quotes, not a number. */
-static int take_text(struct loader *l, const struct node *value, const char **text_out)
+static int config_take_text(struct loader *l, const struct node *value, const char **text_out)
 {
     if (value->kind != NODE_TEXT || value->is_plain || value->text[0] == '\0')
         return REFUSE(l, value, "expected a text in quotes");
@@ -27,7 +27,7 @@ static int take_text(struct loader *l, const struct node *value, const char **te
 
 static int take_path(struct loader *l, const struct node *value, const char **path_out)
 {
-    int status = take_text(l, value, path_out);
+    int status = config_take_text(l, value, path_out);
 
     return status == PTO_OK ? scene_fields_path(l, value, path_out) : status;
 }
@@ -52,7 +52,7 @@ static int take_runtime(struct loader *l, const struct node *value, void *target
         [PTO_MODE_HOST] = "host_build_graph",
     };
     const char *text = NULL;
-    int status = take_text(l, value, &text);
+    int status = config_take_text(l, value, &text);
 
     (void)target;
     if (status < 0)
@@ -158,28 +158,28 @@ static int take_entry_signature(struct loader *l, const struct node *value, void
 
 /* ---- ORCHESTRATION and KERNELS ---- */
 
-static int take_source(struct loader *l, const struct node *value, void *target)
+static int config_take_source(struct loader *l, const struct node *value, void *target)
 {
     const char *text = NULL;
-    int status = take_text(l, value, &text);
+    int status = config_take_text(l, value, &text);
 
     return status == PTO_OK ? scene_sources_take_path(l, value, target) : status;
 }
 
-static int take_function(struct loader *l, const struct node *value, void *target)
+static int config_take_function(struct loader *l, const struct node *value, void *target)
 {
     const char *text = NULL;
-    int status = take_text(l, value, &text);
+    int status = config_take_text(l, value, &text);
 
     (void)target;
     return status == PTO_OK ? scene_fields_name(l, value, &l->scene->entry) : status;
 }
 
-static int take_orchestration(struct loader *l, const struct node *value, void *target)
+static int config_take_orchestration(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
-        { "source", take_source, true },
-        { "function_name", take_function, true },
+        { "source", config_take_source, true },
+        { "function_name", config_take_function, true },
         { "signature", take_entry_signature, false },
         { NULL, NULL, false },
     };
@@ -189,11 +189,11 @@ static int take_orchestration(struct loader *l, const struct node *value, void *
 }
 
 /* Compilers make longer ones than people do. */
-static int take_kernel_name(struct loader *l, const struct node *value, void *target)
+static int config_take_kernel_name(struct loader *l, const struct node *value, void *target)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
     const char *text = NULL;
-    int status = take_text(l, value, &text);
+    int status = config_take_text(l, value, &text);
 
     if (status == PTO_OK &&
         (strspn(text, letters) != strlen(text) || strlen(text) >= CONFIG_NAME_BYTES))
@@ -203,15 +203,15 @@ static int take_kernel_name(struct loader *l, const struct node *value, void *ta
     return status;
 }
 
-static int take_kernel_source(struct loader *l, const struct node *value, void *target)
+static int config_take_kernel_source(struct loader *l, const struct node *value, void *target)
 {
-    return take_source(l, value, &((struct scene_kernel *)target)->source);
+    return config_take_source(l, value, &((struct scene_kernel *)target)->source);
 }
 
 static int take_core_type(struct loader *l, const struct node *value, void *target)
 {
     const char *text = NULL;
-    int status = take_text(l, value, &text);
+    int status = config_take_text(l, value, &text);
 
     return status == PTO_OK ? scene_sources_take_core(l, value, target) : status;
 }
@@ -230,12 +230,12 @@ static int take_include_dirs(struct loader *l, const struct node *value, void *t
                               &((struct scene_kernel *)target)->source.include);
 }
 
-static int take_kernel(struct loader *l, const struct node *value, void *target)
+static int config_take_kernel(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
         { "func_id", scene_sources_take_id, true },
-        { "name", take_kernel_name, true },
-        { "source", take_kernel_source, true },
+        { "name", config_take_kernel_name, true },
+        { "source", config_take_kernel_source, true },
         { "core_type", take_core_type, true },
         { "signature", take_kernel_signature, false },
         { "external", take_external, false },
@@ -250,7 +250,8 @@ static int take_kernels(struct loader *l, const struct node *value, void *target
 {
     (void)target;
     return scene_fields_take_list(l, value, "dicts", SCENE_KERNELS_MAX, sizeof(*l->scene->kernel),
-                                  take_kernel, (void **)&l->scene->kernel, &l->scene->kernel_count);
+                                  config_take_kernel, (void **)&l->scene->kernel,
+                                  &l->scene->kernel_count);
 }
 
 /* ---- the whole ---- */
@@ -260,7 +261,7 @@ static int take_root(struct loader *l, const struct node *root)
 {
     static const struct field fields[] = {
         { "RUNTIME_CONFIG", take_runtime_config, false },
-        { "ORCHESTRATION", take_orchestration, true },
+        { "ORCHESTRATION", config_take_orchestration, true },
         { "KERNELS", take_kernels, true },
         { NULL, NULL, false },
     };

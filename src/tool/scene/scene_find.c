@@ -26,7 +26,7 @@ void scene_paths_free(struct scene_paths *paths)
     *paths = (struct scene_paths){ NULL, 0 };
 }
 
-static bool has_file(const char *path, const char *name)
+static bool find_has_file(const char *path, const char *name)
 {
     char file[PATH_MAX];
     struct stat info;
@@ -37,12 +37,12 @@ static bool has_file(const char *path, const char *name)
 
 bool scene_is_folder(const char *path)
 {
-    return has_file(path, SCENE_FILE) || has_file(path, SCENE_CONFIG_FILE);
+    return find_has_file(path, SCENE_FILE) || find_has_file(path, SCENE_CONFIG_FILE);
 }
 
 bool scene_is_config(const char *path)
 {
-    return !has_file(path, SCENE_FILE) && has_file(path, SCENE_CONFIG_FILE);
+    return !find_has_file(path, SCENE_FILE) && find_has_file(path, SCENE_CONFIG_FILE);
 }
 
 bool scene_find_root(char path[PATH_MAX])

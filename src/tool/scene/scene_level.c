@@ -192,8 +192,8 @@ static int place_argument(struct session *s, struct level_entry *e, uint32_t ind
     return PTO_OK;
 }
 
-static int make_entry(struct session *s, const struct scene_built *built, struct level_entry *e,
-                      struct pto_error *error)
+static int level_make_entry(struct session *s, const struct scene_built *built,
+                            struct level_entry *e, struct pto_error *error)
 {
     const struct scene *scene = s->scene;
     int status = PTO_OK;
@@ -229,7 +229,8 @@ static int make_entry(struct session *s, const struct scene_built *built, struct
 }
 
 /* Fetches the outputs if the run went well, and frees, which looks for writes outside. */
-static int end_entry(struct session *s, struct level_entry *e, int status, struct pto_error *error)
+static int level_end_entry(struct session *s, struct level_entry *e, int status,
+                           struct pto_error *error)
 {
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {
         const struct scene_tensor *tensor = &s->data.tensor[i];
@@ -250,7 +251,7 @@ static int end_entry(struct session *s, struct level_entry *e, int status, struc
 
 /* ---- one run ---- */
 
-static void call_orchestration(struct pto_level *level, void *context)
+static void level_call_orchestration(struct pto_level *level, void *context)
 {
     struct level_entry *e = context;
 
@@ -297,7 +298,7 @@ static bool await_run(const struct session *s, struct pto_worker_run *run, char 
 }
 
 /* Tasks of each child since `before`. */
-static void count_tasks(struct session *s, const uint64_t *before)
+static void level_count_tasks(struct session *s, const uint64_t *before)
 {
     for (uint32_t i = 0; i < s->level.chips + s->level.subs; i++)
         s->level.child_tasks[i] = about_child(s, i).tasks - (before != NULL ? before[i] : 0);
@@ -312,15 +313,15 @@ static int launch_and_wait(struct session *s, struct level_entry *e, struct pto_
     bool is_on_time;
     int status;
 
-    count_tasks(s, NULL);
+    level_count_tasks(s, NULL);
     memcpy(before, s->level.child_tasks, sizeof(before));
     pto_worker_report_init(report);
-    status = pto_worker_launch(s->level.worker, call_orchestration, e, &run);
+    status = pto_worker_launch(s->level.worker, level_call_orchestration, e, &run);
     if (status < 0)
         return error_tell(error, status, "the run cannot begin: %s", pto_strerror(status));
     is_on_time = await_run(s, run, who, sizeof(who));
     status = pto_worker_run_finish(run, report);
-    count_tasks(s, before);
+    level_count_tasks(s, before);
     if (!is_on_time)
         return error_tell(error, PTO_ETIMEOUT, "the run did not end within %g s%s%s%s",
                           (double)timeout_ns(s) / 1e9, who, report->child >= 0 ? "; " : "",
@@ -351,7 +352,7 @@ int scene_level_run(struct session *s, enum pto_mode mode, struct pto_error *err
     pto_run_report_init(&s->report);
     status = register_callables(s, built, error);
     if (status == PTO_OK)
-        status = make_entry(s, built, e, error);
+        status = level_make_entry(s, built, e, error);
     if (status == PTO_OK && s->options->trace != PTO_TRACE_OFF)
         status = begin_trace(s, error);
     if (status == PTO_OK) {
@@ -359,7 +360,7 @@ int scene_level_run(struct session *s, enum pto_mode mode, struct pto_error *err
         s->report.tasks = s->level.report.tasks;
         s->report.ns = s->level.report.ns;
     }
-    status = end_entry(s, e, status, error);
+    status = level_end_entry(s, e, status, error);
     free(e);
     return status;
 }

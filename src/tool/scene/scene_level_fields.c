@@ -74,17 +74,17 @@ int scene_level_take_subs(struct loader *l, const struct node *value, void *targ
 
 /* ---- callables ---- */
 
-static int take_name(struct loader *l, const struct node *value, void *target)
+static int level_fields_take_name(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_name(l, value, &((struct scene_callable *)target)->name);
 }
 
-static int take_source(struct loader *l, const struct node *value, void *target)
+static int level_fields_take_source(struct loader *l, const struct node *value, void *target)
 {
     return scene_sources_take_path(l, value, &((struct scene_callable *)target)->source);
 }
 
-static int take_function(struct loader *l, const struct node *value, void *target)
+static int level_fields_take_function(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_name(l, value, &((struct scene_callable *)target)->function);
 }
@@ -103,15 +103,18 @@ static int take_include(struct loader *l, const struct node *value, void *target
 static int take_parts(struct loader *l, const struct node *value, struct scene_callable *callable)
 {
     static const struct field chip_fields[] = {
-        { "name", take_name, true },
+        { "name", level_fields_take_name, true },
         { "orchestration", scene_sources_take_orchestration, true },
         { "kernels", scene_sources_take_kernels, false },
         { NULL, NULL, false },
     };
     static const struct field sub_fields[] = {
-        { "name", take_name, true },          { "source", take_source, true },
-        { "function", take_function, false }, { "flags", take_flags, false },
-        { "include", take_include, false },   { NULL, NULL, false },
+        { "name", level_fields_take_name, true },
+        { "source", level_fields_take_source, true },
+        { "function", level_fields_take_function, false },
+        { "flags", take_flags, false },
+        { "include", take_include, false },
+        { NULL, NULL, false },
     };
     bool is_sub = callable->kind == PTO_CHILD_SUB;
     struct scene *whole = l->scene;

@@ -11,7 +11,7 @@
 /* ---- what is submitted ---- */
 
 /* A place behind the last one; NULL: there is no memory. */
-static void *add(void *list, uint64_t *count, uint64_t *max, size_t bytes)
+static void *lines_add(void *list, uint64_t *count, uint64_t *max, size_t bytes)
 {
     void *old, *more;
 
@@ -35,7 +35,8 @@ static void add_use(struct lines_watch *w, struct lines_use use)
 
     if (use.mask == 0 || use.mask == UINT64_MAX)
         return;
-    to = w->use_count < USES_MAX ? add(&w->use, &w->use_count, &w->use_max, sizeof(*to)) : NULL;
+    to = w->use_count < USES_MAX ? lines_add(&w->use, &w->use_count, &w->use_max, sizeof(*to))
+                                 : NULL;
     if (to != NULL)
         *to = use;
     else
@@ -62,7 +63,7 @@ static void add_bytes(struct lines_watch *w, struct lines_use use, uint64_t begi
         add_use(w, use);
 }
 
-static void add_tensor(struct lines_watch *w, const struct pto_tensor *t, uint32_t task)
+static void lines_add_tensor(struct lines_watch *w, const struct pto_tensor *t, uint32_t task)
 {
     struct lines_use use = { .addr = t->addr, .owner = t->owner, .task = task };
     uint32_t index[PTO_MAX_DIMS] = { 0 }, rows = t->ndims, d = 1;
@@ -90,7 +91,7 @@ void scene_lines_watch_task(void *context, const struct pto_task_view *view)
     struct lines_task *task;
 
     do { /* allocations come between them, which nobody is told of */
-        task = add(&w->task, &w->task_count, &w->task_max, sizeof(*task));
+        task = lines_add(&w->task, &w->task_count, &w->task_max, sizeof(*task));
         if (task == NULL) {
             w->is_short = true;
             return;
@@ -111,13 +112,13 @@ void scene_lines_watch_task(void *context, const struct pto_task_view *view)
         return; /* it writes nothing */
     for (uint32_t i = 0; i < view->args->tensor_count; i++)
         if ((pto_tag_use(view->args->tag[i]) & (PTO_WRITES | PTO_CREATES)) == PTO_WRITES)
-            add_tensor(w, view->args->tensor[i], (uint32_t)view->index);
+            lines_add_tensor(w, view->args->tensor[i], (uint32_t)view->index);
 }
 
 bool scene_lines_watch_edge(void *context, uint64_t before, uint64_t after)
 {
     struct lines_watch *w = context;
-    struct lines_edge *edge = add(&w->edge, &w->edge_count, &w->edge_max, sizeof(*edge));
+    struct lines_edge *edge = lines_add(&w->edge, &w->edge_count, &w->edge_max, sizeof(*edge));
 
     if (edge != NULL)
         *edge = (struct lines_edge){ (uint32_t)before, (uint32_t)after };
@@ -198,7 +199,7 @@ static bool is_ordered(struct order *o, uint32_t before, uint32_t after)
 
 /* ---- looking ---- */
 
-static int compare_lines(const struct lines_use *x, const struct lines_use *y)
+static int lines_compare_lines(const struct lines_use *x, const struct lines_use *y)
 {
     if (x->addr != y->addr)
         return x->addr < y->addr ? -1 : 1;
@@ -210,7 +211,7 @@ static int compare_lines(const struct lines_use *x, const struct lines_use *y)
 static int compare_uses(const void *a, const void *b)
 {
     const struct lines_use *x = a, *y = b;
-    int lines = compare_lines(x, y);
+    int lines = lines_compare_lines(x, y);
 
     return lines != 0 ? lines : (x->task > y->task) - (x->task < y->task);
 }
@@ -245,7 +246,7 @@ int scene_lines_find(struct lines_watch *w, struct lines_use use[2], bool *found
     for (uint64_t i = 1; i < w->use_count && !*found; i++) {
         const struct lines_use *a = &w->use[i - 1], *b = &w->use[i];
 
-        if (compare_lines(a, b) == 0 && (a->mask & b->mask) == 0 &&
+        if (lines_compare_lines(a, b) == 0 && (a->mask & b->mask) == 0 &&
             !is_ordered(&order, a->task, b->task)) {
             use[0] = *a;
             use[1] = *b;

@@ -98,7 +98,7 @@ static int take_clusters(struct loader *l, const struct node *value, void *targe
     return status;
 }
 
-static int take_params(struct loader *l, const struct node *value, void *target)
+static int manifest_take_params(struct loader *l, const struct node *value, void *target)
 {
     struct scene_case *test_case = target;
 
@@ -150,7 +150,7 @@ static int take_ulp(struct loader *l, const struct node *value, void *target)
     return scene_fields_number(l, value, 0, 1e18, &((struct scene_tolerance *)target)->ulp);
 }
 
-static int take_tolerance(struct loader *l, const struct node *value, void *target)
+static int manifest_take_tolerance(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
         { "rtol", take_rtol, false },
@@ -200,7 +200,7 @@ static const char *tensor_direction(uint32_t index)
     return pto_direction_name(PTO_DIR_IN + index);
 }
 
-static int take_direction(struct loader *l, const struct node *value, void *target)
+static int manifest_take_direction(struct loader *l, const struct node *value, void *target)
 {
     char names[NAMES_TEXT_MAX];
     const char *text;
@@ -216,7 +216,7 @@ static int take_direction(struct loader *l, const struct node *value, void *targ
     return PTO_OK;
 }
 
-static int take_dtype(struct loader *l, const struct node *value, void *target)
+static int manifest_take_dtype(struct loader *l, const struct node *value, void *target)
 {
     char names[NAMES_TEXT_MAX];
     const char *text;
@@ -233,7 +233,7 @@ static int take_dtype(struct loader *l, const struct node *value, void *target)
     return PTO_OK;
 }
 
-static int take_shape(struct loader *l, const struct node *value, void *target)
+static int manifest_take_shape(struct loader *l, const struct node *value, void *target)
 {
     struct scene_argument *argument = target;
 
@@ -253,9 +253,9 @@ static int take_argument(struct loader *l, const struct node *value, void *targe
 {
     static const struct field fields[] = {
         { "name", take_argument_name, true },
-        { "direction", take_direction, true },
-        { "type", take_dtype, true },
-        { "shape", take_shape, true },
+        { "direction", manifest_take_direction, true },
+        { "type", manifest_take_dtype, true },
+        { "shape", manifest_take_shape, true },
         { "window", scene_ranks_take_window, false },
         { "offset", scene_ranks_take_offset, false },
         { NULL, NULL, false },
@@ -428,7 +428,7 @@ static int take_case(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
         { "name", take_case_name, true },
-        { "params", take_params, false },
+        { "params", manifest_take_params, false },
         { "ranks", scene_ranks_take_count, false },
         { "chips", scene_level_take_chips, false },
         { "subs", scene_level_take_subs, false },
@@ -438,7 +438,7 @@ static int take_case(struct loader *l, const struct node *value, void *target)
         { "timeout", take_timeout, false },
         { "grace", take_grace, false },
         { "seed", take_seed, false },
-        { "tolerance", take_tolerance, false },
+        { "tolerance", manifest_take_tolerance, false },
         { "scalars", take_case_scalars, false },
         { "inputs", take_inputs, false },
         { "expected", take_expected, false },
@@ -505,7 +505,7 @@ static const struct field scene_fields[] = {
     { "name", take_scene_name, true },
     { "summary", take_summary, false },
     { "level", scene_level_take, false },
-    { "params", take_params, false },
+    { "params", manifest_take_params, false },
     { "ranks", scene_ranks_take_count, false },
     { "chips", scene_level_take_chips, false },
     { "subs", scene_level_take_subs, false },
@@ -518,7 +518,7 @@ static const struct field scene_fields[] = {
     { "grace", take_grace, false },
     { "keeps_thread", take_keeps_thread, false },
     { "seed", take_seed, false },
-    { "tolerance", take_tolerance, false },
+    { "tolerance", manifest_take_tolerance, false },
     { "flags", scene_sources_take_flags, false },
     { "include", scene_sources_take_include, false },
     { "isa", scene_sources_take_isa, false },

@@ -38,7 +38,7 @@ struct meta {
 
 /* ---- parameters ---- */
 
-static int take_name(struct loader *l, const struct node *value, void *target)
+static int meta_take_name(struct loader *l, const struct node *value, void *target)
 {
     struct meta_param *param = target;
     int status = scene_fields_name(l, value, &param->tensor.name);
@@ -47,7 +47,7 @@ static int take_name(struct loader *l, const struct node *value, void *target)
     return status;
 }
 
-static int take_direction(struct loader *l, const struct node *value, void *target)
+static int meta_take_direction(struct loader *l, const struct node *value, void *target)
 {
     static const struct {
         const char *name;
@@ -64,7 +64,7 @@ static int take_direction(struct loader *l, const struct node *value, void *targ
 }
 
 /* null: it is a scalar. */
-static int take_shape(struct loader *l, const struct node *value, void *target)
+static int meta_take_shape(struct loader *l, const struct node *value, void *target)
 {
     struct meta_param *param = target;
     uint32_t d = 0;
@@ -94,7 +94,7 @@ static int take_shape(struct loader *l, const struct node *value, void *target)
     return PTO_OK;
 }
 
-static int take_dtype(struct loader *l, const struct node *value, void *target)
+static int meta_take_dtype(struct loader *l, const struct node *value, void *target)
 {
     struct meta_param *param = target;
 
@@ -143,7 +143,7 @@ static int open_sizes(struct loader *l, struct meta_param *param)
     return PTO_OK;
 }
 
-static int add_tensor(struct loader *l, struct meta *meta, struct meta_param *param)
+static int meta_add_tensor(struct loader *l, struct meta *meta, struct meta_param *param)
 {
     int dtype = scene_find_name(pto_dtype_text, PTO_DTYPE_COUNT, find_type(param->dtype, false));
 
@@ -162,7 +162,7 @@ static int add_tensor(struct loader *l, struct meta *meta, struct meta_param *pa
     return PTO_OK;
 }
 
-static int add_scalar(struct loader *l, struct meta_param *param)
+static int meta_add_scalar(struct loader *l, struct meta_param *param)
 {
     struct scene *scene = l->scene;
     const char *text = find_type(param->dtype, true);
@@ -178,11 +178,13 @@ static int add_scalar(struct loader *l, struct meta_param *param)
     return PTO_OK;
 }
 
-static int take_params(struct loader *l, const struct node *value, void *target)
+static int meta_take_params(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
-        { "name", take_name, true },   { "direction", take_direction, true },
-        { "shape", take_shape, true }, { "dtype", take_dtype, true },
+        { "name", meta_take_name, true },
+        { "direction", meta_take_direction, true },
+        { "shape", meta_take_shape, true },
+        { "dtype", meta_take_dtype, true },
         { NULL, NULL, false },
     };
     struct meta *meta = target;
@@ -201,7 +203,8 @@ static int take_params(struct loader *l, const struct node *value, void *target)
         int status = scene_fields_take(l, part, "a parameter", fields, &param);
 
         if (status == PTO_OK)
-            status = param.is_scalar ? add_scalar(l, &param) : add_tensor(l, meta, &param);
+            status =
+                param.is_scalar ? meta_add_scalar(l, &param) : meta_add_tensor(l, meta, &param);
         if (status < 0)
             return status;
     }
@@ -289,7 +292,7 @@ int scene_meta_load(struct loader *l)
 {
     static const struct field fields[] = {
         { "schema", take_schema, true },
-        { "params", take_params, true },
+        { "params", meta_take_params, true },
         { "num_return_types", take_returns, false },
         { "platform", take_platform, false },
         { "backend_type", take_backend, false },
@@ -370,7 +373,7 @@ static int find_files(struct scene *scene, const char *folder, enum pto_directio
 }
 
 /* The only element, as a double and, if it is one, as a whole number. */
-static bool read_element(const struct npy *npy, double *number_out, int64_t *whole_out)
+static bool meta_read_element(const struct npy *npy, double *number_out, int64_t *whole_out)
 {
     uint32_t unused = 64 - 8 * npy->item_bytes;
     uint64_t bits = 0;
@@ -395,8 +398,8 @@ static bool read_element(const struct npy *npy, double *number_out, int64_t *who
 }
 
 /* A scalar is a file with one element. */
-static int find_scalar(const struct scene *scene, struct scene_scalar *scalar,
-                       struct pto_error *error)
+static int meta_find_scalar(const struct scene *scene, struct scene_scalar *scalar,
+                            struct pto_error *error)
 {
     char path[META_PATH_BYTES];
     struct npy npy;
@@ -409,7 +412,7 @@ static int find_scalar(const struct scene *scene, struct scene_scalar *scalar,
     status = scene_npy_read(path, &npy, error);
     if (status < 0)
         return status;
-    is_right = read_element(&npy, &scalar->number, &whole);
+    is_right = meta_read_element(&npy, &scalar->number, &whole);
     if (scalar->type == SCENE_INTEGER) {
         is_right = is_right && npy.kind != 'f' && scene_fields_scalar_fits(scalar, whole);
         scalar->product.count = 1;
@@ -445,7 +448,7 @@ static void find_number(const char *text, const char *name, double *value)
 }
 
 /* Of golden.py only the tolerance is read. */
-static void take_tolerance(struct scene *scene)
+static void meta_take_tolerance(struct scene *scene)
 {
     struct scene_tolerance tolerance = { -1, -1, 0 };
     char path[META_PATH_BYTES];
@@ -469,9 +472,9 @@ int scene_meta_find_data(struct scene *scene, struct pto_error *error)
     if (status == PTO_OK)
         status = find_files(scene, "out", PTO_DIR_IN, &scene->test_case->expected, error);
     for (uint32_t i = 0; i < scene->scalar_count && status == PTO_OK; i++)
-        status = find_scalar(scene, &scene->scalar[i], error);
+        status = meta_find_scalar(scene, &scene->scalar[i], error);
     if (status == PTO_OK)
-        take_tolerance(scene);
+        meta_take_tolerance(scene);
     return status;
 }
 

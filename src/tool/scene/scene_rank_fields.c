@@ -44,7 +44,7 @@ int scene_ranks_take_count(struct loader *l, const struct node *value, void *tar
 
 /* ---- domains ---- */
 
-static int find_domain(struct loader *l, const struct node *value, uint32_t *domain_out)
+static int rank_fields_find_domain(struct loader *l, const struct node *value, uint32_t *domain_out)
 {
     const char *name;
     int status = scene_fields_text(l, value, &name);
@@ -85,7 +85,7 @@ static int take_to(struct loader *l, const struct node *value, void *target)
     return scene_fields_product(l, value, &((struct scene_domain *)target)->to);
 }
 
-static int take_step(struct loader *l, const struct node *value, void *target)
+static int rank_fields_take_step(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_product(l, value, &((struct scene_domain *)target)->step);
 }
@@ -93,9 +93,12 @@ static int take_step(struct loader *l, const struct node *value, void *target)
 static int take_domain(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
-        { "name", take_domain_name, true }, { "window", take_window_bytes, true },
-        { "from", take_from, false },       { "to", take_to, false },
-        { "step", take_step, false },       { NULL, NULL, false },
+        { "name", take_domain_name, true },
+        { "window", take_window_bytes, true },
+        { "from", take_from, false },
+        { "to", take_to, false },
+        { "step", rank_fields_take_step, false },
+        { NULL, NULL, false },
     };
 
     return scene_fields_take(l, value, "a domain", fields, target);
@@ -112,7 +115,7 @@ int scene_ranks_take_domains(struct loader *l, const struct node *value, void *t
 
 int scene_ranks_take_window(struct loader *l, const struct node *value, void *target)
 {
-    return find_domain(l, value, &((struct scene_argument *)target)->domain);
+    return rank_fields_find_domain(l, value, &((struct scene_argument *)target)->domain);
 }
 
 int scene_ranks_take_offset(struct loader *l, const struct node *value, void *target)
@@ -130,7 +133,7 @@ int scene_ranks_take_context(struct loader *l, const struct node *value, void *t
 
     scalar->type = SCENE_INTEGER;
     scalar->bytes = sizeof(uint64_t);
-    return find_domain(l, value, &scalar->domain);
+    return rank_fields_find_domain(l, value, &scalar->domain);
 }
 
 /* ---- a case ---- */

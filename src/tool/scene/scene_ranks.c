@@ -35,8 +35,8 @@ bool scene_domain_members(const struct scene_domain *domain, const struct scene_
     return true;
 }
 
-static int open_domain(struct scene_ranks *r, const struct scene_members *members, uint64_t id,
-                       struct pto_domain **domain_out, struct pto_error *error)
+static int ranks_open_domain(struct scene_ranks *r, const struct scene_members *members,
+                             uint64_t id, struct pto_domain **domain_out, struct pto_error *error)
 {
     struct pto_domain_params params;
 
@@ -52,7 +52,7 @@ static int open_domain(struct scene_ranks *r, const struct scene_members *member
 static int open_domains(struct scene_ranks *r, const struct scene_ranks_params *p,
                         struct pto_error *error)
 {
-    int status = open_domain(r, NULL, 0, &r->world, error);
+    int status = ranks_open_domain(r, NULL, 0, &r->world, error);
 
     for (uint32_t i = 0; i < p->scene->domain_count && status == PTO_OK; i++) {
         struct scene_members members;
@@ -65,7 +65,7 @@ static int open_domains(struct scene_ranks *r, const struct scene_ranks_params *
             is_member = is_member || members.rank[k] == p->rank;
         if (!is_member)
             continue;
-        status = open_domain(r, &members, i + 1, &r->domain[i], error);
+        status = ranks_open_domain(r, &members, i + 1, &r->domain[i], error);
         pto_domain_info_init(&r->about[i]);
         if (status == PTO_OK)
             (void)pto_domain_info(r->domain[i], &r->about[i]); /* it is open */

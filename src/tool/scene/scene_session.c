@@ -31,9 +31,9 @@ struct session_entry {
     bool is_in_window[PTO_ENTRY_TENSORS_MAX];
 };
 
-static int run_and_compare(struct session *s, enum pto_mode mode, struct pto_error *error);
-static int open_device(struct session *s, const struct scene_case *test_case,
-                       struct pto_error *error);
+static int session_run_and_compare(struct session *s, enum pto_mode mode, struct pto_error *error);
+static int session_open_device(struct session *s, const struct scene_case *test_case,
+                               struct pto_error *error);
 static int run_once(struct session *s, enum pto_mode mode, const struct run_watch *watch,
                     struct pto_error *error);
 
@@ -113,7 +113,7 @@ void scene_session_rest(struct session *s)
     s->device = NULL;
 }
 
-static void set_place(const struct session *s, const char *text)
+static void session_set_place(const struct session *s, const char *text)
 {
     if (s->options->place != NULL)
         snprintf(s->options->place, SESSION_PLACE_BYTES, "%s", text);
@@ -134,17 +134,17 @@ int scene_session_prepare(struct session *s, const struct scene_case *test_case,
     scene_ranks_close(&s->ranks); /* another case has other ones */
     if (s->has_data)
         scene_data_free(&s->data);
-    set_place(s, s->golden != NULL ? " in the golden" : "");
+    session_set_place(s, s->golden != NULL ? " in the golden" : "");
     status = scene_data_make(&params, &s->data, error);
-    set_place(s, "");
+    session_set_place(s, "");
     s->has_data = status == PTO_OK;
-    return status == PTO_OK ? open_device(s, test_case, error) : status;
+    return status == PTO_OK ? session_open_device(s, test_case, error) : status;
 }
 
 int scene_session_run(struct session *s, enum pto_mode mode, struct pto_error *error)
 {
     s->order_seed = session_usual_order(s->options);
-    return run_and_compare(s, mode, error);
+    return session_run_and_compare(s, mode, error);
 }
 
 int scene_session_run_orders(struct session *s, enum pto_mode mode, void (*next)(void *context),
@@ -163,7 +163,7 @@ int scene_session_run_orders(struct session *s, enum pto_mode mode, void (*next)
     for (uint32_t i = 0; i < s->options->orders && status == PTO_OK; i++) {
         next(context);
         s->order_seed = first + i;
-        status = run_and_compare(s, mode, error);
+        status = session_run_and_compare(s, mode, error);
     }
     s->data.is_compared = was_compared;
     return status;
@@ -173,17 +173,17 @@ static int run_level(struct session *s, enum pto_mode mode, struct pto_error *er
 {
     int status;
 
-    set_place(s, " in the run");
+    session_set_place(s, " in the run");
     status = scene_level_run(s, mode, error);
-    set_place(s, "");
+    session_set_place(s, "");
     return status;
 }
 
-static int run_and_compare(struct session *s, enum pto_mode mode, struct pto_error *error)
+static int session_run_and_compare(struct session *s, enum pto_mode mode, struct pto_error *error)
 {
     uint64_t wrong = 0;
-    int status =
-        open_device(s, s->data.test_case, error); /* it may have been lost by the run before */
+    int status = session_open_device(s, s->data.test_case,
+                                     error); /* it may have been lost by the run before */
 
     if (status >= 0)
         status = build_for(s, mode, error);
@@ -303,8 +303,8 @@ bool scene_session_lacks_cards(const struct session_cards *cards, const char *pl
     return error->status < 0;
 }
 
-static int open_device(struct session *s, const struct scene_case *test_case,
-                       struct pto_error *error)
+static int session_open_device(struct session *s, const struct scene_case *test_case,
+                               struct pto_error *error)
 {
     int status;
 
@@ -317,8 +317,8 @@ static int open_device(struct session *s, const struct scene_case *test_case,
 /* ---- one run ---- */
 
 /* Where the argument is to be on the device; 0 in `addr_out`: in host memory. */
-static int place_tensor(struct session *s, struct session_entry *e, uint32_t index,
-                        uint64_t *addr_out)
+static int session_place_tensor(struct session *s, struct session_entry *e, uint32_t index,
+                                uint64_t *addr_out)
 {
     const struct scene_tensor *tensor = &s->data.tensor[index];
     const struct scene_argument *argument = tensor->argument;
@@ -355,7 +355,7 @@ static int tell_memory(struct session *s, struct pto_error *error, int status, c
                       why.status == status ? why.text : pto_strerror(status));
 }
 
-static int make_entry(struct session *s, struct session_entry *e, struct pto_error *error)
+static int session_make_entry(struct session *s, struct session_entry *e, struct pto_error *error)
 {
     int cleared = scene_ranks_clear(&s->ranks, s->device, error);
 
@@ -371,7 +371,7 @@ static int make_entry(struct session *s, struct session_entry *e, struct pto_err
             memcpy(tensor->got, tensor->data, tensor->bytes);
         if (direction == PTO_DIR_OUT) /* mutation: no-poison */
             scene_element_poison(tensor->argument->dtype, tensor->got, tensor->bytes);
-        status = place_tensor(s, e, i, &e->device_addr[i]);
+        status = session_place_tensor(s, e, i, &e->device_addr[i]);
         if (status == PTO_OK && e->device_addr[i] != 0) {
             if (!tensor->is_blank)
                 status = pto_mem_write(s->device, e->device_addr[i], addr, tensor->bytes);
@@ -391,8 +391,8 @@ static int make_entry(struct session *s, struct session_entry *e, struct pto_err
     return PTO_OK;
 }
 
-static int read_output(struct session *s, const struct scene_tensor *tensor, uint64_t addr,
-                       struct pto_error *error)
+static int session_read_output(struct session *s, const struct scene_tensor *tensor, uint64_t addr,
+                               struct pto_error *error)
 {
     int status = pto_mem_read(s->device, addr, tensor->got, tensor->bytes);
 
@@ -401,8 +401,8 @@ static int read_output(struct session *s, const struct scene_tensor *tensor, uin
 }
 
 /* Fetches the outputs if the run went well, looks at the guards, frees. */
-static int end_entry(struct session *s, struct session_entry *e, int status,
-                     struct pto_error *error)
+static int session_end_entry(struct session *s, struct session_entry *e, int status,
+                             struct pto_error *error)
 {
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {
         const struct scene_tensor *tensor = &s->data.tensor[i];
@@ -412,7 +412,7 @@ static int end_entry(struct session *s, struct session_entry *e, int status,
         if (e->device_addr[i] == 0)
             continue;
         if (status == PTO_OK && tensor->got != NULL && !tensor->is_blank)
-            status = read_output(s, tensor, e->device_addr[i], error);
+            status = session_read_output(s, tensor, e->device_addr[i], error);
         if (e->is_in_window[i])
             continue;
         freed = pto_mem_free(s->device, e->device_addr[i], &why);
@@ -462,16 +462,16 @@ static int run_once(struct session *s, enum pto_mode mode, const struct run_watc
         options.task_context = options.edge_context = watch->context;
     }
     snprintf(place, sizeof(place), " in the run with --order-seed %u", s->order_seed);
-    status = make_entry(s, e, error);
+    status = session_make_entry(s, e, error);
     if (status == PTO_OK)
         status = scene_ranks_meet(&s->ranks, error);
     if (status == PTO_OK) {
         pto_run_report_init(&s->report);
-        set_place(s, s->order_seed != 0 ? place : " in the run");
+        session_set_place(s, s->order_seed != 0 ? place : " in the run");
         status =
             pto_run(s->device, s->callable[scene_differs_by_mode(s->scene, s->platform) ? mode : 0],
                     &e->entry, &options, &s->report);
-        set_place(s, "");
+        session_set_place(s, "");
         if (status < 0)
             (void)error_tell(
                 error, status, "%s",
@@ -482,7 +482,7 @@ static int run_once(struct session *s, enum pto_mode mode, const struct run_watc
     if (status < 0 && s->data.test_case->ranks > 1)
         scene_ranks_abort(&s->ranks, status);
     if (status != PTO_ELOST && !device_info(s).is_lost) /* else it stays for its timeline */
-        status = end_entry(s, e, status, error);
+        status = session_end_entry(s, e, status, error);
     else if (status == PTO_OK) /* outputs that were not read are not compared */
         status = error_tell(error, PTO_ELOST, "the device is lost, and its outputs are not read");
     free(e);
@@ -534,7 +534,7 @@ void scene_session_summarize(const struct session *s, FILE *to)
     }
 }
 
-static const char *kernel_name(const struct session *s, int32_t id)
+static const char *session_kernel_name(const struct session *s, int32_t id)
 {
     for (uint32_t i = 0; i < s->scene->kernel_count; i++)
         if (s->scene->kernel[i].id == (uint32_t)id)
@@ -555,7 +555,7 @@ static void print_writer(const struct session *s, const struct writer_wish *wish
     fprintf(to, "; last written by task %llu", (unsigned long long)wish->task);
     for (int i = 0; i < 3; i++) {
         if (lanes[i] >= 0) {
-            fprintf(to, "%s%s", before, kernel_name(s, lanes[i]));
+            fprintf(to, "%s%s", before, session_kernel_name(s, lanes[i]));
             before = " + ";
         }
     }
@@ -580,7 +580,7 @@ static void print_lines_task(const struct session *s, const struct lines_watch *
     fprintf(to, "task %u", use->task);
     for (int i = 0; i < 3; i++) {
         if (lanes[i] >= 0) {
-            fprintf(to, "%s%s", before, kernel_name(s, lanes[i]));
+            fprintf(to, "%s%s", before, session_kernel_name(s, lanes[i]));
             before = " + ";
         }
     }
@@ -648,7 +648,7 @@ int scene_session_check_lines(struct session *s, struct pto_error *error)
     if (watch == NULL)
         return error_tell(error, PTO_ENOMEM, "out of memory");
     s->order_seed = 0;
-    status = open_device(s, s->data.test_case, error);
+    status = session_open_device(s, s->data.test_case, error);
     if (status >= 0 && !device_info(s).has_observers)
         status = error_tell(error, PTO_ENOSUP,
                             "this device does not say what tasks write and wait for; look for "

@@ -119,7 +119,7 @@ int scene_sources_take_id(struct loader *l, const struct node *value, void *targ
     return status;
 }
 
-static int take_kernel_name(struct loader *l, const struct node *value, void *target)
+static int sources_take_kernel_name(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_name(l, value, &((struct scene_kernel *)target)->name);
 }
@@ -140,7 +140,7 @@ int scene_sources_take_core(struct loader *l, const struct node *value, void *ta
     return PTO_OK;
 }
 
-static int take_kernel_source(struct loader *l, const struct node *value, void *target)
+static int sources_take_kernel_source(struct loader *l, const struct node *value, void *target)
 {
     return scene_sources_take_path(l, value, &((struct scene_kernel *)target)->source);
 }
@@ -155,12 +155,12 @@ static int take_kernel_include(struct loader *l, const struct node *value, void 
     return scene_sources_take_source_include(l, value, &((struct scene_kernel *)target)->source);
 }
 
-static int take_kernel(struct loader *l, const struct node *value, void *target)
+static int sources_take_kernel(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
         { "id", scene_sources_take_id, true },
-        { "name", take_kernel_name, true },
-        { "source", take_kernel_source, true },
+        { "name", sources_take_kernel_name, true },
+        { "source", sources_take_kernel_source, true },
         { "core", scene_sources_take_core, true },
         { "flags", take_kernel_flags, false },
         { "include", take_kernel_include, false },
@@ -177,5 +177,6 @@ int scene_sources_take_kernels(struct loader *l, const struct node *value, void 
 {
     (void)target;
     return scene_fields_take_list(l, value, "kernels", SCENE_KERNELS_MAX, sizeof(*l->scene->kernel),
-                                  take_kernel, (void **)&l->scene->kernel, &l->scene->kernel_count);
+                                  sources_take_kernel, (void **)&l->scene->kernel,
+                                  &l->scene->kernel_count);
 }
