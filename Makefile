@@ -56,7 +56,7 @@ CHECK_SRC = check_compare.c check_effect.c check_failed.c check_graph.c check_he
 	check_view.c
 # What children of level 3 run: a shared object that is a part of the command; the same for bench.
 CHECK_CHILD_SRC = check_child.c check_effect.c check_region.c
-DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_rings.c stage.c
+DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_rings.c drills_views.c stage.c
 BENCH_SRC = bench_bare.c bench_comm.c bench_link.c bench_measure.c bench_object.c bench_simpler.c bench_tree.c
 BENCH_CHILD_SRC = bench_child.c
 CLI_SRC = main.c bench_report.c programs.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \

@@ -53,8 +53,8 @@ static const struct status_row statuses[] = {
 
 enum { STATUSES = sizeof(statuses) / sizeof(statuses[0]) };
 
-static const struct drill *const tables[] = { drills_args, drills_rings, drills_kernels,
-                                              drills_host, drills_artefacts };
+static const struct drill *const tables[] = { drills_args,    drills_views, drills_rings,
+                                              drills_kernels, drills_host,  drills_artefacts };
 
 enum { TABLES = sizeof(tables) / sizeof(tables[0]) };
 

@@ -87,6 +87,7 @@ uint64_t drill_address_bytes(void);
 /* The drills by status, from several files; the last one has no name. */
 extern const struct drill drills_kernels[];   /* what kernels do */
 extern const struct drill drills_args[];      /* what an orchestration may not say */
+extern const struct drill drills_views[];     /* the same about tensors and views */
 extern const struct drill drills_rings[];     /* what the reference has no room for */
 extern const struct drill drills_host[];      /* what the host's side refuses */
 extern const struct drill drills_artefacts[]; /* what is no artefact, or not the right one */

@@ -175,7 +175,7 @@ static void defer_together(struct pto_orch *o, const struct pto_entry *entry)
 
 static void write_word(struct pto_orch *o, const struct pto_entry *entry, int32_t word)
 {
-    struct pto_tensor_info info = pto_tensor_info_make(PTO_DIMS(STAGE_WORDS), 1, PTO_UINT32);
+    struct pto_tensor_info info = drill_words_info();
 
     submit_before(o, entry);
     pto_aiv(o, KERNEL_OVERRUN, PTO_OUT(&info), PTO_INT(word));
@@ -193,7 +193,7 @@ static void underrun(struct pto_orch *o, const struct pto_entry *entry)
 
 static void read_unwritten(struct pto_orch *o, const struct pto_entry *entry)
 {
-    struct pto_tensor_info info = pto_tensor_info_make(PTO_DIMS(STAGE_WORDS), 1, PTO_UINT32);
+    struct pto_tensor_info info = drill_words_info();
     struct pto_outputs out = pto_alloc(o, PTO_OUT(&info));
 
     pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IN(pto_output(out, 0)));

@@ -78,7 +78,18 @@ void drill_open_gate(void);
 void drill_rest(void);
 /* An orchestration waits at the gate as a kernel does. */
 void drill_stand_at_gate(void);
+/* An output like the words of the entry. */
+static inline struct pto_tensor_info drill_words_info(void)
+{
+    return pto_tensor_info_make(PTO_DIMS(STAGE_WORDS), 1, PTO_UINT32);
+}
 /* Two tasks that do what they should. */
 void drill_orchestrate_well(struct pto_orch *o, const struct pto_entry *entry);
+
+/* Arguments of a task that its submit refuses, with the line of that submit. */
+#define ARGS(name, fn, what, says, ...)                                               \
+    {                                                                                 \
+        PTO_EARGS, name, what, NULL, fn, says, NULL, .flags = DRILL_SITE, __VA_ARGS__ \
+    }
 
 #endif
