@@ -4,6 +4,8 @@
  * describes another maps, and nothing else. Descriptions come from outside, so every
  * byte of them is changed here.
  */
+#include <sys/resource.h>
+
 #include "tests/fixture/rank_test.h"
 
 enum { BYTES = 5000, ID = 3, MUTATIONS = 20000 };
@@ -156,6 +158,26 @@ static void what_is_wrong_is_refused(void **state)
     assert_int_equal(lib.comm_global_domain_release(0), 0);
 }
 
+/* A limit of file sizes (`ulimit -f`) is an error with its name, not the end of the process. */
+static void play_limit(int rank)
+{
+    const struct rlimit limit = { .rlim_cur = BYTES - 1, .rlim_max = BYTES - 1 };
+    struct worker_domain domain;
+    uint64_t base;
+
+    catch_rank(PTO_LOG_ERROR);
+    MUST(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    MUST(lib.comm_global_domain_prepare(ID, (uint32_t)rank, 1, BYTES, WORKER_DOMAIN_SIM, &domain,
+                                        &base) == PTO_ESYSTEM);
+    MUST(has_printed("the limit of file sizes is too low"));
+}
+
+static void a_limit_of_file_sizes_is_named(void **state)
+{
+    (void)state;
+    play_ranks(1, play_limit, -1);
+}
+
 /* Rank 0 gets descriptions in which something was changed; rank 1's is right. */
 static void play_changes(int rank)
 {
@@ -249,6 +271,7 @@ int main(void)
         cmocka_unit_test(a_dead_worker_leaves_nothing),
         cmocka_unit_test(copies_may_name_a_window),
         cmocka_unit_test(what_is_wrong_is_refused),
+        cmocka_unit_test(a_limit_of_file_sizes_is_named),
         cmocka_unit_test(a_changed_description_leads_nowhere),
         cmocka_unit_test(a_window_that_could_shrink_is_not_mapped),
     };

@@ -29,6 +29,11 @@ file | all)
         expect_all 1 "no memory can be shared: the limit of file sizes is too low (24.0 KiB)" -- run ring "${on[@]}"
         expect 1 "FAIL  file sizes " doctor
     )
+    (
+        ulimit -f 4 # the command itself writes more
+        expect 1 "cannot be loaded: File too large" run vector "${on[@]}"
+        expect 1 "cannot be loaded: File too large" run reduce "${on[@]}"
+    )
     echo "ok    ulimit -f"
     ;;&
 descriptor | all)

@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/limit.h"
 #include "compat/hostlib/hostlib.h"
 
 enum { KEY_BYTES = 16, NAME_BYTES = 64, SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
@@ -181,19 +182,19 @@ static uint64_t map_file(int file, uint64_t bytes)
 static int make_window(struct global_domain *g)
 {
     struct window_handle handle = { .process = (int32_t)getpid() };
-    char name[NAME_BYTES];
+    char name[NAME_BYTES], why[LIMIT_TEXT];
     uint64_t window = 0;
 
     if (getrandom(handle.key, sizeof(handle.key), 0) == (ssize_t)sizeof(handle.key)) {
         make_name(handle.key, name);
         g->file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     }
-    if (g->file >= 0 && ftruncate(g->file, (off_t)g->own.bytes) == 0 &&
+    if (g->file >= 0 && limit_resize(g->file, g->own.bytes) == 0 &&
         fcntl(g->file, F_ADD_SEALS, SEALS) == 0)
         window = map_file(g->file, g->own.bytes);
     if (window == 0) {
         LOG(PTO_LOG_ERROR, "a window of %" PRIu64 " bytes cannot be made: %s", g->own.bytes,
-            strerror(errno));
+            limit_explain(errno, why));
         return PTO_ESYSTEM;
     }
     memcpy(handle.magic, MAGIC, sizeof(MAGIC));

@@ -2,6 +2,7 @@
 /* The table of commands, and what `pto` prints without one. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,12 +19,14 @@ static const struct cli_command *const commands[] = {
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 static void open_standard_files(void);
+static void catch_file_limit(void);
 static int dispatch(int argc, char **argv);
 static int main_flush_output(int code);
 
 int main(int argc, char **argv)
 {
     open_standard_files();
+    catch_file_limit();
     return main_flush_output(dispatch(argc, argv));
 }
 
@@ -115,6 +118,23 @@ static void open_standard_files(void)
     for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
         if (fcntl(file, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != file)
             _exit(EXIT_FAILED);
+}
+
+static void ignore_signal(int number)
+{
+    (void)number;
+}
+
+/*
+ * A write beyond the limit of file sizes (`ulimit -f`) fails with EFBIG instead of ending the process.
+ * Programs that a command executes do not inherit a handler, unlike SIG_IGN.
+ */
+static void catch_file_limit(void)
+{
+    struct sigaction now;
+
+    if (sigaction(SIGXFSZ, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+        (void)sigaction(SIGXFSZ, &(struct sigaction){ .sa_handler = ignore_signal }, NULL);
 }
 
 /* Output that is lost, on a full disk for instance, is a failure. */
