@@ -334,7 +334,7 @@ static int make_callable(struct packed *packed, struct callable **callable_out)
     struct pto_callable_params params = { .name = a->name, .kernels = kernels };
     struct callable *c = NULL;
 
-    packed->signature = malloc((a->signature_count + 1) * sizeof(*packed->signature));
+    packed->signature = malloc((2 * a->signature_count + 1) * sizeof(*packed->signature));
     if (kernels != NULL && packed->signature != NULL) {
         for (uint32_t i = 0; i < a->kernel_count; i++) {
             struct artefact_kernel kernel = artefact_kernel_at(a, i);
@@ -344,8 +344,12 @@ static int make_callable(struct packed *packed, struct callable **callable_out)
             if (kernel.func_id >= params.kernel_count)
                 params.kernel_count = kernel.func_id + 1;
         }
-        for (uint32_t i = 0; i < a->signature_count; i++)
+        packed->tensor_direction = packed->signature + a->signature_count;
+        for (uint32_t i = 0; i < a->signature_count; i++) {
             packed->signature[i] = artefact_direction(a, i);
+            if (a->is_blob || packed->signature[i] != PTO_DIR_SCALAR)
+                packed->tensor_direction[packed->tensor_count++] = packed->signature[i];
+        }
         for (uint32_t i = 0; i < a->signer_count; i++)
             memcpy(packed->signers[i], a->signers[i].key, PTO_KEY_BYTES);
         c = callable_make(&params);

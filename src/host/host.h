@@ -98,7 +98,9 @@ struct packed {
     char *bytes; /* the artefact's */
     char *entry; /* function of the orchestration */
     enum pto_direction *signature;
-    bool is_from_reference; /* the orchestration goes through the door */
+    enum pto_direction *tensor_direction; /* its entries without scalars; a blob's are by index */
+    uint32_t tensor_count;                /* of them */
+    bool is_from_reference;               /* the orchestration goes through the door */
     uint8_t signers[PTO_SIGNATURES_MAX][PTO_KEY_BYTES]; /* as its info tells them */
     struct registration *registered; /* list; this and what follows: under the registry's lock */
     uint32_t device_count;

@@ -41,10 +41,10 @@ static uint32_t direction_of(const struct run *run, uint32_t index)
 {
     const struct packed *packed = run->callable->packed;
 
-    if (packed == NULL || index >= packed->artefact->signature_count ||
-        packed->signature[index] == PTO_DIR_SCALAR)
+    if (packed == NULL || index >= packed->tensor_count ||
+        packed->tensor_direction[index] == PTO_DIR_SCALAR)
         return PTO_DIR_INOUT;
-    return packed->signature[index];
+    return packed->tensor_direction[index];
 }
 
 /* Every byte of its buffer is an element: an output needs nothing from the host then. */

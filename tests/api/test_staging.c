@@ -188,7 +188,7 @@ static void what_is_both_is_copied_both_ways(void **state)
     }
 }
 
-/* What the signature does not name, or calls a scalar, is taken for both. */
+/* What the signature does not name is taken for both. */
 static void what_is_not_named_is_copied_both_ways(void **state)
 {
     static const enum pto_direction one[] = { PTO_DIR_IN, PTO_DIR_SCALAR };
@@ -201,6 +201,23 @@ static void what_is_not_named_is_copied_both_ways(void **state)
         assert_int_equal(seen.value[i], 10 * (i + 1));
         assert_int_equal(data[i][N - 1], 400 + i);
     }
+}
+
+/* Scalars may stand anywhere in a signature: tensors have the directions of the other entries, in order. */
+static void scalars_shift_no_direction(void **state)
+{
+    static const enum pto_direction mixed[] = { PTO_DIR_SCALAR, PTO_DIR_IN, PTO_DIR_INOUT,
+                                                PTO_DIR_SCALAR, PTO_DIR_OUT };
+
+    (void)state;
+    fill_data();
+    probe_once(mixed, 5, 400);
+    assert_int_equal(data[0][0], 10);
+    for (int i = 1; i < TENSORS; i++)
+        assert_int_equal(data[i][N - 1], 400 + i);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(seen.value[i], 10 * (i + 1));
+    assert_int_not_equal(seen.value[2], 30);
 }
 
 static void nothing_comes_back_from_a_failed_run(void **state)
@@ -403,6 +420,7 @@ int main(void)
         TEST(outputs_are_copied_back_and_not_there),
         TEST(what_is_both_is_copied_both_ways),
         TEST(what_is_not_named_is_copied_both_ways),
+        TEST(scalars_shift_no_direction),
         TEST(nothing_comes_back_from_a_failed_run),
         TEST(a_tensor_without_bytes_has_the_address_0),
         TEST(device_memory_stays_where_it_is),
