@@ -5,9 +5,9 @@
  * everything else of it is its own. src/comm/comm_null.c is the one to copy,
  * docs/porting.md walks through it, tests/conformance/ runs the same suite over all.
  *
- * src/comm/comm.c checks what callers give (ranks, ranges, alignment, time-outs become
- * deadlines of os_now_ns), so that no backend has to. A status is PTO_OK or negative;
- * `error` may be NULL. Errors of a system or a vendor are translated where they occur.
+ * comm.c, comm_domain.c and comm_data.c check what callers give (ranks, ranges, alignment,
+ * time-outs become deadlines of os_now_ns), so that no backend has to. A status is PTO_OK or
+ * negative; `error` may be NULL. Errors of a system or a vendor are translated where they occur.
  */
 #ifndef PTO_COMM_ROOM_H
 #define PTO_COMM_ROOM_H
@@ -157,17 +157,20 @@ struct comm_place {
 };
 void comm_find_place(struct comm_place *place);
 
-/* comm.c: the domain of a handle. NULL: there is none in this process. */
+/* comm.c, comm_domain.c: what a handle stands for. NULL: there is none in this process. */
+struct comm *comm_of(struct pto_comm *handle, int *status_out);
 struct domain *comm_domain_of(struct pto_domain *handle, int *status_out);
 
-/* comm.c: for a backend's open_domain and close_domain. NULL: no memory. */
+/* comm_domain.c: for a backend's open_domain and close_domain. NULL: no memory. */
 struct domain *comm_domain_make(size_t bytes, struct comm *comm,
                                 const struct domain_request *request);
 void comm_domain_free(struct domain *domain); /* accepts NULL */
+/* Fills `window` of a domain whose windows are parts of its parent's, whose ranks have other numbers. */
+void comm_place_in_parent(struct domain *domain, uint64_t offset);
 /* Fills the context, which is zero, from `window`. */
 void comm_context_fill(const struct domain *domain, struct pto_comm_context *context);
 
-/* comm.c: where the window of a rank is. NULL: it is a peer's, and there are no addresses of those. */
+/* comm_domain.c: where the window of a rank is. NULL: it is a peer's, and there are no addresses of those. */
 char *comm_window(const struct domain *domain, uint32_t rank);
 
 /* comm_device.c: windows become memory of the device, and are the host's only again. */

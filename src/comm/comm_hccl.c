@@ -363,19 +363,14 @@ static int hccl_make_windows(struct opening *o)
     return status;
 }
 
-/* Where the windows of all ranks are; in the parent's, they have other numbers. */
 static void hccl_place_windows(struct opening *o)
 {
     struct domain *domain = &o->domain->base;
-    const struct domain *parent = o->request->parent;
 
-    for (uint32_t i = 0; i < domain->rank_count; i++) {
-        if (o->domain->window != NULL)
-            domain->window[i] = (char *)(uintptr_t)o->domain->window->in[i];
-        for (uint32_t k = 0; parent != NULL && k < parent->rank_count; k++)
-            if (parent->ranks[k] == domain->ranks[i])
-                domain->window[i] = parent->window[k] + o->request->parent_offset;
-    }
+    for (uint32_t i = 0; i < domain->rank_count && o->domain->window != NULL; i++)
+        domain->window[i] = (char *)(uintptr_t)o->domain->window->in[i];
+    if (domain->parent != NULL)
+        comm_place_in_parent(domain, o->request->parent_offset);
     domain->own = domain->window[domain->rank];
 }
 

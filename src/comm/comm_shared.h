@@ -112,7 +112,7 @@ struct shared_memory {
     /* `is_free`: no peer has it mapped. An address of NULL: it is not mapped here any more. */
     void (*free)(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free);
     char *(*map)(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes); /* NULL */
-    void (*unmap)(struct shared *s, uint32_t rank, char *at, uint64_t bytes);
+    void (*unmap)(char *at, uint64_t bytes); /* NULL: there is nothing to do */
     /*
      * What is mapped becomes a copy that nobody else has; false: it stays as it is. NULL: blocks stay with
      * their backend while windows are kept, and `keep` says until when.
@@ -181,7 +181,11 @@ void shared_alarm(struct shared *s, const struct domain *domain);
 /* PTO_EPEER with a sentence: what cannot be done, and why the rank is lost. */
 int shared_tell_lost(struct shared *s, uint32_t rank, const char *what, struct pto_error *error);
 
-/* Operations of a backend's table. */
+/* What of a backend's table is the same in all; the functions follow. */
+#define SHARED_OPS                                                                       \
+    .abort = shared_abort, .is_lost = shared_is_lost, .open_domain = shared_open_domain, \
+    .close_domain = shared_close_domain, .keep = shared_keep, .quiet = shared_quiet,     \
+    .signal = shared_signal, .wait = shared_wait, .barrier = shared_barrier
 void shared_abort(struct comm *comm, int status);
 bool shared_is_lost(struct comm *comm, uint32_t rank);
 int shared_quiet(struct domain *domain);

@@ -500,19 +500,15 @@ static int map_members(struct open_wait *w)
     return PTO_OK;
 }
 
-/* Behind the scratch of each block; or in the parent's, whose ranks have other numbers. */
+/* A window follows the scratch of its block, or is a part of the parent's. */
 static void shared_place_windows(struct shared_domain *sd, const struct domain_request *request)
 {
     struct domain *domain = &sd->base;
 
-    for (uint32_t i = 0; i < domain->rank_count; i++) {
-        if (domain->parent == NULL)
-            domain->window[i] =
-                (char *)sd->peer[i].control + SHARED_CONTROL_BYTES + SHARED_SCRATCH_BYTES;
-        for (uint32_t k = 0; domain->parent != NULL && k < domain->parent->rank_count; k++)
-            if (domain->parent->ranks[k] == domain->ranks[i])
-                domain->window[i] = domain->parent->window[k] + request->parent_offset;
-    }
+    for (uint32_t i = 0; i < domain->rank_count && domain->parent == NULL; i++)
+        domain->window[i] = shared_scratch(sd, i) + SHARED_SCRATCH_BYTES;
+    if (domain->parent != NULL)
+        comm_place_in_parent(domain, request->parent_offset);
     domain->own = domain->window[domain->rank];
     domain->rounds = domain;
     if (domain->rank_count > PTO_CONTEXT_RANKS)
@@ -554,8 +550,8 @@ static void release_block(struct shared_domain *sd, bool is_free)
     if (!keep_block(sd, sd->base.rank))
         is_free = false;
     for (uint32_t i = 0; i < sd->base.rank_count; i++)
-        if (i != sd->base.rank && sd->peer[i].control != NULL)
-            s->memory->unmap(s, sd->base.ranks[i], (char *)sd->peer[i].control, sd->block_bytes);
+        if (s->memory->unmap != NULL && i != sd->base.rank && sd->peer[i].control != NULL)
+            s->memory->unmap((char *)sd->peer[i].control, sd->block_bytes);
     s->memory->free(s, sd->offset, sd->block_bytes, (char *)sd->peer[sd->base.rank].control,
                     is_free);
 }

@@ -31,7 +31,7 @@ static int shm_alloc(struct shared *shared, uint64_t bytes, uint64_t *offset_out
 static void shm_free(struct shared *shared, uint64_t offset, uint64_t bytes, char *at,
                      bool is_free);
 static char *shm_map(struct shared *shared, uint32_t rank, uint64_t offset, uint64_t bytes);
-static void shm_unmap(struct shared *shared, uint32_t rank, char *at, uint64_t bytes);
+static void shm_unmap(char *at, uint64_t bytes);
 static bool shm_copy(char *at, uint64_t bytes);
 
 const struct comm_ops comm_shm_ops = {
@@ -39,15 +39,7 @@ const struct comm_ops comm_shm_ops = {
     .has_addresses = true,
     .open = shm_open_comm,
     .close = shm_close,
-    .abort = shared_abort,
-    .is_lost = shared_is_lost,
-    .open_domain = shared_open_domain,
-    .close_domain = shared_close_domain,
-    .keep = shared_keep,
-    .quiet = shared_quiet,
-    .signal = shared_signal,
-    .wait = shared_wait,
-    .barrier = shared_barrier,
+    SHARED_OPS,
 };
 
 static const struct shared_memory shm_memory = {
@@ -366,10 +358,8 @@ static char *shm_map(struct shared *shared, uint32_t rank, uint64_t offset, uint
     return at == MAP_FAILED ? NULL : at;
 }
 
-static void shm_unmap(struct shared *shared, uint32_t rank, char *at, uint64_t bytes)
+static void shm_unmap(char *at, uint64_t bytes)
 {
-    (void)shared;
-    (void)rank;
     (void)munmap(at, bytes);
 }
 

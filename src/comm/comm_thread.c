@@ -13,29 +13,19 @@ static void thread_close(struct comm *comm);
 static int thread_alloc(struct shared *s, uint64_t bytes, uint64_t *offset_out, char **at_out);
 static void thread_free(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free);
 static char *thread_map(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes);
-static void thread_unmap(struct shared *s, uint32_t rank, char *at, uint64_t bytes);
 static void thread_keep(struct shared *s, struct pto_windows *windows);
 
 static const struct comm_ops comm_thread_ops = {
     .name = "thread",
     .has_addresses = true,
     .close = thread_close,
-    .abort = shared_abort,
-    .is_lost = shared_is_lost,
-    .open_domain = shared_open_domain,
-    .close_domain = shared_close_domain,
-    .keep = shared_keep,
-    .quiet = shared_quiet,
-    .signal = shared_signal,
-    .wait = shared_wait,
-    .barrier = shared_barrier,
+    SHARED_OPS,
 };
 
 static const struct shared_memory thread_memory = {
     .alloc = thread_alloc,
     .free = thread_free,
     .map = thread_map,
-    .unmap = thread_unmap,
     .keep = thread_keep,
     .fence = os_fence_all,
 };
@@ -189,14 +179,6 @@ static char *thread_map(struct shared *s, uint32_t rank, uint64_t offset, uint64
     (void)rank;
     (void)bytes;
     return (char *)(uintptr_t)offset;
-}
-
-static void thread_unmap(struct shared *s, uint32_t rank, char *at, uint64_t bytes)
-{
-    (void)s;
-    (void)rank;
-    (void)at;
-    (void)bytes;
 }
 
 static void thread_end_keep(void *context)
