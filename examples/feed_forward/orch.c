@@ -47,7 +47,7 @@ void orchestrate(struct pto_level *level, const struct pto_level_entry *entry)
         pto_add_input(&args[chip], &part[chip][0]);
         pto_add_input(&args[chip], &part[chip][1]);
         pto_add_output_existing(&args[chip], &part[chip][2]);
-        pto_add_scalar(&args[chip], member.context);
+        pto_add_address(&args[chip], member.context);
         chips[chip] = chip;
     }
     (void)pto_level_submit_group(level, entry->callable[PART], chips, args, entry->chip_count,

@@ -59,8 +59,7 @@ void orchestrate(struct pto_level *level, const struct pto_level_entry *entry)
         return;
     (void)pto_worker_queue_scalars(queue, scalars);
     pto_args_init(&args);
-    for (int i = 0; i < PTO_QUEUE_SCALARS; i++)
-        pto_add_scalar(&args, scalars[i]);
+    pto_add_queue(&args, scalars);
     (void)pto_level_submit(level, entry->callable[SERVE], PTO_ON(0), &args);
     if (talk(level, entry, queue) >= 0) { /* nothing more comes: the task is over then */
         struct pto_worker_message message;

@@ -45,7 +45,7 @@ static void share(struct pto_level *level, const struct pto_level_entry *entry, 
         row[rank] = pto_tensor_view(&entry->tensor[0], shape, offset);
         pto_args_init(&args[rank]);
         pto_add_inout(&args[rank], &row[rank]);
-        pto_add_scalar(&args[rank], member.context);
+        pto_add_address(&args[rank], member.context);
         pto_add_scalar(&args[rank], (uint64_t)round);
     }
     (void)pto_level_submit_group(level, entry->callable[SHARE], chips, args, 2, NULL);

@@ -145,8 +145,9 @@ struct pto_args {
     int32_t block_count;
     int32_t timing_slot; /* 0..15, or -1 */
     uint32_t dep_count;
-    uint32_t passed;   /* bit k: scalar k is the entry's scalar passed_from[k] */
-    const char *error; /* the caller's first mistake; the submit reports it */
+    uint16_t passed;    /* bit k: scalar k is the entry's scalar passed_from[k] */
+    uint16_t addresses; /* bit k: scalar k came from pto_add_address */
+    const char *error;  /* the caller's first mistake; the submit reports it */
     const struct pto_predicate *predicate;
     const struct pto_task_id *deps;
     const uint8_t *dep_kinds; /* NULL: every dependency waits and retains */
@@ -252,6 +253,7 @@ static inline void pto_args_init(struct pto_args *a)
     a->timing_slot = -1;
     a->dep_count = 0;
     a->passed = 0;
+    a->addresses = 0;
     a->error = NULL;
     a->predicate = NULL;
     a->deps = NULL;
@@ -326,6 +328,19 @@ static inline void pto_add_scalar(struct pto_args *a, uint64_t value)
 }
 
 /*
+ * Adds an address in a region, a window or a context of a worker (pto/worker_region.h,
+ * pto/worker_domain.h), or 0, to a task of level 3. It counts as a scalar of the task. If the chip is a
+ * card, the card's address takes its place; scalars from pto_add_scalar are never changed. Tasks
+ * below level 3 get it as it is.
+ */
+static inline void pto_add_address(struct pto_args *a, uint64_t address)
+{
+    if (a->scalar_count < PTO_TASK_SCALARS_MAX)
+        a->addresses = (uint16_t)(a->addresses | 1u << a->scalar_count);
+    pto_add_scalar(a, address);
+}
+
+/*
  * Passes on scalar `index` of the entry. When a graph is launched again, the task
  * gets the scalar of that launch, which may be another one if it was declared to vary
  * (pto_run_options_vary). Scalars from pto_add_scalar stay as they were when the graph
@@ -338,7 +353,7 @@ static inline void pto_pass_scalar(struct pto_args *a, uint32_t index)
     else if (index >= PTO_ENTRY_SCALARS_MAX)
         pto_args_fail(a, "an entry has at most 128 scalars");
     else {
-        a->passed |= 1u << a->scalar_count;
+        a->passed = (uint16_t)(a->passed | 1u << a->scalar_count);
         a->passed_from[a->scalar_count] = (uint8_t)index;
         a->scalar[a->scalar_count++] = 0;
     }

@@ -50,6 +50,9 @@ enum {
 #define PTO_QUEUE_MAGIC (0x4C335132ull << 32 | 1ull << 16 | 1)
 #define PTO_QUEUE_DEPTH_MAX (1ull << 30)
 
+/* Bit k: scalar k of a region is an address: id, payload and counters. */
+#define PTO_REGION_ADDRESSES 0x16u
+
 /* The six scalars of a region, in their order. */
 struct pto_region {
     uint64_t magic; /* PTO_REGION_MAGIC; the lowest 16 bits may differ */

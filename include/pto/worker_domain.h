@@ -7,7 +7,7 @@
  *     pto_worker_domain_open    outside: until it is released
  *
  * A domain numbers its members from 0 in the order in which the chips are listed. A task gets
- * the address of its chip's context as a scalar; tensors in a window are memory of its
+ * the address of its chip's context by pto_add_address; tensors in a window are memory of its
  * chip. What peers write there is ordered by signals, not by the graph: members that
  * wait for each other are submitted as a group, or they may wait forever for their turn.
  *
@@ -67,7 +67,7 @@ int pto_worker_domain_release(struct pto_worker *worker, uint64_t domain);
 struct pto_worker_member {
     size_t size;
     uint32_t chip;
-    uint64_t context; /* for tasks on this chip: address of a struct pto_comm_context */
+    uint64_t context; /* for tasks on this chip, by pto_add_address: a struct pto_comm_context */
     uint64_t window;  /* address; 0: it has no bytes */
     uint64_t window_bytes;
 };

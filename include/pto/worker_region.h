@@ -4,10 +4,10 @@
  * pto/region.h is the task's side, and says how they are laid out.
  *
  *     pto_worker_region_open      memory of a chip with counters, which the host reaches, too
- *     pto_worker_region_scalars   six of them, for the task
+ *     pto_worker_region_scalars   six of them, for the task: pto_add_region adds them
  *     write, notify, wait, read
  *
- *     pto_worker_queue_open       messages in both directions; twelve scalars
+ *     pto_worker_queue_open       messages in both directions; twelve scalars: pto_add_queue
  *     pto_worker_queue_send, pto_worker_queue_receive
  *
  * Every wait has a time-out in nanoseconds; 0: a minute. It ends at once, with PTO_EPEER, when a task that
@@ -56,8 +56,18 @@ int pto_worker_region_open(struct pto_worker *worker, const struct pto_worker_re
                            struct pto_worker_region **region_out);
 /* Closes a region. PTO_EBUSY: tasks have it; those that wait in it are told, and end their waits. */
 int pto_worker_region_close(struct pto_worker_region *region);
-/* The scalars of a region, for pto_add_scalar: PTO_REGION_SCALARS. */
+/* The scalars of a region, for pto_add_region: PTO_REGION_SCALARS. */
 int pto_worker_region_scalars(struct pto_worker_region *region, uint64_t *scalars_out);
+
+/* Adds the scalars of a region to a task: three of them are addresses. */
+static inline void pto_add_region(struct pto_args *args, const uint64_t *scalars)
+{
+    for (uint32_t i = 0; i < PTO_REGION_SCALARS; i++)
+        if ((PTO_REGION_ADDRESSES >> i & 1) != 0)
+            pto_add_address(args, scalars[i]);
+        else
+            pto_add_scalar(args, scalars[i]);
+}
 
 /* Copies to the payload. PTO_EMEMORY: it does not contain all of the bytes. */
 int pto_worker_region_write(struct pto_worker_region *region, uint64_t offset, const void *from,
@@ -100,8 +110,16 @@ int pto_worker_queue_open(struct pto_worker *worker, const struct pto_worker_que
                           struct pto_worker_queue **queue_out);
 /* Closes a queue, as a region. */
 int pto_worker_queue_close(struct pto_worker_queue *queue);
-/* The scalars of a queue, for pto_add_scalar: PTO_QUEUE_SCALARS. */
+/* The scalars of a queue, for pto_add_queue: PTO_QUEUE_SCALARS. */
 int pto_worker_queue_scalars(struct pto_worker_queue *queue, uint64_t *scalars_out);
+
+/* Adds the scalars of a queue to a task: those of its region come first. */
+static inline void pto_add_queue(struct pto_args *args, const uint64_t *scalars)
+{
+    pto_add_region(args, scalars);
+    for (uint32_t i = PTO_REGION_SCALARS; i < PTO_QUEUE_SCALARS; i++)
+        pto_add_scalar(args, scalars[i]);
+}
 
 /*
  * Sends a message, and waits for room. A STOP has no bytes, and is the last one. PTO_EINVAL: more

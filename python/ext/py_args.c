@@ -130,9 +130,44 @@ static PyType_Spec argument_spec = {
     .slots = argument_slots,
 };
 
+/* ---- pto.Address ---- */
+
+static PyObject *address_repr(PyObject *self)
+{
+    PyObject *digits = PyNumber_ToBase(self, 16);
+    PyObject *text = digits == NULL ? NULL : PyUnicode_FromFormat("pto.Address(%U)", digits);
+
+    Py_XDECREF(digits);
+    return text;
+}
+
+static PyType_Slot address_slots[] = {
+    { Py_tp_doc, "Address(value)\n--\n\nAn address in a region, a window or a context of a worker, "
+                 "as an argument of "
+                 "a task on a chip: a card\nputs its own in its place. Every other int is a "
+                 "number, which no value "
+                 "makes an address.\nMember.context and the scalars of regions and queues are "
+                 "addresses already." },
+    { Py_tp_base, &PyLong_Type },
+    { Py_tp_repr, address_repr },
+    { 0, NULL },
+};
+
+static PyType_Spec address_spec = {
+    .name = "pto.Address",
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = address_slots,
+};
+
+PyObject *ext_address_new(const struct ext_state *state, uint64_t address)
+{
+    return PyObject_CallFunction((PyObject *)state->address_type, "K", (unsigned long long)address);
+}
+
 int ext_args_init_types(PyObject *module, struct ext_state *state)
 {
-    return ext_add_type(module, &argument_spec, &state->argument_type) < 0
+    return ext_add_type(module, &argument_spec, &state->argument_type) < 0 ||
+                   ext_add_type(module, &address_spec, &state->address_type) < 0
                ? -1
                : PyModule_AddFunctions(module, functions);
 }
@@ -143,7 +178,7 @@ void ext_args_init(struct ext_args *args)
 {
     args->tensor = args->tensors;
     args->hold = args->holds;
-    args->tensor_count = args->scalar_count = 0;
+    args->tensor_count = args->scalar_count = args->addresses = 0;
     args->tensor_room = EXT_ARGS_ROOM;
     args->is_brief = false;
 }
@@ -152,7 +187,7 @@ void ext_args_release(struct ext_args *args)
 {
     for (uint32_t i = 0; i < args->tensor_count; i++)
         ext_hold_release(&args->hold[i]);
-    args->tensor_count = args->scalar_count = 0;
+    args->tensor_count = args->scalar_count = args->addresses = 0;
     if (args->tensor != args->tensors) {
         free(args->tensor);
         free(args->hold);
@@ -450,6 +485,8 @@ static int add_number(struct ext_state *state, struct ext_args *args, const stru
     if (check_surplus(state, place, true) < 0 ||
         convert(state, place, object, expected_type(place, place->scalar_entry), number) < 0)
         return -1;
+    if (Py_IS_TYPE(object, state->address_type) && args->scalar_count < PTO_TASK_SCALARS_MAX)
+        args->addresses |= 1u << args->scalar_count;
     return add_scalar(state, args, number->bits);
 }
 

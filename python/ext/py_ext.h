@@ -103,6 +103,7 @@ struct ext_state {
     PyTypeObject *dtype_type;
     PyTypeObject *tensor_type;
     PyTypeObject *argument_type;
+    PyTypeObject *address_type;
     PyTypeObject *callable_type;
     PyTypeObject *device_type;
     PyTypeObject *report_type;
@@ -257,13 +258,16 @@ struct ext_args {
     uint32_t tensor_count;
     uint32_t scalar_count;
     uint32_t tensor_room;
-    bool is_brief; /* whoever gave them waits until they are released */
+    uint32_t addresses; /* bit k: scalar k is a pto.Address */
+    bool is_brief;      /* whoever gave them waits until they are released */
     struct pto_tensor tensors[EXT_ARGS_ROOM];
     struct ext_hold holds[EXT_ARGS_ROOM];
     uint64_t scalars[PTO_ENTRY_SCALARS_MAX];
 };
 
 int ext_args_init_types(PyObject *module, struct ext_state *state);
+/* A pto.Address. NULL: raised. */
+PyObject *ext_address_new(const struct ext_state *state, uint64_t address);
 void ext_args_init(struct ext_args *args);
 /* What is known of an entry of a signature: data types, and the type of a scalar that is none of them. */
 enum { EXT_TYPE_UNKNOWN = -1, EXT_TYPE_FLOAT64 = PTO_DTYPE_COUNT };

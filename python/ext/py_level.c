@@ -300,7 +300,10 @@ static int fill_load(struct ext_level *level, struct load *load,
                                                     : (const void *)&load->taken.tensor[tensor++],
                      (enum pto_tag)load->tag[i]);
     for (uint32_t i = 0; i < load->taken.scalar_count; i++)
-        pto_add_scalar(&load->args, load->taken.scalar[i]);
+        if (i < PTO_TASK_SCALARS_MAX && (load->taken.addresses >> i & 1) != 0)
+            pto_add_address(&load->args, load->taken.scalar[i]);
+        else
+            pto_add_scalar(&load->args, load->taken.scalar[i]);
     return take_deps(level, load, deps);
 }
 

@@ -157,6 +157,7 @@ static int module_exec(PyObject *module)
         DO((state)->dtype_type);                       \
         DO((state)->tensor_type);                      \
         DO((state)->argument_type);                    \
+        DO((state)->address_type);                     \
         DO((state)->callable_type);                    \
         DO((state)->device_type);                      \
         DO((state)->report_type);                      \

@@ -116,8 +116,8 @@ static PyObject *domain_member(PyObject *module, PyObject *args)
     if (status < 0)
         return ext_raise_text(state_of(module), status,
                               "the domain was released, or has no rank %u", rank);
-    return Py_BuildValue("(IKKK)", member.chip, (unsigned long long)member.context,
-                         (unsigned long long)member.window,
+    return Py_BuildValue("(INNK)", member.chip, ext_address_new(state_of(module), member.context),
+                         ext_address_new(state_of(module), member.window),
                          (unsigned long long)member.window_bytes);
 }
 
@@ -220,12 +220,15 @@ static PyObject *domain_info(PyObject *module, PyObject *args)
 
 /* ---- regions and queues ---- */
 
+/* Those of a region, and of a queue, which begin with those of its region. */
 static PyObject *scalars_of(PyObject *module, int status, const uint64_t *scalar, int count)
 {
     PyObject *tuple = status < 0 ? ext_raise(state_of(module), status, NULL) : PyTuple_New(count);
 
     for (int i = 0; tuple != NULL && i < count; i++) {
-        PyObject *value = PyLong_FromUnsignedLongLong(scalar[i]);
+        PyObject *value = i < PTO_REGION_SCALARS && (PTO_REGION_ADDRESSES >> i & 1) != 0
+                              ? ext_address_new(state_of(module), scalar[i])
+                              : PyLong_FromUnsignedLongLong(scalar[i]);
 
         if (value == NULL || PyTuple_SetItem(tuple, i, value) < 0)
             Py_CLEAR(tuple);

@@ -391,6 +391,12 @@ def test_chips_of_a_domain_reach_each_other(worker):
     with worker.domain("kept", chips=[1], window_bytes=64) as domain:
         window = domain[0].tensor((4,), pto.float32)
         assert window.tolist() == [0] * 4
+        assert type(domain[0].context) is pto.Address and type(domain[0].context + 8) is int
+        assert repr(pto.Address(18)) == "pto.Address(0x12)" and pto.Address(18) == 18
+        with pytest.raises(pto.MemoryMisuse, match="scalar 0 is memory of chip 1"):
+            worker.run(lambda level: level.submit(exchange, out[0], domain[0].context, children=0))
+        with pytest.raises(pto.MemoryMisuse, match="lies in no region, window or context"):
+            worker.run(lambda level: level.submit(exchange, out[0], pto.Address(12345)))
         with pytest.raises(pto.InvalidArgument, match="there are 32"):
             domain[0].tensor(16, pto.float32, offset=32)
         with pytest.raises(pto.Error, match="kept"):

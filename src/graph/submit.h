@@ -67,7 +67,7 @@ static inline enum form form_of(const struct pto_kernels *kernels, const struct 
 
     memcpy(&launch, &args->block_count, sizeof(launch));
     memcpy(&usual_launch, one_block, sizeof(usual_launch));
-    memcpy(&more, &args->dep_count, sizeof(more)); /* and `passed` */
+    memcpy(&more, &args->dep_count, sizeof(more)); /* and `passed`, `addresses` */
     more |= (uintptr_t)args->error | (uintptr_t)args->predicate;
     if (!has_one_lane(kernels) || launch != usual_launch || more != 0)
         return FORM_UNUSUAL;

@@ -69,8 +69,9 @@ struct record_head {
     uint64_t key;
     uint64_t value;
     uint32_t body_bytes;
-    uint16_t tensor_count;
-    uint16_t scalar_count;
+    uint8_t tensor_count;
+    uint8_t scalar_count;
+    uint16_t addresses; /* bit k: scalar k of a task is an address in a domain or a region */
     union {
         uint64_t timeout_ns; /* of a task */
         uint64_t begin_ns;   /* of one that has ended; 0: nobody asked */

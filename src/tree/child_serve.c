@@ -666,7 +666,7 @@ static uint64_t find_place(const struct child *c, uint64_t addr)
     return place != 0 ? place : child_regions_find(c->regions, addr);
 }
 
-/* What is of a domain or a region is on the card. */
+/* Tensors and addresses in a domain or a region are on the card; any other scalar is a number. */
 static void place_arguments(const struct child *c, struct record *r)
 {
     struct pto_tensor *tensor = (struct pto_tensor *)(void *)r->body;
@@ -682,7 +682,8 @@ static void place_arguments(const struct child *c, struct record *r)
         }
     }
     for (uint32_t i = 0; i < r->head.scalar_count && c->regions != NULL; i++) {
-        uint64_t place = find_place(c, scalar[i]);
+        bool is_address = (r->head.addresses >> i & 1) != 0; /* mutation: scalar-moves */
+        uint64_t place = is_address ? find_place(c, scalar[i]) : 0;
 
         scalar[i] = place != 0 ? place : scalar[i];
     }

@@ -97,6 +97,7 @@ struct tree_task {
     uint64_t cause;     /* the callable that failed first, by its number */
     uint64_t cause_run; /* of which run; 0: it does not come after a failed one */
     uint32_t options;   /* of a callable on a chip: struct record_head */
+    uint16_t addresses; /* scalars that are addresses: struct pto_args */
     uint64_t submit_ns; /* this and the next two: if it is recorded */
     uint64_t begin_ns;  /* 0: it never ran, or nobody knows */
     uint64_t end_ns;
@@ -178,7 +179,7 @@ struct tree_callable {
     char name[TREE_NAME];
 };
 
-/* What an allocation is for; the address of what is not plain may be a scalar of tasks. */
+/* What an allocation is for. Tasks may get addresses in it by pto_add_address if it has an owner. */
 enum memory_kind { MEMORY_PLAIN, MEMORY_CONTEXT, MEMORY_WINDOW, MEMORY_REGION, MEMORY_LENT };
 
 struct tree_allocation {
@@ -347,9 +348,9 @@ static inline bool child_is_ready(const struct tree_child *c)
 int tree_use_tensors(struct tree *t, const struct pto_args *args, uint64_t *children,
                      struct pto_error *error);
 /* The same for a task that has ended; one that failed had tree_lose_tensors before. */
-void tree_unuse_tensors(struct tree *t, struct slot *s);
+void tree_unuse_tensors(struct tree *t, struct slot *s, uint32_t addresses);
 /* It failed: others may wait for it in vain. Regions are given back, all else is not. */
-void tree_lose_tensors(struct tree *t, struct slot *s, int status);
+void tree_lose_tensors(struct tree *t, struct slot *s, struct tree_task *k);
 void tree_undo_tensors(struct tree *t, const struct pto_args *args);
 
 /* As pto_worker_alloc and pto_worker_free, with the lock held. child -1: everybody's. */

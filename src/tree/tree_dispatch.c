@@ -173,14 +173,14 @@ static void settle_one(struct tree *t, struct slot *s)
     if (k.status < 0)
         tree_blame(t, &k);
     graph_complete(s, release_successor, &(struct ending){ t, &k });
+    if (k.status < 0 && k.run != NULL)
+        tree_lose_tensors(t, s, &k);
     is_kept = k.status < 0 && tree_keep(t, s, &k);
     if (k.run != NULL) {
         if (t->is_traced)
             tree_trace_task(t, s, &k);
-        if (k.status < 0)
-            tree_lose_tensors(t, s, k.status);
         if (!is_kept)
-            tree_unuse_tensors(t, s);
+            tree_unuse_tensors(t, s, k.addresses);
         t->callable[k.callable].tasks--;
         leave_group(k.group);
         if (--k.run->live == 0 && !k.run->is_building)
@@ -372,8 +372,9 @@ void tree_give(struct tree *t, struct tree_child *c, uint32_t number)
     const struct record_head head = { .kind = RECORD_TASK,
                                       .key = (uint64_t)s->seq << 32 | number,
                                       .value = k->callable,
-                                      .tensor_count = s->tensor_count,
-                                      .scalar_count = s->scalar_count,
+                                      .tensor_count = (uint8_t)s->tensor_count,
+                                      .scalar_count = (uint8_t)s->scalar_count,
+                                      .addresses = k->addresses,
                                       .timeout_ns = k->timeout_ns,
                                       .options = k->options };
     struct record_part part[2] = { { tensor,

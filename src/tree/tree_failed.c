@@ -143,7 +143,8 @@ bool tree_keep(struct tree *t, const struct slot *s, const struct tree_task *k)
                                 .held = k->held,
                                 .holds = k->holds,
                                 .cause = k->cause,
-                                .cause_run = k->cause_run };
+                                .cause_run = k->cause_run,
+                                .addresses = k->addresses };
     if (k->run != NULL && k->run->told_seq == 0) {
         kept->run = k->run;
         kept->next = k->run->kept;
@@ -175,7 +176,7 @@ static void let_go(struct tree *t, uint32_t list)
             }
             free(hold);
         }
-        tree_unuse_tensors(t, s);
+        tree_unuse_tensors(t, s, k.addresses);
         graph_free_task(&t->graph, s);
         if (--t->kept_count == 0)
             graph_allow_joins(&t->graph, true);

@@ -377,33 +377,39 @@ static int use_tensor(struct tree *t, const struct pto_tensor *x, uint32_t argum
     return status;
 }
 
-/* A scalar that is an address of something of which tasks get addresses: NULL: it is not. */
-static struct tree_allocation *find_scalar(struct tree *t, uint64_t scalar)
+/* What scalar `index` is an address in; NULL: it is a number, or 0. */
+static struct tree_allocation *find_address(struct tree *t, uint32_t addresses,
+                                            const uint64_t *scalar, uint32_t index)
 {
     struct tree_allocation *a;
 
-    if (scalar - (uint64_t)(uintptr_t)t->base >= t->bytes)
+    if ((addresses >> index & 1) == 0 || scalar[index] == 0)
         return NULL;
-    a = find_allocation(t, scalar);
+    a = find_allocation(t, scalar[index]);
     return a != NULL && a->owner != NULL ? a : NULL;
 }
 
-static int use_scalar(struct tree *t, uint64_t scalar, uint32_t index, uint64_t *children,
-                      struct pto_error *error)
+static int use_scalar(struct tree *t, const struct pto_args *args, uint32_t index,
+                      uint64_t *children, struct pto_error *error)
 {
-    struct tree_allocation *a = find_scalar(t, scalar);
+    struct tree_allocation *a = find_address(t, args->addresses, args->scalar, index);
+    uint64_t addr = args->scalar[index];
     char what[32];
 
     snprintf(what, sizeof(what), "scalar %u", index);
     if (a != NULL)
         return use(a, what, children, error);
-    if (scalar - (uint64_t)(uintptr_t)t->base >= t->bytes || find_allocation(t, scalar) != NULL)
+    if ((args->addresses >> index & 1) == 0 || addr == 0)
         return PTO_OK;
     for (uint32_t i = 0; i < TREE_FREED; i++)
-        if (t->freed[i].addr == scalar && t->freed[i].kind == MEMORY_CONTEXT)
+        if (t->freed[i].addr == addr && t->freed[i].kind == MEMORY_CONTEXT)
             return error_tell(error, PTO_EINVAL,
                               "%s is the address of a context of a domain that was released", what);
-    return PTO_OK;
+    return error_tell(
+        error, PTO_EMEMORY,
+        "%s: %#llx lies in no region, window or context of the worker; a number is no "
+        "address, but a scalar",
+        what, (unsigned long long)addr);
 }
 
 static void undo(struct tree *t, const struct pto_args *args, uint32_t tensor_count,
@@ -416,7 +422,7 @@ static void undo(struct tree *t, const struct pto_args *args, uint32_t tensor_co
             unuse(t, find_allocation(t, x->addr));
     }
     for (uint32_t i = 0; i < scalar_count; i++) {
-        struct tree_allocation *a = find_scalar(t, args->scalar[i]);
+        struct tree_allocation *a = find_address(t, args->addresses, args->scalar, i);
 
         if (a != NULL)
             unuse(t, a);
@@ -445,7 +451,7 @@ int tree_use_tensors(struct tree *t, const struct pto_args *args, uint64_t *chil
         }
     }
     for (uint32_t i = 0; i < args->scalar_count; i++) {
-        status = use_scalar(t, args->scalar[i], i, children, error);
+        status = use_scalar(t, args, i, children, error);
         if (status < 0) {
             undo(t, args, args->tensor_count, i);
             return status;
@@ -454,7 +460,7 @@ int tree_use_tensors(struct tree *t, const struct pto_args *args, uint64_t *chil
     return PTO_OK;
 }
 
-void tree_unuse_tensors(struct tree *t, struct slot *s)
+void tree_unuse_tensors(struct tree *t, struct slot *s, uint32_t addresses)
 {
     const uint64_t *scalar = s->scalar_count == 1 ? &s->scalar : slot_scalars(s);
 
@@ -462,24 +468,25 @@ void tree_unuse_tensors(struct tree *t, struct slot *s)
         if (is_allocated(&s->tensor[i]))
             unuse(t, find_allocation(t, s->tensor[i].addr));
     for (uint32_t i = 0; i < s->scalar_count; i++) {
-        struct tree_allocation *a = find_scalar(t, scalar[i]);
+        struct tree_allocation *a = find_address(t, addresses, scalar, i);
 
         if (a != NULL)
             unuse(t, a);
     }
 }
 
-void tree_lose_tensors(struct tree *t, struct slot *s, int status)
+void tree_lose_tensors(struct tree *t, struct slot *s, struct tree_task *k)
 {
-    uint64_t *scalar = s->scalar_count == 1 ? &s->scalar : slot_scalars(s);
+    const uint64_t *scalar = s->scalar_count == 1 ? &s->scalar : slot_scalars(s);
 
     for (uint32_t i = 0; i < s->tensor_count; i++)
-        if (is_allocated(&s->tensor[i]) && lose(t, find_allocation(t, s->tensor[i].addr), status))
+        if (is_allocated(&s->tensor[i]) &&
+            lose(t, find_allocation(t, s->tensor[i].addr), k->status))
             s->tensor[i].size = 0; /* tree_unuse_tensors passes over it */
     for (uint32_t i = 0; i < s->scalar_count; i++) {
-        struct tree_allocation *a = find_scalar(t, scalar[i]);
+        struct tree_allocation *a = find_address(t, k->addresses, scalar, i);
 
-        if (a != NULL && lose(t, a, status))
-            scalar[i] = 0; /* as above */
+        if (a != NULL && lose(t, a, k->status))
+            k->addresses = (uint16_t)(k->addresses & ~(1u << i)); /* as above */
     }
 }

@@ -305,6 +305,7 @@ static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t ch
                                                .children = children,
                                                .timeout_ns = run->task_timeout_ns,
                                                .options = run->task_options,
+                                               .addresses = args->addresses,
                                                .submit_ns = t->is_traced ? os_now_ns() : 0 };
     tree_submitted(t, task.slot);
     k->tasks++;

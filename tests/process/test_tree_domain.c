@@ -145,7 +145,7 @@ static void submit_sum(struct pto_level *level, struct talk *x, int which, int r
         t[i] = numbers(x->x[x->chips[which][i]]);
         pto_args_init(&args[i]);
         pto_add_inout(&args[i], &t[i]);
-        pto_add_scalar(&args[i], m.context);
+        pto_add_address(&args[i], m.context);
         pto_add_scalar(&args[i], (uint64_t)round);
         pto_add_scalar(&args[i], SUM);
     }
@@ -275,7 +275,7 @@ static void submit_held(struct pto_level *level, void *context)
 
     pto_args_init(&args);
     pto_add_inout(&args, &t);
-    pto_add_scalar(&args, x->member.context);
+    pto_add_address(&args, x->member.context);
     pto_add_scalar(&args, 0);
     pto_add_scalar(&args, WAIT);
     (void)pto_level_submit(level, x->hold, 0, &args);
@@ -353,7 +353,7 @@ static void submit_giving_up(struct pto_level *level, void *context)
 
     pto_args_init(&args);
     pto_add_inout(&args, &t);
-    pto_add_scalar(&args, x->other.context);
+    pto_add_address(&args, x->other.context);
     (void)pto_level_submit(level, x->gives_up, 0, &args);
 }
 

@@ -72,8 +72,8 @@ static struct forged forge(uint32_t kind, uint32_t usual_bytes)
                                   .status = pick(3) == 0 ? -(int32_t)pick(300) : 0,
                                   .key = pick_number(),
                                   .value = pick_number(),
-                                  .tensor_count = (uint16_t)pick(pick(4) == 0 ? 65536 : 4),
-                                  .scalar_count = (uint16_t)pick(pick(4) == 0 ? 65536 : 4),
+                                  .tensor_count = (uint8_t)pick(pick(4) == 0 ? 256 : 4),
+                                  .scalar_count = (uint8_t)pick(pick(4) == 0 ? 256 : 4),
                                   .timeout_ns = pick_number(),
                                   .options = pick(2) == 0 ? 0 : (uint32_t)pick_number() } };
 
@@ -176,7 +176,7 @@ static struct forged forge_for_child(const struct tree *t)
     if (kind == RECORD_TASK && pick(2) == 0) { /* one that it has, or not */
         f.head.value = pick(3);
         f.head.tensor_count = 0;
-        f.head.scalar_count = (uint16_t)(f.size / 8 % 16);
+        f.head.scalar_count = (uint8_t)(f.size / 8 % 16);
         f.size = f.head.scalar_count * 8u;
     }
     if (f.head.value == TREE_COPY)

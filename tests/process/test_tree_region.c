@@ -394,7 +394,10 @@ static void submit_call(struct pto_level *level, void *context)
 
     pto_args_init(&args);
     for (uint32_t i = 0; i < x->count; i++)
-        pto_add_scalar(&args, x->scalar[i]);
+        if ((PTO_REGION_ADDRESSES >> i & 1) != 0)
+            pto_add_address(&args, x->scalar[i]);
+        else
+            pto_add_scalar(&args, x->scalar[i]);
     (void)pto_level_submit(level, x->callable, 0, &args);
 }
 

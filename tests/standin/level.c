@@ -4,7 +4,7 @@
  * and queues, windows that are copied and that are tensors, domains without bytes, a child that is killed in the
  * middle of each of them, and what works when it was opened anew.
  *
- *     level PLATFORM ARTEFACT PART...    talk, windows, beside, pause, kill; sweep: killed at the first call of each name
+ *     level PLATFORM ARTEFACT PART...    talk, windows, numbers, beside, pause, kill; sweep: killed at the first call of each name
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -88,7 +88,8 @@ struct call {
     uint32_t chip;
     struct pto_tensor tensor;
     uint64_t scalar[SCALARS];
-    uint64_t stall_ns; /* 0: the default */
+    uint32_t addresses; /* bit k: scalar k is one */
+    uint64_t stall_ns;  /* 0: the default */
 };
 
 static struct call call_of(uint32_t chip, enum task task)
@@ -107,7 +108,10 @@ static struct pto_args args_of(const struct call *call)
     pto_args_init(&args);
     pto_add_inout(&args, &call->tensor);
     for (int i = 0; i < SCALARS; i++)
-        pto_add_scalar(&args, call->scalar[i]);
+        if ((call->addresses >> i & 1) != 0)
+            pto_add_address(&args, call->scalar[i]);
+        else
+            pto_add_scalar(&args, call->scalar[i]);
     return args;
 }
 
@@ -223,6 +227,7 @@ static struct pto_worker_region *open_region(struct call *call)
     params.error = &error;
     EXPECT_STATUS(pto_worker_region_open(worker, &params, &region), PTO_OK);
     EXPECT_STATUS(pto_worker_region_scalars(region, call->scalar + 1), PTO_OK);
+    call->addresses = PTO_REGION_ADDRESSES << 1;
     return region;
 }
 
@@ -308,6 +313,7 @@ static struct pto_worker_queue *open_queue(struct call *call)
     params.error = &error;
     EXPECT_STATUS(pto_worker_queue_open(worker, &params, &queue), PTO_OK);
     EXPECT_STATUS(pto_worker_queue_scalars(queue, call->scalar + 1), PTO_OK);
+    call->addresses = PTO_REGION_ADDRESSES << 1;
     return queue;
 }
 
@@ -457,6 +463,7 @@ static int pass(const struct pto_worker_member *member, uint64_t round)
 
     for (uint32_t i = 0; i < CHIPS; i++) {
         call[i].scalar[1] = member[i].context;
+        call[i].addresses = 1 << 1;
         call[i].scalar[2] = 100 * round + i;
         call[i].scalar[3] = round;
     }
@@ -537,10 +544,51 @@ static void test_windows(void)
         EXPECT(member[chip].window == 0 && member[chip].window_bytes == 0);
         call = call_of(chip, TELL);
         call.scalar[1] = member[chip].context;
+        call.addresses = 1 << 1;
         EXPECT_STATUS(run(submit_one, &call), PTO_OK);
         EXPECT(numbers[chip * COUNT] == (int32_t)chip && numbers[chip * COUNT + 1] == CHIPS &&
                numbers[chip * COUNT + 2] == 0);
     }
+    EXPECT_STATUS(pto_worker_domain_release(worker, domain), PTO_OK);
+}
+
+/* A number that lies in something of the worker reaches the kernel as it is. */
+static void expect_kept(uint32_t chip, uint64_t number)
+{
+    struct call call = call_of(chip, ADD);
+
+    memset(numbers + chip * COUNT, 0, COUNT * sizeof(*numbers));
+    call.scalar[1] = number;
+    EXPECT_STATUS(run(submit_one, &call), PTO_OK);
+    for (int i = 0; i < COUNT; i++)
+        EXPECT(numbers[chip * COUNT + i] == (int32_t)number);
+}
+
+static void test_numbers(void)
+{
+    struct pto_worker_member member[CHIPS];
+    uint64_t domain = open_domain(4096, member);
+    struct call call = call_of(1, TALK);
+    struct pto_worker_region *region = open_region(&call);
+    const struct pto_region *r = (const struct pto_region *)(const void *)(call.scalar + 1);
+
+    expect_kept(1, r->id);
+    expect_kept(1, r->payload + 8);
+    expect_kept(1, r->counters + 64);
+    for (uint32_t chip = 0; chip < CHIPS; chip++) {
+        expect_kept(chip, member[chip].context);
+        expect_kept(chip, member[chip].window + 100);
+    }
+    expect_kept(0, member[1].window); /* it is no memory of another chip, but a number */
+    call = call_of(0, ADD);
+    call.addresses = 1 << 1;
+    EXPECT_STATUS(run(submit_one, &call), PTO_OK); /* 0 is no address of anything */
+    call.scalar[1] = member[1].window;
+    EXPECT_STATUS(run(submit_one, &call), PTO_EMEMORY);
+    call.scalar[1] = (uint64_t)(uintptr_t)numbers;
+    EXPECT_STATUS(run(submit_one, &call), PTO_EMEMORY);
+    EXPECT(strstr(error.text, "lies in no region, window or context") != NULL);
+    EXPECT_STATUS(pto_worker_region_close(region), PTO_OK);
     EXPECT_STATUS(pto_worker_domain_release(worker, domain), PTO_OK);
 }
 
@@ -596,6 +644,7 @@ static void test_pause(void)
 
     for (uint32_t i = 0; i < CHIPS; i++) {
         call[i].scalar[1] = member[i].context;
+        call[i].addresses = 1 << 1;
         call[i].scalar[2] = i;
         call[i].scalar[3] = 1;
         call[i].stall_ns = STALL_NS;
@@ -675,6 +724,7 @@ static void kill_in_domain(uint32_t chip)
     struct pto_worker_run *holding = launch(&held), *waiting;
 
     call.scalar[1] = member[1 - chip].context;
+    call.addresses = 1 << 1;
     await_counter(region, 1);
     waiting = launch(&call); /* for what the other one would send, after what it is at */
     kill_child(chip);
@@ -729,6 +779,7 @@ static int play(void)
         status = pto_worker_region_open(worker, &params, &region);
     if (status >= 0) {
         EXPECT_STATUS(pto_worker_region_scalars(region, call.scalar + 1), PTO_OK);
+        call.addresses = PTO_REGION_ADDRESSES << 1;
         handle = launch(&call);
         status = pto_worker_region_notify(region, said); /* a 0: it ends */
         if (status >= 0)
@@ -854,8 +905,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*test)(void);
-    } parts[] = { { "talk", test_talk },   { "windows", test_windows }, { "beside", test_beside },
-                  { "pause", test_pause }, { "kill", test_kill },       { "sweep", test_sweep } };
+    } parts[] = { { "talk", test_talk },       { "windows", test_windows },
+                  { "numbers", test_numbers }, { "beside", test_beside },
+                  { "pause", test_pause },     { "kill", test_kill },
+                  { "sweep", test_sweep } };
 
     if (argc < 4)
         fail("usage: level PLATFORM ARTEFACT PART...");

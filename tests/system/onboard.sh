@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, guards, qemu, ranks, comm, life, level, worker, deaths, steady, cards, sweep, hang, files, killed, rules, routes, long, stay, strict, client, selfcheck, profiles, hardware, programs, dialect, rebuild, recorded,
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, guards, qemu, ranks, comm, life, level, worker, scalars, deaths, steady, cards, sweep, hang, files, killed, rules, routes, long, stay, strict, client, selfcheck, profiles, hardware, programs, dialect, rebuild, recorded,
 # all of these by default; whole-sweep, comm-asan, asan, tsan.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -341,6 +341,14 @@ run_worker() {
     play Ascend910B3 a2a3 "$work/arm.ptoc" talk
     check_reports "conversations with the aarch64 scheduler"
     echo "  ok     regions, queues, windows as tensors and in copies, domains without bytes and children that are killed, on cards and on simulated chips"
+}
+# A scalar is a number: no value of it is taken for an address.
+run_scalars() {
+    ready_worker a2a3sim a2a3
+    play Ascend910B3 a2a3 "$work/a2a3.ptoc" numbers
+    check_reports "scalars that lie in regions and windows"
+    play none a2a3sim "$work/a2a3sim.ptoc" numbers
+    echo "  ok     scalars that lie in regions, windows and contexts of a worker reach kernels on its cards as they are"
 }
 # The same where every access is checked, and whether threads race: of the worker and of its children, not of the programs for
 # the card, whose order is that of registers and fences, which a sanitizer does not see.
@@ -1188,7 +1196,7 @@ SH
     echo "  ok     a header that changes from 40 to 48 is in all programs of the card at the next build, and nothing is compiled without a change"
 }
 
-for part in ${*:-missing scenes guards qemu ranks comm life level worker deaths steady cards sweep hang files killed rules routes long stay strict client selfcheck profiles hardware programs dialect rebuild recorded}; do
+for part in ${*:-missing scenes guards qemu ranks comm life level worker scalars deaths steady cards sweep hang files killed rules routes long stay strict client selfcheck profiles hardware programs dialect rebuild recorded}; do
     case $part in
     missing) tell_missing ;;
     scenes) run_scenes ;;
@@ -1201,6 +1209,7 @@ for part in ${*:-missing scenes guards qemu ranks comm life level worker deaths 
     life) run_life ;;
     level) run_level ;;
     worker) run_worker ;;
+    scalars) run_scalars ;;
     asan | tsan) run_worker_checked $part ;;
     deaths) run_deaths ;;
     steady) run_steady ;;

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import math
 import threading
@@ -213,16 +214,31 @@ class Node:
     def open_region(self, chip: int, payload_bytes: int, counter_bytes: int) -> WorkerChipOrchRegion:
         self._building("create_worker_chip_region")
         with told("create_worker_chip_region"):
-            made = WorkerChipOrchRegion(self.pto.region(chip, int(payload_bytes), int(counter_bytes)))
+            made = WorkerChipOrchRegion(self.pto.region(chip, int(payload_bytes), int(counter_bytes)), chip)
         self._talks.append(made)
         return made
 
     def open_queue(self, chip: int, depth: int, input_bytes: int, output_bytes: int) -> WorkerChipQueue:
         self._building("create_worker_chip_queue")
         with told("create_worker_chip_queue"):
-            made = WorkerChipQueue(self.pto.queue(chip, int(depth), int(input_bytes), int(output_bytes)))
+            made = WorkerChipQueue(self.pto.queue(chip, int(depth), int(input_bytes), int(output_bytes)), chip)
         self._talks.append(made)
         return made
+
+    def chip_scalars(self, args, chip: int) -> list:
+        """The scalars of a task on a chip. simpler has no type for addresses: docs/python-simpler.md says which they are."""
+        values = [args.scalar(i) for i in range(args.scalar_count())]
+        addresses = set()
+        for domain in self._worker._live_domains.values():
+            if context := domain.contexts.get(chip):
+                window = range(context.local_window_base, context.local_window_base + context.actual_window_size)
+                addresses |= {i for i, value in enumerate(values) if value == context.device_ctx or value in window}
+        for talk in self._talks:
+            described = talk.described(chip)[:6]
+            for at in range(len(values) - 5 if described else 0):
+                if values[at : at + 6] == described:
+                    addresses |= {at + i for i, scalar in enumerate(described) if isinstance(scalar, pto.Address)}
+        return [(pto.Address if i in addresses else ctypes.c_uint64)(value) for i, value in enumerate(values)]
 
     # Runs.
 

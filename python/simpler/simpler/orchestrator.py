@@ -38,7 +38,7 @@ class Orchestrator:
     def submit_next_level(self, handle, args: TaskArgs | None, config: CallConfig | None = None, *, worker: int) -> None:
         """A task on one chip."""
         target = self._target(handle, "LOCAL_CHIP", config)
-        self._o.submit(target, *self._arguments(args), children=self._chip(worker))
+        self._o.submit(target, *self._arguments(args, self._chip(worker)), children=worker)
 
     def submit_next_level_group(
         self, handle, args_list: Sequence[TaskArgs], config: CallConfig | None = None, *, workers: Sequence[int]
@@ -49,8 +49,8 @@ class Orchestrator:
         if len(set(workers)) != len(workers):
             raise ValueError("workers must not contain a worker twice")
         target = self._target(handle, "LOCAL_CHIP", config)
-        members = [self._arguments(args) for args in args_list]
-        self._o.group(target, members, children=[self._chip(worker) for worker in workers])
+        members = [self._arguments(args, self._chip(worker)) for args, worker in zip(args_list, workers)]
+        self._o.group(target, members, children=list(workers))
 
     def submit_sub(self, handle, args: TaskArgs | None = None) -> None:
         """A task on any SUB worker."""
@@ -70,12 +70,12 @@ class Orchestrator:
             raise ValueError(f"there is no worker {worker}: there are {count}")
         return worker
 
-    def _arguments(self, args: TaskArgs | None) -> list[Any]:
+    def _arguments(self, args: TaskArgs | None, chip: int | None = None) -> list[Any]:
         if args is None:
             return []
         tensors = [_TAGS[args.tag(i)](named_tensor(args.tensor(i))) for i in range(args.tensor_count())]
         self._worker._node.keep(args)
-        return tensors + scalars(args)
+        return tensors + (scalars(args) if chip is None else self._worker._node.chip_scalars(args, chip))
 
     # Scopes and memory.
 

@@ -126,6 +126,10 @@ class CommDomainHandle:
             self._released = True
             self._release(self)
 
+    def described(self, chip: int) -> list[int]:
+        """As that of regions: it has none."""
+        return []
+
     def _run_ended(self) -> None:
         for context in self.contexts.values():
             for buffer in context.buffers.values():

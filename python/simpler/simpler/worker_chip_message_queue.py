@@ -40,8 +40,8 @@ def _positive(timeout: float) -> float:
 class WorkerChipQueue(Talk):
     """`input` goes to the task, `output` comes from it."""
 
-    def __init__(self, queue):
-        super().__init__("queue", queue)
+    def __init__(self, queue, chip: int):
+        super().__init__("queue", queue, chip)
         self.input = _Input(self)
         self.output = _Output(self)
 

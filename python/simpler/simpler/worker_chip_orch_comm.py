@@ -51,15 +51,20 @@ class SignalTestResult:
 class Talk:
     """What a run has to talk with a task. It can be used until it is freed, or the run has ended."""
 
-    def __init__(self, what: str, talk: Any):
+    def __init__(self, what: str, talk: Any, chip: int):
         self._what = what
         self._talk = talk
+        self._chip = chip
         self._state = "live"
 
     def _live(self):
         if self._state != "live":
             raise RuntimeError(f"this {self._what} has {self._state}")
         return self._talk
+
+    def described(self, chip: int) -> list[int]:
+        """What a task on the chip needs to find it; empty if it is another chip's, or was freed."""
+        return list(self._talk.scalars) if self._state == "live" and chip == self._chip else []
 
     def free(self) -> None:
         """Gives it up. The task can still read what it was sent; the memory goes when the run has ended."""
@@ -105,8 +110,8 @@ class WorkerChipOrchCounter:
 
 
 class WorkerChipOrchRegion(Talk):
-    def __init__(self, region):
-        super().__init__("region", region)
+    def __init__(self, region, chip: int):
+        super().__init__("region", region, chip)
 
     @property
     def region_id(self) -> int:

@@ -433,6 +433,34 @@ def test_chips_of_a_domain_reach_each_other(pair):
     del values
 
 
+def test_which_scalars_are_addresses(pair):
+    """The rule of docs/python-simpler.md."""
+
+    def orchestrate(orch, args, config):
+        def found(chip, *values):
+            task = ti.TaskArgs()
+            for value in values:
+                task.add_scalar(value)
+            made = pair._node.chip_scalars(task, chip)
+            assert [getattr(scalar, "value", scalar) for scalar in made] == [int(value) for value in values]
+            return [i for i, scalar in enumerate(made) if isinstance(scalar, pto.Address)]
+
+        with orch.allocate_domain(name="pair", workers=[0, 1], window_size=4096) as domain:
+            context, window = domain[0].device_ctx, domain[0].local_window_base
+            assert found(0, 1, context, context + 1, window + 4095, window + 4096) == [1, 3]
+            assert found(1, context, window, domain[1].device_ctx) == [2]
+        assert found(0, context, window) == []
+        region = orch.create_worker_chip_region(worker_id=0, payload_bytes=64, counter_bytes=128)
+        queue = orch.create_worker_chip_queue(worker_id=1, depth=4, input_arena_bytes=64, output_arena_bytes=64)
+        six, twelve = region.descriptor_scalars(), queue.chip_task_arg_scalars()
+        assert found(0, 9, *six, six[2], *six[1:]) == [2, 3, 5]
+        assert found(1, *twelve) == [1, 2, 4] and found(0, *twelve) == found(1, *six) == []
+        region.free()
+        assert found(0, *six) == []
+
+    pair.run(orchestrate)
+
+
 def test_a_domain_outlives_its_run_if_it_is_taken_out_of_it(pair):
     host = pair.create_buffer(64)
     held = []

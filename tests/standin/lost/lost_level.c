@@ -23,7 +23,7 @@ void orchestrate(struct pto_level *level, const struct pto_level_entry *entry)
         row[chip] = pto_tensor_view(&entry->tensor[0], shape, offset);
         pto_args_init(&args[chip]);
         pto_add_inout(&args[chip], &row[chip]);
-        pto_add_scalar(&args[chip], member.context);
+        pto_add_address(&args[chip], member.context);
         pto_add_scalar(&args[chip], chip);
     }
     (void)pto_level_submit_group(level, entry->callable[0], chips, args, 2, NULL);
