@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Workers of level 3: a worker owns chips and SUB workers, each of them a process of its own,
- * and runs graphs whose tasks are whole callables on them.
+ * and runs graphs whose tasks are whole callables on them. A worker of level 4 and above owns workers.
  *
  *     pto_worker_open        starts the children
  *     pto_worker_register    makes a callable known to them
@@ -74,9 +74,9 @@ struct pto_worker_params {
     uint64_t run_timeout_ns;     /* for a run, from its beginning; 0: none, its tasks have one */
     uint64_t control_timeout_ns; /* for what children do to register or unregister; 0: a minute */
     /*
-     * Children that are workers themselves, with chips and SUB workers of their own: what
+     * Children that are workers themselves, with chips, SUB workers and workers of their own: what
      * each of them is. Their memory is a part of this worker's (0: an eighth, divided among them); they
-     * have its child_program, and its time for the start-up of all.
+     * have its child_program, and its time for the start-up of all. There are up to 16 levels of them.
      */
     const struct pto_worker_params *const *nested;
     uint64_t nested_count;
@@ -155,7 +155,8 @@ int pto_worker_reopen(struct pto_worker *worker, uint32_t child, struct pto_erro
 /*
  * For a program that a worker has started as a child (child_program): does what the worker says
  * until the child is to end, and returns the code that the process is to end with. The
- * process ends in the middle of it if the worker's dies. Descriptors 3 to 5 are the worker's until then.
+ * process ends in the middle of it if the worker's dies. Descriptors 3 and 4 are the worker's until then, and
+ * from 5 on one for each nested worker above.
  * SIGINT is ignored from here on, unless it is handled: Ctrl-C is for the worker's process.
  */
 int pto_child_serve(void);
@@ -238,8 +239,9 @@ struct pto_worker_callable {
     uint64_t children; /* bits; 0: all of the kind */
     struct pto_error *error;
     /*
-     * For the chips or SUB workers of nested workers: `children` are the nested ones. The number is
-     * the same there; pto_level_lookup has it, too.
+     * For children of nested workers, so many levels further down: 1 for children of the nested ones, 2 for
+     * children of those that are nested in them. `children` are those of this worker on the way. The number
+     * is the same there; pto_level_lookup has it, too.
      */
     uint64_t is_below;
 };
@@ -382,13 +384,16 @@ int pto_level_fail(struct pto_level *level, int status, const char *text);
 /* ---- runs ---- */
 
 enum {
-    PTO_PATH_MAX = 3, /* places of an error: a worker, one below it, a chip */
+    PTO_PATH_MAX = 8, /* places of an error: a worker, those below it, a chip */
     PTO_CALLABLE_NAME_MAX = 64,
 };
 
-/* One place on the way from the worker of a run to where its error happened. */
+/*
+ * One place on the way from the worker of a run to where its error happened. Of a longer way the
+ * first place is kept and the last ones; `level` shows what is left out.
+ */
 struct pto_error_place {
-    uint32_t level; /* 2: on a chip */
+    uint32_t level; /* 2: on a chip; 3: of a worker without nested ones, and so on */
     int32_t child;  /* of the worker of this level; -1: none */
     int32_t status;
     int32_t kernel;                       /* on a chip; -1: none */

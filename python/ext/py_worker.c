@@ -99,39 +99,61 @@ static const char **program_of(PyObject *list)
     return program;
 }
 
-enum { NESTED_MAX = PTO_CHILDREN_MAX };
-
-/* Workers below this one. */
+/* Workers below one, in memory of their own. */
 struct nested {
-    struct pto_worker_params params[NESTED_MAX];
-    const struct pto_worker_params *list[NESTED_MAX];
+    struct pto_worker_params params[PTO_CHILDREN_MAX];
+    const struct pto_worker_params *list[PTO_CHILDREN_MAX];
 };
 
-/* From tuples: platform, chips, subs, clusters, threads of each chip, bytes. The tuples keep the texts. */
-static int take_nested(struct ext_state *state, PyObject *tuples, struct nested *nested)
+static void free_nested(const struct pto_worker_params *params)
+{
+    struct nested *nested = params->nested != NULL ? (struct nested *)(uintptr_t)params->nested[0]
+                                                   : NULL; /* its first member */
+
+    for (uint64_t i = 0; i < params->nested_count; i++)
+        free_nested(params->nested[i]);
+    free(nested);
+}
+
+/*
+ * From tuples: platform, chips, subs, clusters, threads of each chip, bytes, and those below, as tuples. The
+ * tuples keep the texts; free_nested frees the rest, also after a failure.
+ */
+static int take_nested(struct ext_state *state, PyObject *tuples, struct pto_worker_params *params)
 {
     Py_ssize_t count = PyTuple_Check(tuples) ? PyTuple_Size(tuples) : -1;
+    struct nested *nested;
 
-    if (count < 0 || count > NESTED_MAX) {
-        (void)ext_raise_text(state, PTO_EINVAL, "there can be %d nested workers", NESTED_MAX);
+    if (count < 0 || count > PTO_CHILDREN_MAX) {
+        (void)ext_raise_text(state, PTO_EINVAL, "there can be %d nested workers", PTO_CHILDREN_MAX);
+        return -1;
+    }
+    nested = count != 0 ? calloc(1, sizeof(*nested)) : NULL;
+    if (count != 0 && nested == NULL) {
+        PyErr_NoMemory();
         return -1;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
         struct pto_worker_params *p = &nested->params[i];
         unsigned long long bytes;
         const char *platform;
+        PyObject *below;
 
         pto_worker_params_init(p);
-        if (!PyArg_ParseTuple(PyTuple_GetItem(tuples, i), "zO&O&O&O&O&", &platform, ext_take_u32,
+        nested->list[i] = p;
+        params->nested = nested->list;
+        params->nested_count = (uint64_t)i + 1;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(tuples, i), "zO&O&O&O&O&O", &platform, ext_take_u32,
                               &p->chip_count, ext_take_u32, &p->sub_count, ext_take_u32,
-                              &p->clusters, ext_take_u32, &p->chip_workers, ext_take_u64, &bytes))
+                              &p->clusters, ext_take_u32, &p->chip_workers, ext_take_u64, &bytes,
+                              &below) ||
+            take_nested(state, below, p) < 0)
             return -1;
         if (platform != NULL)
             p->platform = platform;
         p->memory_max = bytes;
-        nested->list[i] = p;
     }
-    return (int)count;
+    return 0;
 }
 
 static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
@@ -148,10 +170,9 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     const char **child_program = NULL, **sub_program = NULL;
     PyObject *child = Py_None, *sub = Py_None, *devices = Py_None, *below = Py_None,
              *edge = Py_None;
-    struct nested nested;
     uint32_t device[PTO_CHILDREN_MAX];
     const char *platform = NULL;
-    int guards = 0, deps = 0, count = 0, nested_count = 0, status;
+    int guards = 0, deps = 0, count = 0, status;
 
     pto_worker_params_init(&params);
     if (state == NULL ||
@@ -162,16 +183,12 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywor
             &params.startup_timeout_ns, ext_take_u64, &params.task_timeout_ns, ext_take_u64,
             &params.run_timeout_ns, ext_take_u64, &params.control_timeout_ns, &guards, &deps,
             &child, &sub, &devices, &below, &edge) ||
-        (below != Py_None && (nested_count = take_nested(state, below, &nested)) < 0) ||
+        (below != Py_None && take_nested(state, below, &params) < 0) ||
         (devices != Py_None && (count = ext_worker_numbers(state, devices, device)) < 0) ||
-        (child != Py_None && (child_program = program_of(child)) == NULL))
-        return NULL;
-    if (sub != Py_None && (sub_program = program_of(sub)) == NULL) {
-        free(child_program);
-        return NULL;
-    }
-    self = worker_of(PyType_GenericAlloc(type, 0));
-    if (self == NULL) {
+        (child != Py_None && (child_program = program_of(child)) == NULL) ||
+        (sub != Py_None && (sub_program = program_of(sub)) == NULL) ||
+        (self = worker_of(PyType_GenericAlloc(type, 0))) == NULL) {
+        free_nested(&params);
         free(child_program);
         free(sub_program);
         return NULL;
@@ -188,10 +205,6 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywor
         params.devices = device;
         params.chip_count = (uint32_t)count;
     }
-    if (nested_count > 0) {
-        params.nested = nested.list;
-        params.nested_count = (uint64_t)nested_count;
-    }
     if (edge != Py_None) {
         self->edge = Py_NewRef(edge);
         ext_observe_edges(edge, &params.edge, &params.edge_context);
@@ -201,6 +214,7 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     Py_BEGIN_ALLOW_THREADS
     status = pto_worker_open(&params, &self->worker);
     Py_END_ALLOW_THREADS
+    free_nested(&params);
     free(child_program);
     free(sub_program);
     if (status >= 0)
@@ -344,15 +358,16 @@ static PyObject *worker_register(PyObject *self, PyObject *args, PyObject *keywo
     PyObject *children = Py_None, *signature = NULL;
     Py_buffer bytes = { .buf = NULL };
     const char *arguments = NULL;
-    int kind = 0, below = 0, status;
+    uint32_t below = 0;
+    int kind = 0, status;
 
     pto_worker_callable_init(&params);
     pto_error_init(&error);
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$iz*yszOOpz:register", names, &kind, &bytes,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$iz*yszOOO&z:register", names, &kind, &bytes,
                                      &params.path, &params.name, &params.symbol, &children,
-                                     &signature, &below, &arguments))
+                                     &signature, ext_take_u32, &below, &arguments))
         return NULL;
-    params.is_below = below != 0;
+    params.is_below = below;
     params.kind = (enum pto_child_kind)kind;
     params.bytes = bytes.buf;
     params.byte_count = (size_t)bytes.len;

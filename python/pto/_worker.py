@@ -15,7 +15,7 @@ import weakref
 from pto import _pto
 
 _KINDS = {"chip": 0, "sub": 1, "worker": 2}
-_BELOW = {"platform": None, "chips": 1, "subs": 0, "clusters": 0, "chip_workers": 0, "memory_max": 0}
+_BELOW = {"platform": None, "chips": 1, "subs": 0, "clusters": 0, "chip_workers": 0, "memory_max": 0, "nested": ()}
 _PATIENCE = 0.1  # seconds until a run that was cancelled says what it waits for
 _open = weakref.WeakSet()
 
@@ -84,7 +84,11 @@ def _nested(workers):
         for name in one:
             if name not in _BELOW:
                 raise TypeError(f"a nested worker has no {name!r}: there are {', '.join(_BELOW)}")
-    return tuple(tuple({**_BELOW, **one}.values()) for one in workers)
+    return tuple(tuple({**_BELOW, **one, "nested": _nested(one.get("nested", ()))}.values()) for one in workers)
+
+
+def _has_subs(workers):
+    return any(one.get("subs") or _has_subs(one.get("nested", ())) for one in workers)
 
 
 class Worker:
@@ -112,7 +116,7 @@ class Worker:
     deps             'safe' or 'simpler': what orders tasks
     python           the interpreter of SUB workers; None: this one
     nested           workers below this one, which are children, too: dicts with platform, chips, subs,
-                     clusters, chip_workers and memory_max; functions for them are in shared objects
+                     clusters, chip_workers, memory_max and nested; functions for them are in shared objects
     edge             edge(before, after) is called for each dependency, with positions of submits; False
                      drops it, to see that a test would notice
 
@@ -149,7 +153,7 @@ class Worker:
             task_ns=_ns("task_timeout", task_timeout), run_ns=_ns("run_timeout", run_timeout),
             control_ns=_ns("control_timeout", control_timeout), guards=guards,
             deps=("safe", "simpler").index(deps),
-            sub_program=_program(python) if subs or any(one.get("subs") for one in nested) else None,
+            sub_program=_program(python) if subs or _has_subs(nested) else None,
             devices=devices, nested=_nested(nested), edge=edge)
         self.chips, self.subs, self.nested = chips, subs, len(nested)
 
@@ -232,8 +236,8 @@ class Worker:
         kind       'chip', 'sub' or, for nested workers, 'worker'; None: as above
         symbol     of a shared object: the function
         signature  directions of the arguments: 'in', 'out', 'inout', 'scalar'; None: the callable's own
-        below      for the chips or SUB workers of nested workers: `children` are the nested ones, whose
-                   functions find it by its name or get its `number`
+        below      for the children of nested workers: `children` are the nested ones, whose functions find
+                   it by its name or get its `number`; 2: for the children of those nested in them, and so on
         wrap       "module:name" of what makes of a Python function the one that is called
 
         A function that a module has under its name is imported by SUB workers. Any other one is sent as

@@ -510,6 +510,19 @@ __attribute__((visibility("default"))) int reduce(struct pto_level *l, const str
     pto_level_submit(l, total, 0, &args);
     return 0;
 }
+/* The function of the second scalar, on a worker that is nested in this one. */
+__attribute__((visibility("default"))) int down(struct pto_level *l, const struct pto_sub_call *c)
+{
+    struct pto_args args;
+
+    pto_args_init(&args);
+    pto_add_input(&args, &c->tensor[0]);
+    pto_add_input(&args, &c->tensor[1]);
+    pto_add_output_existing(&args, &c->tensor[2]);
+    pto_add_scalar(&args, c->scalar[0]);
+    pto_level_submit(l, c->scalar[1], 0, &args);
+    return 0;
+}
 """
 
 
@@ -538,6 +551,16 @@ def test_nested_workers(add):
             assert (one.numpy() == 2 * (np.arange(8) + 3)).all()
         kinds = [[child["kind"] for child in one["children"]] for one in pto.workers() if one["pid"] == os.getpid()]
         assert ["worker", "worker"] in kinds
+    deep = {"chips": 0, "memory_max": 1 << 30, "nested": [{"chips": 1, "subs": 1, "memory_max": 1 << 28}]}
+    with pto.Worker(level=3, chips=0, nested=[deep]) as worker:  # of level 5
+        below = worker.register(add, below=2)
+        worker.register(total, below=2, name="total")
+        reduce = worker.register(made, kind="worker", symbol="reduce", below=1)
+        down = worker.register(made, kind="worker", symbol="down")
+        x, y = worker.tensor(np.arange(8, dtype=np.float32)), worker.tensor(np.full(8, 3, dtype=np.float32))
+        out = worker.empty(8, pto.float32)
+        worker.run(lambda level: level.submit(down, pto.In(x), pto.In(y), pto.Out(out), below.number, reduce.number))
+        assert (out.numpy() == 2 * (np.arange(8) + 3)).all()
     with pytest.raises(TypeError, match="a nested worker has no 'chip'"):
         pto.Worker(level=3, nested=[{"chip": 1}])
 

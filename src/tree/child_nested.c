@@ -37,6 +37,81 @@ static bool find_own_program(const char *argv[ARGUMENTS_MAX + 1], char text[COMM
     return count != 0 && size < COMMAND_MAX - 1;
 }
 
+/* What is nested in a nested worker, at any depth. */
+struct below {
+    struct wire_nested *wire; /* a copy of what is at the beginning of its memory */
+    struct pto_worker_params *params;
+    const struct pto_worker_params **list; /* all of them; those of one worker lie together */
+};
+
+static void fill_params(struct pto_worker_params *params, const struct wire_nested *n)
+{
+    pto_worker_params_init(params);
+    params->platform = n->platform;
+    params->chip_count = n->chip_count;
+    params->devices = n->device;
+    params->sub_count = n->sub_count;
+    params->nested_count = n->nested_count;
+    params->clusters = n->clusters;
+    params->chip_workers = n->chip_workers;
+    params->memory_max = n->bytes;
+    params->deps = (enum pto_deps)n->deps;
+    params->has_guards = n->has_guards;
+    params->task_timeout_ns = n->task_timeout_ns;
+    params->run_timeout_ns = n->run_timeout_ns;
+    params->control_timeout_ns = n->control_timeout_ns;
+}
+
+static void free_below(struct below *below)
+{
+    if (below == NULL)
+        return;
+    free(below->wire);
+    free(below->params);
+    free(below->list);
+    free(below);
+}
+
+/* NULL: there is no memory, or it makes no sense. */
+static struct below *copy_below(const struct wire_nested *n)
+{
+    const struct wire_nested *from = (const struct wire_nested *)(uintptr_t)n->addr;
+    size_t count = n->below_count <= n->bytes / sizeof(*n) ? n->below_count : 0;
+    struct below *below = calloc(1, sizeof(*below));
+    bool is_whole = below != NULL && n->first + n->nested_count <= count;
+
+    if (is_whole) {
+        below->wire = calloc(count + 1, sizeof(*below->wire));
+        below->params = calloc(count + 1, sizeof(*below->params));
+        below->list = calloc(count + 1, sizeof(*below->list));
+        is_whole = below->wire != NULL && below->params != NULL && below->list != NULL;
+    }
+    for (size_t i = 0; i < count && is_whole; i++) {
+        struct wire_nested *one = &below->wire[i];
+
+        *one = from[i];
+        one->platform[TREE_PLATFORM - 1] = '\0';
+        fill_params(&below->params[i], one);
+        below->params[i].nested = below->list + one->first;
+        below->list[i] = &below->params[i];
+        is_whole = (uint64_t)one->first + one->nested_count <= count;
+    }
+    if (is_whole)
+        return below;
+    free_below(below);
+    return NULL;
+}
+
+/* The ends of the pipes that this process and all below hold open. */
+static bool lift_lives(struct tree_outer *outer)
+{
+    uint32_t depth = outer->nested->depth;
+
+    for (uint32_t i = 0; i < depth && i < TREE_NESTED_MAX; i++)
+        outer->life[i] = spawn_lift(TREE_LIFE_FD + (int)i);
+    return depth <= TREE_NESTED_MAX && outer->life[depth - 1] >= 0;
+}
+
 int child_nested_open(const struct tree_hello *hello, struct pto_worker **worker_out,
                       struct pto_error *error)
 {
@@ -44,29 +119,19 @@ int child_nested_open(const struct tree_hello *hello, struct pto_worker **worker
     struct tree_outer outer = { .memory = spawn_lift(TREE_MEMORY_FD),
                                 .map = (char *)(uintptr_t)hello->addr,
                                 .map_bytes = hello->bytes,
-                                .life = spawn_lift(TREE_LIFE_FD),
                                 .root = hello->root,
                                 .nested = n };
     const char *argv[ARGUMENTS_MAX + 1];
     struct pto_worker_params params;
+    struct below *below = copy_below(n);
     char *text = malloc(COMMAND_MAX);
     int status;
 
-    pto_worker_params_init(&params);
-    params.platform = n->platform;
-    params.chip_count = n->chip_count;
-    params.devices = n->device;
-    params.sub_count = n->sub_count;
-    params.clusters = n->clusters;
-    params.chip_workers = n->chip_workers;
+    fill_params(&params, n);
+    params.nested = below != NULL ? below->list + n->first : NULL;
     params.memory_max = n->bytes;
-    params.deps = (enum pto_deps)n->deps;
-    params.has_guards = n->has_guards;
-    params.task_timeout_ns = n->task_timeout_ns;
-    params.run_timeout_ns = n->run_timeout_ns;
-    params.control_timeout_ns = n->control_timeout_ns;
     params.error = error;
-    if (outer.memory < 0 || outer.life < 0 || text == NULL ||
+    if (outer.memory < 0 || !lift_lives(&outer) || text == NULL || below == NULL ||
         ((n->has_program || n->has_sub_program) && !find_own_program(argv, text)))
         status = error_tell(error, PTO_ESYSTEM, "a nested worker was not started by a worker");
     else {
@@ -75,6 +140,7 @@ int child_nested_open(const struct tree_hello *hello, struct pto_worker **worker
         status = tree_open_nested(&outer, &params, worker_out);
     }
     free(text);
+    free_below(below);
     return status;
 }
 
@@ -123,7 +189,9 @@ int child_nested_call(struct pto_worker *worker, pto_nested_fn fn, const struct 
              report.error.text[0] != '\0' ? report.error.text : pto_strerror(status));
     failure->count =
         report.path_count < PTO_PATH_MAX ? (uint32_t)report.path_count : PTO_PATH_MAX - 1;
-    memcpy(failure->place, report.path, failure->count * sizeof(failure->place[0]));
+    /* Of a path that is too long the places further up are left out. */
+    memcpy(failure->place, report.path + report.path_count - failure->count,
+           failure->count * sizeof(failure->place[0]));
     return status;
 }
 
@@ -157,9 +225,10 @@ int child_nested_reopen(struct pto_worker *worker, struct pto_error *error)
 
         pto_child_info_init(&info);
         status = pto_worker_child(worker, i, &info);
-        if (status >= 0 && info.state == PTO_CHILD_DEAD) {
+        if (status >= 0 && (info.state == PTO_CHILD_DEAD || info.kind == PTO_CHILD_WORKER)) {
             status = pto_worker_reopen(worker, i, error);
-            count++;
+            count += status >= 0;
+            status = status == PTO_EBUSY && info.state == PTO_CHILD_READY ? PTO_OK : status;
         }
     }
     return status < 0 || count != 0

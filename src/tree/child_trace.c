@@ -116,8 +116,7 @@ void child_trace_below(struct pto_worker *worker, const struct tree_shared *shar
 
     if (status >= 0)
         (void)tree_trace_begin(t, (enum pto_trace)a32_load_relaxed(&tracing->chips), /* see above */
-                               TREE_TRACE_NESTED * (hello->child + 1),
-                               a64_load_relaxed(&tracing->base_ns)); /* see above */
+                               tracing, hello->child);
 }
 
 static void put_below(const void *context, FILE *out)

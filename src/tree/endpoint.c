@@ -27,6 +27,7 @@
 enum {
     KILLED_WAIT_MS = 3000, /* for one that was killed */
     NOTICE_MS = 500,       /* for children of a dead one to notice it */
+    DEEP_NOTICE_MS = 2000, /* the same further down, where more is ended then */
 };
 
 /* ---- start ---- */
@@ -112,18 +113,27 @@ static int make_hello(const struct tree *t, const struct tree_child *c, uint64_t
     return fd;
 }
 
-/* `life`, unless -1, is given to the child. Returns an errno, or 0 with the process. */
+/*
+ * `life`, unless -1, is given to the child, with those of the workers above. The children of a nested worker are
+ * in its process group, at any depth. Returns an errno, or 0 with the process.
+ */
 static int spawn(const struct tree *t, const struct tree_child *c, const char *path,
-                 uint64_t deadline_ns, int life, bool leads, pid_t *pid_out)
+                 uint64_t deadline_ns, int life, pid_t *pid_out)
 {
     static const char *const plain[] = { "pto-child", NULL };
-    int fd[TREE_FD_END - TREE_MEMORY_FD] = { t->memory, make_hello(t, c, deadline_ns), life };
+    int fd[2 + TREE_NESTED_MAX + 1] = { t->memory, make_hello(t, c, deadline_ns) };
     const char *const *program = program_of(t, c);
+    bool leads = c->kind == PTO_CHILD_WORKER && t->outer.map == NULL;
+    uint32_t count = 2;
     int number = errno;
 
+    for (uint32_t i = 0; i < tree_depth(t); i++)
+        fd[count++] = t->outer.life[i];
+    if (life >= 0)
+        fd[count++] = life;
     if (fd[1] >= 0)
-        number = spawn_arguments(path, program != NULL ? program : plain, fd, life >= 0 ? 3 : 2,
-                                 TREE_MEMORY_FD, leads, pid_out);
+        number = spawn_arguments(path, program != NULL ? program : plain, fd, count, TREE_MEMORY_FD,
+                                 leads, pid_out);
     close_one(fd[1]);
     return number;
 }
@@ -153,7 +163,7 @@ static int adopt(struct tree *t, struct tree_child *c, pid_t pid, struct pto_err
 }
 
 static int start_with(struct tree *t, struct tree_child *c, uint64_t deadline_ns, int life,
-                      bool leads, struct pto_error *error)
+                      struct pto_error *error)
 {
     char path[PATH_MAX];
     int status = find_program(program_of(t, c), path, error);
@@ -165,7 +175,7 @@ static int start_with(struct tree *t, struct tree_child *c, uint64_t deadline_ns
     pthread_mutex_lock(&t->lock);
     set_up(t, c);
     pthread_mutex_unlock(&t->lock);
-    number = spawn(t, c, path, deadline_ns, life, leads, &pid);
+    number = spawn(t, c, path, deadline_ns, life, &pid);
     if (number != 0)
         return error_tell(error, PTO_ESYSTEM, "%s cannot be started: %s", path, strerror(number));
     return adopt(t, c, pid, error);
@@ -174,7 +184,7 @@ static int start_with(struct tree *t, struct tree_child *c, uint64_t deadline_ns
 static int process_start(struct tree *t, struct tree_child *c, uint64_t deadline_ns,
                          struct pto_error *error)
 {
-    return start_with(t, c, deadline_ns, t->outer.map != NULL ? t->outer.life : -1, false, error);
+    return start_with(t, c, deadline_ns, -1, error);
 }
 
 static int nested_start(struct tree *t, struct tree_child *c, uint64_t deadline_ns,
@@ -183,10 +193,7 @@ static int nested_start(struct tree *t, struct tree_child *c, uint64_t deadline_
     int life[2];
     int status;
 
-    /* All of its old processes have gone; what they left in its part of the memory goes, too. */
-    if (fallocate(t->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  (off_t)(c->nested.addr - (uint64_t)(uintptr_t)t->base),
-                  (off_t)c->nested.bytes) != 0)
+    if (tree_nested_clear(t, c) < 0)
         return error_tell(error, PTO_ESYSTEM, "the memory of child %u cannot be cleared: %s",
                           c->index, strerror(errno));
     if (pipe2(life, O_CLOEXEC) != 0)
@@ -195,7 +202,7 @@ static int nested_start(struct tree *t, struct tree_child *c, uint64_t deadline_
     life[0] = spawn_lift(life[0]);
     life[1] = spawn_lift(life[1]);
     status = life[0] >= 0 && life[1] >= 0
-                 ? start_with(t, c, deadline_ns, life[1], true, error)
+                 ? start_with(t, c, deadline_ns, life[1], error)
                  : error_tell(error, PTO_ESYSTEM, "there is no pipe for child %u: %s", c->index,
                               strerror(errno));
     close_one(life[1]);
@@ -289,12 +296,23 @@ static bool has_life_ended(const struct tree_child *c, int wait_ms)
 
 /*
  * The process of a nested worker has gone, and nobody has collected it. Its children notice; one
- * that has not got so far is ended with the group that it is in.
+ * that has not got so far is ended with the group that it is in. Only a child of the root leads a group: what is
+ * left below ends all of the group, this process included, and the root notices.
  */
+static void kill_group(const struct tree_child *c)
+{
+    (void)kill(c->nested.depth == 1 ? -c->pid : 0, SIGKILL);
+}
+
+static int notice_ms(const struct tree_child *c)
+{
+    return c->nested.depth == 1 ? NOTICE_MS : DEEP_NOTICE_MS;
+}
+
 static void end_group(const struct tree_child *c)
 {
-    if (!has_life_ended(c, NOTICE_MS))
-        (void)kill(-c->pid, SIGKILL);
+    if (!has_life_ended(c, notice_ms(c)))
+        kill_group(c);
 }
 
 static int nested_watched(const struct tree_child *c)
@@ -311,11 +329,11 @@ static bool nested_has_ended(struct tree_child *c)
         if (!is_over(c))
             return false;
         if (c->notice_ns == 0)
-            c->notice_ns = now + NOTICE_MS * 1000000ull;
+            c->notice_ns = now + (uint64_t)notice_ms(c) * 1000000;
         if (!has_life_ended(c, 0)) {
             if (now < c->notice_ns)
                 return false;
-            (void)kill(-c->pid, SIGKILL);
+            kill_group(c);
         }
         collect(c);
     }

@@ -161,15 +161,16 @@ struct tree_child {
     struct channel out, in;
     struct a64 read; /* as in.position, for looks without the lock */
     struct wire_nested nested;
+    struct wire_nested *below; /* nested.below_count, what is nested in it; NULL: nothing */
 };
 
 struct tree_callable {
     uint32_t users; /* registrations; 0: free */
     uint32_t tasks; /* live ones */
     uint32_t generation;
-    bool is_settled; /* children have answered */
-    bool is_below;   /* for children of nested workers */
-    bool is_burnt;   /* a child may still have it under this number: it is not used again */
+    bool is_settled;   /* children have answered */
+    uint32_t is_below; /* levels further down; 0: for the children themselves */
+    bool is_burnt;     /* a child may still have it under this number: it is not used again */
     enum pto_child_kind kind;
     uint64_t children;
     struct digest digest;
@@ -229,7 +230,7 @@ struct tree_outer {
     int memory; /* the file, which is the tree's then */
     char *map;  /* all of it */
     uint64_t map_bytes;
-    int life; /* the pipe's end, for its children */
+    int life[TREE_NESTED_MAX]; /* ends of pipes, for its children: nested->depth */
     int32_t root;
     const struct wire_nested *nested;
 };
@@ -305,7 +306,7 @@ struct tree {
     int alarm;                /* eventfd: the watcher looks at the children again */
     const char **program;     /* of the children; NULL: pto-child */
     const char **sub_program; /* of SUB workers and nested ones; NULL: program */
-    uint32_t level;           /* 3; 4: some children are workers */
+    uint32_t level;           /* 3, or one more than the highest of the nested ones */
     uint32_t sub_count;       /* behind the chips */
     struct tree_outer outer;  /* map NULL: it is the root */
 };
@@ -457,8 +458,9 @@ struct tree_trace;
 void tree_trace_run(struct tree *t, const struct tree_run *run);
 void tree_trace_task(struct tree *t, const struct slot *s, const struct tree_task *k);
 void tree_trace_close(struct tree *t);
-/* Begins and ends a recording; `pid` is where it is in the timeline. PTO_EBUSY, PTO_ENOMEM. */
-int tree_trace_begin(struct tree *t, enum pto_trace chips, uint32_t pid, uint64_t base_ns);
+/* Begins a recording; of a nested worker it is part of that of the one above. PTO_EBUSY, PTO_ENOMEM. */
+int tree_trace_begin(struct tree *t, enum pto_trace chips, const struct tree_tracing *above,
+                     uint32_t child);
 void tree_trace_end(struct tree *t);
 /* What is shared of it is as it was, whatever children wrote there; of one, `bytes` were whole. */
 void tree_trace_restore(struct tree *t, uint32_t child, uint64_t bytes);
@@ -485,9 +487,24 @@ const char *tree_kind_name(enum pto_child_kind kind);
 void tree_run_fail(struct tree_run *run, int child, const struct pto_error *error);
 
 /* tree_nested.c */
+/* The level of such a worker; PTO_EINVAL: there are too many levels, or nothing says what one is. */
+int tree_level_of(const struct pto_worker_params *params, struct pto_error *error);
 /* What the nested workers are, and a part of the memory for each. */
 int tree_nested_open(struct tree *t, const struct pto_worker_params *params,
                      struct pto_error *error);
+/* All of the old processes of a nested worker have gone: its memory is as a new one expects it. */
+int tree_nested_clear(const struct tree *t, const struct tree_child *c);
+void tree_nested_close(struct tree *t);
+/* Where the memory begins that all processes have mapped. */
+static inline char *tree_map(const struct tree *t)
+{
+    return t->outer.map != NULL ? t->outer.map : t->base;
+}
+/* How many nested workers are above; 0: it is the root. */
+static inline uint32_t tree_depth(const struct tree *t)
+{
+    return t->outer.map != NULL ? t->outer.nested->depth : 0;
+}
 /* Has the nested worker start its dead children; the lock is held. */
 int tree_reopen_below(struct tree *t, uint32_t child, struct pto_error *error);
 

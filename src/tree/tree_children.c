@@ -16,8 +16,8 @@
 #include "base/os.h"
 #include "tree/tree.h"
 
-/* For children that were asked to end; a nested worker has less time, so that it can end its own. */
-enum { END_WAIT_MS = 3000, NESTED_WAIT_MS = END_WAIT_MS / 2 };
+/* For children that were asked to end. A nested worker waits for half as long as the one above, so that it can end its own. */
+enum { END_WAIT_MS = 3000, END_WAIT_MIN_MS = 100 };
 
 /* ---- start ---- */
 
@@ -131,8 +131,9 @@ void tree_child_kill(struct tree_child *c)
 void tree_children_end(struct tree *t)
 {
     const struct record_head head = { .kind = RECORD_END };
-    uint32_t wait_ms = t->outer.map != NULL ? NESTED_WAIT_MS : END_WAIT_MS;
-    uint64_t deadline_ns = os_now_ns() + wait_ms * 1000000ull;
+    uint32_t wait_ms = END_WAIT_MS >> tree_depth(t);
+    uint64_t deadline_ns =
+        os_now_ns() + (wait_ms > END_WAIT_MIN_MS ? wait_ms : END_WAIT_MIN_MS) * 1000000ull;
 
     for (uint32_t i = 0; i < t->child_count; i++) {
         struct tree_child *c = &t->child[i];

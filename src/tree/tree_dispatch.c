@@ -108,7 +108,7 @@ static void fail_task(struct tree *t, struct slot *s, int child, int status, con
     int length = 0;
 
     pto_error_init(&error);
-    error.level = 3;
+    error.level = t->level;
     error.status = status;
     error.task = slot_id(s);
     if (s->site != NULL) {
@@ -318,7 +318,7 @@ void tree_ready(struct tree *t, struct slot *s)
             struct pto_error error;
 
             pto_error_init(&error);
-            error.level = 3;
+            error.level = t->level;
             error.task = slot_id(s);
             (void)tree_tell_cause(t, k, &error);
             tree_run_fail(k->run, -1, &error); /* unless it has an error, as its own has */

@@ -3,9 +3,16 @@
  * Children that are workers themselves. A nested worker is a child as others are: it gets tasks,
  * which are functions that submit to its own children. Its memory is a part of the root's, which all
  * processes of the tree have mapped; what is registered for its children is registered here, under
- * the same number. Its processes hold a pipe open, so that the root knows when the last has gone.
+ * the same number. Its processes, and those of workers that are nested in it, hold a pipe open, so that
+ * its parent knows when the last has gone.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/os.h"
@@ -14,39 +21,127 @@
 
 enum { SHARE = 8 }; /* of the memory, for all of them together */
 
-static int describe(struct tree *t, struct tree_child *c, const struct pto_worker_params *given,
-                    struct pto_error *error)
-{
-    struct wire_nested *n = &c->nested;
-    struct pto_worker_params params;
-    uint64_t page = os_page_bytes();
+/* ---- what they are ---- */
 
-    pto_worker_params_init(&params);
-    if (sized_read(&params, sizeof(params), given) < 0)
+/* NULL: nothing says what it is. */
+static const struct pto_worker_params *nested_at(const struct pto_worker_params *params, uint64_t i)
+{
+    return params->nested != NULL ? params->nested[i] : NULL;
+}
+
+/* The index of a nested worker among the children of one with these parameters. */
+static uint32_t nested_index(const struct pto_worker_params *params, uint64_t i)
+{
+    return params->chip_count + params->sub_count + (uint32_t)i;
+}
+
+/* The caller's parameters of nested worker `i`, whatever the size of its struct. */
+static int nested_read(const struct pto_worker_params *above, uint64_t i,
+                       struct pto_worker_params *params, struct pto_error *error)
+{
+    uint32_t index = nested_index(above, i);
+
+    pto_worker_params_init(params);
+    if (nested_at(above, i) == NULL)
+        return error_tell(error, PTO_EINVAL, "nothing says what child %u, a worker, is", index);
+    if (sized_read(params, sizeof(*params), nested_at(above, i)) < 0)
         return error_tell(error, PTO_EINVAL,
                           "the parameters of child %u are not initialised: call "
                           "pto_worker_params_init",
-                          c->index);
-    if (params.nested_count != 0 || t->outer.map != NULL)
-        return error_tell(error, PTO_ENOSUP, "child %u: nested workers have no nested ones",
-                          c->index);
-    if (params.platform == NULL || strlen(params.platform) >= TREE_PLATFORM)
-        return error_tell(error, PTO_ENOSUP, "child %u: there is no such platform", c->index);
-    *n = (struct wire_nested){ .bytes = params.memory_max,
-                               .task_timeout_ns = params.task_timeout_ns,
-                               .run_timeout_ns = params.run_timeout_ns,
-                               .control_timeout_ns = params.control_timeout_ns,
-                               .chip_count = params.chip_count,
-                               .sub_count = params.sub_count,
-                               .clusters = params.clusters,
-                               .chip_workers = params.chip_workers,
-                               .deps = (uint32_t)params.deps,
-                               .has_guards = params.has_guards,
-                               .has_program = t->program != NULL,
-                               .has_sub_program = t->sub_program != NULL };
-    snprintf(n->platform, sizeof(n->platform), "%s", params.platform);
-    for (uint32_t i = 0; i < params.chip_count && i < TREE_CHILDREN_MAX; i++) /* it counts them */
-        n->device[i] = tree_device_of(&params, i);
+                          index);
+    if (params->platform == NULL || strlen(params->platform) >= TREE_PLATFORM)
+        return error_tell(error, PTO_ENOSUP, "child %u: there is no such platform", index);
+    if (params->nested_count > PTO_CHILDREN_MAX)
+        return error_tell(error, PTO_EINVAL, "child %u: there can be 1 to %d children", index,
+                          PTO_CHILDREN_MAX);
+    return PTO_OK;
+}
+
+/* An error of something that is nested in the child. */
+static int nested_tell(struct pto_error *error, int status, uint32_t index)
+{
+    char text[PTO_ERROR_TEXT_MAX];
+
+    if (error == NULL)
+        return status;
+    memcpy(text, error->text, sizeof(text));
+    return error_tell(error, status, "child %u: %.400s", index, text);
+}
+
+/* As tree_level_of, so many levels below the worker that is asked for. `count_out` counts all of them. */
+static int nested_levels(const struct pto_worker_params *params, uint32_t depth,
+                         uint32_t *count_out, struct pto_error *error)
+{
+    int level = 3;
+
+    if (depth > TREE_NESTED_MAX)
+        return error_tell(error, PTO_EINVAL, "workers are nested in more than %d levels",
+                          TREE_NESTED_MAX);
+    for (uint64_t i = 0; i < params->nested_count; i++) {
+        struct pto_worker_params one;
+        int found = nested_read(params, i, &one, error);
+
+        if (found < 0)
+            return found;
+        found = nested_levels(&one, depth + 1, count_out, error);
+        if (found < 0)
+            return nested_tell(error, found, nested_index(params, i));
+        level = found >= level ? found + 1 : level;
+        (*count_out)++;
+    }
+    return level;
+}
+
+int tree_level_of(const struct pto_worker_params *params, struct pto_error *error)
+{
+    uint32_t count = 0;
+
+    return nested_levels(params, 0, &count, error);
+}
+
+static struct wire_nested nested_describe(const struct pto_worker_params *params)
+{
+    struct wire_nested n = { .bytes = params->memory_max,
+                             .task_timeout_ns = params->task_timeout_ns,
+                             .run_timeout_ns = params->run_timeout_ns,
+                             .control_timeout_ns = params->control_timeout_ns,
+                             .nested_count = (uint32_t)params->nested_count,
+                             .chip_count = params->chip_count,
+                             .sub_count = params->sub_count,
+                             .clusters = params->clusters,
+                             .chip_workers = params->chip_workers,
+                             .deps = (uint32_t)params->deps,
+                             .has_guards = params->has_guards };
+
+    snprintf(n.platform, sizeof(n.platform), "%s", params->platform);
+    for (uint32_t i = 0; i < params->chip_count && i < TREE_CHILDREN_MAX; i++) /* it counts them */
+        n.device[i] = tree_device_of(params, i);
+    return n;
+}
+
+/* Describes what is nested in `n`, from `below` + *count_io on. All of it was read before. */
+static void nested_list(struct wire_nested *n, const struct pto_worker_params *params,
+                        struct wire_nested *below, uint32_t *count_io)
+{
+    n->first = *count_io;
+    *count_io += n->nested_count;
+    for (uint32_t i = 0; i < n->nested_count; i++) {
+        struct pto_worker_params one;
+
+        (void)nested_read(params, i, &one, NULL);
+        below[n->first + i] = nested_describe(&one);
+        nested_list(&below[n->first + i], &one, below, count_io);
+    }
+}
+
+/* ---- opening ---- */
+
+/* The part of the memory that the child gets. */
+static int nested_take_part(struct tree *t, struct tree_child *c, struct pto_error *error)
+{
+    struct wire_nested *n = &c->nested;
+    uint64_t page = os_page_bytes();
+
     if (n->bytes == 0)
         n->bytes = t->bytes / SHARE / t->params.nested_count;
     n->bytes = n->bytes / page * page;
@@ -56,23 +151,74 @@ static int describe(struct tree *t, struct tree_child *c, const struct pto_worke
                           "child %u: there is no part of %llu bytes left for it in the memory of "
                           "the worker",
                           c->index, (unsigned long long)n->bytes);
+    if (n->below_count > n->bytes / sizeof(*n))
+        return error_tell(error, PTO_ENOMEM,
+                          "child %u: %llu bytes are too few for the workers that are nested in it",
+                          c->index, (unsigned long long)n->bytes);
     return PTO_OK;
+}
+
+/* Its parameters were read before, by tree_level_of. */
+static int nested_open_child(struct tree *t, struct tree_child *c,
+                             const struct pto_worker_params *given, struct pto_error *error)
+{
+    struct pto_worker_params params;
+    uint32_t count = 0, listed = 0;
+
+    pto_worker_params_init(&params);
+    (void)sized_read(&params, sizeof(params), given);
+    (void)nested_levels(&params, 0, &count, NULL);
+    c->nested = nested_describe(&params);
+    c->nested.depth = tree_depth(t) + 1;
+    c->nested.below_count = count;
+    c->nested.has_program = t->program != NULL;
+    c->nested.has_sub_program = t->sub_program != NULL;
+    c->below = count != 0 ? calloc(count, sizeof(*c->below)) : NULL;
+    if (count != 0 && c->below == NULL)
+        return PTO_ENOMEM;
+    nested_list(&c->nested, &params, c->below, &listed);
+    return nested_take_part(t, c, error);
+}
+
+/* Places of timelines: those of the root's children are their own. */
+static void nested_number(const struct tree *t, struct tree_child *c, uint32_t *next_io)
+{
+    c->nested.trace = t->outer.map == NULL ? c->index + 1 : (*next_io)++;
+    c->nested.trace_below = *next_io;
+    *next_io += c->nested.below_count;
 }
 
 int tree_nested_open(struct tree *t, const struct pto_worker_params *params,
                      struct pto_error *error)
 {
+    uint32_t place = t->outer.map == NULL ? TREE_TRACE_BELOW : t->outer.nested->trace_below;
     int status = PTO_OK;
 
     for (uint32_t i = 0; i < params->nested_count && status >= 0; i++) {
-        struct tree_child *c = &t->child[t->chip_count + t->sub_count + i];
+        struct tree_child *c = &t->child[nested_index(params, i)];
 
-        if (params->nested == NULL || params->nested[i] == NULL)
-            return error_tell(error, PTO_EINVAL, "nothing says what child %u, a worker, is",
-                              c->index);
-        status = describe(t, c, params->nested[i], error);
+        status = nested_open_child(t, c, params->nested[i], error);
+        nested_number(t, c, &place);
     }
     return status;
+}
+
+int tree_nested_clear(const struct tree *t, const struct tree_child *c)
+{
+    if (fallocate(t->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  (off_t)(c->nested.addr - (uint64_t)(uintptr_t)tree_map(t)),
+                  (off_t)c->nested.bytes) != 0)
+        return PTO_ESYSTEM;
+    if (c->below != NULL)
+        memcpy((void *)(uintptr_t)c->nested.addr, c->below,
+               c->nested.below_count * sizeof(*c->below));
+    return PTO_OK;
+}
+
+void tree_nested_close(struct tree *t)
+{
+    for (uint32_t i = 0; i < t->child_count; i++)
+        free(t->child[i].below);
 }
 
 int tree_reopen_below(struct tree *t, uint32_t child, struct pto_error *error)

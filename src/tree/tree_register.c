@@ -208,12 +208,10 @@ static int prepare(const struct tree *t, const struct pto_worker_callable *param
     size_t size = params->byte_count;
 
     *k = (struct tree_callable){ .kind = params->kind,
-                                 .is_below = params->is_below,
+                                 .is_below = (uint32_t)params->is_below,
                                  .children = choose_children(t, params, error) };
     if (k->children == 0)
         return PTO_EINVAL;
-    if (params->is_below && params->kind == PTO_CHILD_WORKER)
-        return error_tell(error, PTO_ENOSUP, "nested workers have no nested ones");
     if (strlen(symbol) >= TREE_SYMBOL)
         return error_tell(error, PTO_EINVAL, "the symbol has more than %d bytes", TREE_SYMBOL - 1);
     if ((params->bytes == NULL) == (params->path == NULL) || (params->bytes != NULL && size == 0))
@@ -318,6 +316,7 @@ int tree_register_below(struct tree *t, uint32_t index, const struct wire_load *
 
     pto_worker_callable_init(&params);
     params.kind = (enum pto_child_kind)load->kind;
+    params.is_below = load->is_below - 1;
     params.name = load->name;
     params.bytes = (const void *)(uintptr_t)load->addr;
     params.byte_count = load->bytes;
@@ -370,7 +369,7 @@ int pto_worker_register(struct pto_worker *worker, const struct pto_worker_calla
     if (callable_out == NULL || sized_read(&params, sizeof(params), given) < 0)
         return PTO_EINVAL;
     if (params.error != NULL)
-        params.error->level = 3;
+        params.error->level = t->level;
     status = prepare(t, &params, &made, params.error);
     if (status < 0)
         return status;

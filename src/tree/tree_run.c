@@ -175,7 +175,7 @@ static void end_scopes(struct tree *t, struct tree_run *run)
 
     if (t->graph.scope_count > 1) {
         pto_error_init(&error);
-        error.level = 3;
+        error.level = t->level;
         (void)error_tell(&error, PTO_EARGS, "the orchestration left %u scopes open",
                          t->graph.scope_count - 1);
         tree_run_fail(run, -1, &error);
@@ -381,7 +381,7 @@ int pto_worker_run_cancel(struct pto_worker_run *handle)
     if (status < 0)
         return status;
     pto_error_init(&error);
-    error.level = 3;
+    error.level = run->tree->level;
     (void)error_tell(&error, PTO_ECANCELED, "the run was cancelled");
     pthread_mutex_lock(&run->tree->lock);
     tree_drive(run->tree);

@@ -24,7 +24,11 @@
 #include "pto/watch.h"
 #include "tree/tree.h"
 
-enum { PROGRAM_MAX = 200, WORKERS_MAX = 64 /* of one process */ };
+enum {
+    PROGRAM_MAX = 200,
+    WORKERS_MAX = 64 /* of one process */,
+    NESTED_MAX = 4096 /* of one tree */
+};
 #define MEMORY_LINK "/memfd:" TREE_MEMORY_NAME
 
 /* ---- what a worker tells ---- */
@@ -47,7 +51,7 @@ void tree_show(struct tree *t)
 void tree_show_child(struct tree *t, struct tree_child *c)
 {
     struct tree_status *shown = &c->line->status;
-    uint64_t base = (uint64_t)(uintptr_t)t->base;
+    uint64_t base = (uint64_t)(uintptr_t)tree_map(t);
 
     a32_store_relaxed(&shown->kind, (uint32_t)c->kind); /* tree_status says why */
     a32_store_relaxed(&shown->device, c->device);
@@ -219,30 +223,36 @@ static bool look_at_memory(int fd, uint64_t at, const struct process *p, struct 
     return true;
 }
 
-/* Tells of a worker, and of those of its children that are workers: their memory is in the same file. */
-static int look_at_tree(int fd, const struct process *p, struct sight sight[2], pto_watch_fn visit,
-                        void *context)
-{
-    int count = 1;
+/* A look at all workers. */
+struct look {
+    pto_watch_fn visit;
+    void *context;
+    struct sight *sight; /* TREE_NESTED_MAX + 1, one for each level that is being looked at */
+    int found;           /* all in all */
+    int left;            /* that may still be found in this file, whatever it says */
+};
 
-    if (!look_at_memory(fd, 0, p, &sight[0]))
-        return 0;
-    visit(context, &sight[0].worker);
-    for (uint32_t i = 0; i < sight[0].worker.child_count; i++) {
-        const struct pto_watch_child *child = &sight[0].child[i];
+/* Tells of a worker, and of those of its children that are workers: their memory is in the same file. */
+static void look_at_tree(struct look *l, int fd, uint64_t at, const struct process *p,
+                         uint32_t depth)
+{
+    struct sight *sight = &l->sight[depth];
+
+    if (l->left-- <= 0 || !look_at_memory(fd, at, p, sight))
+        return;
+    l->visit(l->context, &sight->worker);
+    l->found++;
+    for (uint32_t i = 0; i < sight->worker.child_count && depth < TREE_NESTED_MAX; i++) {
+        const struct pto_watch_child *child = &sight->child[i];
         struct process nested = { .pid = child->pid,
                                   .own_pid = child->pid,
                                   .is_elsewhere = p->is_elsewhere };
 
-        if (sight[0].nested_at[i] == 0 || child->state == PTO_WATCH_DEAD)
+        if (sight->nested_at[i] <= at || child->state == PTO_WATCH_DEAD)
             continue;
         read_program(&nested);
-        if (look_at_memory(fd, sight[0].nested_at[i], &nested, &sight[1])) {
-            visit(context, &sight[1].worker);
-            count++;
-        }
+        look_at_tree(l, fd, sight->nested_at[i], &nested, depth + 1);
     }
-    return count;
 }
 
 /* Opens the descriptor of another process if it is a worker's memory. Negative: it is not. */
@@ -260,11 +270,11 @@ static int open_memory(int folder, const char *name)
 }
 
 /* A process may have several workers, and one memory as several descriptors. */
-static int look_at_process(int32_t pid, struct sight sight[2], pto_watch_fn visit, void *context)
+static void look_at_process(struct look *l, int32_t pid)
 {
     struct process p = { .pid = pid };
     ino_t seen[WORKERS_MAX];
-    int count = 0, seen_count = 0;
+    int seen_count = 0;
     char path[64];
     DIR *folder;
 
@@ -284,14 +294,14 @@ static int look_at_process(int32_t pid, struct sight sight[2], pto_watch_fn visi
         }
         if (is_new) {
             seen[seen_count++] = info.st_ino;
-            count += look_at_tree(fd, &p, sight, visit, context);
+            l->left = NESTED_MAX;
+            look_at_tree(l, fd, 0, &p, 0);
         }
         if (fd >= 0)
             close(fd);
     }
     if (folder != NULL)
         closedir(folder);
-    return count;
 }
 
 /* ---- all of them ---- */
@@ -339,17 +349,17 @@ static int list_processes(int32_t **pid_out)
 
 int pto_watch_workers(pto_watch_fn visit, void *context)
 {
-    struct sight *sight;
+    struct look l = { .visit = visit, .context = context };
     int32_t *pid = NULL;
-    int count, found = 0;
+    int count;
 
     if (visit == NULL)
         return PTO_EINVAL;
-    sight = calloc(2, sizeof(*sight));
-    count = sight != NULL ? list_processes(&pid) : PTO_ENOMEM;
+    l.sight = calloc(TREE_NESTED_MAX + 1, sizeof(*l.sight));
+    count = l.sight != NULL ? list_processes(&pid) : PTO_ENOMEM;
     for (int i = 0; i < count; i++)
-        found += look_at_process(pid[i], sight, visit, context);
+        look_at_process(&l, pid[i]);
     free(pid);
-    free(sight);
-    return count < 0 ? count : found;
+    free(l.sight);
+    return count < 0 ? count : l.found;
 }

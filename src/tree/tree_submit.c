@@ -130,7 +130,7 @@ void tree_run_fail(struct tree_run *run, int child, const struct pto_error *erro
 
 int tree_refuse(struct tree_run *run, struct pto_error *error, const struct pto_site *site)
 {
-    error->level = 3;
+    error->level = run->tree->level;
     if (site != NULL && error->site.file == NULL) {
         char text[PTO_ERROR_TEXT_MAX];
 
@@ -170,7 +170,7 @@ static int refuse_of_graph(struct tree *t, struct tree_run *run, int status,
     }
     sentence_refusal(&failure, &error);
     error.status = status;
-    error.level = 3;
+    error.level = t->level;
     tree_run_fail(run, -1, &error);
     return status;
 }

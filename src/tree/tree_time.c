@@ -100,7 +100,7 @@ static uint64_t look_at_run(struct tree *t, struct tree_run *run, uint64_t now)
         return run->deadline_ns;
     run->is_cancelled = true;
     pto_error_init(&error);
-    error.level = 3;
+    error.level = t->level;
     (void)error_tell(&error, PTO_ETIMEOUT,
                      "the run was not over after %.3f s, its time-out: nothing more of it starts",
                      (double)(now - run->begin_ns) / 1e9);

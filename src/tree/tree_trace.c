@@ -49,7 +49,8 @@ struct traced_run {
 
 struct tree_trace {
     uint64_t base_ns;
-    uint32_t pid; /* of the orchestrations; the children's come behind */
+    uint32_t pid;               /* of the orchestrations; the children's come behind */
+    char name[TREE_TRACE_NAME]; /* of a nested worker, before the names of its processes */
     enum pto_trace chips;
     struct traced_task *task;
     uint64_t task_count, task_room;
@@ -156,8 +157,29 @@ static void set_tracing(struct tree *t, bool is_on)
     a32_store_relaxed(&t->shared->tracing.is_on, is_on); /* struct tree_tracing says why */
 }
 
-int tree_trace_begin(struct tree *t, enum pto_trace chips, uint32_t pid, uint64_t base_ns)
+/* Where a nested worker is in the timeline of the root, and what its processes are called. */
+static void name_trace(struct tree *t, const struct tree_tracing *above, uint32_t child)
 {
+    struct tree_trace *trace = t->trace;
+    int length = 0;
+
+    trace->pid = TREE_TRACE_PID;
+    trace->name[0] = '\0';
+    if (above != NULL) {
+        trace->pid = TREE_TRACE_NESTED * t->outer.nested->trace;
+        length = snprintf(trace->name, sizeof(trace->name), "%.*s", TREE_TRACE_NAME - 1,
+                          above->name); /* which others can write, too */
+        (void)snprintf(trace->name + length, sizeof(trace->name) - (size_t)length,
+                       "worker %u: ", child);
+    }
+    memcpy(t->shared->tracing.name, trace->name, sizeof(trace->name));
+}
+
+int tree_trace_begin(struct tree *t, enum pto_trace chips, const struct tree_tracing *above,
+                     uint32_t child)
+{
+    uint64_t base_ns =
+        above != NULL ? a64_load_relaxed(&above->base_ns) : os_now_ns(); /* tree_tracing */
     int status = PTO_OK;
 
     pthread_mutex_lock(&t->lock);
@@ -168,10 +190,10 @@ int tree_trace_begin(struct tree *t, enum pto_trace chips, uint32_t pid, uint64_
         status = PTO_ENOMEM;
     } else {
         t->trace->base_ns = base_ns;
-        t->trace->pid = pid;
         t->trace->chips = chips;
+        name_trace(t, above, child);
         a32_store_relaxed(&t->shared->tracing.chips, (uint32_t)chips); /* as above */
-        a32_store_relaxed(&t->shared->tracing.pid, pid);
+        a32_store_relaxed(&t->shared->tracing.pid, t->trace->pid);
         a64_store_relaxed(&t->shared->tracing.base_ns, base_ns);
         set_tracing(t, true);
     }
@@ -192,6 +214,8 @@ void tree_trace_restore(struct tree *t, uint32_t child, uint64_t bytes)
     a32_store_relaxed(&shared->chips, trace != NULL ? (uint32_t)trace->chips : 0);
     a32_store_relaxed(&shared->pid, trace != NULL ? trace->pid : 0);
     a64_store_relaxed(&shared->base_ns, trace != NULL ? trace->base_ns : 0);
+    memcpy(shared->name, trace != NULL ? trace->name : (char[TREE_TRACE_NAME]){ 0 },
+           sizeof(shared->name));
     a32_store_relaxed(&line->trace_file, file > 0 ? (uint32_t)file : 0);
     if (file < 0 || fstat(file, &found) != 0 || bytes > (uint64_t)found.st_size)
         bytes = 0; /* nobody knows which of them are whole */
@@ -214,7 +238,7 @@ int pto_worker_trace_begin(struct pto_worker *worker, enum pto_trace chips)
         return status;
     if ((uint32_t)chips > PTO_TRACE_ARGUMENTS)
         return PTO_EINVAL;
-    return tree_trace_begin(t, chips, TREE_TRACE_PID, os_now_ns());
+    return tree_trace_begin(t, chips, NULL, 0);
 }
 
 void tree_trace_close(struct tree *t)
@@ -255,11 +279,10 @@ static void put_names(const struct tree *t, const char *before, FILE *out)
     static const char *const kind[] = {
         [PTO_CHILD_CHIP] = "chip", [PTO_CHILD_SUB] = "SUB worker", [PTO_CHILD_WORKER] = "worker"
     };
+    const char *whose = t->trace->name;
     uint32_t own = t->trace->pid;
-    char whose[32] = "", name[128];
+    char name[TREE_TRACE_NAME + 64];
 
-    if (own != TREE_TRACE_PID)
-        snprintf(whose, sizeof(whose), "worker %u: ", own / TREE_TRACE_NESTED - 1);
     snprintf(name, sizeof(name), "%sorchestrations of level %u", whose, t->level);
     put_name(out, before, "process_name", own, 0, name);
     put_name(out, ",", "thread_name", own, TRACK_TASKS, "orchestrations");

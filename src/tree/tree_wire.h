@@ -25,17 +25,28 @@ enum {
         TREE_CALLABLES, /* of a task: every child has it; tensors: to, from; scalar: bits below */
     TREE_MEMORY_FD = 3, /* of a child: the file behind that memory */
     TREE_HELLO_FD = 4,  /* a struct tree_hello can be read from it */
-    TREE_LIFE_FD = 5,   /* of a nested worker and of its children: open while any of them lives */
-    TREE_FD_END = 6,
+    TREE_LIFE_FD = 5, /* this and the next: open while a process of a nested worker lives, a pipe */
+    TREE_NESTED_MAX =
+        16, /* for each of the nested workers above, and the own one: the outermost first */
 };
 
 #define TREE_MEMORY_NAME "pto-worker" /* of the file, for people who list descriptors */
 #define TREE_MAGIC 0x3133656572746f70ull
 
-/* What a nested worker is, for its process. */
+/*
+ * What a nested worker is, for its process. Those that are nested in it, at any depth, are described by
+ * as many of these at the beginning of its memory, which it copies before it uses that memory:
+ * those that belong to one worker lie together, from `first` on.
+ */
 struct wire_nested {
     uint64_t addr; /* of its part of the memory */
     uint64_t bytes;
+    uint32_t depth; /* 1: the root is its parent */
+    uint32_t nested_count;
+    uint32_t first;
+    uint32_t below_count; /* of all that are described there */
+    uint32_t trace;       /* its place in timelines: TREE_TRACE_NESTED */
+    uint32_t trace_below; /* the first place for those that are nested in it */
     uint64_t deadline_ns; /* for its start-up */
     uint64_t task_timeout_ns;
     uint64_t run_timeout_ns;
@@ -141,10 +152,18 @@ struct tree_head {
 };
 
 /*
- * Processes of timelines: the orchestrations of the root, and from which number on those of nested workers
- * are, by child; the children of each come behind. And the track behind which a chip's cores are.
+ * Processes of timelines: the orchestrations of the root, and of the nested worker at place n at n times
+ * TREE_TRACE_NESTED; the children of each follow. Children of the root that are workers have the
+ * places from 1 on, by their index, those that are nested in them the places from TREE_TRACE_BELOW
+ * on. And the track that a chip's cores follow.
  */
-enum { TREE_TRACE_PID = 1, TREE_TRACE_NESTED = 100, TREE_TRACE_CORES = 10 };
+enum {
+    TREE_TRACE_PID = 1,
+    TREE_TRACE_NESTED = 100,
+    TREE_TRACE_BELOW = TREE_CHILDREN_MAX + 1,
+    TREE_TRACE_CORES = 10,
+    TREE_TRACE_NAME = 128
+};
 
 /* Written by the worker only, while nothing runs: tasks that are sent later bring it with them. */
 struct tree_tracing {
@@ -152,6 +171,8 @@ struct tree_tracing {
     struct a32 chips; /* enum pto_trace of runs on chips */
     struct a32 pid;   /* of the worker's orchestrations, in the timeline */
     struct a64 base_ns;
+    char name
+        [TREE_TRACE_NAME]; /* of a nested worker, before the names of its processes: "worker 1: " */
 };
 
 struct tree_shared {
@@ -183,7 +204,7 @@ struct wire_load {
     uint32_t form;            /* enum load_form */
     uint32_t kind;            /* enum pto_child_kind */
     uint32_t generation;      /* of its number */
-    uint32_t is_below;        /* for the children of the nested worker that gets it */
+    uint32_t is_below;        /* levels further down; 0: for the child itself */
     char symbol[TREE_SYMBOL]; /* empty: the default */
     char name[TREE_NAME];
 };

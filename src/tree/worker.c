@@ -39,6 +39,14 @@ struct tree *worker_get(const struct pto_worker *worker, int *status_out)
 
 /* ---- open ---- */
 
+/* The level of a worker that can be opened; of any other 3. */
+static uint32_t level_of(const struct pto_worker_params *params)
+{
+    int level = params->nested_count <= PTO_CHILDREN_MAX ? tree_level_of(params, NULL) : 3;
+
+    return level >= 3 ? (uint32_t)level : 3;
+}
+
 int pto_worker_open(const struct pto_worker_params *given, struct pto_worker **worker_out)
 {
     struct pto_worker_params params;
@@ -49,7 +57,6 @@ int pto_worker_open(const struct pto_worker_params *given, struct pto_worker **w
     int status;
 
     pto_error_init(&why);
-    why.level = 3;
     pto_worker_params_init(&params);
     status = worker_out == NULL ? error_tell(&why, PTO_EINVAL, "worker_out is NULL")
                                 : check_params(given, &params, &why);
@@ -77,7 +84,7 @@ int pto_worker_open(const struct pto_worker_params *given, struct pto_worker **w
     if (params.error != NULL) {
         (void)error_tell(params.error, status, "%s",
                          why.text[0] != '\0' ? why.text : limit_strerror(status, words));
-        params.error->level = 3;
+        params.error->level = level_of(&params);
     }
     return status;
 }
@@ -247,7 +254,7 @@ static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error)
     t->chip_count = t->params.chip_count;
     t->sub_count = t->params.sub_count;
     t->child_count = t->chip_count + t->sub_count + (uint32_t)t->params.nested_count;
-    t->level = t->params.nested_count != 0 ? 4 : 3;
+    t->level = level_of(&t->params);
     all = t->child_count == 64 ? UINT64_MAX : (1ull << t->child_count) - 1;
     snprintf(t->platform, sizeof(t->platform), "%s", t->params.platform);
     t->params.platform = t->platform;
@@ -255,6 +262,9 @@ static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error)
     t->own_process = os_own_process();
     if (t->own_process == NULL)
         return PTO_ENOMEM;
+    status = tree_level_of(&t->params, error);
+    if (status < 0)
+        return status;
     status = tree_program_copy(t->params.child_program, &t->program);
     if (status < 0)
         return error_tell(error, status, "child_program has no path, or too long a one");
@@ -303,6 +313,7 @@ static void close_tree(struct tree *t)
         arena_close(t->arena);
     if (t->memory >= 0)
         close(t->memory);
+    tree_nested_close(t);
     free(t->allocation);
     free(t->program);
     free(t->sub_program);

@@ -8,7 +8,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "base/file.h"
 #include "pto/watch.h"
+#include "pto/worker_trace.h"
 #include "tests/fixture/tree_test.h"
 
 enum { NESTED = 1, NESTED_TWO = 2 }; /* the root has a SUB worker, too */
@@ -47,6 +49,16 @@ static const char nested_text[] =
     "    pto_args_init(&args);\n"
     "    for (uint32_t i = 0; i < c->tensor_count; i++) pto_add_inout(&args, &c->tensor[i]);\n"
     "    pto_add_scalar(&args, 42);\n"
+    "    pto_level_submit(l, c->scalar[0], 0, &args);\n"
+    "    return 0;\n"
+    "}\n"
+    /* The same on any child, with the other scalars. */
+    "int down(struct pto_level *l, const struct pto_sub_call *c)\n"
+    "{\n"
+    "    struct pto_args args;\n"
+    "    pto_args_init(&args);\n"
+    "    for (uint32_t i = 0; i < c->tensor_count; i++) pto_add_inout(&args, &c->tensor[i]);\n"
+    "    for (uint32_t i = 1; i < c->scalar_count; i++) pto_add_scalar(&args, c->scalar[i]);\n"
     "    pto_level_submit(l, c->scalar[0], 0, &args);\n"
     "    return 0;\n"
     "}\n"
@@ -413,25 +425,274 @@ static void all_levels_end_with_the_root(void **state)
     close(end[1]);
 }
 
+/* ---- further down: each worker has one that is nested in it, and a SUB worker before it ---- */
+
+enum { DEEP_MAX = 17 }; /* one more than can be */
+
+static int try_deep(uint32_t depth, struct pto_error *error)
+{
+    struct pto_worker_params params[DEEP_MAX + 1];
+    const struct pto_worker_params *list[DEEP_MAX + 1];
+    uint64_t bytes = 80ull << 20;
+
+    for (uint32_t i = depth + 1; i-- > 0; bytes *= 3) {
+        pto_worker_params_init(&params[i]);
+        list[i] = &params[i];
+        params[i].memory_max = bytes;
+        params[i].clusters = params[i].chip_workers = 1;
+        params[i].chip_count = i == depth;
+        params[i].sub_count = 1;
+        params[i].nested = &list[i + 1];
+        params[i].nested_count = i != depth;
+    }
+    pto_error_init(error);
+    params[0].startup_timeout_ns = HANG_SECONDS * 1000 * MS;
+    params[0].error = error;
+    return pto_worker_open(&params[0], &worker);
+}
+
+static void open_deep(uint32_t depth)
+{
+    struct pto_error error;
+
+    mark_processes(getpid(), ++token);
+    if (try_deep(depth, &error) < 0)
+        fail_msg("%s", error.text);
+}
+
+/* A task that goes down to the last worker, and there to a child of that. */
+struct deep {
+    uint32_t depth;
+    uint64_t down[DEEP_MAX]; /* by levels below the root */
+    uint64_t callable;
+    int *word;
+};
+
+static void submit_deep(struct pto_level *level, void *context)
+{
+    const struct deep *x = context;
+    struct pto_tensor word = numbers(x->word);
+    struct pto_args args;
+
+    pto_args_init(&args);
+    pto_add_inout(&args, &word);
+    for (uint32_t i = 1; i < x->depth; i++)
+        pto_add_scalar(&args, x->down[i]);
+    pto_add_scalar(&args, x->callable);
+    pto_add_scalar(&args, 42);
+    (void)pto_level_submit(level, x->down[0], 0, &args);
+}
+
+static uint64_t register_deep(struct bytes bytes, enum pto_child_kind kind, const char *symbol,
+                              uint32_t levels)
+{
+    struct pto_worker_callable params = callable_of(bytes, kind, symbol);
+
+    params.is_below = levels;
+    return register_callable(params);
+}
+
+static struct deep make_deep(uint32_t depth)
+{
+    struct deep x = { .depth = depth, .word = make_numbers() };
+
+    for (uint32_t i = 0; i < depth; i++)
+        x.down[i] = register_deep(nested_object, PTO_CHILD_WORKER, "down", i);
+    return x;
+}
+
+static void assert_deep_works(struct deep *x)
+{
+    x->callable = register_deep(sub_object, PTO_CHILD_SUB, "mix", x->depth);
+    x->word[0] = 7;
+    run_well(submit_deep, x);
+    assert_int_equal(x->word[0], 3 * 7 + 42);
+    assert_int_equal(pto_worker_unregister(worker, x->callable), PTO_OK);
+}
+
+/* The places of workers: from the root down, but for those that are left out. */
+static void assert_path(uint32_t depth, uint32_t left_out)
+{
+    for (uint32_t i = 0; i + left_out <= depth; i++) {
+        const struct pto_error_place *place = &run_report.path[i];
+        uint32_t at = i == 0 ? 0 : i + left_out;
+
+        assert_int_equal(place->level, 3 + depth - at);
+        assert_int_equal(place->child, at == depth ? 0 : 1);
+        assert_int_equal(place->kind, at == depth ? PTO_CHILD_CHIP : PTO_CHILD_WORKER);
+        assert_string_equal(place->callable, at == depth ? "callable" : "down");
+        assert_true(place->status < 0);
+    }
+}
+
+/* A task of each worker, under processes of their own. */
+static void assert_deep_timeline(uint32_t depth)
+{
+    static const char *const wanted[] = {
+        "orchestrations of level 3",
+        "worker 1: SUB worker 0",
+        "worker 1: worker 1: ",
+        "\"cat\":\"task\",\"name\":\"down\",\"pid\":3,",
+        "\"cat\":\"task\",\"name\":\"down\",\"pid\":202,",
+        "\"cat\":\"task\",\"name\":\"mix\",\"pid\":6",
+    };
+    char path[600], *text;
+    size_t size;
+
+    snprintf(path, sizeof(path), "%s/deep%u.json", folder, depth);
+    assert_int_equal(pto_worker_trace_write(worker, path, NULL), PTO_OK);
+    assert_int_equal(file_read(path, 1 << 20, &text, &size), 0);
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+        if (strstr(text, wanted[i]) == NULL)
+            fail_msg("the timeline has no %s", wanted[i]);
+    free(text);
+}
+
+static void workers_nest_at_any_depth(void **state)
+{
+    (void)state;
+    for (uint32_t depth = 2; depth <= (IS_SANITIZED ? 2 : 3); depth++) {
+        struct deep x;
+
+        open_deep(depth); /* level 5, and 6 */
+        x = make_deep(depth);
+        assert_int_equal(pto_worker_trace_begin(worker, PTO_TRACE_TIMES), PTO_OK);
+        assert_deep_works(&x);
+        assert_deep_timeline(depth);
+        x.callable = register_deep(sub_object, PTO_CHILD_SUB, "fails", depth);
+        assert_int_equal(run(submit_deep, &x), PTO_EFORMAT);
+        assert_int_equal(run_report.error.level, 3 + depth);
+        assert_int_equal(run_report.path_count, 1 + depth);
+        assert_non_null(strstr(run_report.error.text, "SUB worker 1: callable 'fails': no 42"));
+        x.callable = register_deep(add_artefact, PTO_CHILD_CHIP, NULL, depth); /* three tensors */
+        assert_true(run(submit_deep, &x) < 0);
+        assert_int_equal(run_report.path_count, 2 + depth);
+        assert_path(depth, 0);
+        assert_int_equal(run_report.path[1 + depth].level, 2);
+        x.callable = register_deep(sub_object, PTO_CHILD_SUB, "mix", depth);
+        close_tree();
+    }
+}
+
+static void long_paths_keep_their_ends(void **state)
+{
+    enum { DEPTH = PTO_PATH_MAX };
+    struct deep x;
+
+    (void)state;
+    open_deep(DEPTH); /* two places more than there can be */
+    x = make_deep(DEPTH);
+    assert_deep_works(&x);
+    x.callable = register_deep(add_artefact, PTO_CHILD_CHIP, NULL, DEPTH);
+    assert_true(run(submit_deep, &x) < 0);
+    assert_int_equal(run_report.error.level, 3 + DEPTH);
+    assert_int_equal(run_report.path_count, PTO_PATH_MAX);
+    assert_path(DEPTH, 2);
+    assert_int_equal(run_report.path[PTO_PATH_MAX - 1].level, 2);
+    close_tree();
+}
+
+/* The processes of the nested workers, from the outermost on, and of the last one's SUB worker. */
+struct line {
+    int32_t pid[DEEP_MAX + 1];
+    uint32_t count;
+};
+
+static void look_down(void *context, const struct pto_watch_worker *seen)
+{
+    struct line *line = context;
+
+    if (seen->pid != line->pid[line->count - 1])
+        return;
+    for (uint32_t i = 0; i < seen->child_count; i++)
+        if (seen->child[i].kind == PTO_CHILD_WORKER || (seen->level == 3 && i == 1))
+            line->pid[line->count++] = seen->child[i].pid;
+}
+
+static struct line find_line(uint32_t depth)
+{
+    struct line line = { .pid = { child(1).pid }, .count = 1 };
+
+    assert_true(pto_watch_workers(look_down, &line) > (int)depth);
+    assert_int_equal(line.count, depth + 1);
+    return line;
+}
+
+static void any_process_may_die_at_any_depth(void **state)
+{
+    enum { DEPTH = 3 };
+    struct deep x;
+    uint32_t all;
+
+    (void)state;
+    open_deep(DEPTH);
+    all = count_processes(token);
+    x = make_deep(DEPTH);
+    for (uint32_t i = 0; i <= DEPTH; i++) {
+        struct pto_worker_run *handle;
+
+        x.callable = register_deep(sub_object, PTO_CHILD_SUB, "hold", DEPTH);
+        x.word[0] = x.word[1] = 0;
+        assert_int_equal(pto_worker_launch(worker, submit_deep, &x, &handle), PTO_OK);
+        wait_word(x.word + 1, 1);
+        assert_int_equal(kill(find_line(DEPTH).pid[i], SIGKILL), 0);
+        assert_int_equal(pto_worker_run_wait(handle, 60000 * MS), PTO_EPEER);
+        /* None of those that could write the memory of the task is left. */
+        assert_true(count_processes(token) < all);
+        pto_worker_report_init(&run_report);
+        assert_int_equal(pto_worker_run_finish(handle, &run_report), PTO_EPEER);
+        assert_int_equal(run_report.path_count, 1 + i);
+        assert_int_equal(child(1).state, i == 0 ? PTO_CHILD_DEAD : PTO_CHILD_READY);
+        reopen(1);
+        assert_int_equal(pto_worker_reopen(worker, 1, NULL), PTO_EBUSY);
+        assert_int_equal(count_processes(token), all);
+        assert_int_equal(pto_worker_unregister(worker, x.callable), PTO_OK);
+        assert_deep_works(&x);
+    }
+    close_tree();
+}
+
+/* It ends with more than the one that started it: the rest of the tree below the root's child goes, too. */
+static void what_a_dead_one_left_further_down_is_ended(void **state)
+{
+    struct bytes object = compile(forks_text, "");
+    struct pto_worker_run *handle;
+    struct deep x;
+
+    (void)state;
+    open_deep(2);
+    x = make_deep(2);
+    x.callable = register_deep(object, PTO_CHILD_SUB, "forks", 2);
+    x.word[1] = 0;
+    assert_int_equal(pto_worker_launch(worker, submit_deep, &x, &handle), PTO_OK);
+    wait_word(x.word + 1, 1);
+    assert_int_equal(kill(find_line(2).pid[1], SIGKILL), 0);
+    assert_int_equal(pto_worker_run_wait(handle, 60000 * MS), PTO_EPEER);
+    assert_int_equal(count_processes(token), 1); /* the root's SUB worker */
+    assert_int_equal(pto_worker_run_finish(handle, NULL), PTO_EPEER);
+    reopen(1);
+    assert_int_equal(pto_worker_unregister(worker, x.callable), PTO_OK);
+    assert_deep_works(&x);
+    close_tree();
+    free(object.at);
+}
+
 static void what_nests_too_deep_is_refused(void **state)
 {
-    struct pto_worker_params params, below, deep;
-    const struct pto_worker_params *nested[] = { &below }, *deeper[] = { &deep };
+    struct pto_worker_params params;
+    const struct pto_worker_params *itself[] = { &params };
     struct pto_error error;
 
     (void)state;
+    assert_int_equal(try_deep(DEEP_MAX, &error), PTO_EINVAL);
+    assert_non_null(strstr(error.text, "workers are nested in more than 16 levels"));
     pto_error_init(&error);
-    pto_worker_params_init(&deep);
-    pto_worker_params_init(&below);
-    below.nested = deeper;
-    below.nested_count = 1;
     pto_worker_params_init(&params);
     params.nested_count = 1;
     params.error = &error;
     assert_int_equal(pto_worker_open(&params, &worker), PTO_EINVAL);
-    params.nested = nested;
-    assert_int_equal(pto_worker_open(&params, &worker), PTO_ENOSUP);
-    assert_non_null(strstr(error.text, "no nested ones"));
+    params.nested = itself;
+    assert_int_equal(pto_worker_open(&params, &worker), PTO_EINVAL);
 }
 
 /* ---- devices ---- */
@@ -527,6 +788,10 @@ int main(int argc, char **argv)
         TEST(grandchildren_that_do_not_notice_delay_no_other_notice),
         TEST(a_grandchild_that_cannot_start_leaves_nothing),
         TEST(all_levels_end_with_the_root),
+        TEST(workers_nest_at_any_depth),
+        TEST(long_paths_keep_their_ends),
+        TEST(any_process_may_die_at_any_depth),
+        TEST(what_a_dead_one_left_further_down_is_ended),
         TEST(what_nests_too_deep_is_refused),
         TEST(chips_are_the_devices_that_are_named),
     };
