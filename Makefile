@@ -70,7 +70,7 @@ HOSTLIB_SRC = hostlib_absent.c hostlib_callables.c hostlib_comm.c hostlib_device
 # Scenes: what `pto run` finds by name.
 EXAMPLES = $(sort $(patsubst examples/%/scene.yaml,%,$(wildcard examples/*/scene.yaml)))
 EXAMPLE_FILES = $(sort $(wildcard $(EXAMPLES:%=examples/%/*) $(EXAMPLES:%=examples/%/kernels/*) \
-	examples/service/*))
+	examples/service/* examples/programs/*))
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -403,7 +403,7 @@ install: all man ## copy to $(DESTDIR)$(PREFIX)
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/pto \
 		$(HOSTLIBS:$(B)/%/libhost_runtime.so=$(DESTDIR)$(PREFIX)/%) \
 		$(EXAMPLES:%=$(DESTDIR)$(PREFIX)/share/pto/examples/%/kernels) \
-		$(DESTDIR)$(PREFIX)/share/pto/examples/service \
+		$(DESTDIR)$(PREFIX)/share/pto/examples/service $(DESTDIR)$(PREFIX)/share/pto/examples/programs \
 		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3 \
 		$(DESTDIR)$(PREFIX)/share/doc/pto/docs
 	install -m 644 README.md CHANGELOG.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/pto
