@@ -2,7 +2,7 @@
 #
 # `make help` lists the targets. Everything is built below build/; a variant
 # (VARIANT=asan, tsan or arm) has the same rules in a folder of its own. VARIANT=arm
-# is the pure folders and their unit programs only (docs/dependencies.md).
+# is the pure folders and their unit programs only (docs/internals/dependencies.md).
 
 VERSION = 0.1.0
 SOVERSION = 0
@@ -208,7 +208,7 @@ endif
 ifeq ($(VARIANT),arm)
 ifneq ($(filter lib cli run install uninstall python,$(MAKECMDGOALS)),)
 $(error VARIANT=arm is the pure folders and their unit programs, without a library: make VARIANT=arm, or tools/unit arm, which \
-	also runs them. The library for aarch64 is built on an aarch64 machine, by plain make; see docs/dependencies.md)
+	also runs them. The library for aarch64 is built on an aarch64 machine, by plain make; see docs/internals/dependencies.md)
 endif
 all: pure units
 else
@@ -388,7 +388,7 @@ $(MAN3)/pto.3: tools/man3 Makefile docs/pto.1 $(PUBLIC_HEADERS:%=include/pto/%)
 manual: all ## write docs/pto.1 anew from its template and the tables of options
 	@tools/manual >build/pto.1 && mv build/pto.1 docs/pto.1
 
-tidy: ## format, headers, layers, names, paths in the documents, labels of mutations
+tidy: ## format, headers, layers, names, paths and links in the documents, labels of mutations
 	@tools/tidy
 
 # For sources that were written for simpler.
@@ -404,10 +404,10 @@ install: all man ## copy to $(DESTDIR)$(PREFIX)
 		$(HOSTLIBS:$(B)/%/libhost_runtime.so=$(DESTDIR)$(PREFIX)/%) \
 		$(EXAMPLES:%=$(DESTDIR)$(PREFIX)/share/pto/examples/%/kernels) \
 		$(DESTDIR)$(PREFIX)/share/pto/examples/service $(DESTDIR)$(PREFIX)/share/pto/examples/programs \
-		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3 \
-		$(DESTDIR)$(PREFIX)/share/doc/pto/docs
+		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3 $(DESTDIR)$(PREFIX)/share/doc/pto
 	install -m 644 README.md CHANGELOG.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/pto
-	install -m 644 $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/share/doc/pto/docs
+	for file in $(wildcard docs/*.md docs/*/*.md); do \
+		install -D -m 644 $$file $(DESTDIR)$(PREFIX)/share/doc/pto/$$file || exit 1; done
 	install -m 755 $(CLI) $(DESTDIR)$(PREFIX)/bin/pto
 	install -m 644 docs/pto.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(MAN3)/*.3 $(DESTDIR)$(PREFIX)/share/man/man3

@@ -6,7 +6,7 @@
  * What was compiled before comes from the store. Its key is the content of the
  * source, of every header that it can see and of the compiler, with the flags,
  * the environment, and the paths where nothing was found. Time stamps do not
- * count. See docs/building.md.
+ * count. See docs/user/building.md.
  *
  * Any thread may build. Builds do not disturb each other, not even in different
  * processes.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For programs that run code which was made for the reference system: where its lines
- * of log go. docs/doors.md says how such code is run.
+ * of log go. docs/compat/code.md says how such code is run.
  */
 #ifndef PTO_API_DOOR_H
 #define PTO_API_DOOR_H

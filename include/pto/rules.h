@@ -43,7 +43,7 @@ static inline const char *pto_mode_name(uint32_t mode)
 }
 
 /*
- * Which tasks wait for which, X(name, text); docs/ordering.md states both rules.
+ * Which tasks wait for which, X(name, text); docs/user/ordering.md states both rules.
  *
  * SAFE: read-after-write, write-after-write, write-after-read. SIMPLER: the
  * reference's rules, missing edges included.

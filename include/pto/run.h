@@ -126,7 +126,7 @@ struct pto_run_options {
      * Outputs of tasks lie between guards and are poisoned when they are created and when they
      * are freed, NaN if they have floating-point elements. A kernel that writes beyond one ends
      * the run with PTO_EOVERRUN, a task that reads one that no task was given to write with
-     * PTO_EUNWRITTEN. docs/errors.md says what it costs. A graph has guards if it was built with
+     * PTO_EUNWRITTEN. docs/user/errors.md says what it costs. A graph has guards if it was built with
      * them, whatever its launches say.
      */
     bool has_guards;
@@ -212,7 +212,7 @@ struct pto_run_report {
      * Dependencies wired. A task that has ended when another one is submitted needs no
      * edge to it, so a streamed run has as many as its timing leaves over: other runs of
      * the same graph differ. In PTO_MODE_HOST and in a built graph there are all of them.
-     * Where n tasks wait for the same m there are n + m or 2m + n (docs/ordering.md: joins),
+     * Where n tasks wait for the same m there are n + m or 2m + n (docs/user/ordering.md: joins),
      * unless `edge` of the options or a recorder asks for each.
      */
     uint64_t edges;

@@ -3,7 +3,7 @@
  * Signatures of artefacts: Ed25519. A signature says that whoever has the secret
  * key has seen exactly these bytes. A program that loads artefacts from others
  * names the public keys that it trusts in `trusted_keys` of struct
- * pto_load_options. docs/security.md says what that is worth.
+ * pto_load_options. docs/user/security.md says what that is worth.
  */
 #ifndef PTO_API_SIGN_H
 #define PTO_API_SIGN_H

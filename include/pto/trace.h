@@ -25,7 +25,7 @@ enum pto_trace {
 
 /*
  * The five diagnostics of simpler, in its file formats and under its file names, for its viewers
- * and whoever has tools for them. docs/diagnostics.md says what is in them. Whatever is asked for is
+ * and whoever has tools for them. docs/compat/diagnostics.md says what is in them. Whatever is asked for is
  * recorded as PTO_TRACE_ARGUMENTS does, and written when the run has ended, well or not, before the
  * next one begins. If a file cannot be written, a run that went well fails with PTO_ESYSTEM.
  */

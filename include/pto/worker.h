@@ -9,13 +9,13 @@
  *     pto_worker_run         calls an orchestration, which submits, and waits for its tasks
  *     pto_worker_close       ends the children
  *
- * Dependencies are inferred from tensors as on a chip (docs/ordering.md), also between runs.
+ * Dependencies are inferred from tensors as on a chip (docs/user/ordering.md), also between runs.
  * A tensor of a task is memory of the worker: from pto_worker_alloc, of a chip, or an output
  * of another task. All processes have it at the same address, so nothing is copied.
  *
  * Any thread may use a worker. After fork() it is the parent's: PTO_EFORKED. A child that dies
  * ends its tasks with PTO_EPEER: whether they did anything is not known, and they are not
- * repeated. docs/workers.md says more.
+ * repeated. docs/user/workers.md says more.
  */
 #ifndef PTO_API_WORKER_H
 #define PTO_API_WORKER_H
@@ -63,7 +63,7 @@ struct pto_worker_params {
      * wrote outside of the allocations that it had: then it fails with PTO_EOVERRUN.
      */
     bool has_guards;
-    enum pto_deps deps; /* what orders tasks: docs/ordering.md */
+    enum pto_deps deps; /* what orders tasks: docs/user/ordering.md */
     pto_edge_fn edge;   /* positions count all submits of all runs, allocations included; or NULL */
     void *edge_context;
     /*

@@ -2,7 +2,7 @@
 //
 // The orchestration API of simpler, in C++17, over pto/orch.h. Whatever was written for
 // it compiles with these headers; `pto build`, `pto run` and `pto test` have them in their
-// path. docs/doors.md says what is different.
+// path. docs/compat/code.md says what is different.
 //
 // The functions have no handle: it is a variable of the object, which therefore is loaded
 // once for each device. The loader knows such an object by pto_simpler_bind.

@@ -78,14 +78,14 @@ def make(*arguments):
         raise SystemExit("pto-runtime needs Python 3.11 or later: the buffer protocol is in the limited interface "
                          "from there on")
     if shutil.which("make") is None:
-        raise SystemExit("pto-runtime is built by make, which is missing; docs/dependencies.md lists what is needed")
+        raise SystemExit("pto-runtime is built by make, which is missing; docs/internals/dependencies.md lists what is needed")
     command = ["make", "-s", f"-j{os.cpu_count() or 1}", f"PYTHON={sys.executable}", *arguments]
     # What pip has set up for its own Python must not reach the tools that make calls.
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "MAKEFLAGS")}
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
-        raise SystemExit(f"{' '.join(command)} failed; docs/dependencies.md lists what is needed\n{done.stdout}")
+        raise SystemExit(f"{' '.join(command)} failed; docs/internals/dependencies.md lists what is needed\n{done.stdout}")
 
 
 def files_below(top):

@@ -9,7 +9,7 @@
 static const char error_doc[] =
     "What the runtime says when a call or a run fails. `str()` is its sentence, with names of "
     "Python.\n"
-    "Classes derived from it are for what a program can handle; docs/python.md lists them.\n\n"
+    "Classes derived from it are for what a program can handle; docs/user/python.md lists them.\n\n"
     "status    the number, such as -204\n"
     "name      its name, such as 'ETIMEOUT'\n"
     "text      the sentence\n"

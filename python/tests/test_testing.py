@@ -506,7 +506,7 @@ def test_what_a_scene_of_level_3_says_wrongly_is_refused(callable, words):
 
 
 def test_the_scene_of_the_manual_runs(tmp_path):
-    with open(os.path.join(ROOT, "docs/python.md")) as file:
+    with open(os.path.join(ROOT, "docs/user/python.md")) as file:
         pieces = re.findall(r"^```python\n(.*?)^```", file.read(), re.M | re.S)
     path = tmp_path / "test_both.py"
     path.write_text(pieces[0] + "".join(piece for piece in pieces if "@scene_test" in piece))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/python.md says nothing that does not work: its pieces, in their order, are one program."""
+"""docs/user/python.md says nothing that does not work: its pieces, in their order, are one program."""
 
 import os
 import re
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "docs/python.md")
+PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "docs/user/python.md")
 
 
 def test_every_piece_of_the_tutorial_runs():
@@ -24,6 +24,6 @@ def test_every_piece_of_the_tutorial_runs():
 
 @pytest.mark.parametrize("example, words", [("reduce/reduce.py", "3 tasks.*2a"), ("messages/messages.py", "32 rows: squared")])
 def test_examples_that_are_in_c_and_in_python(example, words):
-    ended = subprocess.run([sys.executable, os.path.join(os.path.dirname(PAGE), "../examples", example)], text=True,
+    ended = subprocess.run([sys.executable, os.path.join(os.path.dirname(PAGE), "../../examples", example)], text=True,
                            capture_output=True, timeout=120)
     assert ended.returncode == 0 and re.search(words, ended.stdout), ended.stdout + ended.stderr

@@ -42,10 +42,11 @@ int cann_program_read(const char *name, struct cann_program *out, struct pto_err
         (void)program_find(inner, path);
     }
     if (file_read(path, PROGRAM_MAX, &out->bytes, &out->size) < 0)
-        return error_tell(error, PTO_ENOSUP,
-                          "a real chip needs the program %s, and %.300s: %s; `make cann` builds "
-                          "what can be built here, docs/onboard.md says how to get the rest",
-                          name, path, strerror(errno));
+        return error_tell(
+            error, PTO_ENOSUP,
+            "a real chip needs the program %s, and %.300s: %s; `make cann` builds "
+            "what can be built here, docs/internals/onboard.md says how to get the rest",
+            name, path, strerror(errno));
     return PTO_OK;
 }
 

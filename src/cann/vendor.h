@@ -289,7 +289,7 @@ int vendor_claim(struct pto_error *error);
 
 /*
  * Appends a line to the log, if there is one: evidence that is no call. The kinds are in
- * docs/onboard.md. The text stays on one line: control characters are escaped.
+ * docs/internals/onboard.md. The text stays on one line: control characters are escaped.
  */
 void vendor_note(const struct vendor *v, const char *kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -2,7 +2,7 @@
 /*
  * The contract of a backend: three small tables, and a fourth for chips that share memory. A backend is one symbol, a
  * `const struct chip_backend`, whose struct begins with a struct chip; everything else
- * of it is its own. src/chip/null.c is the one to copy, docs/porting.md walks through
+ * of it is its own. src/chip/null.c is the one to copy, docs/internals/porting.md walks through
  * it, tests/conformance/ runs the same suite over all of them.
  *
  * What each call means is said in chip/chip.h, where the host finds it; here is what

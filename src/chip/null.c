@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The smallest backend, and the one to copy: docs/porting.md walks through it. */
+/* The smallest backend, and the one to copy: docs/internals/porting.md walks through it. */
 #include "chip/null.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * The contract of a communication backend: one table. A backend is one symbol, a
  * `const struct comm_ops`, whose structs begin with a struct comm and a struct domain;
  * everything else of it is its own. src/comm/comm_null.c is the one to copy,
- * docs/porting.md walks through it, tests/conformance/ runs the same suite over all.
+ * docs/internals/porting.md walks through it, tests/conformance/ runs the same suite over all.
  *
  * comm.c, comm_domain.c and comm_data.c check what callers give (ranks, ranges, alignment,
  * time-outs become deadlines of os_now_ns), so that no backend has to. A status is PTO_OK or

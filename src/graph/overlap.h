@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions and whether two of them overlap: docs/ordering.md in code. Pure
+ * Regions and whether two of them overlap: docs/user/ordering.md in code. Pure
  * functions of two descriptors; the index that avoids calling them for every
  * pair is in regions.c.
  */

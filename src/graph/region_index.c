@@ -164,7 +164,7 @@ static uint32_t frame_near(const struct regions *x, const struct pto_tensor *ten
 /*
  * A region that is recorded already, and overlaps others. For one that is read, the
  * latest reader stands for all before it if somebody has written since, who waited for
- * it; later readers wait for the same writers: docs/ordering.md.
+ * it; later readers wait for the same writers: docs/user/ordering.md.
  */
 static void query_again(struct probe *p, struct region *e)
 {
@@ -245,7 +245,7 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
     }
     p.self = e;
     if (e != NULL && g->deps == PTO_DEPS_SAFE && e->writer.seq >= g->ordered_from)
-        p.since = e->writer.seq; /* which waited for all that overlaps: docs/ordering.md */
+        p.since = e->writer.seq; /* which waited for all that overlaps: docs/user/ordering.md */
     if (g->deps != PTO_DEPS_SAFE && *access == ACCESS_LOOKUP) {
         region_query_unrecorded(&p, e);
         *status_out = p.status;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /*
- * How an argument is looked up and recorded, from what its tag says; docs/ordering.md.
+ * How an argument is looked up and recorded, from what its tag says; docs/user/ordering.md.
  * Nothing is looked up in a MANUAL scope, and nothing at all under the reference's
  * rules there; those also leave out what is new, and readers.
  */

@@ -121,14 +121,15 @@ int core_program_check(const void *program, size_t size, struct pto_error *error
         return error_tell(error, PTO_EBUILD,
                           "the program for cores begins with section '%.100s' at 0x%llx, and the "
                           "vendor's runtime starts entries as if it began with code at 0; this "
-                          "is a linker that is not known: see docs/onboard.md",
+                          "is a linker that is not known: see docs/internals/onboard.md",
                           core_program_name_of(&image, image.head.e_shstrndx, first.sh_name),
                           (unsigned long long)first.sh_addr);
     if (has_both && cube >= vector)
-        return error_tell(error, PTO_EBUILD,
-                          "the program for cores has *" CUBE_ENTRY " at 0x%llx and *" VECTOR_ENTRY
-                          " at 0x%llx, and the vendor's runtime wants the second one to follow "
-                          "the first; this is a linker that is not known: see docs/onboard.md",
-                          (unsigned long long)cube, (unsigned long long)vector);
+        return error_tell(
+            error, PTO_EBUILD,
+            "the program for cores has *" CUBE_ENTRY " at 0x%llx and *" VECTOR_ENTRY
+            " at 0x%llx, and the vendor's runtime wants the second one to follow "
+            "the first; this is a linker that is not known: see docs/internals/onboard.md",
+            (unsigned long long)cube, (unsigned long long)vector);
     return PTO_OK;
 }

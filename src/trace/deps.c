@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * deps.json of simpler: the tasks, the tensors, and all edges with their reasons. The edges are
- * found anew from what was submitted, by the rules of docs/ordering.md for simpler: the engine wires
+ * found anew from what was submitted, by the rules of docs/user/ordering.md for simpler: the engine wires
  * none to a task that has ended, and keeps no reasons. With other rules those that it wired beyond
  * these follow, with the reason "order".
  *

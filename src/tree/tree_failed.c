@@ -2,7 +2,7 @@
 /*
  * Tasks that failed, and what comes after them. All of it under the lock.
  *
- * The rule (docs/workers.md): a task that comes after one that failed or was skipped does not run,
+ * The rule (docs/user/workers.md): a task that comes after one that failed or was skipped does not run,
  * whichever run it is of, if it was submitted before the program was told how the run of
  * that one ended. It must not matter whether the failure happened before or after the submit.
  *

@@ -58,10 +58,11 @@ static int options_pack(const struct pto_run_options *options, struct run_option
     int status;
 
     if (refused != NULL)
-        return error_tell(error, PTO_ENOSUP,
-                          "%s of the options is not for tasks of level 3; docs/workers.md has what "
-                          "is there instead",
-                          refused);
+        return error_tell(
+            error, PTO_ENOSUP,
+            "%s of the options is not for tasks of level 3; docs/user/workers.md has what "
+            "is there instead",
+            refused);
     memset(message, 0, sizeof(*message));
     chip_options_copy(options, &message->options); /* mutation: tree-options-stay */
     status = write_folder(options->diagnostics.folder, message->folder);

@@ -2,7 +2,7 @@
 /*
  * A stand-in for the vendor's libraries: the same names, strict about the order of calls, with
  * accounts of everything that was given out, and calls that fail on demand. Its rules come from
- * published sources, not from the backend that it tests; docs/onboard.md lists them.
+ * published sources, not from the backend that it tests; docs/internals/onboard.md lists them.
  *
  * The environment, read at the first call:
  *     STANDIN_SOC     name of the chip; Ascend910B3

@@ -157,7 +157,7 @@ slow() {
 
 # What rules name is there to be read.
 for id in $(sed -nE 's/^      "([a-z0-9-]+)", .*/\1/p' src/tool/cli/selfcheck_rules.c | sort -u); do
-    grep -q "^| $id |" docs/onboard.md || fail "docs/onboard.md has no assumption $id"
+    grep -q "^| $id |" docs/internals/onboard.md || fail "docs/internals/onboard.md has no assumption $id"
 done
 answer_at=$((144 + $(sed -n 's/.*DISPATCHER_NAME = \([0-9]*\).*/\1/p' src/cann/device/dispatcher.h)))
 # A run in which nothing is wrong, with the numbers that the faults need; one card is named as what is missing.

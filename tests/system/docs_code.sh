@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Each C block of docs/orchestrations.md stands in an example, line by line, indentation aside;
+# Each C block of docs/user/orchestrations.md stands in an example, line by line, indentation aside;
 # and where it names a line of an example, in the text of an error, that line submits a task.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -50,4 +50,4 @@ END {
         faults++
     }
     exit faults != 0
-}' doc=docs/orchestrations.md examples/*/*.[ch] examples/*/kernels/*.c docs/orchestrations.md
+}' doc=docs/user/orchestrations.md examples/*/*.[ch] examples/*/kernels/*.c docs/user/orchestrations.md

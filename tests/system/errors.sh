@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# docs/errors.md has every status of include/pto/status.h, with its text, and nothing else; what it says
+# docs/user/errors.md has every status of include/pto/status.h, with its text, and nothing else; what it says
 # about drills is what `pto drill --list` says. PTO names the command.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -21,34 +21,34 @@ with open("include/pto/status.h", encoding="utf-8") as file:
 with open(sys.argv[1], encoding="utf-8") as file:
     drills = {-code["code"]: code for code in json.load(file)["codes"]}
 table = {}
-with open("docs/errors.md", encoding="utf-8") as file:
+with open("docs/user/errors.md", encoding="utf-8") as file:
     for line in file:
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if len(cells) == 6 and re.fullmatch(r"-\d+", cells[0]):
             if int(cells[0]) in table:
-                fail(f"docs/errors.md has {cells[0]} twice")
+                fail(f"docs/user/errors.md has {cells[0]} twice")
             table[int(cells[0])] = cells[1:]
 if not header:
     fail("include/pto/status.h: no status found")
 for status, (name, text) in header.items():
     if status not in table:
-        fail(f"docs/errors.md lacks {status} {name}")
+        fail(f"docs/user/errors.md lacks {status} {name}")
     if table[status][0] != name or table[status][2] != text:
-        fail(f"docs/errors.md has {table[status][0]} '{table[status][2]}' for {status} {name} '{text}'")
+        fail(f"docs/user/errors.md has {table[status][0]} '{table[status][2]}' for {status} {name} '{text}'")
     if not table[status][3]:
-        fail(f"docs/errors.md does not say what to do about {name}")
+        fail(f"docs/user/errors.md does not say what to do about {name}")
     if (status > -200) != bool(table[status][1]):
-        fail(f"docs/errors.md: the reference's name of {name}")
+        fail(f"docs/user/errors.md: the reference's name of {name}")
     if status not in drills:
         fail(f"pto drill --list lacks {name}")
     code = drills[status]
     if not code["drills"] and not code["not_provoked"]:
         fail(f"{name} has no drill, and nothing says why")
     if table[status][4] != (f"`pto drill {name}`" if code["drills"] else "-"):
-        fail(f"docs/errors.md: {name} has {len(code['drills'])} drills, but '{table[status][4]}'")
+        fail(f"docs/user/errors.md: {name} has {len(code['drills'])} drills, but '{table[status][4]}'")
 for status in table:
     if status not in header:
-        fail(f"docs/errors.md has {status}, which is no status")
+        fail(f"docs/user/errors.md has {status}, which is no status")
 names = [drill for code in drills.values() for drill in code["drills"]]
 if len(names) != len(set(names)):
     fail("two drills have one name")

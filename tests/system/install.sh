@@ -15,7 +15,7 @@ root=$dest/opt/pto
 test ! -e "$root/pto.map"
 test -e "$root/share/man/man1/pto.1"
 test -e "$root/share/man/man3/pto_device_open.3"
-for document in README.md CHANGELOG.md docs/*.md; do
+for document in README.md CHANGELOG.md docs/*.md docs/*/*.md; do
     cmp "$document" "$root/share/doc/pto/$document"
 done
 for scene in examples/*/scene.yaml; do

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the diagnostics of two runs of one case, of a simulated chip and of a card: all that does not depend on time, on addresses
 and on which core was free. A third argument says that the card was sent its graph: then neither scalars nor dependencies are told there
-(docs/diagnostics.md)."""
+(docs/compat/diagnostics.md)."""
 import collections
 import json
 import os

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The naive model of `pto check`: small graphs by hand with the edges that
- * docs/ordering.md gives them, and decisions about regions against sets of
+ * docs/user/ordering.md gives them, and decisions about regions against sets of
  * bytes. Needs the model only (check_model.c, check_region.c, check_race.c), no engine.
  */
 

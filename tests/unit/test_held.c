@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What memory it takes to hold a whole graph before anything runs, in host mode or to
- * launch it again and again: bytes a task, counted exactly. docs/performance.md has the
+ * launch it again and again: bytes a task, counted exactly. docs/internals/performance.md has the
  * reasons, `bench/instructions --held` the instructions.
  */
 #include "graph/image.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Geometry of pairs of regions: a case for each rule of docs/ordering.md, and
+ * Geometry of pairs of regions: a case for each rule of docs/user/ordering.md, and
  * random pairs of views against two oracles: sets of bytes, which say what is
  * true, and the document's rules written down literally, which say what the
  * answer is to be.

@@ -93,7 +93,7 @@ static bool list_renew(const struct record_list *list, const struct geom *geom, 
     return is_renewed;
 }
 
-/* docs/ordering.md, deps=safe, for one argument. */
+/* docs/user/ordering.md, deps=safe, for one argument. */
 static void list_access_safe(struct record_list *list, const struct pto_tensor *t, uint32_t tag,
                              bool is_manual, uint32_t task)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares results with what is expected, by the rules of `pto test` (docs/scenes.md)."""
+"""Compares results with what is expected, by the rules of `pto test` (docs/user/scenes.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The names of simpler's Python package, over pto: code that was written for it runs as it is.
 
-docs/python-simpler.md says what is there. This is the distribution pto-simpler; it refuses to be
+docs/compat/python-package.md says what is there. This is the distribution pto-simpler; it refuses to be
 imported where simpler itself is installed, too, because nobody could tell which one was meant.
 """
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs of a random graph on a worker of level 3 in which some tasks fail, held against the rule of
- * docs/workers.md: a task that comes after one that failed or was skipped does not run if it was
+ * docs/user/workers.md: a task that comes after one that failed or was skipped does not run if it was
  * submitted before the program was told how that one's run ended. All else runs, and finds
  * what a sequential execution without those tasks gives.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ordering rules as arrays and loops. The comments quote docs/ordering.md. */
+/* The ordering rules as arrays and loops. The comments quote docs/user/ordering.md. */
 #include "tool/check/check_model.h"
 
 #include <assert.h>

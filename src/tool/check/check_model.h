@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules of docs/ordering.md, written down a second time: every region is
+ * The rules of docs/user/ordering.md, written down a second time: every region is
  * compared with every record, on plain arrays, in the words of that page.
  * Slow on purpose; `pto check` holds the engine against it.
  *

@@ -81,7 +81,7 @@ static const struct cli_option options[] = {
     { "threads", 0, "K", "threads that run tasks; 0 is one per CPU", CLI_COUNT, AT(runner.threads),
       .low = 0, .high = 1024, .initial = "0" },
     { "deps", 0, "safe|simpler",
-      "the rules of docs/ordering.md, or those of the reference system, which lack edges",
+      "the rules of docs/user/ordering.md, or those of the reference system, which lack edges",
       CLI_CHOICE, AT(deps), .initial = "safe", .choices = pto_deps_name,
       .choice_count = PTO_DEPS_COUNT },
     { "drop-edge", 0, NULL, "lose one edge of each graph on purpose and see that it is noticed",
@@ -103,7 +103,8 @@ const struct cli_command cmd_check = {
     .summary = "compare the engine with a naive model",
     .synopsis = "[OPTION...]",
     .description =
-        "Runs random task graphs and compares the edges with a naive model of docs/ordering.md, "
+        "Runs random task graphs and compares the edges with a naive model of "
+        "docs/user/ordering.md, "
         "and the bytes with a sequential execution. The graphs have several lanes, blocks, gangs, "
         "predicates, deferred completion, and an orchestration that reads and writes data itself."
         "\n\nAt level 3 the tasks run on chips and SUB workers, which are processes: on one of "

@@ -20,7 +20,7 @@ struct template
 };
 
 static const struct template templates[] = {
-    { "scene.yaml", "# What this scene is made of. docs/scenes.md describes every key.\n"
+    { "scene.yaml", "# What this scene is made of. docs/user/scenes.md describes every key.\n"
                     "name: @NAME@\n"
                     "summary: y = alpha * x + y, in tiles of 256\n"
                     "\n"

@@ -179,7 +179,7 @@ void cli_probe_explain(const struct probe *probe, const struct machine *m, char 
         snprintf(why, why_bytes, "the process died: %s", strsignal(probe->signal));
     } else if (!pto_platform_find(probe->platform)->is_simulated) {
         snprintf(why, why_bytes, "%s", probe->text);
-        *fix_out = "docs/onboard.md";
+        *fix_out = "docs/internals/onboard.md";
     } else if (probe->status == PTO_ENOMEM && m->address_bytes != MACHINE_UNLIMITED) {
         snprintf(why, why_bytes, "the limit of address space is too low (%.1f GiB)",
                  (double)m->address_bytes / (1 << 30));

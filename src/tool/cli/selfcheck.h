@@ -178,7 +178,8 @@ struct selfcheck_rule {
     const char *step; /* a pattern, too */
     const char *sign[RULE_SIGNS];
     const char *cause;
-    const char *assumption; /* its id in docs/onboard.md; NULL: none, the machine is at fault */
+    const char
+        *assumption; /* its id in docs/internals/onboard.md; NULL: none, the machine is at fault */
     const char *remedy;
 };
 

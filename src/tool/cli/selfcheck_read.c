@@ -348,7 +348,8 @@ static void print_causes(const struct reading *r)
     }
     if (r->cause_count == 0)
         printf("  none is known for this evidence\n");
-    printf("\nAssumptions are rows of docs/onboard.md, \"Never verified on hardware\".\n");
+    printf(
+        "\nAssumptions are rows of docs/internals/onboard.md, \"Never verified on hardware\".\n");
 }
 
 static void print_text(struct reading *r)

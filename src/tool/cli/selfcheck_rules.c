@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What evidence means: for each step, from the likeliest cause on. selfcheck.h has the form of
- * evidence, docs/onboard.md the assumptions. A rule without signs applies whenever its step failed.
+ * evidence, docs/internals/onboard.md the assumptions. A rule without signs applies whenever its step failed.
  * Codes are the published ones: 107000 a parameter, 107001 no such device, 207000 not supported,
  * 207001 no memory, 507014 and 507015 a core too slow or with an exception, 507018 the control
  * processor's program, 507033 its start, 507899 the driver, 507901 the link.

@@ -2,7 +2,7 @@
 /*
  * A scene: a folder with sources, a golden and scene.yaml, which says what they
  * are, or one with a kernel_config.py, as pypto writes it (scene_config.h).
- * docs/scenes.md describes both. A scene is not changed once it is read, but for
+ * docs/user/scenes.md describes both. A scene is not changed once it is read, but for
  * the values of scalars that it leaves open.
  */
 #ifndef PTO_SCENE_READ_H

@@ -2,7 +2,7 @@
 /*
  * The folders that pypto writes, as scenes: kernel_config.py says what there is to
  * compile, compiled_meta.json what the entry's arguments are, data/in and data/out
- * hold them. docs/scenes.md describes them.
+ * hold them. docs/user/scenes.md describes them.
  */
 #ifndef PTO_SCENE_CONFIG_H
 #define PTO_SCENE_CONFIG_H

@@ -486,7 +486,7 @@ int scene_config_refuse_empty(const struct scene *scene, uint32_t index, struct 
     if (find_file(scene, "in", name, ".pt", path))
         return error_tell(error, PTO_EINVAL,
                           "%.900s is PyTorch's own format, which is not read: save it as %s.npy "
-                          "beside it (docs/scenes.md says how), or give --in %s=FILE.npy",
+                          "beside it (docs/user/scenes.md says how), or give --in %s=FILE.npy",
                           path, name, name);
     return error_tell(error, PTO_EINVAL,
                       "nothing fills argument '%s': put data/in/%s.npy into %.900s, or give --in "
