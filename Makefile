@@ -385,6 +385,10 @@ $(MAN3)/pto.3: tools/man3 Makefile docs/pto.1 $(PUBLIC_HEADERS:%=include/pto/%)
 	$(call quiet,MAN)awk -f tools/man3 $(MAN3) $(VERSION) "$$(sed -n 's/^\.Dd //p' docs/pto.1)" \
 		$(PUBLIC_HEADERS:%=include/pto/%)
 
+docs: man ## build the documents and manual pages as a site, build/site/index.html
+	@tools/setup.sh docs
+	@tools/site build/site
+
 manual: all ## write docs/pto.1 anew from its template and the tables of options
 	@tools/manual >build/pto.1 && mv build/pto.1 docs/pto.1
 
@@ -455,7 +459,7 @@ help: ## list the targets
 print-pure:
 	@printf '%s\n' $(PURE_OBJ)
 
-.PHONY: all lib cli cann pure units run test quick soak mutate man manual tidy install uninstall clean help \
+.PHONY: all lib cli cann pure units run test quick soak mutate man docs manual tidy install uninstall clean help \
 	print-pure
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -5,6 +5,7 @@
 #   base   to build and run
 #   test   to test as well
 #   bench  to measure beside other task systems; does not need `test`
+#   docs   to build the site of the documents
 # Says nothing and changes nothing when everything is there.
 #
 # With --look before the level it installs nothing: it asks the compiler that CC names, with CPPFLAGS, for each header,
@@ -34,9 +35,9 @@ need_header() { # header package
 }
 
 case $level in
-base | test | bench) ;;
+base | test | bench | docs) ;;
 *)
-    echo "usage: tools/setup.sh [--look] base|test|bench" >&2
+    echo "usage: tools/setup.sh [--look] base|test|bench|docs" >&2
     exit 2
     ;;
 esac
@@ -96,6 +97,13 @@ if [ "$level" = bench ]; then
     [ -e /usr/include/oneapi/tbb/flow_graph.h ] || need libtbb-dev
     pkg-config --exists starpu-1.3 2>/dev/null || need libstarpu-dev
     has mpicc && has mpirun || need 'openmpi-bin libopenmpi-dev'
+fi
+
+if [ "$level" = docs ]; then
+    has mandoc || need mandoc
+    [ -d /usr/lib/python3/dist-packages/sphinx ] || need python3-sphinx
+    [ -d /usr/lib/python3/dist-packages/myst_parser ] || need python3-myst-parser
+    [ -d /usr/lib/python3/dist-packages/furo ] || need furo
 fi
 
 [ -n "$missing" ] || exit 0
