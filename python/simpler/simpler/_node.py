@@ -226,7 +226,7 @@ class Node:
         return made
 
     def chip_scalars(self, args, chip: int) -> list:
-        """The scalars of a task on a chip. simpler has no type for addresses: docs/python-simpler.md says which they are."""
+        """The scalars of a task on a chip. simpler has no type for addresses: docs/compat/python-package.md says which they are."""
         values = [args.scalar(i) for i in range(args.scalar_count())]
         addresses = set()
         for domain in self._worker._live_domains.values():

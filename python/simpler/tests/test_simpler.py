@@ -434,7 +434,7 @@ def test_chips_of_a_domain_reach_each_other(pair):
 
 
 def test_which_scalars_are_addresses(pair):
-    """The rule of docs/python-simpler.md."""
+    """The rule of docs/compat/python-package.md."""
 
     def orchestrate(orch, args, config):
         def found(chip, *values):
