@@ -46,18 +46,12 @@ static struct folder folders[CODE_KINDS] = {
 };
 static uint64_t created; /* files, ever */
 
-static const char *temporary_folder(void)
-{
-    const char *path = secure_getenv("TMPDIR");
-
-    return path != NULL && path[0] == '/' ? path : "/tmp";
-}
-
 /* ---- the root: a folder that only this user can fill ---- */
 
 static bool name_root(char root[PATH_MAX])
 {
-    return snprintf(root, PATH_MAX, "%s/pto-%ld", temporary_folder(), (long)geteuid()) < PATH_MAX;
+    return snprintf(root, PATH_MAX, "%s/pto-%ld", file_temporary_folder(), (long)geteuid()) <
+           PATH_MAX;
 }
 
 /* -1: there is none, or another user has made it, or it is a link. */
@@ -200,7 +194,7 @@ static bool use_chosen(struct folder *f, const char *chosen)
 static bool make_path(struct folder *f, const char *root)
 {
     if (snprintf(f->path, sizeof(f->path), "%s/%s%ld-XXXXXX",
-                 f->is_in_root ? root : temporary_folder(), f->prefix,
+                 f->is_in_root ? root : file_temporary_folder(), f->prefix,
                  (long)getpid()) >= (int)sizeof(f->path)) {
         errno = ENAMETOOLONG;
         return false;

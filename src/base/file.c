@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* nftw, secure_getenv */
+#endif
+
 #include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -254,4 +259,25 @@ int file_make_folder(const char *path)
         name[i] = kept;
     }
     return PTO_OK;
+}
+
+static int file_remove_one(const char *path, const struct stat *about, int kind, struct FTW *where)
+{
+    (void)about;
+    (void)kind;
+    (void)where;
+    (void)remove(path);
+    return 0;
+}
+
+void file_remove_tree(const char *path)
+{
+    (void)nftw(path, file_remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+const char *file_temporary_folder(void)
+{
+    const char *folder = secure_getenv("TMPDIR");
+
+    return folder != NULL && folder[0] == '/' ? folder : "/tmp";
 }

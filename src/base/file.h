@@ -47,5 +47,9 @@ bool file_put(int file, const void *bytes, size_t size);
 
 /* Makes a folder and those above it, for this user only. */
 int file_make_folder(const char *path);
+/* Removes a folder and all that is in it, as far as that goes; links are not followed. */
+void file_remove_tree(const char *path);
+/* Where temporary files go: TMPDIR, if it is an absolute path. */
+const char *file_temporary_folder(void);
 
 #endif

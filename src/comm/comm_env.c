@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "comm/comm.h"
 
 /* A launcher: variables for rank and number of ranks, and one that tells jobs apart. */
@@ -45,13 +46,10 @@ static const char *text_of(const char *name)
 /* Where ranks of such a job meet: a name that they, and no others, have. */
 static void env_make_path(const struct launcher *l, struct comm_place *place)
 {
-    const char *folder = getenv("TMPDIR");
-    int length;
+    const char *folder = file_temporary_folder();
+    int length = snprintf(place->path, sizeof(place->path), "%s/pto-%u-%s.%s", folder,
+                          (unsigned)geteuid(), text_of(l->job), text_of(l->step));
 
-    if (folder == NULL || folder[0] != '/')
-        folder = "/tmp";
-    length = snprintf(place->path, sizeof(place->path), "%s/pto-%u-%s.%s", folder,
-                      (unsigned)geteuid(), text_of(l->job), text_of(l->step));
     if (length >= (int)sizeof(place->path) || text_of(l->job)[0] == '\0') {
         place->path[0] = '\0'; /* the program has to say */
         return;

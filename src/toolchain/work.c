@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* asprintf, nftw */
+#define _GNU_SOURCE /* asprintf */
 #endif
 
 #include "toolchain/work.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,17 +17,11 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 
 #define WORK_PREFIX "pto-build-"
 
 enum { LEFT_SECONDS = 3600 };
-
-static const char *work_temporary_folder(void)
-{
-    const char *folder = getenv("TMPDIR");
-
-    return folder != NULL && folder[0] == '/' ? folder : "/tmp";
-}
 
 /* Of a process that is gone. Another container's process has a number here, too: so an hour passes. */
 static void work_remove_left(const char *folder)
@@ -57,7 +50,7 @@ static void work_remove_left(const char *folder)
 
 int work_create(char **path_out, struct pto_error *error)
 {
-    const char *folder = work_temporary_folder();
+    const char *folder = file_temporary_folder();
     char *path;
 
     work_remove_left(folder);
@@ -90,17 +83,8 @@ int work_make_inner(const char *work, uint32_t index, char **path_out, struct pt
     return PTO_OK;
 }
 
-static int work_remove_one(const char *path, const struct stat *about, int kind, struct FTW *where)
-{
-    (void)about;
-    (void)kind;
-    (void)where;
-    (void)remove(path);
-    return 0;
-}
-
 void work_remove(const char *path)
 {
     if (path != NULL)
-        (void)nftw(path, work_remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        file_remove_tree(path);
 }

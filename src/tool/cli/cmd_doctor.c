@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/os.h"
 #include "pto/pto.h"
 #include "pto/store.h"
@@ -576,14 +577,12 @@ static void check_tools(struct doctor *d)
 /* Code is loaded from files there, where debuggers find it; else from memory. */
 static void check_code(struct doctor *d)
 {
-    const char *folder = getenv("TMPDIR");
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const char *folder = file_temporary_folder();
+    size_t page = os_page_bytes();
     void *at = MAP_FAILED;
     char path[PATH_MAX];
     int file;
 
-    if (folder == NULL || folder[0] != '/')
-        folder = "/tmp";
     snprintf(path, sizeof(path), "%s/pto-doctor-XXXXXX", folder);
     file = mkstemp(path);
     if (file >= 0) {

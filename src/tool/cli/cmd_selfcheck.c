@@ -9,7 +9,6 @@
 #endif
 
 #include <errno.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/os.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/selfcheck.h"
@@ -463,14 +463,6 @@ static void try_pair(struct selfcheck *c, struct watch *w, char end[END_TEXT])
 
 /* ---- the command ---- */
 
-static int drop(const char *path, const struct stat *about, int type, struct FTW *at)
-{
-    (void)about;
-    (void)type;
-    (void)at;
-    return remove(path);
-}
-
 static bool is_real(const char *name)
 {
     const struct pto_platform *platform = pto_platform_find(name);
@@ -480,10 +472,7 @@ static bool is_real(const char *name)
 
 static bool selfcheck_set_up(struct selfcheck *c)
 {
-    const char *folder = getenv("TMPDIR");
-
-    snprintf(c->work, sizeof(c->work), "%.3000s/pto-selfcheck-XXXXXX",
-             folder != NULL && folder[0] != '\0' ? folder : "/tmp");
+    snprintf(c->work, sizeof(c->work), "%.3000s/pto-selfcheck-XXXXXX", file_temporary_folder());
     c->progress =
         mmap(NULL, sizeof(*c->progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (c->progress != MAP_FAILED && mkdtemp(c->work) != NULL)
@@ -526,7 +515,7 @@ static int selfcheck_check_card(struct selfcheck *c)
     if (w->log != NULL)
         fclose(w->log);
     free(w);
-    (void)nftw(c->work, drop, 16, FTW_DEPTH | FTW_PHYS);
+    file_remove_tree(c->work);
     (void)munmap(c->progress, sizeof(*c->progress));
     return code;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "tool/scene/scene_find.h"
 
 enum { PARTS_MAX = 64, OWN_DIRS = 3, OWN_FLAGS = 6 };
@@ -117,10 +118,10 @@ int cli_build_programs(const struct pto_build_params *params, const struct cli_t
         return PTO_ENOMEM;
     if (!find_root(p->root)) {
         free(p);
-        snprintf(error->text, sizeof(error->text),
-                 "the sources of the programs are neither in ../../src nor in ../share/pto/src "
-                 "beside the command");
-        return PTO_ENOSUP;
+        return error_tell(
+            error, PTO_ENOSUP,
+            "the sources of the programs are neither in ../../src nor in ../share/pto/src "
+            "beside the command");
     }
     own.sources = p->source;
     snprintf(executor, sizeof(executor), "executor-%s.o",

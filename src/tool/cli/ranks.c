@@ -33,6 +33,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/os.h"
 #include "pto/device.h"
 
@@ -178,10 +179,10 @@ static int wait_for_keeper(pid_t keeper, const sigset_t *set)
 /* A folder that only this user can look into, and a token that nobody can guess. */
 static int make_meeting(struct ranks *r)
 {
-    const char *tmp = getenv("TMPDIR");
+    const char *tmp = file_temporary_folder();
     uint8_t random[TOKEN_BYTES];
 
-    if (tmp == NULL || tmp[0] != '/' || strlen(tmp) > PATH_BYTES - 32)
+    if (strlen(tmp) > PATH_BYTES - 32)
         tmp = "/tmp";
     if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
         return errno;

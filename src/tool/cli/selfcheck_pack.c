@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "pto/build.h"
 #include "tool/cli/machine.h"
 #include "tool/cli/selfcheck.h"
@@ -251,8 +252,7 @@ int cli_selfcheck_pack(const struct selfcheck *c, const char *end)
 
 static int selfcheck_pack_refuse(struct pto_error *error, const char *path, const char *why)
 {
-    snprintf(error->text, sizeof(error->text), "%.200s %.250s", path, why);
-    return PTO_EFORMAT;
+    return error_tell(error, PTO_EFORMAT, "%.200s %.250s", path, why);
 }
 
 static char *read_all(const char *path, size_t *size_out, struct pto_error *error)

@@ -6,9 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
+#include "pto/comm.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/selfcheck.h"
-#include "pto/comm.h"
 
 enum { WINDOW_BYTES = 1 << 16, PLACE = 1024, GREETING = 0x70746f, WAIT_MS = 60000 };
 
@@ -42,10 +43,9 @@ static int greet_other(struct pto_domain *domain, uint32_t rank, struct pto_erro
     if (status >= 0)
         status = pto_comm_get(domain, rank, PLACE, &got, sizeof(got));
     if (status >= 0 && got != (int32_t)(GREETING + 1 - rank)) {
-        snprintf(error->text, sizeof(error->text),
-                 "the window of rank %u has %#x where the other one wrote %#x", rank, (unsigned)got,
-                 (unsigned)(GREETING + 1 - rank));
-        status = PTO_EPEER;
+        status = error_tell(error, PTO_EPEER,
+                            "the window of rank %u has %#x where the other one wrote %#x", rank,
+                            (unsigned)got, (unsigned)(GREETING + 1 - rank));
     }
     return status;
 }

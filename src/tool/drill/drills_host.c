@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/os.h"
 #include "tool/drill/stage.h"
 
 enum { STALL_MS = 200, BYTES = 256 };
@@ -561,7 +562,7 @@ uint64_t drill_address_bytes(void)
     if (fscanf(file, "%llu", &pages) != 1)
         pages = 0;
     fclose(file);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    return pages * os_page_bytes();
 }
 
 static void gang_of_four(struct pto_orch *o, const struct pto_entry *entry)

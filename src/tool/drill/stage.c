@@ -362,7 +362,7 @@ static void use_lost_memory(void)
     volatile char *page = MAP_FAILED;
 
     if (file >= 0)
-        page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, file, 0);
+        page = mmap(NULL, os_page_bytes(), PROT_READ, MAP_SHARED, file, 0);
     if (page != MAP_FAILED)
         (void)page[0];
     raise(SIGBUS); /* a system without such files */
