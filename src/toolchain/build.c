@@ -17,11 +17,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "artefact/artefact.h"
 #include "base/atomic.h"
+#include "base/error.h"
+#include "base/lock.h"
 #include "base/os.h"
 #include "base/sized.h"
-#include "artefact/artefact.h"
-#include "base/error.h"
 #include "toolchain/link.h"
 #include "toolchain/note.h"
 #include "toolchain/pack.h"
@@ -428,6 +429,7 @@ void build_tell(struct build *build, enum pto_build_event_kind kind, const char 
         .size = sizeof(event), .kind = kind, .source = source, .text = text
     };
 
+    assert_not_held(&build->lock);
     if (build->params->event == NULL)
         return;
     pthread_mutex_lock(&build->lock);

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/lock.h"
 #include "host/host.h"
 #include "toolchain/scan_memo.h"
 
@@ -157,6 +158,7 @@ const char *scan_open_name(enum scan_open_kind kind)
 /* Whether the file is new to the scan; it is not any more. Negative: no memory. */
 static int note_file(struct scan *scan, const struct file *file)
 {
+    assert_held(&scan->memo->lock);
     if (file->number >= scan->seen_count) {
         uint32_t count = (file->number + 1024) * 2 & ~7u;
         uint8_t *grown = realloc(scan->seen, count / 8);

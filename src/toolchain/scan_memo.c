@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/lock.h"
 #include "toolchain/lexer.h"
 
 enum {
@@ -275,6 +276,7 @@ int memo_folder(struct scan_memo *memo, struct folder *from, const char *path,
     char spelled[PATH_MAX], real[PATH_MAX];
     struct stat about;
 
+    assert_held(&memo->lock);
     if (path[0] == '\0' || (from->missing != NULL && path[0] != '/')) {
         *folder_out = from;
         return PTO_OK;
@@ -329,6 +331,7 @@ int memo_find(struct scan_memo *memo, struct folder *from, const char *path, str
     const char *slash = strrchr(path, '/');
     struct folder *folder = from;
 
+    assert_held(&memo->lock);
     if (slash != NULL) {
         size_t length = slash == path ? 1 : (size_t)(slash - path);
         char *above = strndup(path, length);
@@ -458,6 +461,7 @@ int memo_load(struct scan_memo *memo, struct file *file)
     struct gathered g = { 0 };
     int status;
 
+    assert_held(&memo->lock);
     while (file->state == FILE_LOADING)
         pthread_cond_wait(&memo->loaded, &memo->lock);
     if (file->state != FILE_UNREAD)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "toolchain/scan_memo.h"
 
 static bool list_is_equal(const struct list *a, const struct list *b)
@@ -117,6 +118,7 @@ struct view *memo_view(struct scan_memo *memo, struct config *config, struct fil
 {
     struct view *view;
 
+    assert_held(&memo->lock);
     while (config->views.count <= file->number)
         if (list_push(&config->views, NULL) < 0)
             return NULL;
@@ -179,6 +181,7 @@ int memo_resolve(struct scan_memo *memo, struct config *config, struct folder *f
 {
     int is_there = 0;
 
+    assert_held(&memo->lock);
     if (operand->name[0] == '/') {
         is_there = look_in(memo, config, folder, operand->name, found);
         return is_there < 0 ? is_there : PTO_OK;
@@ -230,6 +233,7 @@ int memo_complete(struct scan_memo *memo, struct config *config, struct view *vi
     struct list found = { 0 };
     int status = PTO_OK;
 
+    assert_held(&memo->lock);
     assert(content->state == FILE_PRESENT);
     /* Threads that come here with the same headers would wait for each other at each of them. */
     for (uint32_t i = 0; memo->scanner_count > 1 && !view->is_complete && status == PTO_OK &&

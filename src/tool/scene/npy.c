@@ -7,6 +7,7 @@
  */
 #include "tool/scene/npy.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -315,6 +316,7 @@ int scene_npy_write(const char *path, enum pto_dtype dtype, const uint32_t *shap
     for (uint32_t d = 0; d < ndims; d++)
         used += (size_t)sprintf(header + used, "%u, ", shapes[d]);
     used += (size_t)sprintf(header + used, "), }");
+    assert(used + ALIGNMENT <= sizeof(header));
     while ((used + 1) % ALIGNMENT != 0)
         header[used++] = ' ';
     header[used++] = '\n';

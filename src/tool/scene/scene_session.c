@@ -8,6 +8,7 @@
  */
 #include "tool/scene/scene_session.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,9 +213,12 @@ static int session_run_and_compare(struct session *s, enum pto_mode mode, struct
 static struct pto_device_info device_info(const struct session *s)
 {
     struct pto_device_info info;
+    int status;
 
     pto_device_info_init(&info);
-    (void)pto_device_info(s->device, &info); /* it is open */
+    status = pto_device_info(s->device, &info);
+    assert(status == PTO_OK && "the device is open");
+    (void)status;
     return info;
 }
 
