@@ -37,7 +37,7 @@ HOST_SRC = built_graphs.c callable.c callable_load.c device.c diagnostics.c due.
 	memory.c register.c run.c run_execute.c run_prepare.c run_queue.c sentences.c sentences_crash.c staging.c timeline.c
 # Ranks.
 COMM_SRC = card_context.c collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_data.c comm_device.c comm_domain.c comm_env.c comm_hccl.c comm_keep.c comm_null.c \
-	comm_shared.c comm_shared_domain.c comm_shm.c comm_thread.c dispatch.c meet.c meet_socket.c reduce.c
+	comm_shared.c comm_shared_domain.c comm_shm.c comm_thread.c dispatch.c meet.c meet_file.c meet_host.c meet_socket.c reduce.c
 # Workers of level 3.
 TREE_SRC = child_copy.c child_domain.c child_nested.c child_region.c child_serve.c child_trace.c endpoint.c tree_children.c tree_copy.c tree_dispatch.c \
 	tree_cards.c tree_domain.c tree_failed.c tree_flexible.c tree_memory.c tree_mirror.c tree_nested.c tree_options.c tree_region.c tree_register.c tree_run.c tree_show.c tree_submit.c \

@@ -96,8 +96,29 @@ bool meet_is_hello(const void *bytes, size_t size, struct meet_hello *out);
 bool meet_is_answer(const void *bytes, size_t size, struct meet_answer *out);
 bool meet_is_part(const void *bytes, size_t size, uint32_t rank_count, struct meet_part *out);
 
+/* meet.c: PTO_ESYSTEM with a sentence: the limit of descriptors was met, so that waiting would not help. */
+int meet_tell_descriptors(struct pto_error *error);
+
+/* meet_host.c: what rank 0 does. */
+int meet_host(const struct meet_request *request, struct meet_result *result,
+              struct pto_error *error);
+
+/* meet_file.c: the file at the path, open, for writing if possible. -1: none that a rank 0 has left. */
+int meet_file_open(const char *path, struct meet_root *out);
+bool meet_file_read(const char *path, struct meet_root *out);
+/* Writes it, locked before it is at its place. A descriptor that holds the lock, or -1 with errno. */
+int meet_file_write(const char *path, const struct meet_root *root);
+/* Whether a living rank 0 meets there, of whichever job. */
+bool meet_is_in_use(const char *path);
+/* Whether what lies there may be replaced: such a file, an empty one, or none. */
+bool meet_is_replaceable(const char *path);
+/* Whether the file is that of a living rank 0 whose socket has no name here. */
+bool meet_is_elsewhere(int file, const struct meet_root *root);
+/* The network namespace of this thread, inside of which names of sockets are known. 0: unknown. */
+uint64_t meet_find_network(void);
+
 /* meet_socket.c: messages with descriptors, until a deadline. */
-enum { MEET_FDS_MAX = 200 };
+enum { MEET_FDS_MAX = 200, MEET_PART_RANKS = MEET_FDS_MAX / 2 };
 struct meet_message {
     char bytes[512];
     size_t size;
@@ -118,7 +139,7 @@ struct meet_letter {
 };
 /* PTO_OK; PTO_EPEER: the other side has gone; PTO_ETIMEOUT: it does not read. */
 int meet_send(int socket, uint64_t deadline_ns, const struct meet_letter *letter);
-/* The same. The descriptors are the caller's. */
+/* The same. The descriptors, none if it fails, are the caller's. */
 int meet_receive(int socket, uint64_t deadline_ns, struct meet_message *message);
 /* Milliseconds for poll, at most so many. */
 int meet_patience(uint64_t deadline_ns, int ms_max);

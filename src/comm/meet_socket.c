@@ -172,6 +172,7 @@ int meet_receive(int socket, uint64_t deadline_ns, struct meet_message *message)
     if (size > 0)
         return PTO_OK;
     meet_close_fds(message->fd, message->fd_count); /* of an empty message; none at the end */
+    message->fd_count = 0;
     return PTO_EPEER;
 }
 
