@@ -168,7 +168,7 @@ LINES = $(B)/lib/pto/pto-lines
 endif
 # What `pto install-door` copies, below a folder beside the library, as the reference lays them out.
 DOOR = $(B)/lib/pto/door
-HOSTLIB_OBJ = $(call objects,compat/hostlib,$(HOSTLIB_SRC)) $(call objects,base,limit.c)
+HOSTLIB_OBJ = $(call objects,compat/hostlib,$(HOSTLIB_SRC)) $(call objects,base,limit.c os.c)
 HOSTLIBS = $(foreach generation,a2a3 a5,$(foreach mode,tensormap_and_ringbuffer host_build_graph,\
 	$(DOOR)/$(generation)/sim/$(mode)/libhost_runtime.so))
 SIM_CONTEXT = $(DOOR)/libcpu_sim_context.so

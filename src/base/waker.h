@@ -79,6 +79,20 @@ static inline void waker_wake_light(struct waker *w)
     waker_wake_sleepers(w);
 }
 
+/*
+ * Waiting for waker_wake_always only: a thread loads the number, looks, and sleeps while the number is the
+ * same. It does not announce itself, so that other wakes pass it by.
+ */
+static inline uint32_t waker_sequence(const struct waker *w)
+{
+    return a32_load_acquire(&w->sequence);
+}
+
+static inline void waker_sleep_on(struct waker *w, uint32_t sequence)
+{
+    (void)os_wait_shared(&w->sequence, sequence, UINT64_MAX);
+}
+
 /* Repairs a waker that another process may have damaged: wakes all, and the next waker_wake wakes. */
 void waker_restore(struct waker *w);
 

@@ -81,7 +81,7 @@ int pto_comm_open(const struct pto_comm_params *given, struct pto_comm **comm_ou
     if (status >= 0)
         *comm_out = handle;
     else if (params.error != NULL)
-        (void)comm_tell(params.error, status, why.rank < 0 ? UINT32_MAX : (uint32_t)why.rank, "%s",
+        (void)comm_tell(params.error, status, (uint32_t)why.rank, "%s",
                         why.text[0] != '\0' ? why.text : pto_strerror(status));
     return status;
 }

@@ -196,17 +196,14 @@ static bool is_any_lost(const struct hccl *h)
     return a32_load_relaxed(&shared_of(h->below)->own->lost) != 0; /* it is only looked at */
 }
 
-/*
- * Sleeps until a rank is lost, and tells the card. It does not announce itself, since a loss wakes in any
- * case; else every signal would wake it.
- */
+/* Sleeps until a rank is lost, which always wakes, and tells the card. Signals do not wake it. */
 static void *hccl_watch_main(void *context)
 {
     struct hccl *h = context;
     struct shared_head *own = shared_of(h->below)->own;
 
     for (;;) {
-        uint32_t sequence = a32_load_acquire(&own->waker.sequence); /* A36 */
+        uint32_t sequence = waker_sequence(&own->waker); /* A36 */
 
         if (a32_load_relaxed(&h->is_closing) != 0) /* after A36 */
             return NULL;
@@ -214,7 +211,7 @@ static void *hccl_watch_main(void *context)
             tell_kernels(h);
             return NULL;
         }
-        (void)os_wait_shared(&own->waker.sequence, sequence, UINT64_MAX);
+        waker_sleep_on(&own->waker, sequence);
     }
 }
 

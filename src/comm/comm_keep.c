@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/lock.h"
 #include "comm/comm.h"
 
 static struct pto_windows *keep_make_windows(struct domain *domain)
@@ -10,6 +11,7 @@ static struct pto_windows *keep_make_windows(struct domain *domain)
     struct pto_windows *w =
         calloc(1, sizeof(*w) + (size_t)domain->rank_count * sizeof(w->piece[0]));
 
+    assert_held(&domain->comm->lock);
     if (w == NULL)
         return NULL;
     pthread_mutex_init(&w->lock, NULL);

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "base/limit.h"
+#include "base/lock.h"
 #include "comm/comm_shared.h"
 
 struct open_wait {
@@ -148,12 +149,15 @@ free_domain:
 
 /* ---- the own entry ---- */
 
-/* An entry of the own directory for a new domain. Those that were refused are kept for as long as
- * possible: a slow rank may still want to know. Under the lock. NULL: all are in use. */
+/*
+ * An entry of the own directory for a new domain. Those that were refused are kept for as long as
+ * possible: a slow rank may still want to know. NULL: all are in use.
+ */
 static struct shared_entry *shared_find_place(struct shared *s)
 {
     struct shared_entry *oldest = NULL;
 
+    assert_held(&s->base.lock);
     for (uint32_t i = 0; i < SHARED_ENTRIES; i++) {
         struct shared_entry *e = &s->own->entry[i];
         uint32_t state = a32_load_relaxed(&e->state); /* own */
@@ -182,7 +186,7 @@ static bool is_spent(struct shared *s, uint64_t id)
     return is_found;
 }
 
-/* Takes an entry and fills it. Under the lock. False: all are in use. */
+/* Takes an entry and fills it. False: all are in use. */
 static bool fill_entry(struct open_wait *w, enum entry_state state)
 {
     struct shared *s = w->shared;
@@ -190,6 +194,7 @@ static bool fill_entry(struct open_wait *w, enum entry_state state)
     const struct domain_request *r = w->request;
     struct shared_entry *e = shared_find_place(s);
 
+    assert_held(&s->base.lock); /* of the serial */
     if (e == NULL)
         return false;
     sd->entry = sd->peer[r->rank].entry = (uint32_t)(e - s->own->entry);

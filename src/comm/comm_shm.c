@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/limit.h"
+#include "base/lock.h"
 #include "comm/comm_shared.h"
 #include "comm/meet.h"
 
@@ -273,12 +274,13 @@ static void *shm_watch_main(void *context)
 
 /* ---- memory ---- */
 
-/* The first gap that is large enough; extents are in order. Under the lock. */
+/* The first gap that is large enough; extents are in order. */
 static uint32_t find_gap(const struct shm *s, uint64_t bytes, uint64_t *offset_out)
 {
     uint64_t at = head_bytes();
     uint32_t i;
 
+    assert_held(&s->lock);
     for (i = 0; i < s->extent_count && s->extent[i].offset - at < bytes; i++)
         at = s->extent[i].offset + s->extent[i].bytes;
     *offset_out = at;
@@ -317,6 +319,7 @@ static int shm_alloc(struct shared *shared, uint64_t bytes, uint64_t *offset_out
             memmove(&s->extent[index + 1], &s->extent[index],
                     (s->extent_count++ - index) * sizeof(s->extent[0]));
             s->extent[index] = (struct extent){ offset, bytes };
+            assert(index + 1 == s->extent_count || s->extent[index + 1].offset >= offset + bytes);
         }
     }
     pthread_mutex_unlock(&s->lock);

@@ -89,9 +89,7 @@ int meet_host(const struct meet_request *request, struct meet_result *result,
     meet_close_fds(&m.lock, 1);
     free(m.caller);
     result->has_fence = m.has_fence;
-    return status < 0 ? comm_tell(error, status, why.rank < 0 ? UINT32_MAX : (uint32_t)why.rank,
-                                  "%s", why.text)
-                      : status;
+    return status < 0 ? comm_tell(error, status, (uint32_t)why.rank, "%s", why.text) : status;
 }
 
 static int meet_announce(struct meeting *m)

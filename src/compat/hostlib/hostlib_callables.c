@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/lock.h"
 #include "compat/hostlib/hostlib.h"
 #include "wire/chip_callable.h"
 
@@ -13,9 +14,10 @@ static int callables_load(struct worker_device *d, int32_t id, const void *blob,
                           struct pto_error *error);
 static void callables_share(struct worker_device *d, struct hostlib_callable *own);
 
-/* Under the lock. Says why an id cannot be changed; NULL: it can. */
+/* Says why an id cannot be changed; NULL: it can. */
 static const char *callables_find_obstacle(const struct worker_device *d, int32_t id)
 {
+    assert_held(&d->lock);
     if (d->device == NULL)
         return "the device is not open";
     if (id < 0 || id >= WORKER_CALLABLES_MAX)
@@ -82,7 +84,6 @@ size_t get_host_dlopen_count(struct worker_device *d)
     return d != NULL && hostlib_variant.mode == PTO_MODE_HOST ? d->loads : 0;
 }
 
-/* Under the lock. */
 static int callables_load(struct worker_device *d, int32_t id, const void *blob,
                           struct pto_error *error)
 {
@@ -92,6 +93,7 @@ static int callables_load(struct worker_device *d, int32_t id, const void *blob,
     size_t bytes = size_of_blob(blob);
     int status;
 
+    assert_held(&d->lock);
     pto_load_options_init(&options);
     status = pto_callable_load_memory(blob, bytes, &options, &own.callable, error);
     if (status < 0)

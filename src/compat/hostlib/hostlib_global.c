@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/limit.h"
+#include "base/lock.h"
 #include "compat/hostlib/hostlib.h"
 
 enum { KEY_BYTES = 16, NAME_BYTES = 64, SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
@@ -57,11 +58,12 @@ static int make_window(struct global_domain *g);
 static int import_all(struct global_domain *g, const struct worker_domain *theirs);
 static void global_destroy(struct global_domain *g);
 
-/* The place where it is, or where a new one goes. Under the lock. */
+/* The place where it is, or where a new one goes. */
 static struct global_domain **global_find(uint64_t id)
 {
     struct global_domain **link = &domains.first;
 
+    assert_held(&domains.lock);
     while (*link != NULL && (*link)->id != id)
         link = &(*link)->next;
     return link;
