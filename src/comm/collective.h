@@ -2,7 +2,7 @@
 /*
  * Collectives of ranks that share memory: rounds.
  *
- * All that ranks tell each other goes in rounds, which are numbered for as long as the domain is
+ * Ranks exchange data in rounds, which are numbered for as long as the domain is
  * open. In a round every rank publishes something, waits until all have, and reads what it wants
  * of it. A rank has two places for what it publishes, each a line (a note: the number, and a few
  * bytes of data), another one that says what the call is, and a half of its scratch, for even and
@@ -12,7 +12,7 @@
  *     publish n, wait for n of all       R35, A35
  *     read others' places of round n     before it publishes n + 1
  *
- * So whoever has waited for round n + 1 knows that all have read what it published in round n, and
+ * So a rank that has waited for round n + 1 knows that all have read what it published in round n, and
  * may write there: no second wait, and nothing is ever taken back. A rank that fails to wait says
  * so (`torn`) and takes part in no more rounds; what it has published stays.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives that move data: through the scratch of whoever has it, in rounds of at most a half.
- * While some read a round, whoever has read it writes the next one.
+ * Collectives that move data, through the scratch of the rank that has it, in rounds of at most a half.
+ * While some ranks read a round, those that have read it write the next one.
  */
 #include "comm/collective.h"
 

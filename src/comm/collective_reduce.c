@@ -13,7 +13,7 @@ enum {
 
 /* ---- parts ---- */
 
-/* Parts of a chunk of `total` elements that lie one behind the other. */
+/* Parts of a chunk of `total` elements that follow each other. */
 static struct collective_parts collective_split(const struct collective *c, const char *from,
                                                 uint64_t total)
 {
@@ -95,7 +95,7 @@ static void take_results(const struct collective *c, const struct collective_par
 
 /*
  * In a round a rank publishes the others' parts of a chunk, and the own part, reduced, of the chunk
- * before: it is in the slot that is free, because nobody needs the own elements.
+ * before: it is in the slot that is free, because no other rank needs its own elements.
  */
 static int reduce_two_phase(struct collective *c, const char *from, char *to)
 {
@@ -128,7 +128,7 @@ static int reduce_two_phase(struct collective *c, const char *from, char *to)
 /* ---- ring ---- */
 
 /*
- * Parts go around: each begins at the rank behind its own, and has all of it when it arrives there.
+ * Parts go around: each begins at the rank after its own, and has all of it when it arrives there.
  * The own part is written to `to`, and to where it is published next.
  */
 static int ring_reduce(struct collective *c, const struct collective_parts *parts, char *to)

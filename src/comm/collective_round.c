@@ -134,14 +134,9 @@ static int check_how(struct collective *c)
 /* What fits a note has one round, and looks at no clock unless it has to wait. */
 static uint64_t time_left(struct collective *c)
 {
-    uint64_t now;
-
     if (c->deadline_ns == 0 && !c->is_inline)
         c->deadline_ns = comm_deadline(c->how.timeout_ns, 0);
-    if (!c->is_begun)
-        return c->how.timeout_ns;
-    now = os_now_ns();
-    return c->deadline_ns > now ? c->deadline_ns - now : 1;
+    return c->is_begun ? comm_time_left(c->deadline_ns) : c->how.timeout_ns;
 }
 
 /* Those who wait for this rank look, and see that it comes no more. */
@@ -195,6 +190,7 @@ int collective_round(struct collective *c)
     uint32_t number = ++sd->number;
     int status;
 
+    assert(c->rank_count > 1);
     if (!c->is_begun)
         put_call(c, &own->call[number % 2]);
     collective_publish(c, &own->note[number % 2], number);

@@ -39,6 +39,13 @@ uint64_t comm_deadline(uint64_t timeout_ns, uint64_t default_ns)
     return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 }
 
+uint64_t comm_time_left(uint64_t deadline_ns)
+{
+    uint64_t now = os_now_ns();
+
+    return deadline_ns > now ? deadline_ns - now : 1;
+}
+
 /* ---- communicators ---- */
 
 int pto_comm_open(const struct pto_comm_params *given, struct pto_comm **comm_out)
@@ -117,7 +124,7 @@ static int hold_device(struct pto_comm_params *params, struct device **device_ou
                                   "the device");
 }
 
-/* What is not said comes from the environment; what is wrong is told. */
+/* Takes from the environment what is not given, and checks the rest. */
 static int comm_check_params(const struct pto_comm_params *given, struct pto_comm_params *params,
                              struct comm_place *place, struct pto_error *error)
 {
@@ -283,7 +290,7 @@ int pto_comm_info(struct pto_comm *handle, struct pto_comm_info *info)
 /* Each rank writes to the next one and reads what the one before wrote. */
 static int check_canary(struct pto_comm *handle, uint64_t deadline_ns, struct pto_error *error)
 {
-    const uint64_t now = os_now_ns(), left = deadline_ns > now ? deadline_ns - now : 1;
+    const uint64_t left = comm_time_left(deadline_ns);
     struct pto_domain_params params;
     struct pto_domain *domain;
     struct comm *comm;

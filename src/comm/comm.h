@@ -56,10 +56,10 @@ struct comm_ops {
     bool has_addresses; /* `window` of its domains is filled in */
     bool is_on_device;  /* windows are memory of the device, which there has to be; see put */
 
-    /* Collective. On failure nothing is left behind. */
+    /* Collective. On failure nothing is left. */
     int (*open)(const struct comm_request *request, struct comm **comm_out,
                 struct pto_error *error);
-    /* Waits for nobody. Every domain was closed or dropped. */
+    /* Does not wait. Every domain was closed or dropped. */
     void (*close)(struct comm *comm);
     /* Wakes everybody who waits, on every rank. */
     void (*abort)(struct comm *comm, int status);
@@ -69,7 +69,7 @@ struct comm_ops {
     /* Collective. Fills what of struct domain is the backend's. */
     int (*open_domain)(struct comm *comm, const struct domain_request *request,
                        struct domain **domain_out, struct pto_error *error);
-    /* Collective, until the deadline; 0: waits for nobody. Frees the domain in any case. */
+    /* Collective, until the deadline; 0: does not wait. Frees the domain in any case. */
     int (*close_domain)(struct domain *domain, uint64_t deadline_ns, struct pto_error *error);
     /*
      * Optional: the windows of a domain are kept from here on. Either it says what is to be done when they
@@ -81,7 +81,7 @@ struct comm_ops {
     int (*put)(struct domain *domain, uint32_t rank, uint64_t offset, const void *from,
                uint64_t bytes);
     int (*get)(struct domain *domain, uint32_t rank, uint64_t offset, void *to, uint64_t bytes);
-    /* What this thread put before is complete. */
+    /* What this thread put before is complete. Optional: NULL if it is when `put` returns. */
     int (*quiet)(struct domain *domain);
 
     /* After what this thread put to the rank before. *before_out, unless NULL: the word as it was. */
@@ -120,10 +120,10 @@ struct domain {
     char *own;                /* the own window */
     struct domain *rounds;    /* the one of comm_shared.h that collectives use; NULL: none */
     uint64_t context;         /* where kernels find a struct pto_comm_context; 0: none */
-    struct pto_windows *kept; /* NULL: nobody has asked for it; under the lock */
+    struct pto_windows *kept; /* NULL: none are; under the lock */
 };
 
-/* Windows that somebody looks into after their domain has gone: comm_keep.c. */
+/* Windows that stay readable after their domain has gone: comm_keep.c. */
 struct pto_windows {
     pthread_mutex_t lock;
     uint32_t users; /* the domain is one */
@@ -136,7 +136,7 @@ struct pto_windows {
     } piece[];          /* as many as the domain has ranks */
 };
 
-/* comm_keep.c: whether somebody but the domain has them. */
+/* comm_keep.c: whether a user other than the domain has them. */
 bool comm_is_kept(const struct domain *domain);
 /* Memory that is freed with the windows. */
 void comm_keep_piece(struct pto_windows *windows, char *at, uint64_t bytes);
@@ -179,6 +179,9 @@ void comm_unregister_memory(struct domain *domain);
 
 /* Saturates: a time-out of 2^64 - 1 is none. 0: the other one. */
 uint64_t comm_deadline(uint64_t timeout_ns, uint64_t default_ns);
+
+/* The time until a deadline; at least 1, since 0 stands for a default. */
+uint64_t comm_time_left(uint64_t deadline_ns);
 
 /* A list of ranks for an error: "1, 2, 4". */
 struct comm_names {

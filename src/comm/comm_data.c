@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data and signals as callers see them: whether all of it lies in a window. */
+#include "base/atomic.h"
 #include "comm/comm.h"
 
 /* The domain, if all of the bytes lie in a window of it. */
@@ -129,24 +130,23 @@ int pto_comm_wait(struct pto_domain *handle, struct pto_wait_for word, uint64_t 
                                    timeout_ns != 0 ? timeout_ns : domain->comm->timeout_ns, error);
 }
 
-int pto_comm_fence(struct pto_domain *handle)
-{
-    int status;
-
-    /* Signals and puts of a thread are in order wherever there are addresses; others complete first. */
-    struct domain *domain = comm_domain_of(handle, &status);
-
-    if (domain == NULL)
-        return status;
-    return domain->comm->ops->quiet(domain);
-}
-
 int pto_comm_quiet(struct pto_domain *handle)
 {
     int status;
     struct domain *domain = comm_domain_of(handle, &status);
 
-    return domain == NULL ? status : domain->comm->ops->quiet(domain);
+    if (domain == NULL)
+        return status;
+    if (domain->comm->ops->quiet != NULL)
+        return domain->comm->ops->quiet(domain);
+    fence_full();
+    return PTO_OK;
+}
+
+/* Signals and puts of a thread are in order wherever there are addresses; others complete first. */
+int pto_comm_fence(struct pto_domain *handle)
+{
+    return pto_comm_quiet(handle);
 }
 
 int pto_comm_barrier(struct pto_domain *handle, uint64_t timeout_ns, struct pto_error *error)

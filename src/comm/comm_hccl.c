@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks whose windows are memory of cards. It is two things side by side:
+ * Ranks whose windows are memory of cards (chip_window_... of chip/chip.h), which kernels reach by address.
  *
- *     shm        how ranks meet, agree, wait and notice that one has gone: host memory, as ever
- *     windows    of the chips (chip_window_... of chip/chip.h), which kernels reach by address
+ * Every communicator has one of shm below it, every domain a domain there: its barriers and rounds are
+ * those of hosts, and in its scratch ranks exchange how their windows are mapped. All ranks use the
+ * first way of mapping that all cards have.
  *
- * Every communicator has one of shm below it, every domain a domain there: its barriers are the
- * barriers, its rounds the collectives of hosts, and in its scratch ranks tell each other how to
- * come to their windows. All of them go the same way: the first one that all cards have.
- *
- * Hosts reach windows by copies. Of a word that is added to a copy is read and a copy is written,
- * so hosts do that one at a time; kernels know nothing of it: no word is for both. Whoever waits
- * for a word looks at it when a host has signalled, and from time to time, because a kernel wakes no host.
- * Kernels that wait look at a word on their card, which a thread sets when a rank is lost.
+ * Hosts reach windows by copies. Adding to a word reads one copy and writes another, so hosts add one at
+ * a time; with kernels it is not atomic, so no word is for both. A host that waits for a word polls it
+ * when another host has signalled, and from time to time, because a kernel wakes no host. Kernels that
+ * wait poll a word on their card, which a thread sets when a rank is lost.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -33,7 +30,6 @@ static int hccl_put(struct domain *domain, uint32_t rank, uint64_t offset, const
                     uint64_t bytes);
 static int hccl_get(struct domain *domain, uint32_t rank, uint64_t offset, void *to,
                     uint64_t bytes);
-static int hccl_quiet(struct domain *domain);
 static int hccl_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
                        int32_t *before_out);
 static int hccl_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t timeout_ns,
@@ -52,7 +48,6 @@ const struct comm_ops comm_hccl_ops = {
     .close_domain = hccl_close_domain,
     .put = hccl_put,
     .get = hccl_get,
-    .quiet = hccl_quiet,
     .signal = hccl_signal,
     .wait = hccl_wait,
     .barrier = hccl_barrier,
@@ -79,10 +74,11 @@ struct hccl_domain {
     struct domain *below;
     struct hccl_domain *next;
     struct chip_window *window; /* NULL: its windows are parts of another domain's, or empty */
-    uint64_t at;                /* of the context, on the card */
+    struct pto_comm_context context;
+    uint64_t at; /* where it is on the card */
 };
 
-/* What a rank tells the others in a step, in a half of its scratch. */
+/* What a rank publishes in a step, in a half of its scratch. */
 struct announcement {
     int32_t status; /* negative: it could not, and this is why */
     char text[PTO_ERROR_TEXT_MAX];
@@ -215,7 +211,7 @@ static void *hccl_watch_main(void *context)
     }
 }
 
-/* From now on it is told; and if a rank was lost before, it is told here. */
+/* Kernels of the domain learn of lost ranks from now on, also of one that was lost before. */
 static void hccl_enlist(struct hccl *h, struct hccl_domain *d)
 {
     pthread_mutex_lock(&h->lock);
@@ -258,14 +254,12 @@ static void begin_step(struct opening *o, struct pto_error *why)
 
 static int hccl_meet(struct opening *o)
 {
-    uint64_t now = os_now_ns(), deadline_ns = o->request->deadline_ns;
-
-    return shared_barrier(o->domain->below, deadline_ns > now ? deadline_ns - now : 1, o->error);
+    return shared_barrier(o->domain->below, comm_time_left(o->request->deadline_ns), o->error);
 }
 
 /*
- * Tells the others what this rank could do, and waits for them. PTO_OK: all could; else what the
- * first one that could not says of it. PTO_ENOSUP counts only if nobody has anything worse.
+ * Publishes the status of this rank, and waits for the others. Returns the first that is negative, with
+ * its text; PTO_ENOSUP only if all others are PTO_OK or PTO_ENOSUP as well.
  */
 static int end_step(struct opening *o, int status, const struct pto_error *why)
 {
@@ -371,37 +365,31 @@ static void hccl_place_windows(struct opening *o)
     domain->own = domain->window[domain->rank];
 }
 
-/* The second array, which has addresses of its own in one of the ways. */
-static void fill_out(const struct opening *o, struct pto_comm_context *context)
+/* The second array has addresses of its own in one of the ways. */
+static void fill_out(struct opening *o)
 {
     const struct domain *parent = o->request->parent;
-    const struct chip_window *window = o->domain->window;
-    struct hccl_domain *from = o->domain;
-    uint64_t offset = 0;
+    struct hccl_domain *d = o->domain;
 
-    /* Parts of parts: the windows are those of the one that has made them. */
-    for (; window == NULL && parent != NULL; parent = parent->parent) {
-        from = hccl_domain_of((struct domain *)(uintptr_t)parent);
-        window = from->window;
+    for (uint32_t i = 0; i < d->base.rank_count; i++) {
+        if (d->window != NULL)
+            d->context.window_out[i] = d->window->out[i];
+        for (uint32_t k = 0; parent != NULL && k < parent->rank_count; k++)
+            if (parent->ranks[k] == d->base.ranks[i])
+                d->context.window_out[i] =
+                    hccl_domain_of(o->request->parent)->context.window_out[k] +
+                    o->request->parent_offset;
     }
-    if (window == NULL)
-        return;
-    offset = (uint64_t)(uintptr_t)o->domain->base.own - window->in[from->base.rank];
-    for (uint32_t i = 0; i < o->domain->base.rank_count; i++)
-        for (uint32_t k = 0; k < from->base.rank_count; k++)
-            if (from->base.ranks[k] == o->domain->base.ranks[i])
-                context->window_out[i] = window->out[k] + offset;
 }
 
 static int upload_context(struct opening *o, struct pto_error *error)
 {
-    struct pto_comm_context context = { 0 };
     struct hccl_domain *d = o->domain;
     int status;
 
-    comm_context_fill(&d->base, &context);
-    fill_out(o, &context);
-    status = card_context_upload(o->hccl->chip, &context, &d->at, error);
+    comm_context_fill(&d->base, &d->context);
+    fill_out(o);
+    status = card_context_upload(o->hccl->chip, &d->context, &d->at, error);
     if (status >= 0)
         d->base.context = d->at;
     return status;
@@ -468,7 +456,7 @@ static int hccl_close_domain(struct domain *domain, uint64_t deadline_ns, struct
     int status, freed;
 
     hccl_delist(h, d);
-    /* Once all have left nobody uses anybody's window. */
+    /* Once all have left, no rank uses a window of another. */
     status = h->below->ops->close_domain(d->below, deadline_ns, error);
     freed = hccl_free_domain(h, d, status < 0 ? NULL : error);
     return status < 0 ? status : freed;
@@ -492,12 +480,6 @@ static int hccl_get(struct domain *domain, uint32_t rank, uint64_t offset, void 
 {
     return chip_read(hccl_of(domain->comm)->chip, hccl_address_of(domain, rank, offset), to, bytes,
                      NULL);
-}
-
-static int hccl_quiet(struct domain *domain)
-{
-    (void)domain;
-    return PTO_OK; /* a copy is complete when it returns */
 }
 
 /* ---- signals ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows that are kept where they are when their domain is closed, for whoever still looks into them. */
+/* Windows that are kept where they are when their domain is closed: pto_domain_keep. */
 #include <stdlib.h>
 #include <sys/mman.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rank, by itself: nobody to wait for. The backend to copy.
+ * One rank, by itself, without peers to wait for. The backend to copy.
  *
  * Its windows are memory of the process. With more than one rank a backend would
  * exchange in open how ranks reach each other, and in open_domain where the windows
@@ -21,7 +21,6 @@ static int comm_null_open_domain(struct comm *comm, const struct domain_request 
                                  struct domain **domain_out, struct pto_error *error);
 static int comm_null_close_domain(struct domain *domain, uint64_t deadline_ns,
                                   struct pto_error *error);
-static int comm_null_quiet(struct domain *domain);
 static int comm_null_signal(struct domain *domain, uint32_t rank,
                             const struct pto_signal_at *signal, int32_t *before_out);
 static int comm_null_wait(struct domain *domain, const struct pto_wait_for *word,
@@ -37,7 +36,6 @@ const struct comm_ops comm_null_ops = {
     .is_lost = comm_null_is_lost,
     .open_domain = comm_null_open_domain,
     .close_domain = comm_null_close_domain,
-    .quiet = comm_null_quiet,
     .signal = comm_null_signal,
     .wait = comm_null_wait,
     .barrier = comm_null_barrier,
@@ -93,7 +91,7 @@ static bool comm_null_is_lost(struct comm *comm, uint32_t rank)
     return a32_load_acquire(&comm_null_of(comm)->aborted) != 0;
 }
 
-/* Waiting, which nobody else can end, ends when the communicator was given up. */
+/* A wait, which no peer can end, ends when the communicator was given up. */
 static int comm_null_check_aborted(struct comm *comm, struct pto_error *error)
 {
     int status = (int)a32_load_acquire(&comm_null_of(comm)->aborted);
@@ -143,12 +141,6 @@ static int comm_null_close_domain(struct domain *domain, uint64_t deadline_ns,
     return PTO_OK;
 }
 
-static int comm_null_quiet(struct domain *domain)
-{
-    (void)domain;
-    return PTO_OK;
-}
-
 static int comm_null_signal(struct domain *domain, uint32_t rank,
                             const struct pto_signal_at *signal, int32_t *before_out)
 {
@@ -169,7 +161,7 @@ static int comm_null_wait(struct domain *domain, const struct pto_wait_for *word
 {
     const struct a32 *at = (const struct a32 *)(const void *)(domain->own + word->offset);
     uint64_t deadline_ns = comm_deadline(timeout_ns, 0);
-    struct a32 nobody = { 0 };
+    struct a32 never = { 0 }; /* is woken */
     uint64_t now;
     int status;
 
@@ -183,7 +175,7 @@ static int comm_null_wait(struct domain *domain, const struct pto_wait_for *word
                              "no signal has come: the word at %llu is %d, and nobody but this rank "
                              "can change it",
                              (unsigned long long)word->offset, (int32_t)a32_load_relaxed(at));
-        (void)os_wait(&nobody, 0,
+        (void)os_wait(&never, 0,
                       now + NULL_POLL_NS < deadline_ns ? now + NULL_POLL_NS : deadline_ns);
     }
     return PTO_OK;

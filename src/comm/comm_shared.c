@@ -50,7 +50,7 @@ void shared_fini(struct shared *s)
 static int shared_check_aborted(struct shared *s, const struct shared_wait *wait)
 {
     for (uint32_t i = 0; i < s->base.rank_count; i++)
-        if (a32_load_relaxed(&s->head[i]->state) == RANK_ABORTED) /* it is told below, with A34 */
+        if (a32_load_relaxed(&s->head[i]->state) == RANK_ABORTED) /* A34 follows */
             return shared_tell_lost(
                 s, i, wait->what != NULL ? wait->what : "this cannot be waited for", wait->error);
     return PTO_OK;
@@ -114,7 +114,7 @@ static void spin_or_yield(void *owner, uint64_t waited_ns)
         os_yield();
 }
 
-/* Judges anew when somebody has gone; before a sleep it doubts, too. */
+/* Judges again when a rank has gone; before a sleep it doubts as well. */
 static int shared_check_ranks(void *owner, bool before_sleep)
 {
     struct awaiting *a = owner;
@@ -124,7 +124,7 @@ static int shared_check_ranks(void *owner, bool before_sleep)
 
     if (trouble != a->trouble) {
         a->trouble = trouble;
-        status = wait->judge(wait->context);
+        status = wait->judge != NULL ? wait->judge(wait->context) : PTO_OK;
         if (status >= 0)
             status = shared_check_aborted(a->shared, wait);
     }
@@ -184,6 +184,13 @@ void shared_alarm(struct shared *s, const struct domain *domain)
             raise_trouble(s, domain->ranks[i]);
 }
 
+void shared_wake_members(struct shared *s, const struct domain *domain)
+{
+    for (uint32_t i = 0; i < domain->rank_count; i++)
+        if (i != domain->rank)
+            shared_wake(s, domain->ranks[i]);
+}
+
 void shared_leave(struct shared *s)
 {
     if (a32_load_relaxed(&s->own->state) == RANK_OPEN)
@@ -240,13 +247,6 @@ int shared_tell_lost(struct shared *s, uint32_t rank, const char *what, struct p
 }
 
 /* ---- signals ---- */
-
-int shared_quiet(struct domain *domain)
-{
-    (void)domain;
-    fence_full(); /* stores are complete when they are made */
-    return PTO_OK;
-}
 
 int shared_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
                   int32_t *before_out)
@@ -339,7 +339,7 @@ struct arrival_wait {
     struct shared_domain *domain;
     const struct shared_arrival *arrival;
     uint32_t next; /* ranks before it have come */
-    char what[64]; /* what cannot be done without one of them; once somebody has gone */
+    char what[64]; /* what cannot be done without one of them; once a rank has gone */
 };
 
 /* Numbers wrap. */
@@ -467,7 +467,7 @@ static int shared_tell_missing(const struct arrival_wait *w)
         }
     }
     if (names.count == 0)
-        return PTO_OK; /* the last one came meanwhile */
+        return PTO_OK; /* the last one has come by now */
     return comm_tell(w->arrival->error, PTO_ETIMEOUT, names.first,
                      "rank%s %s did not come to the %s within %llu ms%s",
                      names.count == 1 ? "" : "s", names.text, w->arrival->what,
@@ -483,10 +483,7 @@ int shared_arrive(struct shared_domain *sd, const struct shared_arrival *arrival
     w.domain = sd;
     w.arrival = arrival;
     w.next = 0;
-
-    for (uint32_t i = 0; i < sd->base.rank_count; i++)
-        if (i != sd->base.rank)
-            shared_wake(s, sd->base.ranks[i]);
+    shared_wake_members(s, &sd->base);
     status = shared_await(s, &(struct shared_wait){ .holds = have_all_come,
                                                     .judge = judge_arrival,
                                                     .doubt = find_astray,

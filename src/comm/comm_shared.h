@@ -4,14 +4,14 @@
  * differ in where the memory comes from, which is a table of its own below.
  *
  * Each rank has memory that the others can map. It begins with a head, which all of
- * them have mapped; behind it are blocks, one for each domain:
+ * them have mapped, followed by blocks, one for each domain:
  *
  *     head     state, waker, and a directory: which domains this rank has opened
  *     block    control | scratch | window
  *
- * A rank writes its own head and its own blocks. Of a peer it writes only into
- * windows and scratch, its waker and its `trouble`. So whoever dies in
- * the middle of something leaves nobody else's structures half-changed.
+ * A rank writes its own head and its own blocks. In a peer's memory it writes only windows,
+ * scratch, the waker and `trouble`. So a rank that dies at any moment leaves no structure of
+ * another half-changed.
  *
  * Ordering
  *   R31 entry state    -> A31 entry state     a domain's entry is filled, its block zero
@@ -114,7 +114,7 @@ struct shared_memory {
     char *(*map)(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes); /* NULL */
     void (*unmap)(char *at, uint64_t bytes); /* NULL: there is nothing to do */
     /*
-     * What is mapped becomes a copy that nobody else has; false: it stays as it is. NULL: blocks stay with
+     * What is mapped becomes a private copy; false: it stays as it is. NULL: blocks stay with
      * their backend while windows are kept, and `keep` says until when.
      */
     bool (*copy)(char *at, uint64_t bytes);
@@ -172,11 +172,13 @@ static inline char *shared_scratch(const struct shared_domain *sd, uint32_t rank
 /* comm_shared.c: `head` and `own` are filled in by the caller. PTO_ENOMEM; shared_fini is to be called then, too. */
 int shared_init(struct shared *s, uint32_t rank, uint32_t rank_count);
 void shared_fini(struct shared *s);
-/* This rank goes: tells the others. */
+/* This rank goes, and notifies the others. */
 void shared_leave(struct shared *s);
 /* A rank has died; any thread. */
 void shared_rank_died(struct shared *s, uint32_t rank);
-/* This rank leaves a domain: those who wait for it look. */
+/* After a store that members of a domain may wait for. */
+void shared_wake_members(struct shared *s, const struct domain *domain);
+/* This rank leaves a domain: members that wait for it look. */
 void shared_alarm(struct shared *s, const struct domain *domain);
 /* PTO_EPEER with a sentence: what cannot be done, and why the rank is lost. */
 int shared_tell_lost(struct shared *s, uint32_t rank, const char *what, struct pto_error *error);
@@ -184,11 +186,10 @@ int shared_tell_lost(struct shared *s, uint32_t rank, const char *what, struct p
 /* What of a backend's table is the same in all; the functions follow. */
 #define SHARED_OPS                                                                       \
     .abort = shared_abort, .is_lost = shared_is_lost, .open_domain = shared_open_domain, \
-    .close_domain = shared_close_domain, .keep = shared_keep, .quiet = shared_quiet,     \
-    .signal = shared_signal, .wait = shared_wait, .barrier = shared_barrier
+    .close_domain = shared_close_domain, .keep = shared_keep, .signal = shared_signal,   \
+    .wait = shared_wait, .barrier = shared_barrier
 void shared_abort(struct comm *comm, int status);
 bool shared_is_lost(struct comm *comm, uint32_t rank);
-int shared_quiet(struct domain *domain);
 int shared_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
                   int32_t *before_out);
 int shared_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t timeout_ns,
@@ -227,12 +228,12 @@ void shared_keep(struct domain *domain, struct pto_windows *windows);
 bool shared_has_left(const struct shared_domain *sd, uint32_t rank);
 
 /*
- * Waiting. `holds` looks at memory, and is called often, also after it was true: until it
- * is, the deadline has passed, or `judge`, which is called when somebody has gone, returns a status.
+ * Waiting until `holds`, which loads memory and is called often, also after it was true; until the deadline;
+ * or until `judge`, which is called when a rank has gone, returns a status.
  */
 struct shared_wait {
     bool (*holds)(void *context);
-    int (*judge)(void *context); /* PTO_OK: go on waiting */
+    int (*judge)(void *context); /* PTO_OK: go on waiting; NULL: who has gone is not missed */
     int (*doubt)(void *context); /* the same, called before each sleep; NULL: none */
     bool (*is_near)(void *context,
                     uint32_t cpu); /* one who is missing waited on it; NULL: unknown */

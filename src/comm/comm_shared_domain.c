@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Domains of ranks that share memory. Opening one goes in two steps, so that no rank
+ * Domains of ranks that share memory. Opening one takes two steps, so that no rank
  * has it before all have mapped each other's blocks:
  *
  *     publish an entry with the own block    wait for the entry of every member
  *     map their blocks, say ready            wait until every member is ready
  *
- * A rank that finds that they do not agree says so in its entry, and leaves it there:
- * the others find it, whenever they look, and fail as well. Each entry has a serial;
- * one that was joined before is not looked at again, so ids can be used again while a
- * slow rank still has an old entry. Nor is one of a domain that this rank is not
- * listed for: it may have the same id.
+ * A rank that finds a disagreement records it in its entry and leaves it there: the others
+ * find it, whenever they look, and fail as well. Each entry has a serial. A rank ignores an
+ * entry that it joined before, so that ids can be used again while a slow rank still has an
+ * old one, and entries of domains that it is not listed for, which may have the same id.
  *
- * A rank does not use an id again that it could not open: whoever came to that
- * attempt late would take the next one for it.
+ * A rank does not use an id again that it could not open: a rank that came late to that
+ * attempt would take the next one for it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -52,7 +51,7 @@ static uint64_t page_up(uint64_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
-/* What has to be the same on all ranks, but for the size, which is told apart. */
+/* What has to be the same on all ranks, but for the size, which has an error of its own. */
 static uint64_t digest_request(const struct domain_request *request)
 {
     uint64_t hash = 0xcbf29ce484222325ull;
@@ -100,9 +99,7 @@ bool shared_has_left(const struct shared_domain *sd, uint32_t rank)
 static void tell_members(struct shared *s, const struct domain *domain)
 {
     (void)a32_add_acq_rel(&s->own->published, 1); /* R31 */
-    for (uint32_t i = 0; i < domain->rank_count; i++)
-        if (i != domain->rank)
-            shared_wake(s, domain->ranks[i]);
+    shared_wake_members(s, domain);
 }
 
 int shared_open_domain(struct comm *comm, const struct domain_request *request,
@@ -334,7 +331,7 @@ static bool shared_find_entry(struct open_wait *w, uint32_t member, struct entry
     return false;
 }
 
-/* The ranks do not agree: the others are told, and so is the caller. */
+/* The ranks do not agree, which becomes an error of this one and of the others. */
 static int shared_tell_difference(struct open_wait *w, uint32_t rank, uint64_t bytes)
 {
     uint32_t own = w->shared->base.rank;
@@ -440,7 +437,7 @@ static bool are_all_ready(void *context)
     return true;
 }
 
-/* Somebody has gone, or refuses: that counts, whoever is waited for. */
+/* A member that has gone, or refuses, ends the opening, whichever member is waited for. */
 static int judge_open(void *context)
 {
     struct open_wait *w = context;
@@ -466,13 +463,12 @@ static int judge_open(void *context)
 
 static int await_members(struct open_wait *w, bool (*holds)(void *))
 {
-    uint64_t now = os_now_ns(), deadline_ns = w->request->deadline_ns;
     uint32_t rank;
     int status = shared_await(
         w->shared, &(struct shared_wait){ .holds = holds,
                                           .judge = judge_open,
                                           .context = w,
-                                          .timeout_ns = deadline_ns > now ? deadline_ns - now : 1,
+                                          .timeout_ns = comm_time_left(w->request->deadline_ns),
                                           .what = NO_DOMAIN,
                                           .error = w->error });
 
@@ -579,12 +575,6 @@ static bool have_all_left(void *context)
     return true;
 }
 
-static int judge_close(void *context)
-{
-    (void)context;
-    return PTO_OK; /* who has gone has left */
-}
-
 static const char NOT_ALL[] = "the domain was closed without all ranks";
 
 /* Whether every member left by closing the domain. */
@@ -601,7 +591,7 @@ static int tell_left(struct shared_domain *sd, int status, struct pto_error *err
         comm_names_add(&missing, sd->base.ranks[i]);
     }
     if (missing.count == 0)
-        return PTO_OK; /* the last one left meanwhile */
+        return PTO_OK; /* the last one has left by now */
     if (status != PTO_ETIMEOUT)
         return status;
     return comm_tell(error, status, missing.first, "rank%s %s did not close domain %llu in time",
@@ -612,23 +602,20 @@ int shared_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_
 {
     struct shared_domain *sd = shared_domain_of(domain);
     struct shared *s = shared_of(domain->comm);
-    uint64_t now = os_now_ns();
     int status = PTO_OK;
 
     keep_peers(sd);
     a32_store_release(&own_entry(s, sd)->state, ENTRY_LEAVING); /* R31 */
     shared_alarm(s, domain);
     if (deadline_ns != 0) {
-        status = shared_await(
-            s, &(struct shared_wait){ .holds = have_all_left,
-                                      .judge = judge_close,
-                                      .context = sd,
-                                      .timeout_ns = deadline_ns > now ? deadline_ns - now : 1,
-                                      .what = NOT_ALL,
-                                      .error = error });
+        status = shared_await(s, &(struct shared_wait){ .holds = have_all_left,
+                                                        .context = sd,
+                                                        .timeout_ns = comm_time_left(deadline_ns),
+                                                        .what = NOT_ALL,
+                                                        .error = error });
         status = tell_left(sd, status, error);
     }
-    /* Memory that somebody may still write to is not used again. */
+    /* Memory that a peer may still write to is not used again. */
     release_block(sd, deadline_ns != 0 && status >= 0);
     pthread_mutex_lock(&domain->comm->lock);
     a32_store_release(&own_entry(s, sd)->state, ENTRY_FREE); /* R31 */

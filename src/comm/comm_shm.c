@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Processes of one machine. Each rank has a memory file without a name, which the
- * others got when the ranks met (src/comm/meet.h): its head, and behind it the blocks
+ * others got when the ranks met (src/comm/meet.h): its head, followed by the blocks
  * of its domains, which peers map one by one. Nothing of it outlives the processes.
- *
- * A thread waits for the end of peers' processes, which a descriptor tells at once,
- * and sleeps otherwise.
+ * A thread polls a pidfd for each peer, and sleeps until a process ends.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -57,7 +55,7 @@ struct extent {
     uint64_t offset, bytes;
 };
 
-/* More than domains: those that somebody may still write to stay. */
+/* More than domains: blocks that a peer may still write to stay. */
 enum { EXTENTS_MAX = 4 * SHARED_ENTRIES };
 
 struct shm {
@@ -137,7 +135,7 @@ static struct shm *shm_create(const struct comm_request *request)
     return NULL;
 }
 
-/* The own file, which nobody can make shorter: what is mapped stays readable. */
+/* The own file, which no process can make shorter: what is mapped stays readable. */
 static int make_file(void)
 {
     int file = memfd_create("pto-comm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -248,7 +246,7 @@ static void shm_close(struct comm *comm)
 
 /* ---- the watcher ---- */
 
-/* Until it is told to stop: buries whoever has ended. */
+/* Reports ranks whose process has ended, until `stop` is written. */
 static void *shm_watch_main(void *context)
 {
     struct shm *s = context;
@@ -331,8 +329,8 @@ static int shm_alloc(struct shared *shared, uint64_t bytes, uint64_t *offset_out
 }
 
 /*
- * Its pages go back to the system, and are zero when they are used again. Of a block that a peer
- * may still look at they stay as they are: it may not have noticed yet that this rank came.
+ * Pages go back to the system, and are zero when they are used again. Those of a block that a peer may still
+ * look at stay as they are: it may not have noticed yet that this rank came.
  */
 static void shm_free(struct shared *shared, uint64_t offset, uint64_t bytes, char *at, bool is_free)
 {

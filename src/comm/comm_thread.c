@@ -30,7 +30,7 @@ static const struct shared_memory thread_memory = {
     .fence = os_fence_all,
 };
 
-/* A block that somebody may still use: it stays until the last rank has closed. */
+/* A block that a peer may still use: it stays until the last rank has closed. */
 struct kept_block {
     struct kept_block *next;
     char *at;

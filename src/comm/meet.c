@@ -6,6 +6,7 @@
 
 #include "comm/meet.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
@@ -31,6 +32,7 @@ int meet_ranks(const struct meet_request *request, struct meet_result *result,
     if (strlen(c->token) >= MEET_TOKEN_BYTES)
         return error_tell(error, PTO_EINVAL, "the token has more than %d characters",
                           MEET_TOKEN_BYTES - 1);
+    assert(c->rank_count > 1 && result->memory[c->rank] == -1 && result->process[c->rank] == -1);
     status = c->rank == 0 ? meet_host(request, result, error) : attend(request, result, error);
     if (status < 0)
         for (uint32_t i = 0; i < c->rank_count; i++) {
@@ -60,7 +62,7 @@ bool meet_is_root(const void *bytes, size_t size, struct meet_root *out)
            memchr(out->token, '\0', sizeof(out->token)) != NULL;
 }
 
-/* Another version has to be told, not refused. */
+/* Another version is an error with a sentence, so it is no reason to ignore the message. */
 bool meet_is_hello(const void *bytes, size_t size, struct meet_hello *out)
 {
     return is_message(bytes, size, out, sizeof(*out)) &&

@@ -2,11 +2,10 @@
 /*
  * How processes of one machine meet that know nothing of each other but a file name.
  *
- * Rank 0 listens on a socket whose name it has drawn by lot, and leaves the name in the
- * file: written beside it and renamed, readable for its user only, and removed when
- * all have come. The name ends with the process, so what a killed job has left in the
- * file leads nowhere: who finds it waits for a better one. The others may be earlier
- * than rank 0.
+ * Rank 0 listens on an abstract socket with a random name, and writes the name to the
+ * file, which only its user can read and which is removed when all have come. The name
+ * ends with the process, so a file that a killed job has left leads nowhere, and a rank
+ * that finds it waits for another one. The others may come before rank 0.
  *
  *     rank n -> 0    meet_hello, with two descriptors: its memory, its process
  *     0 -> rank n    meet_answer; then all descriptors, in parts
@@ -127,7 +126,7 @@ struct meet_message {
     bool is_cut; /* descriptors were lost, because this process may have no more */
 };
 int meet_listen(const uint8_t name[MEET_NAME_BYTES]);  /* a descriptor, or PTO_ESYSTEM */
-int meet_connect(const uint8_t name[MEET_NAME_BYTES]); /* the same; PTO_EAGAIN: nobody is there */
+int meet_connect(const uint8_t name[MEET_NAME_BYTES]); /* the same; PTO_EAGAIN: no listener */
 /* Whether the other side is this user or root. */
 bool meet_is_trusted(int socket);
 /* What is sent. */

@@ -90,7 +90,7 @@ bool meet_is_replaceable(const char *path)
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 
     if (file < 0)
-        return errno == ENOENT || errno == ENOTDIR; /* the latter is told when it is written */
+        return errno == ENOENT || errno == ENOTDIR; /* writing reports the latter */
     size = read_trusted(file, &magic, sizeof(magic));
     close(file);
     return size == 0 || (size == (ssize_t)sizeof(magic) && magic == MEET_MAGIC);

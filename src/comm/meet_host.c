@@ -22,7 +22,7 @@ enum {
 };
 
 struct caller {
-    int socket;    /* -1: nobody */
+    int socket;    /* -1: none */
     bool is_known; /* it has said hello */
     uint32_t pid;
 };
@@ -33,7 +33,7 @@ struct meeting {
     struct meet_root root;
     int listener;
     int lock;              /* the file, which is locked */
-    struct caller *caller; /* by rank; those who have not said hello behind them */
+    struct caller *caller; /* by rank, followed by those that have not said hello */
     uint32_t known_count;
     bool has_fence;
     struct pto_error *error;
@@ -159,7 +159,7 @@ static void meet_send_answer(const struct meeting *m, int socket, int status,
     (void)meet_send(socket, 0, &(struct meet_letter){ .bytes = &a, .size = sizeof(a) });
 }
 
-/* Why somebody who says hello cannot take part; PTO_OK: it can. */
+/* Why a caller that says hello cannot take part; PTO_OK: it can. */
 static int check_hello(const struct meeting *m, const struct meet_hello *hello, uint32_t fd_count,
                        struct pto_error *why)
 {
@@ -260,33 +260,28 @@ static int meet_hear(struct meeting *m, struct caller *from)
     return status;
 }
 
-/* For one more who has not said who it is. */
-static bool meet_has_room(const struct meeting *m)
+/* Room for one more that has not said which rank it is; NULL: none. */
+static struct caller *find_spare(const struct meeting *m)
 {
-    uint32_t count = m->request->comm->rank_count;
+    struct caller *c = m->caller + m->request->comm->rank_count, *end = c + CALLERS_SPARE;
 
-    for (uint32_t i = count; i < count + CALLERS_SPARE; i++)
-        if (m->caller[i].socket < 0)
-            return true;
-    return false;
+    while (c < end && c->socket >= 0)
+        c++;
+    return c < end ? c : NULL;
 }
 
 static int meet_admit(struct meeting *m)
 {
-    uint32_t count = m->request->comm->rank_count;
-    int socket;
+    struct caller *to;
 
-    for (uint32_t i = count; i < count + CALLERS_SPARE; i++) {
-        if (m->caller[i].socket >= 0)
-            continue;
-        socket = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    for (uint32_t i = 0; i < CALLERS_SPARE && (to = find_spare(m)) != NULL; i++) {
+        int socket = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (socket < 0)
             return errno == EMFILE || errno == ENFILE ? meet_tell_descriptors(m->error) : PTO_OK;
-        if (!meet_is_trusted(socket)) {
+        if (meet_is_trusted(socket))
+            to->socket = socket;
+        else
             close(socket);
-            continue;
-        }
-        m->caller[i] = (struct caller){ .socket = socket };
     }
     return PTO_OK;
 }
@@ -314,7 +309,7 @@ static int meet_gather(struct meeting *m)
         uint32_t count = list_callers(m, look);
 
         look[count] =
-            (struct pollfd){ .fd = meet_has_room(m) ? m->listener : -1, .events = POLLIN };
+            (struct pollfd){ .fd = find_spare(m) != NULL ? m->listener : -1, .events = POLLIN };
         if (poll(look, count + 1, meet_patience(c->deadline_ns, GUARD_MS)) == 0)
             status = check_own_file(m);
         for (uint32_t i = 0, k = 0; i < total && k < count && status >= 0; i++) {
@@ -365,7 +360,7 @@ static int hand_out(struct meeting *m)
     return status;
 }
 
-/* Each says that it has them; then it is told that all have. */
+/* Each says that it has them; then each gets the answer that all have. */
 static int conclude(struct meeting *m)
 {
     const struct comm_request *c = m->request->comm;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets with names that are drawn by lot, and messages with descriptors: src/comm/meet.h. */
+/* Abstract sockets with random names, and messages with descriptors: src/comm/meet.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -58,7 +58,7 @@ int meet_connect(const uint8_t name[MEET_NAME_BYTES])
         return PTO_ESYSTEM;
     if (connect(file, (const struct sockaddr *)&address, size) != 0) {
         close(file);
-        return PTO_EAGAIN; /* nobody listens, or too many wait: either way, later */
+        return PTO_EAGAIN; /* no listener, or too many wait: either way, later */
     }
     return file;
 }

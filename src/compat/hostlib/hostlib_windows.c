@@ -4,6 +4,7 @@
  * name. Copies to and from the device may name any of them, so a window of a rank is
  * found here by its address.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ struct hostlib_context *hostlib_context_create(uint32_t rank, uint32_t rank_coun
 {
     struct hostlib_context *c = calloc(1, sizeof(*c));
 
+    assert(rank < rank_count && rank_count <= PTO_CONTEXT_RANKS);
     if (c == NULL)
         return NULL;
     c->context.rank = rank;
