@@ -436,29 +436,6 @@ static struct door_outputs *plain_submit(struct door_outputs *result, struct doo
     return stream_submit(result, rt, kernels, from);
 }
 
-static struct door_outputs *stream_submit_dummy(struct door_outputs *result,
-                                                struct door_runtime *rt,
-                                                const struct door_args *from)
-{
-    struct pto_outputs out = no_outputs;
-    struct pto_args args;
-
-    copy_args(&args, from, stream_tail(from));
-    submit_dummy(rt, &args, &out);
-    return set_outputs(result, &out);
-}
-
-static struct door_outputs *stream_alloc(struct door_outputs *result, struct door_runtime *rt,
-                                         const struct door_args *from)
-{
-    struct pto_outputs out = no_outputs;
-    struct pto_args args;
-
-    copy_args(&args, from, stream_tail(from));
-    door_alloc(rt, &args, &out);
-    return set_outputs(result, &out);
-}
-
 /* 32767 executions are the most that a task of the host-built kind may have. */
 static void check_lanes(const struct pto_kernels *kernels, struct pto_args *args)
 {
@@ -483,31 +460,26 @@ static struct door_outputs *host_submit(struct door_outputs *result, struct door
     return set_outputs(result, &out);
 }
 
-static struct door_outputs *host_submit_dummy(struct door_outputs *result, struct door_runtime *rt,
-                                              const struct door_args *from)
-{
-    struct pto_tensor_info info[PTO_TASK_TENSORS_MAX];
-    struct pto_outputs out = no_outputs;
-    struct pto_args args;
-
-    copy_args(&args, from, host_tail(from));
-    clear_infos(&args, info);
-    submit_dummy(rt, &args, &out);
-    return set_outputs(result, &out);
-}
-
-static struct door_outputs *host_alloc(struct door_outputs *result, struct door_runtime *rt,
-                                       const struct door_args *from)
-{
-    struct pto_tensor_info info[PTO_TASK_TENSORS_MAX];
-    struct pto_outputs out = no_outputs;
-    struct pto_args args;
-
-    copy_args(&args, from, host_tail(from));
-    clear_infos(&args, info);
-    door_alloc(rt, &args, &out);
-    return set_outputs(result, &out);
-}
+/* What has no kernels: dummies and memory. */
+#define MAKE(name, tail, is_host, make)                                                    \
+    static struct door_outputs *name(struct door_outputs *result, struct door_runtime *rt, \
+                                     const struct door_args *from)                         \
+    {                                                                                      \
+        struct pto_tensor_info info[PTO_TASK_TENSORS_MAX];                                 \
+        struct pto_outputs out = no_outputs;                                               \
+        struct pto_args args;                                                              \
+                                                                                           \
+        copy_args(&args, from, tail(from));                                                \
+        if (is_host)                                                                       \
+            clear_infos(&args, info);                                                      \
+        make(rt, &args, &out);                                                             \
+        return set_outputs(result, &out);                                                  \
+    }
+MAKE(stream_submit_dummy, stream_tail, false, submit_dummy)
+MAKE(stream_alloc, stream_tail, false, door_alloc)
+MAKE(host_submit_dummy, host_tail, true, submit_dummy)
+MAKE(host_alloc, host_tail, true, door_alloc)
+#undef MAKE
 
 /* ---- scopes ---- */
 
