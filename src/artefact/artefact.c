@@ -8,18 +8,20 @@
 #include "artefact/artefact_layout.h"
 #include "base/error.h"
 
-static int read_file(const uint8_t *bytes, size_t size, bool is_sealed, struct artefact *a,
-                     struct pto_error *error);
+static int artefact_read_file(const uint8_t *bytes, size_t size, bool is_sealed, struct artefact *a,
+                              struct pto_error *error);
 static int check_header(const struct artefact_header *h, size_t size, struct pto_error *error);
 static int read_texts(const struct artefact_header *h, struct artefact *a, struct pto_error *error);
-static int check_kernels(const struct artefact *a, uint32_t text_size, struct pto_error *error);
-static int check_files(const struct artefact *a, uint32_t text_size, struct pto_error *error);
+static int artefact_check_kernels(const struct artefact *a, uint32_t text_size,
+                                  struct pto_error *error);
+static int artefact_check_files(const struct artefact *a, uint32_t text_size,
+                                struct pto_error *error);
 static int read_callable(const uint8_t *bytes, uint64_t size, struct artefact *a,
                          struct pto_error *error);
 static int check_children(const uint8_t *bytes, uint64_t size, const struct artefact *a,
                           struct pto_error *error);
 
-static int damaged(struct pto_error *error, const char *what)
+static int artefact_damaged(struct pto_error *error, const char *what)
 {
     return error_tell(error, PTO_EFORMAT, "it is damaged: %s; build or copy it again", what);
 }
@@ -32,7 +34,7 @@ static uint32_t get_u32(const void *at)
     return value;
 }
 
-static bool is_object(const uint8_t *bytes, uint64_t size)
+static bool artefact_is_object(const uint8_t *bytes, uint64_t size)
 {
     return size >= SELFMAG && memcmp(bytes, ELFMAG, SELFMAG) == 0;
 }
@@ -41,12 +43,12 @@ enum artefact_kind artefact_recognise(const void *bytes, size_t size)
 {
     const uint8_t *at = bytes;
 
-    if (is_object(at, size))
+    if (artefact_is_object(at, size))
         return ARTEFACT_OBJECT;
     if (size >= 4 && memcmp(at, ARTEFACT_MAGIC, 4) == 0)
         return ARTEFACT_FILE;
     if (size > sizeof(struct chip_callable) &&
-        is_object(at + sizeof(struct chip_callable), size - sizeof(struct chip_callable)))
+        artefact_is_object(at + sizeof(struct chip_callable), size - sizeof(struct chip_callable)))
         return ARTEFACT_BLOB;
     return ARTEFACT_NONE;
 }
@@ -95,7 +97,7 @@ int artefact_read(const void *bytes, size_t size, struct artefact *out, struct p
         return status;
     switch (artefact_recognise(bytes, size)) {
     case ARTEFACT_FILE:
-        status = read_file(bytes, size, true, &a, error);
+        status = artefact_read_file(bytes, size, true, &a, error);
         break;
     case ARTEFACT_BLOB:
         a.is_blob = true;
@@ -223,11 +225,11 @@ void artefact_place(struct artefact_header *h)
 
 int artefact_read_unsealed(const void *bytes, size_t size, struct artefact *out)
 {
-    return read_file(bytes, size, false, out, NULL);
+    return artefact_read_file(bytes, size, false, out, NULL);
 }
 
-static int read_file(const uint8_t *bytes, size_t size, bool is_sealed, struct artefact *a,
-                     struct pto_error *error)
+static int artefact_read_file(const uint8_t *bytes, size_t size, bool is_sealed, struct artefact *a,
+                              struct pto_error *error)
 {
     struct artefact_header h;
     struct digest digest;
@@ -268,9 +270,9 @@ static int read_file(const uint8_t *bytes, size_t size, bool is_sealed, struct a
     a->text = (const char *)bytes + h.text_offset;
     status = read_texts(&h, a, error);
     if (status >= 0)
-        status = check_kernels(a, h.text_size, error);
+        status = artefact_check_kernels(a, h.text_size, error);
     if (status >= 0)
-        status = check_files(a, h.text_size, error);
+        status = artefact_check_files(a, h.text_size, error);
     if (status >= 0)
         status = read_callable(bytes + h.callable_offset, h.callable_size, a, error);
     if (status < 0)
@@ -278,7 +280,7 @@ static int read_file(const uint8_t *bytes, size_t size, bool is_sealed, struct a
     artefact_identity_of(a, &a->identity);
     return !is_sealed || digest_is_equal(&a->identity, &h.identity)
                ? PTO_OK
-               : damaged(error, "its identity is not that of its content");
+               : artefact_damaged(error, "its identity is not that of its content");
 }
 
 static int check_header(const struct artefact_header *h, size_t size, struct pto_error *error)
@@ -304,13 +306,13 @@ static int check_header(const struct artefact_header *h, size_t size, struct pto
                           h->size > size ? "truncated" : "too long", size,
                           (unsigned long long)h->size);
     if (h->mode >= PTO_MODE_COUNT)
-        return damaged(error, "its mode does not exist");
+        return artefact_damaged(error, "its mode does not exist");
     if (h->kernel_count > CHIP_CALLABLE_CHILDREN_MAX || h->file_count > ARTEFACT_FILES_MAX)
-        return damaged(error, "it has too many kernels or files");
+        return artefact_damaged(error, "it has too many kernels or files");
     artefact_place(&placed);
     if (memcmp(&placed, h, sizeof(*h)) != 0 || h->callable_offset > size ||
         h->callable_size != size - h->callable_offset || h->text_size == 0)
-        return damaged(error, "its parts are not where they belong");
+        return artefact_damaged(error, "its parts are not where they belong");
     return PTO_OK;
 }
 
@@ -318,32 +320,33 @@ static int check_header(const struct artefact_header *h, size_t size, struct pto
 static int read_texts(const struct artefact_header *h, struct artefact *a, struct pto_error *error)
 {
     if (a->text[h->text_size - 1] != '\0')
-        return damaged(error, "its last text has no end");
+        return artefact_damaged(error, "its last text has no end");
     if (h->name >= h->text_size || h->platform >= h->text_size || h->isa_revision >= h->text_size ||
         h->compiler >= h->text_size || h->arguments >= h->text_size)
-        return damaged(error, "a text lies outside of its texts");
+        return artefact_damaged(error, "a text lies outside of its texts");
     a->name = a->text + h->name;
     a->platform = a->text + h->platform;
     a->isa_revision = a->text + h->isa_revision;
     a->compiler = a->text + h->compiler;
     a->arguments = h->arguments != 0 ? a->text + h->arguments : NULL;
-    return a->platform[0] != '\0' ? PTO_OK : damaged(error, "it names no platform");
+    return a->platform[0] != '\0' ? PTO_OK : artefact_damaged(error, "it names no platform");
 }
 
-static int check_kernels(const struct artefact *a, uint32_t text_size, struct pto_error *error)
+static int artefact_check_kernels(const struct artefact *a, uint32_t text_size,
+                                  struct pto_error *error)
 {
     for (uint32_t i = 0; i < a->kernel_count; i++) {
         struct kernel_record record;
 
         memcpy(&record, a->kernels + i * sizeof(record), sizeof(record));
         if (record.name >= text_size || record.core >= PTO_CORE_TYPES)
-            return damaged(error, "a kernel has no valid name or core type");
+            return artefact_damaged(error, "a kernel has no valid name or core type");
     }
     return PTO_OK;
 }
 
 /* A relative path that goes nowhere but down: headers are compared with those of a folder. */
-static bool is_inside(const char *path)
+static bool artefact_is_inside(const char *path)
 {
     if (path[0] == '/' || path[0] == '\0')
         return false;
@@ -355,22 +358,23 @@ static bool is_inside(const char *path)
     return true;
 }
 
-static int check_files(const struct artefact *a, uint32_t text_size, struct pto_error *error)
+static int artefact_check_files(const struct artefact *a, uint32_t text_size,
+                                struct pto_error *error)
 {
     for (uint32_t i = 0; i < a->file_count; i++) {
         struct file_record record;
 
         memcpy(&record, a->files + i * sizeof(record), sizeof(record));
         if (record.path >= text_size || record.flags > FILE_IS_ISA)
-            return damaged(error, "a file that it was made of has no valid name");
-        if ((record.flags & FILE_IS_ISA) != 0 && !is_inside(a->text + record.path))
-            return damaged(error, "a header of the tile library lies outside of it");
+            return artefact_damaged(error, "a file that it was made of has no valid name");
+        if ((record.flags & FILE_IS_ISA) != 0 && !artefact_is_inside(a->text + record.path))
+            return artefact_damaged(error, "a header of the tile library lies outside of it");
         if (i > 0) {
             struct artefact_file before = artefact_file_at(a, i - 1);
             struct artefact_file file = artefact_file_at(a, i);
 
             if (artefact_order(&before, &file) >= 0)
-                return damaged(error, "the files that it was made of are not in order");
+                return artefact_damaged(error, "the files that it was made of are not in order");
         }
     }
     return PTO_OK;
@@ -393,30 +397,31 @@ static int read_callable(const uint8_t *bytes, uint64_t size, struct artefact *a
     uint32_t child_count;
 
     if (size < sizeof(struct chip_callable))
-        return damaged(error, "its chip callable is smaller than a header");
+        return artefact_damaged(error, "its chip callable is smaller than a header");
     a->callable = bytes;
     a->signature_count = get_u32(bytes + offsetof(struct chip_callable, signature_count));
     if (a->signature_count > CHIP_CALLABLE_SIGNATURE_MAX)
-        return damaged(error, "its signature has more than 256 entries");
+        return artefact_damaged(error, "its signature has more than 256 entries");
     for (uint32_t i = 0; i < a->signature_count; i++)
         if ((uint32_t)artefact_direction(a, i) >= PTO_DIR_COUNT)
-            return damaged(error, "its signature has an unknown direction");
+            return artefact_damaged(error, "its signature has an unknown direction");
     if (!is_name(name, get_u32(bytes + offsetof(struct chip_callable, func_name_length))) ||
         !is_name(config, get_u32(bytes + offsetof(struct chip_callable, config_name_length))))
-        return damaged(error, "a name in its chip callable is too long or has no end");
+        return artefact_damaged(error, "a name in its chip callable is too long or has no end");
     if (name[0] == '\0')
-        return damaged(error, "its entry has no name");
+        return artefact_damaged(error, "its entry has no name");
     a->entry = (const char *)name;
     a->config = (const char *)config;
     a->orchestration = bytes + sizeof(struct chip_callable);
     a->orchestration_size = get_u32(bytes + offsetof(struct chip_callable, binary_size));
     if (a->orchestration_size == 0 || a->orchestration_size > size - sizeof(struct chip_callable))
-        return damaged(error, "its orchestration reaches beyond its end, or is empty");
+        return artefact_damaged(error, "its orchestration reaches beyond its end, or is empty");
     child_count = get_u32(bytes + offsetof(struct chip_callable, child_count));
     if (a->is_blob && child_count <= CHIP_CALLABLE_CHILDREN_MAX)
         a->kernel_count = child_count;
     if (child_count != a->kernel_count)
-        return damaged(error, "it has another number of kernels than it says, or more than 1024");
+        return artefact_damaged(error,
+                                "it has another number of kernels than it says, or more than 1024");
     return check_children(bytes, size, a, error);
 }
 
@@ -436,21 +441,21 @@ static int check_children(const uint8_t *bytes, uint64_t size, const struct arte
         uint32_t binary_size;
 
         if (id >= CHIP_CALLABLE_CHILDREN_MAX || is_taken[id])
-            return damaged(error, "a kernel's func_id is above 1023, or there twice");
+            return artefact_damaged(error, "a kernel's func_id is above 1023, or there twice");
         is_taken[id] = true;
         if (!a->is_blob && id != get_u32(a->kernels + i * sizeof(struct kernel_record)))
-            return damaged(error, "its kernels have other func_ids than it says");
+            return artefact_damaged(error, "its kernels have other func_ids than it says");
         if (offset % CHIP_CALLABLE_CHILD_ALIGN != 0 || offset < end || offset > room ||
             room - offset < sizeof(struct core_callable))
-            return damaged(error, "a kernel is not where one can be");
+            return artefact_damaged(error, "a kernel is not where one can be");
         binary_size = get_u32(bytes + sizeof(struct chip_callable) + offset +
                               offsetof(struct core_callable, binary_size));
         end = (uint64_t)offset + sizeof(struct core_callable) + binary_size;
         if (binary_size == 0 || end > room) /* mutation: unchecked-kernel */
-            return damaged(error, "a kernel reaches beyond the end, or is empty");
+            return artefact_damaged(error, "a kernel reaches beyond the end, or is empty");
     }
     for (uint64_t i = end; i < room; i++)
         if (bytes[sizeof(struct chip_callable) + i] != 0)
-            return damaged(error, "something follows its last kernel");
+            return artefact_damaged(error, "something follows its last kernel");
     return PTO_OK;
 }

@@ -18,7 +18,7 @@ struct plan {
     uint32_t text_used; /* while texts are written */
 };
 
-static int check_parts(const struct artefact_parts *parts, struct pto_error *error);
+static int artefact_check_parts(const struct artefact_parts *parts, struct pto_error *error);
 static int plan_order(struct plan *plan, struct pto_error *error);
 static int plan_sizes(struct plan *plan, struct pto_error *error);
 static void write_tables(struct plan *plan, uint8_t *bytes);
@@ -29,7 +29,7 @@ int artefact_make(const struct artefact_parts *parts, void **bytes_out, size_t *
 {
     struct plan plan = { .parts = parts };
     uint8_t *bytes = NULL;
-    int status = check_parts(parts, error);
+    int status = artefact_check_parts(parts, error);
 
     if (status < 0)
         return status;
@@ -89,7 +89,7 @@ static const char *entry_of(const struct artefact_parts *parts)
     return parts->entry != NULL ? parts->entry : "orchestrate";
 }
 
-static int check_parts(const struct artefact_parts *parts, struct pto_error *error)
+static int artefact_check_parts(const struct artefact_parts *parts, struct pto_error *error)
 {
     const char *config = text_or_empty(parts->config);
 
@@ -138,7 +138,7 @@ static int compare_kernels(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static int compare_files(const void *a, const void *b)
+static int artefact_compare_files(const void *a, const void *b)
 {
     return artefact_order(*(const struct artefact_file *const *)a,
                           *(const struct artefact_file *const *)b);
@@ -157,7 +157,7 @@ static int plan_order(struct plan *plan, struct pto_error *error)
                               plan->kernel[i]->func_id);
     for (uint32_t i = 0; i < parts->file_count; i++)
         plan->file[i] = &parts->files[i];
-    qsort(plan->file, parts->file_count, sizeof(*plan->file), compare_files);
+    qsort(plan->file, parts->file_count, sizeof(*plan->file), artefact_compare_files);
     for (uint32_t i = 0; i < parts->file_count; i++) {
         const struct artefact_file *file = plan->file[i];
         const struct artefact_file *last =

@@ -19,7 +19,7 @@ static const char magic[SIGNATURE_MAGIC_BYTES] = "PTOSIG1\n";
 enum { MESSAGE_BYTES = SIGNATURE_MAGIC_BYTES + DIGEST_BYTES };
 
 /* The magic keeps a signature of something else with the same key apart. */
-static void make_message(const struct digest *artefact, uint8_t message[MESSAGE_BYTES])
+static void signature_make_message(const struct digest *artefact, uint8_t message[MESSAGE_BYTES])
 {
     memcpy(message, magic, sizeof(magic));
     memcpy(message + sizeof(magic), artefact->byte, DIGEST_BYTES);
@@ -37,7 +37,7 @@ bool signature_is_right(const struct signature *signature, const struct digest *
 {
     uint8_t message[MESSAGE_BYTES];
 
-    make_message(artefact, message);
+    signature_make_message(artefact, message);
     return memcmp(signature->magic, magic, sizeof(magic)) == 0 && /* mutation: any-signature */
            ed25519_sha512_verify(signature->key, sizeof(message), message, signature->bytes) != 0;
 }
@@ -83,7 +83,7 @@ int pto_artefact_sign(const void *bytes, size_t size, const uint8_t secret[PTO_K
     ed25519_sha512_public_key(signature.key, secret);
     used = size - a.signer_count * sizeof(signature);
     digest_of(bytes, used, &digest);
-    make_message(&digest, message);
+    signature_make_message(&digest, message);
     ed25519_sha512_sign(signature.key, secret, sizeof(message), message, signature.bytes);
     made = malloc(size + sizeof(signature));
     if (made == NULL)

@@ -43,8 +43,8 @@ struct arena {
     struct piece *first;
 };
 
-static bool split(struct piece *p, uint64_t bytes);
-static void join(struct piece *p);
+static bool arena_split(struct piece *p, uint64_t bytes);
+static void arena_join(struct piece *p);
 
 int arena_open_part(int file, uint64_t offset, void *addr, uint64_t bytes, struct arena **arena_out)
 {
@@ -111,7 +111,7 @@ char *arena_take(struct arena *a, uint64_t bytes)
     p = a->first;
     while (p != NULL && (p->is_taken || p->bytes < rounded))
         p = p->next;
-    if (p != NULL && !split(p, rounded))
+    if (p != NULL && !arena_split(p, rounded))
         p = NULL;
     if (p != NULL)
         p->is_taken = true;
@@ -131,14 +131,14 @@ void arena_give(struct arena *a, char *memory)
     (void)fallocate(a->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(a->offset + p->at),
                     (off_t)p->bytes);
     p->is_taken = false;
-    join(p);
+    arena_join(p);
     if (before != NULL)
-        join(before);
+        arena_join(before);
     pthread_mutex_unlock(&a->lock);
 }
 
 /* Makes the piece as small as is needed. False: there is no memory for the rest's entry. */
-static bool split(struct piece *p, uint64_t bytes)
+static bool arena_split(struct piece *p, uint64_t bytes)
 {
     struct piece *rest;
 
@@ -154,7 +154,7 @@ static bool split(struct piece *p, uint64_t bytes)
 }
 
 /* With the one behind it, if both are free. */
-static void join(struct piece *p)
+static void arena_join(struct piece *p)
 {
     struct piece *next = p->next;
 

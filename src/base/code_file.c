@@ -55,7 +55,7 @@ static bool name_root(char root[PATH_MAX])
 }
 
 /* -1: there is none, or another user has made it, or it is a link. */
-static int open_root(const char *root)
+static int code_file_open_root(const char *root)
 {
     int at = open(root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat about;
@@ -72,7 +72,7 @@ static int open_root(const char *root)
 
 static bool is_private(const char *root)
 {
-    int at = open_root(root);
+    int at = code_file_open_root(root);
 
     if (at >= 0)
         close(at);
@@ -149,9 +149,9 @@ static void remove_left_one(int where, const char *name, time_t before)
  * Those whose names begin so. Only the root is read: the temporary folder may have any
  * number of files of other users.
  */
-static void remove_left(const char *root, const char *prefix, time_t before)
+static void code_file_remove_left(const char *root, const char *prefix, time_t before)
 {
-    int at = open_root(root);
+    int at = code_file_open_root(root);
     DIR *list = at >= 0 ? fdopendir(at) : NULL;
     struct dirent *entry;
 
@@ -174,7 +174,7 @@ void code_file_sweep(pid_t process)
         char prefix[64];
 
         snprintf(prefix, sizeof(prefix), "%s%ld-", folders[kind].prefix, (long)process);
-        remove_left(root, prefix, INT64_MAX);
+        code_file_remove_left(root, prefix, INT64_MAX);
     }
     (void)rmdir(root); /* unless others are in it */
 }
@@ -191,7 +191,7 @@ static bool use_chosen(struct folder *f, const char *chosen)
 }
 
 /* Below the root; in the temporary folder itself if there is none. */
-static bool make_path(struct folder *f, const char *root)
+static bool code_file_make_path(struct folder *f, const char *root)
 {
     if (snprintf(f->path, sizeof(f->path), "%s/%s%ld-XXXXXX",
                  f->is_in_root ? root : file_temporary_folder(), f->prefix,
@@ -212,7 +212,7 @@ static void remove_folder(struct folder *f)
     f->path[0] = '\0';
 }
 
-static bool make_folder(struct folder *f)
+static bool code_file_make_folder(struct folder *f)
 {
     char root[PATH_MAX];
     bool is_made = false;
@@ -220,9 +220,9 @@ static bool make_folder(struct folder *f)
     for (uint32_t i = 0; i < ATTEMPTS && !is_made; i++) {
         f->is_in_root = enter_root(root);
         if (f->is_in_root && i == 0)
-            remove_left(root, f->prefix,
-                        time(NULL) - (may_dump_core() ? CORE_SECONDS : YOUNG_SECONDS));
-        is_made = make_path(f, root);
+            code_file_remove_left(root, f->prefix,
+                                  time(NULL) - (may_dump_core() ? CORE_SECONDS : YOUNG_SECONDS));
+        is_made = code_file_make_path(f, root);
         if (!is_made && (errno != ENOENT || !f->is_in_root))
             break; /* otherwise a process that left last has removed the root */
         /* From here on it is not empty, so it stays. Before, another user could replace it. */
@@ -259,7 +259,7 @@ static bool enter_folder(struct folder *f)
     f->path[0] = '\0';
     f->count = 0;
     f->owner = getpid();
-    return chosen != NULL && chosen[0] != '\0' ? use_chosen(f, chosen) : make_folder(f);
+    return chosen != NULL && chosen[0] != '\0' ? use_chosen(f, chosen) : code_file_make_folder(f);
 }
 
 static bool is_kept(const struct folder *f)

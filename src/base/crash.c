@@ -39,14 +39,14 @@ enum { IS_USED = 1 };
 #endif
 
 static void find_stack(void);
-static void on_signal(int number, siginfo_t *info, void *context);
+static void crash_on_signal(int number, siginfo_t *info, void *context);
 
 static bool is_there(int number)
 {
     struct sigaction now;
 
     return sigaction(number, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&
-           now.sa_sigaction == on_signal;
+           now.sa_sigaction == crash_on_signal;
 }
 
 void crash_set_last(void (*handler)(int number))
@@ -63,7 +63,7 @@ static void leave_to_parent(void)
     here = NULL;
 }
 
-static void guard_forks(void)
+static void crash_guard_forks(void)
 {
     (void)pthread_atfork(NULL, NULL, leave_to_parent);
 }
@@ -73,13 +73,13 @@ bool crash_init(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct sigaction action;
 
-    pthread_once(&once, guard_forks);
+    pthread_once(&once, crash_guard_forks);
     if (!IS_USED)
         return false;
     memset(&action, 0, sizeof(action));
     sigemptyset(&action.sa_mask);
     sigaddset(&action.sa_mask, SIGURG); /* where the handler was interrupted says nothing */
-    action.sa_sigaction = on_signal;
+    action.sa_sigaction = crash_on_signal;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
     pthread_mutex_lock(&users_lock);
     if (users++ == 0)
@@ -161,7 +161,7 @@ static void release_stack(void *stack)
     os_release(stack, STACK_BYTES);
 }
 
-static void make_key(void)
+static void crash_make_key(void)
 {
     has_stack_key = pthread_key_create(&stack_key, release_stack) == 0;
 }
@@ -176,7 +176,7 @@ void crash_begin(struct crash *c, const struct a32 *depth)
     c->outer = here;
     here = c;
     if (IS_USED && !is_prepared) {
-        pthread_once(&once, make_key);
+        pthread_once(&once, crash_make_key);
         prepare_thread();
     }
 }
@@ -204,7 +204,7 @@ static bool is_unhandled(int number)
            (old->sa_handler == SIG_DFL || old->sa_handler == last_handler);
 }
 
-static void pass_on(int number, siginfo_t *info, void *context)
+static void crash_pass_on(int number, siginfo_t *info, void *context)
 {
     const struct sigaction *old = before_us(number);
 
@@ -334,7 +334,7 @@ static bool may_leave(const struct crash *c, int number)
     return c->fiber != NULL && (number == SIGURG || is_unhandled(number));
 }
 
-static void on_signal(int number, siginfo_t *info, void *context)
+static void crash_on_signal(int number, siginfo_t *info, void *context)
 {
     struct crash *c = here;
     uintptr_t landing = number == SIGSEGV || number == SIGBUS ? peek_landing(pc_of(context)) : 0;
@@ -345,7 +345,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
         return;
     }
     if (!may_leave(c, number)) {
-        pass_on(number, info, context);
+        crash_pass_on(number, info, context);
         return;
     }
     if (!c->is_walking)
@@ -355,7 +355,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
     c->is_walking = false;
     if (a32_load_relaxed(c->depth) % 2 == 0 &&
         !c->leave(c, number, pc_of(context))) { /* own word */
-        pass_on(number, info, context);
+        crash_pass_on(number, info, context);
         return;
     }
     /* What is blocked here, SIGURG, or more by a race detector, would stay so. */

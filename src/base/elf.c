@@ -39,7 +39,7 @@ static int read_dynamic(struct object_view *v, struct pto_error *error);
 static int count_symbols(struct object_view *v, struct pto_error *error);
 static void isolate_symbols(struct object_view *v, struct elf_changes *changes);
 static void isolate_dynamic(struct object_view *v, struct elf_changes *changes);
-static bool keeps_signals(const struct object_view *v);
+static bool elf_keeps_signals(const struct object_view *v);
 static bool program_keeps_signals(const struct object_view *v);
 static bool find_address(const struct object_view *v, uint64_t address, uint64_t bytes,
                          uint64_t *at_out);
@@ -66,7 +66,7 @@ int elf_isolate_for(uint32_t machine, void *bytes, size_t size, struct elf_chang
         status = count_symbols(&v, error);
     if (status < 0)
         return status;
-    changes->keeps_signals = keeps_signals(&v);
+    changes->keeps_signals = elf_keeps_signals(&v);
     isolate_symbols(&v, changes);
     isolate_dynamic(&v, changes);
     return PTO_OK;
@@ -102,7 +102,7 @@ bool elf_exports(const void *bytes, size_t size, const char *symbol)
     return false;
 }
 
-static int damaged(struct pto_error *error, const char *what)
+static int elf_damaged(struct pto_error *error, const char *what)
 {
     return error_tell(error, PTO_ELOAD, "%s; build it again", what);
 }
@@ -114,7 +114,7 @@ static int check_machine(Elf *elf, uint32_t machine, struct pto_error *error)
     GElf_Ehdr header;
 
     if (elf == NULL || elf_kind(elf) != ELF_K_ELF || gelf_getehdr(elf, &header) == NULL)
-        return damaged(error, "it is no shared object (ELF)");
+        return elf_damaged(error, "it is no shared object (ELF)");
     if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
         (machine != EM_NONE && header.e_machine != machine))
         return error_tell(error, PTO_ELOAD,
@@ -145,13 +145,13 @@ static int keep_segment(struct object_view *v, const GElf_Phdr *p, struct pto_er
 {
     if (p->p_type == PT_LOAD) {
         if (!is_loadable(v, p))
-            return damaged(error, "it is damaged or truncated: a segment lies outside of it");
+            return elf_damaged(error, "it is damaged or truncated: a segment lies outside of it");
         v->load[v->load_count++] = *p;
     }
     if (p->p_type == PT_DYNAMIC) {
         if (p->p_offset > v->size || p->p_filesz > v->size - p->p_offset ||
             p->p_offset % sizeof(uint64_t) != 0)
-            return damaged(error, "it is damaged: its dynamic section lies outside of it");
+            return elf_damaged(error, "it is damaged: its dynamic section lies outside of it");
         v->dynamic_at = p->p_offset;
         v->dynamic_room = p->p_filesz / sizeof(Elf64_Dyn);
     }
@@ -168,18 +168,18 @@ static int read_segments(struct object_view *v, struct pto_error *error)
     elf = elf_memory((char *)v->bytes, v->size);
     status = check_machine(elf, v->machine, error);
     if (status >= 0 && elf_getphdrnum(elf, &count) != 0)
-        status = damaged(error, "it is damaged: it has no table of segments");
+        status = elf_damaged(error, "it is damaged: it has no table of segments");
     for (size_t i = 0; i < count && status >= 0; i++) {
         GElf_Phdr p;
 
         if (gelf_getphdr(elf, (int)i, &p) == NULL)
-            status = damaged(error, "it is damaged: its table of segments lies outside of it");
+            status = elf_damaged(error, "it is damaged: its table of segments lies outside of it");
         else
             status = keep_segment(v, &p, error);
     }
     elf_end(elf);
     if (status >= 0 && v->load_count == 0)
-        status = damaged(error, "it has nothing to load");
+        status = elf_damaged(error, "it has nothing to load");
     return status;
 }
 
@@ -245,8 +245,9 @@ static int read_dynamic(struct object_view *v, struct pto_error *error)
     while (!has_end && v->dynamic_count < v->dynamic_room)
         has_end = dynamic_at(v, v->dynamic_count++).d_tag == DT_NULL;
     if (!has_end)
-        return damaged(error, "it is damaged, or linked statically: its dynamic section is missing "
-                              "or has no end");
+        return elf_damaged(error,
+                           "it is damaged, or linked statically: its dynamic section is missing "
+                           "or has no end");
     for (uint32_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
         uint64_t start, size, at;
 
@@ -254,8 +255,8 @@ static int read_dynamic(struct object_view *v, struct pto_error *error)
             continue;
         if (!find_dynamic(v, tables[i].size, &size) || size % (uint64_t)tables[i].entry != 0 ||
             !find_address(v, start, size, &at))
-            return damaged(error, "it is damaged: a table of its dynamic section lies outside "
-                                  "of it");
+            return elf_damaged(error, "it is damaged: a table of its dynamic section lies outside "
+                                      "of it");
     }
     return PTO_OK;
 }
@@ -317,8 +318,9 @@ static int count_symbols(struct object_view *v, struct pto_error *error)
         is_there = false;
     if (!is_there || !find_dynamic(v, DT_SYMENT, &entry) || entry != sizeof(Elf64_Sym) ||
         !find_address(v, symbols, v->symbol_count * sizeof(Elf64_Sym), &v->symbol_at))
-        return damaged(error, "it is damaged: its table of symbols is missing or lies outside of "
-                              "it");
+        return elf_damaged(error,
+                           "it is damaged: its table of symbols is missing or lies outside of "
+                           "it");
     return PTO_OK;
 }
 
@@ -367,7 +369,7 @@ static void isolate_dynamic(struct object_view *v, struct elf_changes *changes)
 /* ---- what it can do ---- */
 
 /* Where the text begins; NULL: it has no end inside of the object. */
-static const char *text_at(const struct object_view *v, uint64_t offset)
+static const char *elf_text_at(const struct object_view *v, uint64_t offset)
 {
     uint64_t start, size, at;
 
@@ -378,7 +380,7 @@ static const char *text_at(const struct object_view *v, uint64_t offset)
     return (const char *)v->bytes + at + offset;
 }
 
-static bool has_prefix(const char *text, const char *const *prefixes)
+static bool elf_has_prefix(const char *text, const char *const *prefixes)
 {
     for (; *prefixes != NULL; prefixes++)
         if (strncmp(text, *prefixes, strlen(*prefixes)) == 0)
@@ -395,9 +397,9 @@ static bool needs_known_libraries(const struct object_view *v, const char *const
 
     for (uint64_t i = 0; i < v->dynamic_count; i++) {
         Elf64_Dyn entry = dynamic_at(v, i);
-        const char *name = entry.d_tag == DT_NEEDED ? text_at(v, entry.d_un.d_val) : "libc.so.";
+        const char *name = entry.d_tag == DT_NEEDED ? elf_text_at(v, entry.d_un.d_val) : "libc.so.";
 
-        if (name == NULL || (!has_prefix(name, known) && !has_prefix(name, more)))
+        if (name == NULL || (!elf_has_prefix(name, known) && !elf_has_prefix(name, more)))
             return false;
     }
     return true;
@@ -422,9 +424,9 @@ static bool imports_known_symbols(const struct object_view *v, const char *const
             continue;
         if (has_versions)
             memcpy(&version, v->bytes + at + 2 * i, sizeof(version));
-        name = text_at(v, symbol.st_name);
-        if (name == NULL ||
-            (version <= VER_NDX_GLOBAL && !has_prefix(name, known) && !has_prefix(name, more)))
+        name = elf_text_at(v, symbol.st_name);
+        if (name == NULL || (version <= VER_NDX_GLOBAL && !elf_has_prefix(name, known) &&
+                             !elf_has_prefix(name, more)))
             return false;
     }
     return true;
@@ -466,7 +468,7 @@ static bool calls_system(const struct object_view *v)
     return false;
 }
 
-static bool keeps_signals(const struct object_view *v)
+static bool elf_keeps_signals(const struct object_view *v)
 {
     static const char *const none[] = { NULL };
 

@@ -22,7 +22,7 @@
 enum { LINKS_MAX = 40 };
 
 /* Closes the file and keeps errno. */
-static int fail(int file, int number)
+static int file_fail(int file, int number)
 {
     if (file >= 0)
         close(file);
@@ -39,15 +39,15 @@ int file_read(const char *path, size_t max, char **bytes_out, size_t *size_out)
     char *bytes;
 
     if (file < 0 || fstat(file, &about) != 0)
-        return fail(file, errno);
+        return file_fail(file, errno);
     if (!S_ISREG(about.st_mode))
-        return fail(file, EINVAL);
+        return file_fail(file, EINVAL);
     if ((uint64_t)about.st_size > max)
-        return fail(file, EFBIG);
+        return file_fail(file, EFBIG);
     room = (size_t)about.st_size;
     bytes = malloc(room + 1);
     if (bytes == NULL)
-        return fail(file, ENOMEM);
+        return file_fail(file, ENOMEM);
     while (size < room) {
         ssize_t got = read(file, bytes + size, room - size);
 
@@ -57,7 +57,7 @@ int file_read(const char *path, size_t max, char **bytes_out, size_t *size_out)
             int number = errno;
 
             free(bytes);
-            return fail(file, number);
+            return file_fail(file, number);
         }
         if (got == 0) /* it has become shorter */
             break;
@@ -136,7 +136,7 @@ static int open_beside(struct file_part *part, uint32_t mode)
     return -1;
 }
 
-static bool is_trusted(const struct stat *about)
+static bool file_is_trusted(const struct stat *about)
 {
     return about->st_uid == geteuid() || about->st_uid == 0;
 }
@@ -172,20 +172,20 @@ static int find_target(const char *path, struct file_part *part)
     struct stat about;
 
     if (strlen(path) >= sizeof(part->target))
-        return fail(-1, ENAMETOOLONG);
+        return file_fail(-1, ENAMETOOLONG);
     strcpy(part->target, path);
     part->is_placed = false;
     for (int links = 0; lstat(part->target, &about) == 0; links++) {
         bool is_link = S_ISLNK(about.st_mode);
 
-        if ((is_link || S_ISFIFO(about.st_mode)) && !is_trusted(&about))
-            return fail(-1, EPERM);
+        if ((is_link || S_ISFIFO(about.st_mode)) && !file_is_trusted(&about))
+            return file_fail(-1, EPERM);
         part->is_placed =
             is_link ? strncmp(part->target, "/proc/", 6) == 0 : !S_ISREG(about.st_mode);
         if (!is_link || part->is_placed)
             return PTO_OK;
         if (links == LINKS_MAX || !read_link(part->target))
-            return fail(-1, links == LINKS_MAX ? ELOOP : errno);
+            return file_fail(-1, links == LINKS_MAX ? ELOOP : errno);
     }
     return PTO_OK; /* not there yet */
 }
@@ -198,7 +198,7 @@ int file_part_open(const char *path, uint32_t mode, struct file_part *part)
         return status;
     part->file = part->is_placed ? open(part->target, O_WRONLY | O_NOCTTY | O_CLOEXEC)
                                  : open_beside(part, mode);
-    return part->file >= 0 ? PTO_OK : fail(-1, errno);
+    return part->file >= 0 ? PTO_OK : file_fail(-1, errno);
 }
 
 int file_part_close(struct file_part *part, bool is_good)
@@ -210,12 +210,12 @@ int file_part_close(struct file_part *part, bool is_good)
     if (close(part->file) != 0 && number == 0)
         number = errno;
     if (part->is_placed)
-        return number == 0 ? PTO_OK : fail(-1, number);
+        return number == 0 ? PTO_OK : file_fail(-1, number);
     if (number == 0 && rename(part->name, part->target) != 0)
         number = errno;
     if (number != 0) {
         unlink(part->name);
-        return fail(-1, number);
+        return file_fail(-1, number);
     }
     sync_folder_of(part->target);
     return PTO_OK;
@@ -245,7 +245,7 @@ int file_make_folder(const char *path)
     size_t length = strlen(path);
 
     if (length == 0 || length >= sizeof(name))
-        return fail(-1, length == 0 ? ENOENT : ENAMETOOLONG);
+        return file_fail(-1, length == 0 ? ENOENT : ENAMETOOLONG);
     memcpy(name, path, length + 1);
     for (size_t i = 1; i <= length; i++) {
         if (name[i] != '/' && name[i] != '\0')
@@ -255,7 +255,7 @@ int file_make_folder(const char *path)
 
         name[i] = '\0';
         if (mkdir(name, 0700) != 0 && errno != EEXIST)
-            return fail(-1, errno);
+            return file_fail(-1, errno);
         name[i] = kept;
     }
     return PTO_OK;

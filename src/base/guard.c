@@ -95,7 +95,7 @@ __attribute__((used)) _Unwind_Reason_Code guard_personality(int version, _Unwind
 }
 
 /* Takes the text of a C++ exception, and frees it. */
-static void describe(struct _Unwind_Exception *exception, char text[GUARD_TEXT])
+static void guard_describe(struct _Unwind_Exception *exception, char text[GUARD_TEXT])
 {
     static const char cxx[] = "GNUCC++"; /* with its 0: the class, highest byte first */
     void (*take)(struct _Unwind_Exception *, char *, size_t) = NULL;
@@ -126,7 +126,7 @@ enum guard_result guard_call(void (*fn)(void *arg), void *arg, char text[GUARD_T
     struct caught caught = guard_enter(fn, arg);
 
     if (caught.result == GUARD_THREW)
-        describe(caught.exception, text);
+        guard_describe(caught.exception, text);
     return (enum guard_result)caught.result;
 }
 
@@ -136,7 +136,7 @@ struct orchestration {
     const struct pto_entry *entry;
 };
 
-static void orchestrate(void *arg)
+static void guard_orchestrate(void *arg)
 {
     const struct orchestration *call = arg;
 
@@ -148,5 +148,5 @@ enum guard_result guard_orchestration(pto_orch_fn fn, struct pto_orch *o,
 {
     struct orchestration call = { fn, o, entry };
 
-    return guard_call(orchestrate, &call, text);
+    return guard_call(guard_orchestrate, &call, text);
 }

@@ -10,7 +10,7 @@
 #include "pto/status.h"
 
 /* RLIM_INFINITY, also where the system does not say. */
-static rlim_t read_limit(__rlimit_resource_t resource)
+static rlim_t limit_read(__rlimit_resource_t resource)
 {
     struct rlimit limit;
 
@@ -20,7 +20,7 @@ static rlim_t read_limit(__rlimit_resource_t resource)
 /* Also for files in memory: the kernel does not distinguish them. */
 bool limit_allows_file(uint64_t bytes)
 {
-    rlim_t most = read_limit(RLIMIT_FSIZE);
+    rlim_t most = limit_read(RLIMIT_FSIZE);
 
     if (most == RLIM_INFINITY || bytes <= most)
         return true;
@@ -46,7 +46,7 @@ static void show_bytes(rlim_t bytes, char text[32])
 
 const char *limit_explain(int number, char text[LIMIT_TEXT])
 {
-    rlim_t file = read_limit(RLIMIT_FSIZE), space = read_limit(RLIMIT_AS);
+    rlim_t file = limit_read(RLIMIT_FSIZE), space = limit_read(RLIMIT_AS);
     char bytes[32];
 
     if (number == EFBIG && file != RLIM_INFINITY) {
@@ -57,7 +57,7 @@ const char *limit_explain(int number, char text[LIMIT_TEXT])
         snprintf(text, LIMIT_TEXT,
                  "the limit of open descriptors is met (%llu); fix: ulimit -n with a larger "
                  "number, or close some",
-                 (unsigned long long)read_limit(RLIMIT_NOFILE));
+                 (unsigned long long)limit_read(RLIMIT_NOFILE));
     } else if (number == ENOMEM && space != RLIM_INFINITY) {
         show_bytes(space, bytes);
         snprintf(text, LIMIT_TEXT,
@@ -70,7 +70,7 @@ const char *limit_explain(int number, char text[LIMIT_TEXT])
 
 const char *limit_strerror(int status, char text[LIMIT_TEXT])
 {
-    if (status == PTO_ENOMEM && read_limit(RLIMIT_AS) != RLIM_INFINITY)
+    if (status == PTO_ENOMEM && limit_read(RLIMIT_AS) != RLIM_INFINITY)
         return limit_explain(ENOMEM, text);
     snprintf(text, LIMIT_TEXT, "%s", pto_strerror(status));
     return text;

@@ -35,7 +35,7 @@ struct place {
 
 extern char **environ;
 
-static bool place_of(uintptr_t pc, struct place *place, const void **module_out)
+static bool lines_place_of(uintptr_t pc, struct place *place, const void **module_out)
 {
     static char program[] = "/proc/self/exe"; /* resolved below: another process would be itself */
     struct link_map *map = NULL;
@@ -51,19 +51,19 @@ static bool place_of(uintptr_t pc, struct place *place, const void **module_out)
 }
 
 /* Until the entry, or the library, if the entry is not a part of it itself. */
-static uint32_t find_places(const uintptr_t *pc, uint32_t count, const void *entry,
-                            struct place place[PLACES_MAX])
+static uint32_t lines_find_places(const uintptr_t *pc, uint32_t count, const void *entry,
+                                  struct place place[PLACES_MAX])
 {
     const void *own = NULL, *first = NULL, *module = NULL;
     struct place here;
     uint32_t used = 0;
 
-    (void)place_of((uintptr_t)lines_find, &here, &own);
-    (void)place_of((uintptr_t)entry, &here, &first);
+    (void)lines_place_of((uintptr_t)lines_find, &here, &own);
+    (void)lines_place_of((uintptr_t)entry, &here, &first);
     for (uint32_t i = 0; i < count && used < PLACES_MAX; i++) {
         uintptr_t at = i != 0 ? pc[i] - 1 : pc[i]; /* inside of the call */
 
-        if (!place_of(at, &place[used], &module))
+        if (!lines_place_of(at, &place[used], &module))
             continue; /* no code: a jump that went wrong */
         if (module == own && first != own)
             break;
@@ -124,7 +124,7 @@ static bool read_answer(int from, char answer[ANSWER_BYTES])
     return true;
 }
 
-static bool ask(const struct place *place, uint32_t count, char answer[ANSWER_BYTES])
+static bool lines_ask(const struct place *place, uint32_t count, char answer[ANSWER_BYTES])
 {
     char program[PATH_MAX], self[PATH_MAX];
     char *words[2 * PLACES_MAX + 2];
@@ -231,12 +231,12 @@ void lines_find(const uintptr_t *pc, uint32_t count, const void *entry, struct s
 {
     struct place place[PLACES_MAX];
     char answer[ANSWER_BYTES];
-    uint32_t places = find_places(pc, count, entry, place);
+    uint32_t places = lines_find_places(pc, count, entry, place);
     uint64_t key = key_of(place, places);
 
     if (lines->key == key)
         return;
-    if (places == 0 || !ask(place, places, answer))
+    if (places == 0 || !lines_ask(place, places, answer))
         answer[0] = '\0';
     lines->count = parse_answer(answer, place, places, lines->line);
     lines->key = key;

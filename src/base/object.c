@@ -49,38 +49,38 @@ static struct {
     uint64_t hidden; /* loaded from memory, ever: no two have the same path */
 } table = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static int load_object(struct object *object, const void *bytes, const char *label,
-                       struct pto_error *error);
+static int object_load_object(struct object *object, const void *bytes, const char *label,
+                              struct pto_error *error);
 static void load_from_file(struct object *object, const void *bytes, const char *label);
 static int load_from_memory(struct object *object, const void *bytes, const char *label,
                             struct pto_error *error);
 static int explain_load(const char *label, struct pto_error *error);
 
 /* A child must not inherit the lock from a thread that it does not have. */
-static void lock_table(void)
+static void object_lock_table(void)
 {
     pthread_mutex_lock(&table.lock);
 }
 
-static void unlock_table(void)
+static void object_unlock_table(void)
 {
     pthread_mutex_unlock(&table.lock);
 }
 
-static void guard_forks(void)
+static void object_register_fork_handlers(void)
 {
-    (void)pthread_atfork(lock_table, unlock_table,
-                         unlock_table); /* fails for lack of memory only */
+    (void)pthread_atfork(object_lock_table, object_unlock_table,
+                         object_unlock_table); /* fails for lack of memory only */
 }
 
 void object_guard_forks(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    pthread_once(&once, guard_forks);
+    pthread_once(&once, object_register_fork_handlers);
 }
 
-static struct object **bucket_of(const struct digest *digest)
+static struct object **object_bucket_of(const struct digest *digest)
 {
     return &table.bucket[(digest->byte[0] | (uint32_t)digest->byte[1] << 8) % BUCKETS];
 }
@@ -88,7 +88,7 @@ static struct object **bucket_of(const struct digest *digest)
 /* The link to one that can be shared, or to NULL. */
 static struct object **find_object(const struct digest *digest, size_t size)
 {
-    struct object **link = bucket_of(digest);
+    struct object **link = object_bucket_of(digest);
 
     while (*link != NULL &&
            ((*link)->is_own || (*link)->size != size || !digest_is_equal(&(*link)->digest, digest)))
@@ -115,7 +115,7 @@ int object_acquire(const void *bytes, size_t size, const char *label, struct obj
         else {
             object->digest = digest;
             object->size = size;
-            status = load_object(object, bytes, label, error);
+            status = object_load_object(object, bytes, label, error);
         }
         if (status < 0)
             free(object);
@@ -179,7 +179,7 @@ void object_release(struct object *object)
         return;
     pthread_mutex_lock(&table.lock);
     if (--object->users == 0) {
-        struct object **link = bucket_of(&object->digest);
+        struct object **link = object_bucket_of(&object->digest);
 
         while (*link != object)
             link = &(*link)->next;
@@ -205,7 +205,7 @@ uint32_t object_count(void)
 }
 
 /* Whoever has the lock when the process ends leaves the files to the next process. */
-__attribute__((destructor)) static void leave(void)
+__attribute__((destructor)) static void object_at_exit(void)
 {
     object_leave();
 }
@@ -220,8 +220,8 @@ void object_leave(void)
 
 /* ---- loading; under the lock ---- */
 
-static int load_object(struct object *object, const void *bytes, const char *label,
-                       struct pto_error *error)
+static int object_load_object(struct object *object, const void *bytes, const char *label,
+                              struct pto_error *error)
 {
     struct elf_changes changes;
     struct pto_error own;
@@ -333,7 +333,7 @@ static int load_from_memory(struct object *object, const void *bytes, const char
 
 /* ---- why not ---- */
 
-static uint64_t read_number(const char *path)
+static uint64_t object_read_number(const char *path)
 {
     FILE *file = fopen(path, "r");
     unsigned long long number = 0;
@@ -365,7 +365,7 @@ static int explain_load(const char *label, struct pto_error *error)
     enum { MAPPINGS_EACH = 8 };
     const char *text = dlerror();
     const char *words;
-    uint64_t most = read_number("/proc/sys/vm/max_map_count");
+    uint64_t most = object_read_number("/proc/sys/vm/max_map_count");
     uint64_t mappings = count_mappings();
 
     if (text == NULL)

@@ -211,7 +211,7 @@ struct code_search {
     struct os_range found;
 };
 
-static int search_object(struct dl_phdr_info *info, size_t size, void *context)
+static int os_search_object(struct dl_phdr_info *info, size_t size, void *context)
 {
     struct code_search *search = context;
 
@@ -232,7 +232,7 @@ struct os_range os_find_code(uintptr_t addr)
 {
     struct code_search search = { .addr = addr };
 
-    (void)dl_iterate_phdr(search_object, &search);
+    (void)dl_iterate_phdr(os_search_object, &search);
     return search.found;
 }
 

@@ -32,8 +32,8 @@ static bool own_folder(char folder[PATH_MAX])
     return true;
 }
 
-static bool find(const char *const places[3], const char *name, int access_mode,
-                 char path[PATH_MAX])
+static bool program_search(const char *const places[3], const char *name, int access_mode,
+                           char path[PATH_MAX])
 {
     char folder[PATH_MAX];
 
@@ -52,12 +52,12 @@ bool program_find(const char *name, char path[PATH_MAX])
 {
     static const char *const places[3] = { ".", "../lib/pto", "pto" };
 
-    return find(places, name, X_OK, path);
+    return program_search(places, name, X_OK, path);
 }
 
 bool program_find_library(const char *name, char path[PATH_MAX])
 {
     static const char *const places[3] = { "..", "../lib", "." };
 
-    return find(places, name, R_OK, path);
+    return program_search(places, name, R_OK, path);
 }

@@ -16,7 +16,7 @@ static const Dwfl_Callbacks callbacks = {
     .debuginfo_path = &no_path,
 };
 
-static void print_line(const char *function, const char *file, int line)
+static void pto_lines_print_line(const char *function, const char *file, int line)
 {
     printf("%s\t%s\t%d\n", function != NULL ? function : "", file != NULL ? file : "?", line);
 }
@@ -53,11 +53,11 @@ static bool print_functions(Dwarf_Die *unit, Dwarf_Addr at, const char *file, in
         int tag = dwarf_tag(&scopes[i]);
 
         if (tag == DW_TAG_inlined_subroutine) {
-            print_line(dwarf_diename(&scopes[i]), file, line);
+            pto_lines_print_line(dwarf_diename(&scopes[i]), file, line);
             file = caller_file(unit, &scopes[i]);
             line = number_of(&scopes[i], DW_AT_call_line);
         } else if (tag == DW_TAG_subprogram) {
-            print_line(dwarf_diename(&scopes[i]), file, line);
+            pto_lines_print_line(dwarf_diename(&scopes[i]), file, line);
             is_printed = true;
         }
     }
@@ -65,7 +65,7 @@ static bool print_functions(Dwarf_Die *unit, Dwarf_Addr at, const char *file, in
     return is_printed;
 }
 
-static void print_place(const char *path, Dwarf_Addr offset)
+static void pto_lines_print_place(const char *path, Dwarf_Addr offset)
 {
     Dwfl *dwfl = dwfl_begin(&callbacks);
     Dwfl_Module *module = NULL;
@@ -89,7 +89,7 @@ static void print_place(const char *path, Dwarf_Addr offset)
         const char *symbol = dwfl_module_addrname(module, offset);
 
         if (symbol != NULL)
-            print_line(symbol, file != NULL ? file : path, line);
+            pto_lines_print_line(symbol, file != NULL ? file : path, line);
     }
     printf("\n");
     dwfl_end(dwfl);
@@ -99,6 +99,6 @@ int main(int argc, char **argv)
 {
     unsetenv("DEBUGINFOD_URLS"); /* what is not here is not fetched */
     for (int i = 1; i + 1 < argc; i += 2)
-        print_place(argv[i], strtoull(argv[i + 1], NULL, 16));
+        pto_lines_print_place(argv[i], strtoull(argv[i + 1], NULL, 16));
     return 0;
 }

@@ -38,7 +38,7 @@ struct spin_policy waker_spin_policy(uint32_t processes)
 /* ---- sleeping ---- */
 
 /* Returns the word as it is from now on. */
-static uint32_t announce(struct waker *w, bool *is_first_out)
+static uint32_t waker_announce(struct waker *w, bool *is_first_out)
 {
     uint32_t before = a32_load_relaxed(&w->sleepers), after;
 
@@ -55,7 +55,7 @@ static int waker_sleep(struct waker *w, const struct waker_wait *wait, uint64_t 
     /* Acquire: the announcement must not be visible before this load. */
     uint32_t sequence = a32_load_acquire(&w->sequence);
     bool is_first;
-    uint32_t sleepers = announce(w, &is_first);
+    uint32_t sleepers = waker_announce(w, &is_first);
     int status = PTO_OK;
 
     if (wait->fence != NULL)

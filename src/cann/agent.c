@@ -56,7 +56,7 @@ void agent_leave_call(void)
 }
 
 /* The device's context, once there is one; the agent that opens the device gets it by that. */
-static int bind(struct agent *a)
+static int agent_bind(struct agent *a)
 {
     int code;
 
@@ -67,7 +67,7 @@ static int bind(struct agent *a)
     return code;
 }
 
-static void serve(struct agent *a)
+static void agent_serve(struct agent *a)
 {
     pthread_mutex_lock(&a->lock);
     for (;;) {
@@ -81,7 +81,7 @@ static void serve(struct agent *a)
             continue;
         }
         pthread_mutex_unlock(&a->lock);
-        code = bind(a);
+        code = agent_bind(a);
         if (code != ACL_SUCCESS) /* the work's calls will say so, too */
             (void)cann_tell(a->c, NULL, "aclrtSetCurrentContext", code, "for a thread");
         work(a->c, a->arg);
@@ -92,7 +92,7 @@ static void serve(struct agent *a)
     pthread_mutex_unlock(&a->lock);
 }
 
-static void destroy(struct agent *a)
+static void agent_destroy(struct agent *a)
 {
     pthread_cond_destroy(&a->changed);
     pthread_mutex_destroy(&a->lock);
@@ -105,11 +105,11 @@ static void *agent_main(void *arg)
 
     here = a;
     if (setjmp(a->left) == 0) {
-        serve(a);
+        agent_serve(a);
     } else { /* nobody knows of it any more */
         struct cann *c = a->c;
 
-        destroy(a);
+        agent_destroy(a);
         cann_release(c);
     }
     return NULL;
@@ -147,7 +147,7 @@ static struct agent *make(struct cann *c)
     pthread_mutex_init(&a->lock, NULL);
     os_cond_init(&a->changed);
     if (os_thread_start(&a->thread, agent_main, a) < 0) {
-        destroy(a);
+        agent_destroy(a);
         return NULL;
     }
     return a;
@@ -157,7 +157,7 @@ static struct agent *make(struct cann *c)
  * Under its lock. NULL: the work is done; else the call that is overdue, or that nobody wants to wait
  * for any more.
  */
-static const char *await(struct agent *a, const struct chip_patience *patience)
+static const char *agent_await(struct agent *a, const struct chip_patience *patience)
 {
     while (a->work != NULL) {
         uint64_t now_ns = os_now_ns();
@@ -194,7 +194,7 @@ int agent_do_while(struct cann *c, agent_fn work, void *arg, const struct chip_p
     a->work = work;
     a->arg = arg;
     pthread_cond_broadcast(&a->changed);
-    overdue = await(a, patience);
+    overdue = agent_await(a, patience);
     a->is_given_up = overdue != NULL;
     if (overdue != NULL) {
         cann_keep(c);
@@ -222,6 +222,6 @@ void agent_end_all(struct cann *c)
         pthread_cond_broadcast(&a->changed);
         pthread_mutex_unlock(&a->lock);
         pthread_join(a->thread, NULL);
-        destroy(a);
+        agent_destroy(a);
     }
 }

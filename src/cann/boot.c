@@ -50,8 +50,8 @@ int cann_program_read(const char *name, struct cann_program *out, struct pto_err
     return PTO_OK;
 }
 
-static int read_program(const struct cann *c, const char *name, struct cann_program *out,
-                        struct pto_error *error)
+static int boot_read_program(const struct cann *c, const char *name, struct cann_program *out,
+                             struct pto_error *error)
 {
     int status = cann_program_read(name, out, error);
 
@@ -153,9 +153,9 @@ static int write_description(struct cann *c, const char *op, const char *functio
     return status;
 }
 
-static int describe(struct cann *c, const char *op, const char *function, const char *so,
-                    const char *library, void **binary_out, void **function_out,
-                    struct pto_error *error)
+static int boot_describe(struct cann *c, const char *op, const char *function, const char *so,
+                         const char *library, void **binary_out, void **function_out,
+                         struct pto_error *error)
 {
     struct vendor_option mode = { .id = VENDOR_OPTION_CPU_MODE };
     struct vendor_options options = { &mode, 1 };
@@ -247,8 +247,9 @@ static void log_folder(struct cann *c, struct dispatcher_args *args)
 }
 
 /* Both objects and the arguments go to the card for the time of the call. */
-static int install(struct cann *c, const struct cann_program *dispatcher,
-                   const struct cann_program *scheduler, const char *name, struct pto_error *error)
+static int boot_install(struct cann *c, const struct cann_program *dispatcher,
+                        const struct cann_program *scheduler, const char *name,
+                        struct pto_error *error)
 {
     struct dispatcher_args args = { .object_bytes = dispatcher->size,
                                     .device = c->card,
@@ -264,8 +265,8 @@ static int install(struct cann *c, const struct cann_program *dispatcher,
     int code, status;
 
     snprintf(args.name, sizeof(args.name), "%s", name);
-    status = describe(c, "PtoDispatcher", "DynTileFwkKernelServerInit",
-                      "libaicpu_extend_kernels.so", "KFCKernel", &binary, &function, error);
+    status = boot_describe(c, "PtoDispatcher", "DynTileFwkKernelServerInit",
+                           "libaicpu_extend_kernels.so", "KFCKernel", &binary, &function, error);
     if (status < 0)
         goto unload;
     code = cann_take(c, dispatcher->size, &args.object);
@@ -444,21 +445,21 @@ int cann_boot(struct cann *c, struct pto_error *error)
     int status;
 
     snprintf(name, sizeof(name), "executor-%s.o", c->generation->name);
-    status = read_program(c, "libpto_dispatcher.so", &dispatcher, error);
+    status = boot_read_program(c, "libpto_dispatcher.so", &dispatcher, error);
     if (status >= 0)
-        status = read_program(c, "libpto_scheduler.so", &scheduler, error);
+        status = boot_read_program(c, "libpto_scheduler.so", &scheduler, error);
     if (status >= 0)
-        status = read_program(c, name, &c->executor, error);
+        status = boot_read_program(c, name, &c->executor, error);
     if (status >= 0 && scheduler.size >= sizeof(Elf64_Ehdr))
         c->machine = ((const Elf64_Ehdr *)(const void *)scheduler.bytes)->e_machine;
     if (status >= 0) { /* the card keeps what it loaded by this name until its process ends */
         snprintf(name, sizeof(name), "libpto_scheduler_%016llx_%u.so",
                  (unsigned long long)fingerprint_of(scheduler.bytes, scheduler.size), c->card);
-        status = install(c, &dispatcher, &scheduler, name, error);
+        status = boot_install(c, &dispatcher, &scheduler, name, error);
     }
     if (status >= 0)
-        status = describe(c, "PtoScheduler", "pto_scheduler", name, "AICPUKernel", &c->binary,
-                          &c->function, error);
+        status = boot_describe(c, "PtoScheduler", "pto_scheduler", name, "AICPUKernel", &c->binary,
+                               &c->function, error);
     if (status >= 0) {
         status = open_board(c, error);
         if (status < 0)

@@ -321,7 +321,7 @@ static int make_events(struct cann *c, struct pto_error *error)
                                            "when the device was opened");
 }
 
-static void set_up(struct cann *c, const struct chip_params *params)
+static void cann_set_up(struct cann *c, const struct chip_params *params)
 {
     c->base = (struct chip){ .backend = &cann_backend,
                              .properties = { .backend = cann_backend.name,
@@ -402,7 +402,7 @@ static int cann_open(const struct chip_params *params, struct chip **chip_out,
     pto_error_init(&opening.error);
     if (c == NULL)
         return error_tell(error, PTO_ENOMEM, "there is no memory for a chip");
-    set_up(c, params);
+    cann_set_up(c, params);
     status = !make_images(c) ? error_tell(error, PTO_ENOMEM, "there is no memory for a chip")
              : c->generation == NULL
                  ? error_tell(error, PTO_ENOSUP, "there is no generation %s", params->generation)
@@ -425,7 +425,7 @@ static int cann_open(const struct chip_params *params, struct chip **chip_out,
 /* ---- close ---- */
 
 /* Not 0: something of it did not go back. */
-static int release_run(struct cann *c, const struct cann_run *r)
+static int cann_release_run(struct cann *c, const struct cann_run *r)
 {
     int failed = cann_give_back(c, r->ranges) | cann_give_back(c, r->message);
 
@@ -457,7 +457,7 @@ static bool close_healthy(struct cann *c)
         failed |= VENDOR_CALL(v, aclrtBinaryUnLoad, c->binary);
     failed |= cann_release_memory(c);
     for (uint32_t i = 0; i < BOARD_RUNS; i++)
-        failed |= release_run(c, &c->run[i]);
+        failed |= cann_release_run(c, &c->run[i]);
     failed |= cann_give_back(c, c->record);
     failed |= cann_give_back(c, c->message);
     failed |= cann_give_back(c, c->board);

@@ -92,7 +92,7 @@ static bool grow_stage(struct cann_build *b, uint64_t bytes)
     return true;
 }
 
-static uint64_t round_up(uint64_t bytes)
+static uint64_t cann_build_round_up(uint64_t bytes)
 {
     return (bytes + GRAPH_OUTPUT_ALIGN - 1) / GRAPH_OUTPUT_ALIGN * GRAPH_OUTPUT_ALIGN;
 }
@@ -118,11 +118,12 @@ static bool take_aligned(struct cann *c, uint64_t bytes, uint64_t *block_out, ui
     if (agent_do(c, take_memory, &w, NULL) < 0 || w.code != ACL_SUCCESS)
         return false;
     *block_out = w.block;
-    *addr_out = round_up(w.block);
+    *addr_out = cann_build_round_up(w.block);
     return true;
 }
 
-static char *take(void *context, struct built_graph *built, uint64_t bytes, uint64_t *heap_out)
+static char *cann_build_take(void *context, struct built_graph *built, uint64_t bytes,
+                             uint64_t *heap_out)
 {
     struct cann *c = context;
     struct cann_build *b = &c->build;
@@ -139,7 +140,8 @@ static char *take(void *context, struct built_graph *built, uint64_t bytes, uint
     return b->stage + CARD_GRAPH_HEAD;
 }
 
-static bool read_element(void *context, uint64_t addr, uint32_t bytes, uint64_t *bits_out)
+static bool cann_build_read_element(void *context, uint64_t addr, uint32_t bytes,
+                                    uint64_t *bits_out)
 {
     struct cann *c = context;
 
@@ -204,9 +206,11 @@ int cann_build_start(struct cann *c, const struct chip_request *request,
     memset(&b->options.diagnostics, 0, sizeof(b->options.diagnostics));
     if (is_once)
         memset(b->options.varying_scalars, 0, sizeof(b->options.varying_scalars));
-    b->elsewhere = (struct orch_elsewhere){
-        .is_once = is_once, .take = take, .read = read_element, .write = write_element, .context = c
-    };
+    b->elsewhere = (struct orch_elsewhere){ .is_once = is_once,
+                                            .take = cann_build_take,
+                                            .read = cann_build_read_element,
+                                            .write = write_element,
+                                            .context = c };
     b->request = (struct chip_request){ .number = request->number,
                                         .purpose = request->purpose,
                                         .functions = &code->functions,
@@ -318,7 +322,7 @@ static bool place_graph(struct cann *c)
         return false;
     if (b->stage != stage) /* it has moved */
         built_graph_move(b->built, b->stage + CARD_GRAPH_HEAD);
-    b->addr = c->heap + round_up(b->built->image.heap_bytes);
+    b->addr = c->heap + cann_build_round_up(b->built->image.heap_bytes);
     if (b->kept != NULL ? !take_aligned(c, bytes, &b->kept->memory, &b->addr)
                         : b->addr > end || bytes > end - b->addr)
         return false;

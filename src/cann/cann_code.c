@@ -55,7 +55,8 @@ static const Elf64_Ehdr *header_of(const struct chip_object *object)
  * A kernel is linked to a place of its own and may be moved as a whole: its code reaches what
  * it uses relative to itself. What is loaded of it is copied, gaps included.
  */
-static bool measure(const struct chip_object *object, uint64_t *first_out, uint64_t *bytes_out)
+static bool cann_code_measure(const struct chip_object *object, uint64_t *first_out,
+                              uint64_t *bytes_out)
 {
     const Elf64_Ehdr *header = header_of(object);
     const Elf64_Phdr *part;
@@ -84,7 +85,7 @@ static bool measure(const struct chip_object *object, uint64_t *first_out, uint6
     return true;
 }
 
-static void copy_parts(char *to, const struct chip_object *object, uint64_t first)
+static void cann_code_copy_parts(char *to, const struct chip_object *object, uint64_t first)
 {
     const Elf64_Ehdr *header = object->bytes;
     const Elf64_Phdr *part =
@@ -105,7 +106,7 @@ static int place_kernels(const struct chip_program *program, struct place *place
         const struct chip_object *object = &program->kernels[i].object;
         uint64_t first, bytes;
 
-        if (!measure(object, &first, &bytes))
+        if (!cann_code_measure(object, &first, &bytes))
             return error_tell(error, PTO_ELOAD,
                               "kernel %u (\"%.60s\") of \"%.100s\" is no linked program for a core "
                               "that starts at kernel_entry; build it for this platform",
@@ -131,8 +132,8 @@ static int upload_kernels(struct cann *c, const struct chip_program *program,
     for (uint32_t i = 0; i < program->kernel_count; i++) {
         uint64_t first, size;
 
-        if (measure(&program->kernels[i].object, &first, &size))
-            copy_parts(piece + place[i].at, &program->kernels[i].object, first);
+        if (cann_code_measure(&program->kernels[i].object, &first, &size))
+            cann_code_copy_parts(piece + place[i].at, &program->kernels[i].object, first);
     }
     code = cann_take(c, bytes, addr_out);
     if (code == ACL_SUCCESS)
@@ -154,8 +155,8 @@ static bool is_on_host(const struct chip_program *program)
     return program->mode == PTO_MODE_HOST;
 }
 
-static char *make_message(const struct chip_program *program, const struct place *place,
-                          uint64_t kernels, uint64_t *bytes_out, char **object_out)
+static char *cann_code_make_message(const struct chip_program *program, const struct place *place,
+                                    uint64_t kernels, uint64_t *bytes_out, char **object_out)
 {
     struct board_load load = { .object_bytes =
                                    is_on_host(program) ? 0 : program->orchestration.size,
@@ -214,7 +215,8 @@ static int load_in_context(struct cann *c, const struct chip_program *program,
     status = place_kernels(program, place, &bytes, error);
     if (status >= 0 && bytes != 0)
         status = upload_kernels(c, program, place, bytes, &code->kernels, error);
-    message = status >= 0 ? make_message(program, place, code->kernels, &bytes, &object) : NULL;
+    message =
+        status >= 0 ? cann_code_make_message(program, place, code->kernels, &bytes, &object) : NULL;
     if (status >= 0 && message == NULL)
         status = error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
                             program->name);

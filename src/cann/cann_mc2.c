@@ -104,8 +104,8 @@ static_assert(offsetof(struct ring_rank, in) == 8, "the vendor's");
 
 enum { RANKS_MS = 24 * 3600 * 1000 }; /* patience ends earlier */
 
-static int tell(struct cann *c, struct pto_error *error, const char *call, int code,
-                const char *doing)
+static int cann_mc2_tell(struct cann *c, struct pto_error *error, const char *call, int code,
+                         const char *doing)
 {
     int status = vendor_hccl_status(code);
 
@@ -127,8 +127,8 @@ struct answer {
 #define ASK(a, v, name, ...) \
     ((a)->call = #name, (a)->code = VENDOR_WAIT(v, RANKS_MS, name, __VA_ARGS__))
 
-static int ask(struct cann *c, struct cann_mc2 *m, const struct chip_window *window,
-               const struct chip_offer *offer, struct answer *a)
+static int cann_mc2_ask(struct cann *c, struct cann_mc2 *m, const struct chip_window *window,
+                        const struct chip_offer *offer, struct answer *a)
 {
     struct vendor *v = &c->vendor;
     struct mc2_tiling tiling = {
@@ -168,8 +168,8 @@ static int read_card(struct cann *c, uint64_t addr, void *to, uint64_t bytes,
                : cann_tell(c, error, "aclrtMemcpy", code, "where the windows are told");
 }
 
-static int read_ring(struct cann *c, uint64_t addr, struct pto_comm_context *out,
-                     struct pto_error *error)
+static int cann_mc2_read_ring(struct cann *c, uint64_t addr, struct pto_comm_context *out,
+                              struct pto_error *error)
 {
     struct ring_remote remote[PTO_CONTEXT_RANKS];
     struct ring head;
@@ -243,7 +243,7 @@ int cann_mc2_offer(struct cann *c, uint32_t rank, struct chip_offer *offer, stru
     code = VENDOR_CALL(&c->vendor, HcclGetRootInfo, root);
     offer->bytes = sizeof(root);
     memcpy(offer->data, root, sizeof(root));
-    return code == 0 ? PTO_OK : tell(c, error, "HcclGetRootInfo", code, "for windows");
+    return code == 0 ? PTO_OK : cann_mc2_tell(c, error, "HcclGetRootInfo", code, "for windows");
 }
 
 int cann_mc2_join(struct cann *c, struct cann_mc2 *m, struct chip_window *window,
@@ -257,11 +257,11 @@ int cann_mc2_join(struct cann *c, struct cann_mc2 *m, struct chip_window *window
     if (code != ACL_SUCCESS)
         return cann_tell(c, error, "aclrtCreateStream", code, "for windows");
     m->stream = stream;
-    if (ask(c, m, window, root, &a) != 0)
-        return tell(c, error, a.call, a.code, "for windows");
+    if (cann_mc2_ask(c, m, window, root, &a) != 0)
+        return cann_mc2_tell(c, error, a.call, a.code, "for windows");
     status = a.topology == VENDOR_TOPOLOGY_MESH
                  ? read_card(c, (uint64_t)(uintptr_t)a.at, &found, sizeof(found), error)
-                 : read_ring(c, (uint64_t)(uintptr_t)a.at, &found, error);
+                 : cann_mc2_read_ring(c, (uint64_t)(uintptr_t)a.at, &found, error);
     return status >= 0 ? check_windows(c, &found, window, error) : status;
 }
 
@@ -272,7 +272,7 @@ int cann_mc2_drop(struct cann *c, struct cann_mc2 *m, struct pto_error *error)
     if (m->comm != NULL)
         code = VENDOR_CALL(&c->vendor, HcclCommDestroy, m->comm);
     if (code != 0)
-        status = tell(c, error, "HcclCommDestroy", code, "at the end of windows");
+        status = cann_mc2_tell(c, error, "HcclCommDestroy", code, "at the end of windows");
     if (m->stream != NULL)
         code = VENDOR_CALL(&c->vendor, aclrtDestroyStream, m->stream);
     else

@@ -32,7 +32,7 @@ const struct chip_memory_ops cann_memory_ops = {
 };
 
 /* Where the first allocation is that ends behind the address. Under the lock. */
-static uint32_t find_place(const struct cann *c, uint64_t addr)
+static uint32_t cann_memory_find_place(const struct cann *c, uint64_t addr)
 {
     uint32_t low = 0, high = c->allocation_count;
 
@@ -48,15 +48,15 @@ static uint32_t find_place(const struct cann *c, uint64_t addr)
 }
 
 /* NULL: the address lies in none. Under the lock. */
-static struct cann_allocation *find_containing(const struct cann *c, uint64_t addr)
+static struct cann_allocation *cann_memory_find_containing(const struct cann *c, uint64_t addr)
 {
-    uint32_t place = find_place(c, addr);
+    uint32_t place = cann_memory_find_place(c, addr);
 
     return place < c->allocation_count && c->allocation[place].addr <= addr ? &c->allocation[place]
                                                                             : NULL;
 }
 
-static bool put(struct cann *c, struct cann_allocation allocation)
+static bool cann_memory_put(struct cann *c, struct cann_allocation allocation)
 {
     uint32_t place;
 
@@ -69,7 +69,7 @@ static bool put(struct cann *c, struct cann_allocation allocation)
         c->allocation = more;
         c->allocation_max = max;
     }
-    place = find_place(c, allocation.addr);
+    place = cann_memory_find_place(c, allocation.addr);
     memmove(&c->allocation[place + 1], &c->allocation[place],
             (c->allocation_count - place) * sizeof(c->allocation[0]));
     c->allocation[place] = allocation;
@@ -78,7 +78,7 @@ static bool put(struct cann *c, struct cann_allocation allocation)
     return true;
 }
 
-static void take_out(struct cann *c, struct cann_allocation *a)
+static void cann_memory_take_out(struct cann *c, struct cann_allocation *a)
 {
     c->allocation_count--;
     c->allocation_version++;
@@ -90,7 +90,7 @@ int cann_adopt(struct cann *c, uint64_t addr, uint64_t bytes)
     bool is_kept;
 
     pthread_mutex_lock(&c->memory_lock);
-    is_kept = put(c, (struct cann_allocation){ .addr = addr, .bytes = bytes });
+    is_kept = cann_memory_put(c, (struct cann_allocation){ .addr = addr, .bytes = bytes });
     pthread_mutex_unlock(&c->memory_lock);
     return is_kept ? PTO_OK : PTO_ENOMEM;
 }
@@ -100,9 +100,9 @@ void cann_disown(struct cann *c, uint64_t addr)
     struct cann_allocation *a;
 
     pthread_mutex_lock(&c->memory_lock);
-    a = find_containing(c, addr);
+    a = cann_memory_find_containing(c, addr);
     if (a != NULL && a->addr == addr && a->block == NULL)
-        take_out(c, a);
+        cann_memory_take_out(c, a);
     pthread_mutex_unlock(&c->memory_lock);
 }
 
@@ -116,8 +116,8 @@ struct errand {
     int code;
 };
 
-static int run_errand(struct cann *c, agent_fn work, struct errand *errand, const char *call,
-                      struct pto_error *error)
+static int cann_memory_run_errand(struct cann *c, agent_fn work, struct errand *errand,
+                                  const char *call, struct pto_error *error)
 {
     int status;
 
@@ -146,7 +146,7 @@ static void free_block(struct cann *c, void *arg)
     e->code = cann_give_back(c, (uint64_t)(uintptr_t)e->block);
 }
 
-static void copy_bytes(struct cann *c, void *arg)
+static void cann_memory_copy_bytes(struct cann *c, void *arg)
 {
     struct errand *e = arg;
 
@@ -165,12 +165,15 @@ static int copy_guards(struct cann *c, const struct cann_allocation *a, const ch
                              .bytes = MEMORY_GUARD_BYTES,
                              .from = from,
                              .to = to != NULL ? to + MEMORY_GUARD_BYTES : NULL };
-    int status = run_errand(c, copy_bytes, &before, "aclrtMemcpy", error);
+    int status = cann_memory_run_errand(c, cann_memory_copy_bytes, &before, "aclrtMemcpy", error);
 
-    return status < 0 ? status : run_errand(c, copy_bytes, &behind, "aclrtMemcpy", error);
+    return status < 0
+               ? status
+               : cann_memory_run_errand(c, cann_memory_copy_bytes, &behind, "aclrtMemcpy", error);
 }
 
-static int tell_damage(struct cann *c, const struct cann_allocation *a, struct pto_error *error)
+static int cann_memory_tell_damage(struct cann *c, const struct cann_allocation *a,
+                                   struct pto_error *error)
 {
     char guard[2 * MEMORY_GUARD_BYTES];
     int status = copy_guards(c, a, NULL, guard, error);
@@ -186,7 +189,7 @@ static int cann_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
     struct cann *c = cann_of(chip);
     struct errand e = { .bytes = bytes + ALIGN + 2 * MEMORY_GUARD_BYTES };
     struct cann_allocation a = { .bytes = bytes };
-    int status = run_errand(c, take_block, &e, "aclrtMalloc", error);
+    int status = cann_memory_run_errand(c, take_block, &e, "aclrtMalloc", error);
     char guard[MEMORY_GUARD_BYTES];
     bool is_kept = false;
 
@@ -198,11 +201,11 @@ static int cann_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
     status = copy_guards(c, &a, guard, NULL, error);
     if (status >= 0) {
         pthread_mutex_lock(&c->memory_lock);
-        is_kept = put(c, a);
+        is_kept = cann_memory_put(c, a);
         pthread_mutex_unlock(&c->memory_lock);
     }
     if (!is_kept) {
-        (void)run_errand(c, free_block, &e, "aclrtFree", NULL);
+        (void)cann_memory_run_errand(c, free_block, &e, "aclrtFree", NULL);
         return status < 0 ? status : PTO_ENOMEM;
     }
     *addr_out = a.addr;
@@ -217,10 +220,10 @@ static int cann_free(struct chip *chip, uint64_t addr, struct pto_error *error)
     int status, damage;
 
     pthread_mutex_lock(&c->memory_lock);
-    a = find_containing(c, addr);
+    a = cann_memory_find_containing(c, addr);
     if (a != NULL && a->addr == addr && a->block != NULL) {
         freed = *a;
-        take_out(c, a);
+        cann_memory_take_out(c, a);
     }
     pthread_mutex_unlock(&c->memory_lock);
     if (freed.block == NULL)
@@ -229,9 +232,9 @@ static int cann_free(struct chip *chip, uint64_t addr, struct pto_error *error)
                           "before",
                           (unsigned long long)addr);
     pthread_mutex_lock(&c->guard_lock);
-    damage = cann_is_lost(c) ? PTO_OK : tell_damage(c, &freed, error);
+    damage = cann_is_lost(c) ? PTO_OK : cann_memory_tell_damage(c, &freed, error);
     e.block = freed.block;
-    status = run_errand(c, free_block, &e, "aclrtFree", damage < 0 ? NULL : error);
+    status = cann_memory_run_errand(c, free_block, &e, "aclrtFree", damage < 0 ? NULL : error);
     pthread_mutex_unlock(&c->guard_lock);
     return damage < 0 ? damage : status;
 }
@@ -249,7 +252,7 @@ static int cann_check(struct chip *chip, struct pto_error *error)
         uint32_t place;
 
         pthread_mutex_lock(&c->memory_lock);
-        place = find_place(c, addr);
+        place = cann_memory_find_place(c, addr);
         if (place < c->allocation_count)
             a = c->allocation[place];
         pthread_mutex_unlock(&c->memory_lock);
@@ -257,36 +260,38 @@ static int cann_check(struct chip *chip, struct pto_error *error)
             break;
         addr = a.addr + a.bytes;
         if (a.block != NULL)
-            status = tell_damage(c, &a, error);
+            status = cann_memory_tell_damage(c, &a, error);
     }
     pthread_mutex_unlock(&c->guard_lock);
     return status;
 }
 
 /* Both ways. */
-static int copy(struct cann *c, struct errand e, struct pto_error *error)
+static int cann_memory_copy(struct cann *c, struct errand e, struct pto_error *error)
 {
     const struct cann_allocation *a;
     bool is_inside;
 
     pthread_mutex_lock(&c->memory_lock);
-    a = find_containing(c, e.addr);
+    a = cann_memory_find_containing(c, e.addr);
     is_inside = a != NULL && e.bytes <= a->bytes - (e.addr - a->addr);
     pthread_mutex_unlock(&c->memory_lock);
-    return is_inside ? run_errand(c, copy_bytes, &e, "aclrtMemcpy", error) : PTO_EMEMORY;
+    return is_inside ? cann_memory_run_errand(c, cann_memory_copy_bytes, &e, "aclrtMemcpy", error)
+                     : PTO_EMEMORY;
 }
 
 static int cann_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes,
                       struct pto_error *error)
 {
-    return copy(cann_of(chip), (struct errand){ .addr = addr, .bytes = bytes, .from = from },
-                error);
+    return cann_memory_copy(cann_of(chip),
+                            (struct errand){ .addr = addr, .bytes = bytes, .from = from }, error);
 }
 
 static int cann_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes,
                      struct pto_error *error)
 {
-    return copy(cann_of(chip), (struct errand){ .addr = addr, .bytes = bytes, .to = to }, error);
+    return cann_memory_copy(cann_of(chip),
+                            (struct errand){ .addr = addr, .bytes = bytes, .to = to }, error);
 }
 
 static bool cann_contains(struct chip *chip, uint64_t addr)
@@ -295,7 +300,7 @@ static bool cann_contains(struct chip *chip, uint64_t addr)
     bool is_there;
 
     pthread_mutex_lock(&c->memory_lock);
-    is_there = find_containing(c, addr) != NULL;
+    is_there = cann_memory_find_containing(c, addr) != NULL;
     pthread_mutex_unlock(&c->memory_lock);
     return is_there;
 }

@@ -68,7 +68,7 @@ static int take_part(struct cann *c, uint64_t at, uint64_t bytes)
     return bytes != 0 ? cann_download(c, at, c->recorded + (at - c->record), bytes) : ACL_SUCCESS;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t cann_record_least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -85,13 +85,14 @@ int cann_record_take(struct cann *c)
     c->recorded = malloc(at.end - c->record);
     if (c->recorded == NULL)
         return ACL_SUCCESS; /* there is no record then */
-    head.edge_count = least(head.edge_count, c->room.edge_max);
-    head.scope_count = least(head.scope_count, c->room.scope_max);
-    head.told_bytes = least(head.told_bytes, c->room.told_max);
-    head.dumped_bytes = least(head.dumped_bytes, c->room.dump_max);
+    head.edge_count = cann_record_least(head.edge_count, c->room.edge_max);
+    head.scope_count = cann_record_least(head.scope_count, c->room.scope_max);
+    head.told_bytes = cann_record_least(head.told_bytes, c->room.told_max);
+    head.dumped_bytes = cann_record_least(head.dumped_bytes, c->room.dump_max);
     memcpy(c->recorded, &head, sizeof(head));
-    code = take_part(c, at.record,
-                     least(head.count, c->room.record_max) * sizeof(struct trace_record));
+    code =
+        take_part(c, at.record,
+                  cann_record_least(head.count, c->room.record_max) * sizeof(struct trace_record));
     if (code == ACL_SUCCESS)
         code = take_part(c, at.edge, head.edge_count * sizeof(struct board_edge));
     if (code == ACL_SUCCESS)

@@ -157,7 +157,8 @@ static bool needs_rest(struct cann *c)
 }
 
 /* All that a launch needs. */
-static int prepare(struct cann *c, struct cann_run *r, bool is_behind, const char **call_out)
+static int cann_run_prepare(struct cann *c, struct cann_run *r, bool is_behind,
+                            const char **call_out)
 {
     int code;
 
@@ -206,7 +207,7 @@ static const char waiting_event[] = "aclrtSynchronizeEventWithTimeout";
  * Both programs, and what says that they have ended: a failure loses the card. The streams of a run
  * that follows another are asked by the thread that waits for that one.
  */
-static void launch(struct cann *c, struct cann_run *r, bool is_behind)
+static void cann_run_launch(struct cann *c, struct cann_run *r, bool is_behind)
 {
     static const char recording[] = "aclrtRecordEvent";
     static const char left_alone[] = "for the scheduler; the cores wait for it";
@@ -243,7 +244,7 @@ struct starting {
 static void start_in_context(struct cann *c, struct cann_run *r, const struct cann_run *before)
 {
     const char *call = "aclrtMemcpy";
-    int code = prepare(c, r, before != NULL, &call);
+    int code = cann_run_prepare(c, r, before != NULL, &call);
 
     if (code == ACL_SUCCESS && before != NULL) { /* mutation: flight-early-cores */
         call = "aclrtStreamWaitEvent";
@@ -253,7 +254,7 @@ static void start_in_context(struct cann *c, struct cann_run *r, const struct ca
         fail_start(c, r, call, code);
         return;
     }
-    launch(c, r, before != NULL);
+    cann_run_launch(c, r, before != NULL);
 }
 
 static void start_on_agent(struct cann *c, void *arg)
@@ -263,7 +264,7 @@ static void start_on_agent(struct cann *c, void *arg)
     start_in_context(c, s->run, s->before);
 }
 
-static void set_up(struct cann *c, struct cann_run *r, const struct chip_request *request)
+static void cann_run_set_up(struct cann *c, struct cann_run *r, const struct chip_request *request)
 {
     r->request = request;
     r->time = chip_time_of(request);
@@ -329,7 +330,7 @@ static int cann_start(struct chip *chip, const struct chip_request *request)
     if (must_wait(c, request) || (starting.before != NULL && needs_rest(c))) {
         status = PTO_EAGAIN;
     } else {
-        set_up(c, starting.run, request);
+        cann_run_set_up(c, starting.run, request);
         a32_store_relaxed(&c->starts, starts + 1); /* whoever waits got the run from this thread */
         a64_store_release(&c->number, request->number); /* N */
         if (cann_is_lost(c))                            /* since the last run */
@@ -366,7 +367,8 @@ static void begin_wait(struct cann_run *r)
 }
 
 /* Whether the scheduler has shown a sign of life in time. */
-static bool is_alive(struct cann *c, const struct cann_run *r, uint64_t *beats, uint64_t *since_ns)
+static bool cann_run_is_alive(struct cann *c, const struct cann_run *r, uint64_t *beats,
+                              uint64_t *since_ns)
 {
     uint64_t now_ns = os_now_ns();
     struct board_live live;
@@ -381,7 +383,7 @@ static bool is_alive(struct cann *c, const struct cann_run *r, uint64_t *beats, 
     return now_ns - *since_ns < r->patience_ns && now_ns < r->deadline_ns;
 }
 
-static int32_t slice_ms(const struct cann_run *r, uint64_t since_ns)
+static int32_t cann_run_slice_ms(const struct cann_run *r, uint64_t since_ns)
 {
     uint64_t now_ns = os_now_ns();
     uint64_t until_ns =
@@ -398,13 +400,13 @@ static int await_scheduler(struct cann *c, const struct cann_run *r, const char 
     int code;
 
     do {
-        int32_t ms = slice_ms(r, since_ns);
+        int32_t ms = cann_run_slice_ms(r, since_ns);
 
         code =
             VENDOR_WAIT(&c->vendor, (uint64_t)ms, aclrtSynchronizeEventWithTimeout, r->ended, ms);
         if (code == ACL_EVENT_NOT_DONE)
             code = cann_run_ask_stream(c, c->stream, call_out);
-    } while (code == ACL_EVENT_NOT_DONE && is_alive(c, r, &beats, &since_ns));
+    } while (code == ACL_EVENT_NOT_DONE && cann_run_is_alive(c, r, &beats, &since_ns));
     return code;
 }
 
@@ -436,7 +438,7 @@ static void take_ended(struct cann *c, struct cann_run *r)
     }
 }
 
-static void take_answer(struct cann *c, struct cann_run *r)
+static void cann_run_take_answer(struct cann *c, struct cann_run *r)
 {
     struct board_answer *answer = (struct board_answer *)(void *)(r->image + MESSAGE_ANSWER);
     int code = cann_download(c, r->message + MESSAGE_ENDED, r->image + MESSAGE_ENDED,
@@ -512,7 +514,7 @@ static void wait_in_context(struct cann *c, struct cann_run *r)
             r->result.failure.status = PTO_ETIMEOUT;
         return;
     }
-    take_answer(c, r);
+    cann_run_take_answer(c, r);
     if (cann_is_lost(c))
         return;
     code = await_cores(c, r, CANN_CORES_MS, &call);
@@ -541,7 +543,7 @@ static void keep_on_agent(struct cann *c, void *arg)
     cann_graph_keep(c, arg);
 }
 
-static void give_up(struct cann *c, struct cann_run *r, const struct pto_error *error)
+static void cann_run_give_up(struct cann *c, struct cann_run *r, const struct pto_error *error)
 {
     (void)cann_lose(c, NULL, "%s", error->text);
     cann_run_fail(c, r, PTO_ELOST, 0, error->text);
@@ -567,7 +569,7 @@ static void wait_for_builder(struct cann *c, struct cann_run *r)
         start_run(c, &starting);
         pthread_mutex_unlock(&c->lock);
     } else if (is_built && agent_do(c, cann_graph_send, r, &error) < 0) {
-        give_up(c, r, &error);
+        cann_run_give_up(c, r, &error);
     }
     if (kept != NULL && r->result.graph == NULL)
         cann_graph_drop(&c->base, kept);
@@ -587,7 +589,7 @@ static void cann_wait(struct chip *chip)
     if (r->is_launched && cann_is_lost(c)) /* by others, the run before it among them */
         cann_run_fail_lost(c, r);
     else if (r->is_launched && agent_do(c, wait_on_agent, r, &error) < 0)
-        give_up(c, r, &error);
+        cann_run_give_up(c, r, &error);
     else if (r->is_launched && cann_is_lost(c) && c->vendor.log != NULL)
         (void)agent_do(c, note_on_agent, NULL, NULL);
     a32_store_release(&c->ends, ends + 1); /* R */
@@ -595,7 +597,7 @@ static void cann_wait(struct chip *chip)
         r->result.failure.status >= 0) {
         pthread_mutex_lock(&c->lock);
         if (agent_do(c, keep_on_agent, r, &error) < 0)
-            give_up(c, r, &error);
+            cann_run_give_up(c, r, &error);
         pthread_mutex_unlock(&c->lock);
     }
 }

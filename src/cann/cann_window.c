@@ -223,8 +223,8 @@ struct errand {
     struct pto_error error;
 };
 
-static int run_errand(struct cann *c, agent_fn work, struct errand *errand,
-                      const struct chip_patience *patience, struct pto_error *error)
+static int cann_window_run_errand(struct cann *c, agent_fn work, struct errand *errand,
+                                  const struct chip_patience *patience, struct pto_error *error)
 {
     int status;
 
@@ -263,7 +263,7 @@ static int window_offer(struct chip *chip, const struct chip_window_request *req
     w->base.bytes = request->bytes;
     w->base.rank = request->rank;
     w->base.rank_count = request->rank_count;
-    status = run_errand(c, offer_window, &errand, NULL, error);
+    status = cann_window_run_errand(c, offer_window, &errand, NULL, error);
     if (status < 0) {
         (void)window_drop(chip, &w->base, NULL);
         return status;
@@ -341,7 +341,7 @@ static int window_join(struct chip *chip, struct chip_window *window,
 {
     struct cann *c = cann_of(chip);
     struct errand errand = { .window = window_of(window), .offer = offer, .patience = patience };
-    int status = run_errand(c, join_windows, &errand, patience, error);
+    int status = cann_window_run_errand(c, join_windows, &errand, patience, error);
 
     return status >= 0 ? adopt_windows(c, errand.window, error) : status;
 }
@@ -378,7 +378,7 @@ static int window_drop(struct chip *chip, struct chip_window *window, struct pto
         cann_disown(c, w->base.out[w->adopted]);
     }
     if (!cann_is_lost(c)) /* nothing of a card that has failed is given back piece by piece */
-        status = run_errand(c, drop_window, &errand, NULL, error);
+        status = cann_window_run_errand(c, drop_window, &errand, NULL, error);
     free(w);
     return status;
 }

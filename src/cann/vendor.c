@@ -81,7 +81,8 @@ static const struct {
 /* ---- versions ---- */
 
 /* The line of a file that begins with the key. */
-static bool read_key(const char *home, const char *file, const char *key, char *value, size_t bytes)
+static bool vendor_read_key(const char *home, const char *file, const char *key, char *value,
+                            size_t bytes)
 {
     char path[4096], line[256];
     bool is_found = false;
@@ -120,7 +121,7 @@ static void find_version(struct vendor *v, const char *home)
 
     v->version[0] = '\0';
     for (size_t i = 0; i < sizeof(place) / sizeof(place[0]); i++)
-        if (read_key(home, place[i][0], place[i][1], v->version, sizeof(v->version)))
+        if (vendor_read_key(home, place[i][0], place[i][1], v->version, sizeof(v->version)))
             return;
     v->version[0] = '\0';
 }
@@ -389,14 +390,14 @@ void vendor_note(const struct vendor *v, const char *kind, const char *format, .
 }
 
 /* These codes are answers to a question, and the vendor has no message for them. */
-static bool is_failure(int code)
+static bool vendor_is_failure(int code)
 {
     return code != ACL_SUCCESS && code != ACL_REPEAT_INIT && code != ACL_STREAM_NOT_DONE &&
            code != ACL_EVENT_NOT_DONE;
 }
 
 /* The vendor gives each message once, to the thread whose call failed. */
-static void take_message(const struct vendor *v, const char *name, int code)
+static void vendor_take_message(const struct vendor *v, const char *name, int code)
 {
     const char *text = v->aclGetRecentErrMsg != NULL ? v->aclGetRecentErrMsg() : NULL;
 
@@ -441,8 +442,8 @@ int vendor_end(struct vendor *v, const char *name, uint64_t begin_ns, int code,
 {
     if (v->log != NULL)
         note(v->log, name, begin_ns, code, shown, count);
-    if (is_failure(code))
-        take_message(v, name, code);
+    if (vendor_is_failure(code))
+        vendor_take_message(v, name, code);
     agent_leave_call();
     return code;
 }

@@ -134,7 +134,7 @@ static int null_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
 }
 
 /* The link to the allocation that the address lies in, or to NULL. Under the lock. */
-static struct null_allocation **find_containing(struct null *n, uint64_t addr)
+static struct null_allocation **null_find_containing(struct null *n, uint64_t addr)
 {
     struct null_allocation **link = &n->allocation;
 
@@ -149,7 +149,7 @@ static int null_free(struct chip *chip, uint64_t addr, struct pto_error *error)
     struct null_allocation **link, *a;
 
     pthread_mutex_lock(&n->lock);
-    link = find_containing(n, addr);
+    link = null_find_containing(n, addr);
     a = *link;
     if (a != NULL && a->addr == addr)
         *link = a->next;
@@ -167,13 +167,13 @@ static int null_free(struct chip *chip, uint64_t addr, struct pto_error *error)
 }
 
 /* Both ways of a copy; the one whose end is not on the device is NULL. */
-static int copy(struct null *n, uint64_t addr, const void *from, void *to, uint64_t bytes)
+static int null_copy(struct null *n, uint64_t addr, const void *from, void *to, uint64_t bytes)
 {
     const struct null_allocation *a;
     int status = PTO_EMEMORY;
 
     pthread_mutex_lock(&n->lock);
-    a = *find_containing(n, addr);
+    a = *null_find_containing(n, addr);
     if (a != NULL && bytes <= a->bytes - (addr - a->addr)) { /* mutation: beyond-allocation */
         memcpy(to != NULL ? to : (void *)(uintptr_t)addr,
                from != NULL ? from : (const void *)(uintptr_t)addr, bytes);
@@ -187,14 +187,14 @@ static int null_write(struct chip *chip, uint64_t addr, const void *from, uint64
                       struct pto_error *error)
 {
     (void)error;
-    return copy(null_of(chip), addr, from, NULL, bytes);
+    return null_copy(null_of(chip), addr, from, NULL, bytes);
 }
 
 static int null_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes,
                      struct pto_error *error)
 {
     (void)error;
-    return copy(null_of(chip), addr, NULL, to, bytes);
+    return null_copy(null_of(chip), addr, NULL, to, bytes);
 }
 
 static bool null_contains(struct chip *chip, uint64_t addr)
@@ -203,7 +203,7 @@ static bool null_contains(struct chip *chip, uint64_t addr)
     bool is_there;
 
     pthread_mutex_lock(&n->lock);
-    is_there = *find_containing(n, addr) != NULL;
+    is_there = *null_find_containing(n, addr) != NULL;
     pthread_mutex_unlock(&n->lock);
     return is_there;
 }

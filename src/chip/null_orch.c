@@ -29,7 +29,7 @@ static struct null *of(struct pto_orch *handle)
 /* ---- how a run fails ---- */
 
 /* The first failure stays. Returns the status of the run. */
-static int fail(struct null *n, const struct failure *why)
+static int null_orch_fail(struct null *n, const struct failure *why)
 {
     struct failure *first = &n->result.failure;
 
@@ -40,8 +40,8 @@ static int fail(struct null *n, const struct failure *why)
     return why->status;
 }
 
-static int refuse(struct null *n, const struct call *call, enum fault fault, int32_t argument,
-                  uint64_t value)
+static int null_orch_refuse(struct null *n, const struct call *call, enum fault fault,
+                            int32_t argument, uint64_t value)
 {
     struct failure why = orch_failure(PTO_EARGS, fault, call->site);
 
@@ -63,7 +63,7 @@ static int refuse(struct null *n, const struct call *call, enum fault fault, int
         why.value[1] = value;
         why.value[2] = n->tasks + 1;
     }
-    return fail(n, &why);
+    return null_orch_fail(n, &why);
 }
 
 static int refuse_unsupported(struct null *n, const struct call *call, const char *text)
@@ -72,11 +72,11 @@ static int refuse_unsupported(struct null *n, const struct call *call, const cha
 
     why.kernel = call->kernel;
     snprintf(why.text, sizeof(why.text), "%s", text);
-    return fail(n, &why);
+    return null_orch_fail(n, &why);
 }
 
 /* Whether the run is to end early: nobody interrupts it, so it looks by itself. */
-static int attend(struct null *n)
+static int null_orch_attend(struct null *n)
 {
     const struct chip_request *request = n->request;
     struct failure why;
@@ -85,7 +85,7 @@ static int attend(struct null *n)
         why = orch_failure(PTO_ECANCELED, FAULT_CANCELLED, NULL);
         why.value[0] = a64_load_relaxed(&n->executions); /* own word */
         why.value[1] = n->tasks;
-        (void)fail(n, &why);
+        (void)null_orch_fail(n, &why);
     } else if (os_now_ns() >= n->time.deadline_ns) {
         why = orch_failure(PTO_ETIMEOUT,
                            n->time.is_from_launch ? FAULT_LATE_SINCE_LAUNCH : FAULT_LATE, NULL);
@@ -93,7 +93,7 @@ static int attend(struct null *n)
         why.value[1] = STALL_BUILDS;
         why.value[3] = a64_load_relaxed(&n->executions); /* own word */
         why.value[4] = n->tasks;
-        (void)fail(n, &why);
+        (void)null_orch_fail(n, &why);
     }
     return n->result.failure.status;
 }
@@ -103,7 +103,7 @@ static int enter(struct null *n)
 {
     if (aptr_load_relaxed(&n->builder) != __builtin_thread_pointer() || n->is_in_kernel)
         return PTO_EINVAL;
-    return attend(n);
+    return null_orch_attend(n);
 }
 
 /* ---- the run ---- */
@@ -124,7 +124,7 @@ static void close_scope(struct null *n)
     }
 }
 
-static void call_orchestration(struct null *n)
+static void null_orch_call_orchestration(struct null *n)
 {
     struct failure thrown = orch_failure(PTO_EORCH, FAULT_EXCEPTION, NULL);
     const struct chip_functions *f = n->functions;
@@ -139,7 +139,7 @@ static void call_orchestration(struct null *n)
     if (result == GUARD_EXITED)
         thrown.fault = FAULT_EXITED;
     if (result != GUARD_RETURNED)
-        (void)fail(n, &thrown);
+        (void)null_orch_fail(n, &thrown);
     aptr_store_relaxed(&n->builder, NULL);
 }
 
@@ -152,22 +152,22 @@ void null_build(struct null *n)
     n->scope_count = 1;
     if (n->request->has_rings || n->request->options->limits != PTO_LIMITS_NONE)
         (void)refuse_unsupported(n, &none, "this chip has no rings; leave their sizes at 0");
-    if (attend(n) >= 0)
-        call_orchestration(n);
+    if (null_orch_attend(n) >= 0)
+        null_orch_call_orchestration(n);
     if (n->scope_count > 1) {
         const struct call last = { .kernel = -1, .site = n->scope[n->scope_count - 1].site };
 
-        (void)refuse(n, &last, FAULT_SCOPES_OPEN, -1, n->scope_count - 1);
+        (void)null_orch_refuse(n, &last, FAULT_SCOPES_OPEN, -1, n->scope_count - 1);
     }
     while (n->scope_count > 0)
         close_scope(n);
-    (void)attend(n);
+    (void)null_orch_attend(n);
 }
 
 /* ---- scopes ---- */
 
-static int scope_begin(struct pto_orch *handle, enum pto_scope_mode mode,
-                       const struct pto_site *site)
+static int null_orch_scope_begin(struct pto_orch *handle, enum pto_scope_mode mode,
+                                 const struct pto_site *site)
 {
     struct null *n = of(handle);
     const struct call call = { .kernel = -1, .site = site };
@@ -177,16 +177,16 @@ static int scope_begin(struct pto_orch *handle, enum pto_scope_mode mode,
     if (status < 0)
         return status;
     if (n->scope_count > PTO_SCOPE_DEPTH_MAX)
-        return refuse(n, &call, FAULT_SCOPE_DEPTH, -1, n->scope_count);
+        return null_orch_refuse(n, &call, FAULT_SCOPE_DEPTH, -1, n->scope_count);
     if ((uint32_t)mode > PTO_SCOPE_MANUAL)
-        return refuse(n, &call, FAULT_SCOPE_MODE, -1, (uint64_t)mode);
+        return null_orch_refuse(n, &call, FAULT_SCOPE_MODE, -1, (uint64_t)mode);
     if (is_manual && mode == PTO_SCOPE_AUTO)
-        return refuse(n, &call, FAULT_AUTO_IN_MANUAL, -1, 0);
+        return null_orch_refuse(n, &call, FAULT_AUTO_IN_MANUAL, -1, 0);
     n->scope[n->scope_count++] = (struct null_scope){ NULL, site, mode == PTO_SCOPE_MANUAL };
     return PTO_OK;
 }
 
-static int scope_end(struct pto_orch *handle)
+static int null_orch_scope_end(struct pto_orch *handle)
 {
     struct null *n = of(handle);
     const struct call call = { .kernel = -1 };
@@ -195,7 +195,7 @@ static int scope_end(struct pto_orch *handle)
     if (status < 0)
         return status;
     if (n->scope_count <= 1) /* the last one is the run's own */
-        return refuse(n, &call, FAULT_SCOPE_UNDERFLOW, -1, 0);
+        return null_orch_refuse(n, &call, FAULT_SCOPE_UNDERFLOW, -1, 0);
     close_scope(n);
     return PTO_OK;
 }
@@ -203,7 +203,7 @@ static int scope_end(struct pto_orch *handle)
 /* ---- checks ---- */
 
 /* Whether the memory of an output is still there. */
-static bool is_alive(const struct null *n, const struct pto_tensor *t)
+static bool null_orch_is_alive(const struct null *n, const struct pto_tensor *t)
 {
     for (uint32_t depth = n->scope_count; depth-- > 0;)
         for (const struct null_outputs *o = n->scope[depth].outputs; o != NULL; o = o->next)
@@ -213,33 +213,33 @@ static bool is_alive(const struct null *n, const struct pto_tensor *t)
     return false;
 }
 
-static int check_tensor(struct null *n, const struct call *call, const struct pto_tensor *t,
-                        uint32_t index)
+static int null_orch_check_tensor(struct null *n, const struct call *call,
+                                  const struct pto_tensor *t, uint32_t index)
 {
     int32_t argument = (int32_t)index;
     uint64_t end;
 
     if (t->ndims - 1 >= PTO_MAX_DIMS || t->dtype >= PTO_DTYPE_COUNT)
-        return refuse(n, call, FAULT_VIEW, argument,
-                      t->ndims == 0             ? t->fault
-                      : t->ndims > PTO_MAX_DIMS ? PTO_VIEW_BAD_NDIMS
-                                                : PTO_VIEW_BAD_DTYPE);
+        return null_orch_refuse(n, call, FAULT_VIEW, argument,
+                                t->ndims == 0             ? t->fault
+                                : t->ndims > PTO_MAX_DIMS ? PTO_VIEW_BAD_NDIMS
+                                                          : PTO_VIEW_BAD_DTYPE);
     for (uint32_t d = 0; d < t->ndims; d++)
         if (t->strides[d] == 0)
-            return refuse(n, call, FAULT_VIEW, argument, PTO_VIEW_ZERO_STRIDE);
+            return null_orch_refuse(n, call, FAULT_VIEW, argument, PTO_VIEW_ZERO_STRIDE);
     if (n->request->options->deps != PTO_DEPS_SAFE)
         return PTO_OK; /* code for those rules passes tensors that it does not use */
     end = pto_tensor_end(t);
     if (end > t->size)
-        return refuse(n, call, FAULT_BOUNDS, argument, end);
+        return null_orch_refuse(n, call, FAULT_BOUNDS, argument, end);
     if (t->addr == 0 && t->size != 0)
-        return refuse(n, call, FAULT_NULL_ADDRESS, argument, 0);
-    if (pto_task_id_is_valid(t->owner) && !is_alive(n, t))
-        return refuse(n, call, FAULT_SCOPE_ENDED, argument, t->owner.raw);
+        return null_orch_refuse(n, call, FAULT_NULL_ADDRESS, argument, 0);
+    if (pto_task_id_is_valid(t->owner) && !null_orch_is_alive(n, t))
+        return null_orch_refuse(n, call, FAULT_SCOPE_ENDED, argument, t->owner.raw);
     return PTO_OK;
 }
 
-static int check_args(struct null *n, const struct call *call)
+static int null_orch_check_args(struct null *n, const struct call *call)
 {
     const struct pto_entry *entry = n->request->entry;
     const struct pto_args *args = call->args;
@@ -247,25 +247,26 @@ static int check_args(struct null *n, const struct call *call)
 
     if (args->error != NULL || args->tensor_count > PTO_TASK_TENSORS_MAX ||
         args->scalar_count > PTO_TASK_SCALARS_MAX)
-        return refuse(n, call, FAULT_ARGS_ERROR, -1, 0);
+        return null_orch_refuse(n, call, FAULT_ARGS_ERROR, -1, 0);
     for (uint32_t i = 0; i < args->scalar_count; i++)
         if ((args->passed >> i & 1) != 0 && args->passed_from[i] >= entry->scalar_count)
-            return refuse(n, call, FAULT_PASSED, (int32_t)entry->scalar_count,
-                          args->passed_from[i]);
+            return null_orch_refuse(n, call, FAULT_PASSED, (int32_t)entry->scalar_count,
+                                    args->passed_from[i]);
     for (uint32_t i = 0; i < args->tensor_count && status >= 0; i++) {
         if (args->tag[i] >= PTO_TAG_COUNT)
-            status = refuse(n, call, FAULT_TAG, (int32_t)i, args->tag[i]);
+            status = null_orch_refuse(n, call, FAULT_TAG, (int32_t)i, args->tag[i]);
         else if (args->tag[i] != PTO_TAG_OUTPUT)
-            status = check_tensor(n, call, args->tensor[i], i);
+            status = null_orch_check_tensor(n, call, args->tensor[i], i);
     }
     for (uint32_t i = 0; i < args->dep_count && status >= 0; i++)
         if (args->deps[i].raw >= n->tasks) /* what there was is over */
-            status = refuse(n, call, FAULT_DEP_UNKNOWN, -1, i);
+            status = null_orch_refuse(n, call, FAULT_DEP_UNKNOWN, -1, i);
     return status;
 }
 
 /* Which kernel is launched, and how often. */
-static int check_launch(struct null *n, struct call *call, const struct pto_kernels *kernels)
+static int null_orch_check_launch(struct null *n, struct call *call,
+                                  const struct pto_kernels *kernels)
 {
     const int32_t kernel[PTO_CLUSTER_CORES] = { kernels->aic, kernels->aiv0, kernels->aiv1 };
     const struct pto_args *args = call->args;
@@ -279,9 +280,10 @@ static int check_launch(struct null *n, struct call *call, const struct pto_kern
             call->kernel = kernel[lane];
         }
     if (args->block_count < 1 || (uint32_t)args->block_count > GRAPH_INVOCATIONS_MAX)
-        return refuse(n, call, FAULT_BLOCK_COUNT, -1, (uint64_t)(int64_t)args->block_count);
+        return null_orch_refuse(n, call, FAULT_BLOCK_COUNT, -1,
+                                (uint64_t)(int64_t)args->block_count);
     if (args->timing_slot >= PTO_TIMING_SLOTS)
-        return refuse(n, call, FAULT_TIMING_SLOT, -1, (uint64_t)args->timing_slot);
+        return null_orch_refuse(n, call, FAULT_TIMING_SLOT, -1, (uint64_t)args->timing_slot);
     if (lane_count == 0)
         return PTO_OK;
     if (lane_count > 1 || (args->is_sync_start && args->block_count > 1))
@@ -290,14 +292,14 @@ static int check_launch(struct null *n, struct call *call, const struct pto_kern
                                   "several lanes, and no blocks that start together");
     k = &n->functions->kernels[call->kernel];
     if ((uint32_t)call->kernel >= n->functions->kernel_count || k->fn == NULL)
-        return refuse(n, call, FAULT_KERNEL, -1, (uint64_t)call->kernel);
+        return null_orch_refuse(n, call, FAULT_KERNEL, -1, (uint64_t)call->kernel);
     if (k->core_type != PTO_CORE_TYPES && (k->core_type == PTO_CORE_AIC) != (call->lane == 0))
-        return refuse(n, call, FAULT_CORE_TYPE, -1, (uint64_t)call->kernel);
+        return null_orch_refuse(n, call, FAULT_CORE_TYPE, -1, (uint64_t)call->kernel);
     return PTO_OK;
 }
 
 /* 1 if the task is to run, 0 if its predicate does not hold, or a refusal. */
-static int check_predicate(struct null *n, const struct call *call)
+static int null_orch_check_predicate(struct null *n, const struct call *call)
 {
     const struct pto_predicate *p = call->args->predicate;
     struct slot_predicate operand;
@@ -308,10 +310,10 @@ static int check_predicate(struct null *n, const struct call *call)
     if (p == NULL || p->op == PTO_PREDICATE_NONE || (p->tensor != NULL && p->tensor->addr == 0))
         return 1;
     if (p->op > PTO_PREDICATE_LE)
-        return refuse(n, call, FAULT_PREDICATE, -1, DATA_OPERATOR);
+        return null_orch_refuse(n, call, FAULT_PREDICATE, -1, DATA_OPERATOR);
     if (!graph_find_element(p->tensor, p->ndims, p->indices, &element, &why))
-        return refuse(n, call, FAULT_PREDICATE, -1, why);
-    status = check_tensor(n, call, &element, call->args->tensor_count);
+        return null_orch_refuse(n, call, FAULT_PREDICATE, -1, why);
+    status = null_orch_check_tensor(n, call, &element, call->args->tensor_count);
     operand = (struct slot_predicate){ .addr = (uint64_t)(uintptr_t)pto_tensor_data(&element),
                                        .target = p->target,
                                        .op = p->op,
@@ -329,14 +331,14 @@ static int create_output(struct null *n, const struct call *call, uint32_t i, st
     void *memory;
 
     if (info->ndims - 1 >= PTO_MAX_DIMS || info->dtype >= PTO_DTYPE_COUNT)
-        return refuse(n, call, FAULT_INFO, (int32_t)i, info->ndims);
+        return null_orch_refuse(n, call, FAULT_INFO, (int32_t)i, info->ndims);
     if (bytes > GRAPH_OUTPUT_BYTES_MAX)
-        return refuse(n, call, FAULT_TOO_LARGE, (int32_t)i, bytes);
+        return null_orch_refuse(n, call, FAULT_TOO_LARGE, (int32_t)i, bytes);
     memory = bytes <= n->memory_max - n->output_bytes
                  ? aligned_alloc(GRAPH_OUTPUT_ALIGN, bytes != 0 ? bytes : GRAPH_OUTPUT_ALIGN)
                  : NULL;
     if (memory == NULL)
-        return refuse(n, call, FAULT_MEMORY, -1, bytes);
+        return null_orch_refuse(n, call, FAULT_MEMORY, -1, bytes);
     n->output_bytes += bytes;
     *t = pto_tensor_external(memory, info->shapes, info->ndims, (enum pto_dtype)info->dtype);
     t->size = bytes;
@@ -361,7 +363,7 @@ static int create_task(struct null *n, const struct call *call, struct pto_outpu
     if (args->output_count != 0) {
         outputs = aligned_alloc(_Alignof(struct pto_tensor), bytes);
         if (outputs == NULL)
-            return refuse(n, call, FAULT_MEMORY, -1, bytes);
+            return null_orch_refuse(n, call, FAULT_MEMORY, -1, bytes);
         outputs->count = 0;
         outputs->next = scope->outputs;
         scope->outputs = outputs; /* which frees them, even if the next one fails */
@@ -393,7 +395,7 @@ static int take_conditions(struct null *n, const struct call *call)
     why.kernel = call->kernel;
     why.task = n->core.local.task;
     if (why.status < 0)
-        return fail(n, &why);
+        return null_orch_fail(n, &why);
     return slab.count == 0
                ? PTO_OK
                : refuse_unsupported(n, call, "this chip waits for no conditions (pto_defer)");
@@ -409,7 +411,8 @@ static void time_task(struct null *n, int32_t slot, uint64_t begin_ns)
 }
 
 /* The kernel, once for each block. */
-static int run_task(struct null *n, const struct call *call, const struct pto_outputs *out)
+static int null_orch_run_task(struct null *n, const struct call *call,
+                              const struct pto_outputs *out)
 {
     const struct pto_args *args = call->args;
     struct pto_tensor tensor[PTO_TASK_TENSORS_MAX];
@@ -445,8 +448,9 @@ static int run_task(struct null *n, const struct call *call, const struct pto_ou
     return status;
 }
 
-static int submit(struct pto_orch *handle, const struct pto_kernels *kernels,
-                  const struct pto_args *args, const struct pto_site *site, struct pto_outputs *out)
+static int null_orch_submit(struct pto_orch *handle, const struct pto_kernels *kernels,
+                            const struct pto_args *args, const struct pto_site *site,
+                            struct pto_outputs *out)
 {
     struct null *n = of(handle);
     struct call call = { .args = args, .site = site, .kernel = -1 };
@@ -454,38 +458,39 @@ static int submit(struct pto_orch *handle, const struct pto_kernels *kernels,
     bool has_to_run = false;
 
     if (status >= 0)
-        status = check_launch(n, &call, kernels);
+        status = null_orch_check_launch(n, &call, kernels);
     if (status >= 0)
-        status = check_args(n, &call);
+        status = null_orch_check_args(n, &call);
     if (status >= 0) {
-        status = check_predicate(n, &call);
+        status = null_orch_check_predicate(n, &call);
         has_to_run = status > 0 && call.kernel >= 0;
     }
     if (status >= 0)
         status = create_task(n, &call, out);
-    return status >= 0 && has_to_run ? run_task(n, &call, out) : status;
+    return status >= 0 && has_to_run ? null_orch_run_task(n, &call, out) : status;
 }
 
-static int alloc(struct pto_orch *handle, const struct pto_args *args, const struct pto_site *site,
-                 struct pto_outputs *out)
+static int null_orch_alloc(struct pto_orch *handle, const struct pto_args *args,
+                           const struct pto_site *site, struct pto_outputs *out)
 {
     struct null *n = of(handle);
     const struct call call = { .args = args, .site = site, .kernel = -1 };
     int status = enter(n);
 
     if (status >= 0 && args->error != NULL)
-        status = refuse(n, &call, FAULT_ARGS_ERROR, -1, 0);
+        status = null_orch_refuse(n, &call, FAULT_ARGS_ERROR, -1, 0);
     if (status >= 0 && (args->output_count == 0 || args->output_count != args->tensor_count ||
                         args->scalar_count != 0 || args->dep_count != 0))
-        status = refuse(n, &call, FAULT_ALLOC_ARGS, -1, 0);
+        status = null_orch_refuse(n, &call, FAULT_ALLOC_ARGS, -1, 0);
     return status >= 0 ? create_task(n, &call, out) : status;
 }
 
 /* ---- single elements ---- */
 
 /* Where it is; NULL after a refusal, or if there is nothing where nothing need be. */
-static void *reach_element(struct null *n, const struct pto_tensor *tensor, uint32_t ndims,
-                           const uint32_t indices[], const struct call *call)
+static void *null_orch_reach_element(struct null *n, const struct pto_tensor *tensor,
+                                     uint32_t ndims, const uint32_t indices[],
+                                     const struct call *call)
 {
     struct pto_tensor element;
     enum data_fault why;
@@ -493,18 +498,19 @@ static void *reach_element(struct null *n, const struct pto_tensor *tensor, uint
     if (tensor != NULL && tensor->addr == 0 && n->request->options->deps != PTO_DEPS_SAFE)
         return NULL;
     if (!graph_find_element(tensor, ndims, indices, &element, &why)) {
-        (void)refuse(n, call, FAULT_DATA, -1, why);
+        (void)null_orch_refuse(n, call, FAULT_DATA, -1, why);
         return NULL;
     }
     if (element.addr == 0) {
-        (void)refuse(n, call, FAULT_DATA, -1, DATA_ADDRESS);
+        (void)null_orch_refuse(n, call, FAULT_DATA, -1, DATA_ADDRESS);
         return NULL;
     }
-    return check_tensor(n, call, &element, 0) < 0 ? NULL : pto_tensor_data(&element);
+    return null_orch_check_tensor(n, call, &element, 0) < 0 ? NULL : pto_tensor_data(&element);
 }
 
-static int get_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint32_t ndims,
-                    const uint32_t indices[], const struct pto_site *site, uint64_t *bits_out)
+static int null_orch_get_data(struct pto_orch *handle, const struct pto_tensor *tensor,
+                              uint32_t ndims, const uint32_t indices[], const struct pto_site *site,
+                              uint64_t *bits_out)
 {
     struct null *n = of(handle);
     const struct call call = { .site = site, .kernel = -1 };
@@ -513,15 +519,16 @@ static int get_data(struct pto_orch *handle, const struct pto_tensor *tensor, ui
 
     if (status < 0)
         return status;
-    at = reach_element(n, tensor, ndims, indices, &call);
+    at = null_orch_reach_element(n, tensor, ndims, indices, &call);
     *bits_out = 0;
     if (at != NULL)
         memcpy(bits_out, at, pto_dtype_size(tensor->dtype)); /* both systems are little-endian */
     return n->result.failure.status;
 }
 
-static int set_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint32_t ndims,
-                    const uint32_t indices[], const struct pto_site *site, uint64_t bits)
+static int null_orch_set_data(struct pto_orch *handle, const struct pto_tensor *tensor,
+                              uint32_t ndims, const uint32_t indices[], const struct pto_site *site,
+                              uint64_t bits)
 {
     struct null *n = of(handle);
     const struct call call = { .site = site, .kernel = -1 };
@@ -530,7 +537,7 @@ static int set_data(struct pto_orch *handle, const struct pto_tensor *tensor, ui
 
     if (status < 0)
         return status;
-    at = reach_element(n, tensor, ndims, indices, &call);
+    at = null_orch_reach_element(n, tensor, ndims, indices, &call);
     if (at != NULL)
         memcpy(at, &bits, pto_dtype_size(tensor->dtype));
     return n->result.failure.status;
@@ -538,31 +545,32 @@ static int set_data(struct pto_orch *handle, const struct pto_tensor *tensor, ui
 
 /* ---- what is told or asked ---- */
 
-static int report(struct pto_orch *handle, int status, const char *text)
+static int null_orch_report(struct pto_orch *handle, int status, const char *text)
 {
     struct failure why = orch_failure(status < 0 ? status : PTO_EORCH, FAULT_GAVE_UP, NULL);
     int entered = enter(of(handle));
 
     snprintf(why.text, sizeof(why.text), "%s", text != NULL ? text : "no reason given");
-    return entered < 0 ? entered : fail(of(handle), &why);
+    return entered < 0 ? entered : null_orch_fail(of(handle), &why);
 }
 
-static int status_of(struct pto_orch *handle)
+static int null_orch_status_of(struct pto_orch *handle)
 {
     return enter(of(handle));
 }
 
-static uint32_t cluster_count(struct pto_orch *handle)
+static uint32_t null_orch_cluster_count(struct pto_orch *handle)
 {
     return of(handle)->base.properties.clusters;
 }
 
-static uint32_t aiv_count(struct pto_orch *handle)
+static uint32_t null_orch_aiv_count(struct pto_orch *handle)
 {
     return of(handle)->base.properties.aiv_count;
 }
 
-static uint64_t scalar_at(struct pto_orch *handle, uint32_t index, const struct pto_site *site)
+static uint64_t null_orch_scalar_at(struct pto_orch *handle, uint32_t index,
+                                    const struct pto_site *site)
 {
     const struct pto_entry *entry = of(handle)->request->entry;
     const struct call call = { .kernel = -1, .site = site };
@@ -571,41 +579,41 @@ static uint64_t scalar_at(struct pto_orch *handle, uint32_t index, const struct 
         return 0;
     if (index < entry->scalar_count)
         return entry->scalar[index];
-    (void)refuse(of(handle), &call, FAULT_PASSED, (int32_t)entry->scalar_count, index);
+    (void)null_orch_refuse(of(handle), &call, FAULT_PASSED, (int32_t)entry->scalar_count, index);
     return 0;
 }
 
-static uint64_t scalar(struct pto_orch *handle, uint32_t index)
+static uint64_t null_orch_scalar(struct pto_orch *handle, uint32_t index)
 {
-    return scalar_at(handle, index, NULL);
+    return null_orch_scalar_at(handle, index, NULL);
 }
 
 /* Tasks have run when they are submitted, whatever the mode. */
-static bool is_streamed(struct pto_orch *handle)
+static bool null_orch_is_streamed(struct pto_orch *handle)
 {
     return enter(of(handle)) >= 0;
 }
 
-static void *context_of(struct pto_orch *handle)
+static void *null_orch_context_of(struct pto_orch *handle)
 {
     return of(handle)->functions->context;
 }
 
 static const struct pto_orch_ops operations = {
     .size = sizeof(struct pto_orch_ops),
-    .submit = submit,
-    .alloc = alloc,
-    .scope_begin = scope_begin,
-    .scope_end = scope_end,
-    .report = report,
-    .status = status_of,
-    .cluster_count = cluster_count,
-    .aiv_count = aiv_count,
-    .get_data = get_data,
-    .set_data = set_data,
-    .scalar = scalar,
-    .is_streamed = is_streamed,
-    .scalar_at = scalar_at,
-    .context = context_of,
-    .listen = status_of,
+    .submit = null_orch_submit,
+    .alloc = null_orch_alloc,
+    .scope_begin = null_orch_scope_begin,
+    .scope_end = null_orch_scope_end,
+    .report = null_orch_report,
+    .status = null_orch_status_of,
+    .cluster_count = null_orch_cluster_count,
+    .aiv_count = null_orch_aiv_count,
+    .get_data = null_orch_get_data,
+    .set_data = null_orch_set_data,
+    .scalar = null_orch_scalar,
+    .is_streamed = null_orch_is_streamed,
+    .scalar_at = null_orch_scalar_at,
+    .context = null_orch_context_of,
+    .listen = null_orch_status_of,
 };

@@ -14,12 +14,12 @@
 #include "artefact/artefact.h"
 #include "host/host.h"
 
-static int load_object(const char *path, const char *whole, const char *symbol,
-                       struct pto_callable **callable_out, struct pto_error *error);
+static int callable_load_object(const char *path, const char *whole, const char *symbol,
+                                struct pto_callable **callable_out, struct pto_error *error);
 static int load_artefact(const char *path, const char *symbol, struct pto_callable **callable_out,
                          struct pto_error *error);
 
-static int check_kernels(const struct pto_callable_params *params, struct pto_error *error)
+static int callable_check_kernels(const struct pto_callable_params *params, struct pto_error *error)
 {
     if (params->kernel_count > KERNELS_MAX)
         return error_tell(error, PTO_EINVAL, "the callable has %u kernels; there may be %d",
@@ -40,8 +40,8 @@ static int check_kernels(const struct pto_callable_params *params, struct pto_er
 }
 
 /* `params` becomes what the caller has given. */
-static int check_params(const struct pto_callable_params *given, struct pto_callable_params *params,
-                        struct pto_error *error)
+static int callable_check_params(const struct pto_callable_params *given,
+                                 struct pto_callable_params *params, struct pto_error *error)
 {
     pto_callable_params_init(params);
     if (given == NULL)
@@ -52,7 +52,7 @@ static int check_params(const struct pto_callable_params *given, struct pto_call
                           "has what this version of the library does not know");
     if (params->orchestration == NULL)
         return error_tell(error, PTO_EINVAL, "the callable has no orchestration: it is NULL");
-    return check_kernels(params, error);
+    return callable_check_kernels(params, error);
 }
 
 void callable_free(struct callable *c)
@@ -67,7 +67,7 @@ void callable_free(struct callable *c)
 }
 
 /* Whether none of the functions can change which signals its thread blocks, or so it is said. */
-static bool keeps_signals(const struct pto_callable_params *params)
+static bool callable_keeps_signals(const struct pto_callable_params *params)
 {
     if (params->keeps_signals)
         return true;
@@ -104,7 +104,7 @@ struct callable *callable_make(const struct pto_callable_params *params)
                                             .context = params->context,
                                             .kernels = c->kernel,
                                             .kernel_count = params->kernel_count,
-                                            .keeps_signals = keeps_signals(params) };
+                                            .keeps_signals = callable_keeps_signals(params) };
     for (uint32_t i = 0; i <= params->kernel_count; i++) {
         const char *name = i < params->kernel_count ? params->kernels[i].name : params->name;
         size_t length = strlen(name != NULL ? name : "") + 1;
@@ -119,8 +119,8 @@ struct callable *callable_make(const struct pto_callable_params *params)
     return c;
 }
 
-static int create(const struct pto_callable_params *params, struct pto_callable **callable_out,
-                  struct pto_error *error)
+static int callable_create(const struct pto_callable_params *params,
+                           struct pto_callable **callable_out, struct pto_error *error)
 {
     struct callable *c = callable_make(params);
     void *handle = NULL;
@@ -153,16 +153,16 @@ int pto_callable_create(const struct pto_callable_params *given, struct pto_call
 {
     struct pto_error *error = error_of(given);
     struct pto_callable_params params;
-    int status = check_params(given, &params, error);
+    int status = callable_check_params(given, &params, error);
 
     if (status >= 0 && callable_out == NULL)
         status = error_tell(error, PTO_EINVAL,
                             "there is no place for the callable: callable_out is NULL");
-    return status < 0 ? status : create(&params, callable_out, error);
+    return status < 0 ? status : callable_create(&params, callable_out, error);
 }
 
 /* Whether it starts like a shared object. What cannot be read is left to the loader's words. */
-static bool is_object(const char *path)
+static bool callable_is_object(const char *path)
 {
     char bytes[4] = { 0 };
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -192,14 +192,14 @@ int pto_callable_load(const char *path, const char *symbol, struct pto_callable 
         return PTO_EINVAL;
     if (realpath(path, whole) == NULL)
         return error_tell(error, PTO_ELOAD, "%s cannot be read: %s", path, strerror(errno));
-    if (!is_object(whole))
+    if (!callable_is_object(whole))
         return load_artefact(path, symbol, callable_out, error);
     if (is_named_artefact(path)) /* mutation: any-object */
         return error_tell(error, PTO_EFORMAT,
                           "%s is a shared object, not an artefact as its name says, and nothing of "
                           "it was run; build it again, or rename it",
                           path);
-    return load_object(path, whole, symbol, callable_out, error);
+    return callable_load_object(path, whole, symbol, callable_out, error);
 }
 
 static int load_artefact(const char *path, const char *symbol, struct pto_callable **callable_out,
@@ -213,8 +213,8 @@ static int load_artefact(const char *path, const char *symbol, struct pto_callab
 }
 
 /* `path` is for messages. */
-static int load_object(const char *path, const char *whole, const char *symbol,
-                       struct pto_callable **callable_out, struct pto_error *error)
+static int callable_load_object(const char *path, const char *whole, const char *symbol,
+                                struct pto_callable **callable_out, struct pto_error *error)
 {
     const struct pto_callable_params *given;
     struct pto_callable_params params;
@@ -234,7 +234,7 @@ static int load_object(const char *path, const char *whole, const char *symbol,
         dlclose(object);
         return status;
     }
-    if (check_params(given, &params, NULL) < 0) {
+    if (callable_check_params(given, &params, NULL) < 0) {
         status = error_tell(
             error, PTO_ELOAD,
             "%s: its struct pto_callable_params is not valid; was it built for another version?",
@@ -242,7 +242,7 @@ static int load_object(const char *path, const char *whole, const char *symbol,
         dlclose(object);
         return status;
     }
-    status = create(&params, callable_out, error);
+    status = callable_create(&params, callable_out, error);
     if (status < 0) {
         dlclose(object);
         return status;

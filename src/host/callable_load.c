@@ -24,8 +24,8 @@ static int check_signers(const struct artefact *a, const struct pto_load_options
                          const char *name, struct pto_error *error);
 static int check_expected(const struct artefact *a, const struct pto_load_options *options,
                           const char *name, struct pto_error *error);
-static int load_bytes(void *bytes, size_t size, const struct pto_load_options *options,
-                      struct pto_callable **callable_out, struct pto_error *error);
+static int callable_load_bytes(void *bytes, size_t size, const struct pto_load_options *options,
+                               struct pto_callable **callable_out, struct pto_error *error);
 static struct packed *make_packed(void *bytes, const char *symbol);
 static int make_callable(struct packed *packed, struct callable **callable_out);
 static void tell_packed(const struct callable *c, struct pto_callable_info *info);
@@ -70,7 +70,7 @@ int pto_callable_load_memory(const void *bytes, size_t size, const struct pto_lo
         return error_tell(error, PTO_ENOMEM, "%s: there is no memory for %zu bytes", options.name,
                           size);
     memcpy(copy, bytes, size);
-    return load_bytes(copy, size, &options, callable_out, error);
+    return callable_load_bytes(copy, size, &options, callable_out, error);
 }
 
 /* Its beginning says whether the rest is worth reading. */
@@ -117,12 +117,12 @@ int pto_callable_load_file(const char *path, const struct pto_load_options *give
     if (status < 0)
         return error_tell(error, status == PTO_ENOMEM ? status : PTO_ELOAD, "%s cannot be read: %s",
                           path, errno == EINVAL ? "it is not a file" : strerror(errno));
-    return load_bytes(bytes, size, &options, callable_out, error);
+    return callable_load_bytes(bytes, size, &options, callable_out, error);
 }
 
 /* The bytes are the callable's from here on. */
-static int load_bytes(void *bytes, size_t size, const struct pto_load_options *options,
-                      struct pto_callable **callable_out, struct pto_error *error)
+static int callable_load_bytes(void *bytes, size_t size, const struct pto_load_options *options,
+                               struct pto_callable **callable_out, struct pto_error *error)
 {
     struct packed *packed = make_packed(bytes, options->symbol);
     const char *name = options->name;

@@ -11,11 +11,11 @@
 enum { WORKERS_MAX = 64 };
 #define STALL_NS 10000000000ull
 
-static int check_params(const struct pto_device_params *params,
-                        const struct pto_platform **platform_out, struct chip_params *chip_out,
-                        struct pto_error *error);
-static int open_device(const struct pto_platform *platform, const struct chip_params *chip,
-                       struct pto_error *error, struct pto_device **device_out);
+static int device_check_params(const struct pto_device_params *params,
+                               const struct pto_platform **platform_out,
+                               struct chip_params *chip_out, struct pto_error *error);
+static int device_create(const struct pto_platform *platform, const struct chip_params *chip,
+                         struct pto_error *error, struct pto_device **device_out);
 static uint64_t default_stall_ns(void);
 static void destroy_device(struct device *device);
 
@@ -39,17 +39,17 @@ int pto_device_open(const struct pto_device_params *params, struct pto_device **
         status =
             error_tell(&why, PTO_EINVAL, "there is no place for the device: device_out is NULL");
     else
-        status = check_params(params, &platform, &chip, &why);
+        status = device_check_params(params, &platform, &chip, &why);
     if (status >= 0)
-        status = open_device(platform, &chip, &why, device_out);
+        status = device_create(platform, &chip, &why, device_out);
     if (status < 0 && has_error(params))
         (void)error_tell(params->error, status, "%s",
                          why.text[0] != '\0' ? why.text : limit_strerror(status, words));
     return status;
 }
 
-static int open_device(const struct pto_platform *platform, const struct chip_params *chip,
-                       struct pto_error *error, struct pto_device **device_out)
+static int device_create(const struct pto_platform *platform, const struct chip_params *chip,
+                         struct pto_error *error, struct pto_device **device_out)
 {
     struct device *device = calloc(1, sizeof(*device));
     void *handle;
@@ -114,9 +114,9 @@ static int find_platform(const char *name, const struct pto_platform **platform_
                       name, names);
 }
 
-static int check_params(const struct pto_device_params *given,
-                        const struct pto_platform **platform_out, struct chip_params *chip_out,
-                        struct pto_error *error)
+static int device_check_params(const struct pto_device_params *given,
+                               const struct pto_platform **platform_out,
+                               struct chip_params *chip_out, struct pto_error *error)
 {
     const struct pto_platform *platform = NULL;
     struct pto_device_params params;

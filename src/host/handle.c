@@ -34,20 +34,20 @@ static struct {
 } table = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* A fork must not happen while another thread holds the lock: the child could never take it. */
-static void lock_table(void)
+static void handle_lock_table(void)
 {
     pthread_mutex_lock(&table.lock);
 }
 
-static void unlock_table(void)
+static void handle_unlock_table(void)
 {
     pthread_mutex_unlock(&table.lock);
 }
 
-static void guard_forks(void)
+static void handle_guard_forks(void)
 {
-    (void)pthread_atfork(lock_table, unlock_table,
-                         unlock_table); /* fails for lack of memory only */
+    (void)pthread_atfork(handle_lock_table, handle_unlock_table,
+                         handle_unlock_table); /* fails for lack of memory only */
 }
 
 static struct entry *entry_at(uint64_t index)
@@ -56,7 +56,7 @@ static struct entry *entry_at(uint64_t index)
 }
 
 /* The entry that the handle names, or NULL. */
-static struct entry *find_entry(enum handle_kind kind, const void *handle)
+static struct entry *handle_find_entry(enum handle_kind kind, const void *handle)
 {
     uint64_t tag = (uint64_t)(uintptr_t)handle;
     uint64_t index = (uint32_t)tag >> KIND_BITS;
@@ -94,7 +94,7 @@ void *handle_create(enum handle_kind kind, void *object)
     uint64_t tag = 0;
     int64_t index;
 
-    pthread_once(&once, guard_forks);
+    pthread_once(&once, handle_guard_forks);
     pthread_mutex_lock(&table.lock);
     index = take_index();
     if (index >= 0) {
@@ -112,7 +112,7 @@ void *handle_create(enum handle_kind kind, void *object)
 
 void *handle_get(enum handle_kind kind, const void *handle)
 {
-    struct entry *e = find_entry(kind, handle);
+    struct entry *e = handle_find_entry(kind, handle);
 
     return e != NULL ? e->object : NULL;
 }
@@ -123,7 +123,7 @@ void *handle_destroy(enum handle_kind kind, const void *handle)
     struct entry *e;
 
     pthread_mutex_lock(&table.lock);
-    e = find_entry(kind, handle);
+    e = handle_find_entry(kind, handle);
     if (e != NULL) {
         object = e->object;
         a64_store_relaxed(&e->tag, 0);

@@ -16,11 +16,11 @@ static struct {
 static int register_callable(struct device *device, struct callable *c, struct pto_error *error);
 static int check_headers(const struct device *device, const struct callable *c,
                          struct pto_error *error);
-static struct chip_code *take_out(struct registration *r);
-static void forget(struct registration *r);
-static int load_code(struct registration *r, struct callable *c, struct pto_error *error);
+static struct chip_code *register_take_out(struct registration *r);
+static void register_forget(struct registration *r);
+static int register_load_code(struct registration *r, struct callable *c, struct pto_error *error);
 
-static const char *name_of(const struct callable *c)
+static const char *register_name_of(const struct callable *c)
 {
     return c->kernel_name[c->kernel_count];
 }
@@ -38,7 +38,7 @@ static void unlock_registry(void)
 }
 
 /* What is guarded last is locked first. */
-static void guard_forks(void)
+static void register_guard_forks(void)
 {
     object_guard_forks();
     (void)pthread_atfork(lock_registry, unlock_registry,
@@ -74,8 +74,8 @@ int pto_register(struct pto_device *device_handle, struct pto_callable *callable
     if (c->packed != NULL)
         return register_callable(device, c, error);
     if (register_unsupported(device, c) != NULL)
-        return error_tell(error, PTO_ENOSUP, "callable \"%.100s\" cannot run here: %s", name_of(c),
-                          register_unsupported(device, c));
+        return error_tell(error, PTO_ENOSUP, "callable \"%.100s\" cannot run here: %s",
+                          register_name_of(c), register_unsupported(device, c));
     return PTO_OK;
 }
 
@@ -120,7 +120,7 @@ int pto_unregister(struct pto_device *device_handle, struct pto_callable *callab
     r = find_registration(device, c);
     status = r == NULL ? PTO_EINVAL : r->users != 0 ? PTO_EBUSY : PTO_OK;
     if (status == PTO_OK)
-        code = take_out(r);
+        code = register_take_out(r);
     pthread_mutex_unlock(&device->lock);
     chip_unload(device->chip, code);
     pthread_mutex_unlock(&registry.lock);
@@ -157,7 +157,7 @@ void register_forget_device(struct device *device)
     pthread_mutex_lock(&registry.lock);
     for (uint32_t i = 0; i < REGISTRATIONS_MAX; i++)
         if (device->registration[i].callable != NULL)
-            forget(&device->registration[i]);
+            register_forget(&device->registration[i]);
     pthread_mutex_unlock(&registry.lock);
 }
 
@@ -167,7 +167,7 @@ void register_forget_callable(struct callable *c)
         return;
     pthread_mutex_lock(&registry.lock);
     while (c->packed->registered != NULL)
-        forget(c->packed->registered);
+        register_forget(c->packed->registered);
     pthread_mutex_unlock(&registry.lock);
 }
 
@@ -182,7 +182,7 @@ void register_count(const struct callable *c, uint32_t *objects_out, uint32_t *d
 /* ---- under the registry's lock ---- */
 
 /* Under the device's lock, too. Returns the code, which is to be unloaded. */
-static struct chip_code *take_out(struct registration *r)
+static struct chip_code *register_take_out(struct registration *r)
 {
     struct chip_code *code = r->code;
     struct packed *packed = r->callable->packed;
@@ -196,13 +196,13 @@ static struct chip_code *take_out(struct registration *r)
     return code;
 }
 
-static void forget(struct registration *r)
+static void register_forget(struct registration *r)
 {
     struct device *device = r->device;
     struct chip_code *code;
 
     lock_device(device);
-    code = take_out(r);
+    code = register_take_out(r);
     unlock_device(device);
     chip_unload(device->chip, code);
 }
@@ -217,7 +217,7 @@ static int check_platform(const struct device *device, const struct callable *c,
     return error_tell(error, PTO_ENOSUP,
                       "callable \"%.100s\" was made for %.60s, and the device is an %s; build it "
                       "for that one",
-                      name_of(c), platform, device->platform->name);
+                      register_name_of(c), platform, device->platform->name);
 }
 
 static int register_callable(struct device *device, struct callable *c, struct pto_error *error)
@@ -227,7 +227,7 @@ static int register_callable(struct device *device, struct callable *c, struct p
     struct registration *r;
     int status = PTO_OK;
 
-    pthread_once(&once, guard_forks);
+    pthread_once(&once, register_guard_forks);
     pthread_mutex_lock(&registry.lock);
     r = find_registration(device, c);
     if (r != NULL) /* there is nothing to do */
@@ -238,11 +238,11 @@ static int register_callable(struct device *device, struct callable *c, struct p
         status = error_tell(error, PTO_EAGAIN,
                             "%d callables are registered on the device, the most there can be; "
                             "unregister one before \"%.100s\"",
-                            REGISTRATIONS_MAX, name_of(c));
+                            REGISTRATIONS_MAX, register_name_of(c));
     if (status >= 0)
         status = check_headers(device, c, error);
     if (status >= 0)
-        status = load_code(&loaded, c, error);
+        status = register_load_code(&loaded, c, error);
     if (status < 0)
         goto unlock;
     loaded.next = c->packed->registered;
@@ -271,9 +271,9 @@ static int compare_headers(const struct callable *c, const struct callable *othe
         if (order == 0 && mine.is_isa && !digest_is_equal(&mine.digest, &theirs.digest)) {
             char name[100], other_name[140];
 
-            snprintf(name, sizeof(name), "\"%.90s\"", name_of(c));
+            snprintf(name, sizeof(name), "\"%.90s\"", register_name_of(c));
             snprintf(other_name, sizeof(other_name), "\"%.90s\", which is registered",
-                     name_of(other));
+                     register_name_of(other));
             return register_refuse_header(name, &mine, other_name, &theirs.digest, error);
         }
         i += order <= 0;
@@ -295,13 +295,13 @@ static int check_headers(const struct device *device, const struct callable *c,
 
 /* ---- code; under the registry's lock, while no run uses it ---- */
 
-static int load_code(struct registration *r, struct callable *c, struct pto_error *error)
+static int register_load_code(struct registration *r, struct callable *c, struct pto_error *error)
 {
     const struct packed *packed = c->packed;
     const struct artefact *a = packed->artefact;
     struct chip_kernel *kernels = calloc(a->kernel_count + 1, sizeof(*kernels));
     struct chip_program program = {
-        .name = name_of(c),
+        .name = register_name_of(c),
         .mode = c->mode,
         .orchestration = { a->name, a->orchestration, a->orchestration_size },
         .entry = packed->entry != NULL ? packed->entry : a->entry,
@@ -312,7 +312,8 @@ static int load_code(struct registration *r, struct callable *c, struct pto_erro
     int status;
 
     if (kernels == NULL)
-        return error_tell(error, PTO_ENOMEM, "there is no memory to load \"%.100s\"", name_of(c));
+        return error_tell(error, PTO_ENOMEM, "there is no memory to load \"%.100s\"",
+                          register_name_of(c));
     for (uint32_t i = 0; i < a->kernel_count; i++) {
         struct artefact_kernel kernel = artefact_kernel_at(a, i);
 

@@ -17,7 +17,7 @@ static int acquire_run(const struct pto_device *device, const struct pto_callabl
                        const struct pto_entry *entry, const struct pto_run_options *options,
                        struct pto_error *error, struct run **run_out);
 static int run_to_completion(struct run *run);
-static struct run *run_of(struct pto_run *handle, int *status_out);
+static struct run *run_of_handle(struct pto_run *handle, int *status_out);
 
 /* ---- blocking ---- */
 
@@ -117,7 +117,7 @@ int run_publish(struct run *run, struct pto_run **run_out)
 int pto_run_launch(struct pto_run *handle)
 {
     int status;
-    struct run *run = run_of(handle, &status);
+    struct run *run = run_of_handle(handle, &status);
 
     return run == NULL ? status : run_launch(run);
 }
@@ -125,7 +125,7 @@ int pto_run_launch(struct pto_run *handle)
 int pto_run_execute(struct pto_run *handle)
 {
     int status;
-    struct run *run = run_of(handle, &status);
+    struct run *run = run_of_handle(handle, &status);
 
     return run == NULL ? status : run_to_completion(run);
 }
@@ -133,7 +133,7 @@ int pto_run_execute(struct pto_run *handle)
 int pto_run_poll(struct pto_run *handle)
 {
     int status;
-    struct run *run = run_of(handle, &status);
+    struct run *run = run_of_handle(handle, &status);
 
     if (run == NULL)
         return status;
@@ -146,7 +146,7 @@ int pto_run_poll(struct pto_run *handle)
 int pto_run_wait(struct pto_run *handle, uint64_t timeout_ns)
 {
     int status;
-    struct run *run = run_of(handle, &status);
+    struct run *run = run_of_handle(handle, &status);
     uint64_t now = os_now_ns();
     uint64_t deadline;
 
@@ -171,7 +171,7 @@ int pto_run_wait(struct pto_run *handle, uint64_t timeout_ns)
 int pto_run_cancel(struct pto_run *handle)
 {
     int status;
-    struct run *run = run_of(handle, &status);
+    struct run *run = run_of_handle(handle, &status);
 
     if (run == NULL)
         return status;
@@ -191,7 +191,7 @@ int pto_run_cancel(struct pto_run *handle)
 int pto_run_fd(struct pto_run *handle)
 {
     int status;
-    struct run *run = run_of(handle, &status);
+    struct run *run = run_of_handle(handle, &status);
 
     if (run == NULL)
         return status;
@@ -206,7 +206,7 @@ int pto_run_fd(struct pto_run *handle)
 int pto_run_finish(struct pto_run *handle, struct pto_run_report *report)
 {
     int status;
-    struct run *run = run_of(handle, &status);
+    struct run *run = run_of_handle(handle, &status);
 
     if (run == NULL)
         return status;
@@ -228,7 +228,7 @@ int pto_run_finish(struct pto_run *handle, struct pto_run_report *report)
 
 /* ---- what both ways share ---- */
 
-static struct run *run_of(struct pto_run *handle, int *status_out)
+static struct run *run_of_handle(struct pto_run *handle, int *status_out)
 {
     struct run *run = handle_get(HANDLE_RUN, handle);
 

@@ -15,7 +15,7 @@ enum { TRACE_RECORDS_DEFAULT = 1 << 22 };
 
 static bool resolve_rings(struct run *run);
 static const char *find_unsupported(const struct run *run);
-static const struct chip_result *run_on_chip(struct run *run, bool has_rings);
+static const struct chip_result *run_start_and_wait(struct run *run, bool has_rings);
 static void take_result(struct run *run, const struct chip_result *result);
 static void write_diagnostics(struct run *run);
 static void keep_names(struct run *run);
@@ -39,7 +39,7 @@ void run_execute(struct run *run)
     if (run->status >= 0)
         staging_begin(run);
     if (run->status >= 0)
-        result = run_on_chip(run, has_rings);
+        result = run_start_and_wait(run, has_rings);
     if (run->loss != NULL)
         return;
     if (result != NULL)
@@ -137,7 +137,7 @@ static void leave_timeline(void *context)
  * Everything is in place: starts the run and sees it through. NULL: the chip did not take it, or was
  * lost by the run before.
  */
-static const struct chip_result *run_on_chip(struct run *run, bool has_rings)
+static const struct chip_result *run_start_and_wait(struct run *run, bool has_rings)
 {
     struct chip *chip = run->device->chip;
     const struct chip_request request = {

@@ -17,8 +17,8 @@ static int read_options(const struct pto_run_options *given, const struct callab
 static int check_entry(const struct pto_entry *entry, struct pto_error *error);
 static int check_options(const struct pto_run_options *options, struct pto_error *error);
 static void resolve_deps(struct run *run);
-static void copy_entry(struct run *run, const struct pto_entry *entry);
-static int admit(struct run *run, struct pto_error *error);
+static void run_copy_entry(struct run *run, const struct pto_entry *entry);
+static int run_admit(struct run *run, struct pto_error *error);
 
 /* A run that is over is kept for the next one: runs in a row allocate nothing. */
 struct run *run_alloc(struct device *device)
@@ -73,8 +73,8 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
     resolve_deps(run);
     run->folder = folder;
     run->stall_ns = options.stall_timeout_ns != 0 ? options.stall_timeout_ns : device->stall_ns;
-    copy_entry(run, entry);
-    return admit(run, error);
+    run_copy_entry(run, entry);
+    return run_admit(run, error);
 }
 
 /* Programs with older headers have no such field. */
@@ -223,7 +223,7 @@ static void mark_absent(struct run *run)
     run->absent = PTO_ENTRY_TENSORS_MAX - run->entry.tensor_count;
 }
 
-static void copy_entry(struct run *run, const struct pto_entry *entry)
+static void run_copy_entry(struct run *run, const struct pto_entry *entry)
 {
     run->entry.tensor = run->tensor;
     run->entry.scalar = run->scalar;
@@ -239,7 +239,7 @@ static void copy_entry(struct run *run, const struct pto_entry *entry)
 }
 
 /* Counts the run as one of the device's, unless there are no more. */
-static int admit(struct run *run, struct pto_error *error)
+static int run_admit(struct run *run, struct pto_error *error)
 {
     struct device *device = run->device;
     const char *loss;

@@ -11,7 +11,7 @@
 #include "base/os.h"
 #include "host/sentences.h"
 
-static void begin_run(struct run *run);
+static void run_begin(struct run *run);
 static bool may_begin(const struct run *run);
 static void enqueue_run(struct run *run);
 static void forget_due(struct run *run);
@@ -40,7 +40,7 @@ enum run_turn run_take_turn(struct run *run)
         is_there = os_cond_wait(&device->changed, &device->lock,
                                 is_own ? run->launch_deadline_ns : deadline_ns);
     if (run->state == RUN_QUEUED && may_begin(run)) {
-        begin_run(run); /* even if that was at the last moment */
+        run_begin(run); /* even if that was at the last moment */
         turn = TURN_BEGUN;
     } else if (run->state == RUN_QUEUED) { /* else it was cancelled meanwhile */
         run_dequeue(run);
@@ -133,7 +133,7 @@ void run_dequeue(struct run *run)
 /* ---- the queue ---- */
 
 /* Its turn has come; under the device's lock. */
-static void begin_run(struct run *run)
+static void run_begin(struct run *run)
 {
     struct device *device = run->device;
 
@@ -148,7 +148,7 @@ static void begin_run(struct run *run)
  * A run that has the chip for itself: what it recorded is read until the next one starts, and the
  * graph that it built is fetched after its end.
  */
-static bool is_alone(const struct run *run)
+static bool run_is_alone(const struct run *run)
 {
     return run->options.trace != PTO_TRACE_OFF || run->purpose == CHIP_BUILD;
 }
@@ -159,8 +159,8 @@ static bool is_alone(const struct run *run)
  */
 static bool may_follow(const struct run *run, const struct run *going_on)
 {
-    return going_on->state == RUN_RUNNING && going_on->is_on_chip && !is_alone(going_on) &&
-           !is_alone(run) && run->launch_deadline_ns == 0 && !staging_reads_from(run, going_on);
+    return going_on->state == RUN_RUNNING && going_on->is_on_chip && !run_is_alone(going_on) &&
+           !run_is_alone(run) && run->launch_deadline_ns == 0 && !staging_reads_from(run, going_on);
 }
 
 /* Under the device's lock. */
@@ -284,7 +284,7 @@ static void *runner_main(void *arg)
             continue;
         }
         forget_due(run);
-        begin_run(run);
+        run_begin(run);
         pthread_mutex_unlock(&device->lock);
         run_execute(run);
         run_end_turn(run);

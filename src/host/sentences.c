@@ -21,7 +21,7 @@ static void say_stall(const struct failure *f, const struct callable *c, struct 
 static void say_late(const struct failure *f, const struct callable *c, struct pto_error *error);
 static void say_peer(const struct failure *f, const struct callable *c, struct pto_error *error);
 
-static const char *kernel_name(const struct callable *c, int32_t kernel)
+static const char *sentence_kernel_name(const struct callable *c, int32_t kernel)
 {
     return kernel >= 0 && (uint32_t)kernel < c->kernel_count ? c->kernel_name[kernel] : "none";
 }
@@ -83,15 +83,15 @@ void sentence_write(const struct chip_result *result, const struct callable *c,
     if (f->fault == FAULT_RING || f->fault == FAULT_RING_HELD)
         say_ring(f, error);
     else if (f->fault == FAULT_THREW || f->fault == FAULT_KERNEL_EXITED)
-        say_thrown(f, kernel_name(c, f->kernel), error);
+        say_thrown(f, sentence_kernel_name(c, f->kernel), error);
     else if (f->fault == FAULT_CRASH)
-        sentence_crash(result, kernel_name(c, f->kernel), error);
+        sentence_crash(result, sentence_kernel_name(c, f->kernel), error);
     else if (f->fault == FAULT_ENDED_RUN)
-        say_kernel(f, kernel_name(c, f->kernel), error);
+        say_kernel(f, sentence_kernel_name(c, f->kernel), error);
     else if (f->fault == FAULT_OVERRUN)
-        say_overrun(f, kernel_name(c, f->kernel), error);
+        say_overrun(f, sentence_kernel_name(c, f->kernel), error);
     else if (f->fault == FAULT_UNWRITTEN)
-        say_unwritten(f, kernel_name(c, f->kernel), error);
+        say_unwritten(f, sentence_kernel_name(c, f->kernel), error);
     else if (f->fault == FAULT_STALL)
         say_stall(f, c, error);
     else if (f->fault == FAULT_LATE || f->fault == FAULT_LATE_SINCE_LAUNCH)
@@ -211,7 +211,7 @@ static void say_scope_ended(const struct failure *f, const struct callable *c,
         snprintf(what, sizeof(what), "the predicate's operand of task %" PRIu64, f->value[3]);
     else
         snprintf(what, sizeof(what), "argument %d of task %" PRIu64 " (\"%.60s\")", f->argument,
-                 f->value[3], kernel_name(c, f->kernel));
+                 f->value[3], sentence_kernel_name(c, f->kernel));
     if (f->value[2] != 0)
         snprintf(creator, sizeof(creator), "by task %" PRIu64 " ", f->value[2] - 1);
     if (f->text[0] != '\0')
@@ -279,7 +279,7 @@ static bool say_task(const struct failure *f, const struct callable *c, struct p
         return true;
     case FAULT_CORE_TYPE:
         SAY("kernel %llu (\"%s\") is for the other core type; submit it with pto_submit_%s", value,
-            kernel_name(c, f->kernel),
+            sentence_kernel_name(c, f->kernel),
             value < c->kernel_count && c->kernel[value].core_type == PTO_CORE_AIC ? "aic" : "aiv");
         return true;
     case FAULT_BLOCK_COUNT:
@@ -513,7 +513,7 @@ static void say_stall(const struct failure *f, const struct callable *c, struct 
             " does not return (sub_class=S1); "
             "if it waits for another task, see that this one is submitted and does not depend on "
             "it",
-            ms, kernel_name(c, f->kernel), task);
+            ms, sentence_kernel_name(c, f->kernel), task);
         break;
     case STALL_DEFERRED:
         SAY("nothing has moved for %" PRIu64 " ms: task %" PRIu64
@@ -562,7 +562,7 @@ static void say_late(const struct failure *f, const struct callable *c, struct p
     sentence_time(f->value[0], time);
     if (f->value[1] == STALL_RUNS)
         snprintf(where, sizeof(where), "kernel \"%s\" of task %" PRIu64 " is still running",
-                 kernel_name(c, f->kernel), task);
+                 sentence_kernel_name(c, f->kernel), task);
     else if (f->value[1] == STALL_DEFERRED)
         snprintf(where, sizeof(where), "task %" PRIu64 " waits for a condition", task);
     else if (f->value[1] == STALL_QUEUED)
@@ -670,7 +670,7 @@ static void describe_end(const struct failure *f, char *text, size_t size)
 
 static void say_peer(const struct failure *f, const struct callable *c, struct pto_error *error)
 {
-    const char *name = kernel_name(c, f->kernel);
+    const char *name = sentence_kernel_name(c, f->kernel);
     uint64_t task = f->value[3], block = f->value[4];
     char end[100];
 
@@ -722,9 +722,10 @@ void story_tell(struct story *story, const char *format, ...)
         story->length += (size_t)length < left ? (uint32_t)length : (uint32_t)left - 1;
 }
 
-static void tell_task(struct story *story, const struct stall_task *task, const struct callable *c)
+static void sentence_tell_task(struct story *story, const struct stall_task *task,
+                               const struct callable *c)
 {
-    story_tell(story, "task %u, kernel \"%s\"", task->index, kernel_name(c, task->kernel));
+    story_tell(story, "task %u, kernel \"%s\"", task->index, sentence_kernel_name(c, task->kernel));
     if (task->site.file != NULL)
         story_tell(story, " (%s:%d)", task->site.file, task->site.line);
     switch (task->cause) {
@@ -775,7 +776,7 @@ static void tell_tasks(struct story *story, const struct stall *stall, const str
     for (; told < stall->count; told++) {
         uint32_t before = story->length;
 
-        tell_task(story, &stall->task[told], c);
+        sentence_tell_task(story, &stall->task[told], c);
         if (story->length + STORY_TAIL < sizeof(story->text))
             continue;
         story->length = before;

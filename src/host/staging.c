@@ -34,10 +34,10 @@ struct plan {
 
 static int plan_tensors(struct run *run, struct plan *plan);
 static void plan_slices(const struct run *run, struct plan *plan);
-static int reserve(struct chip *chip, struct staging *staging, uint64_t bytes,
-                   struct pto_error *error);
+static int staging_reserve(struct chip *chip, struct staging *staging, uint64_t bytes,
+                           struct pto_error *error);
 
-static uint32_t direction_of(const struct run *run, uint32_t index)
+static uint32_t staging_direction_of(const struct run *run, uint32_t index)
 {
     const struct packed *packed = run->callable->packed;
 
@@ -48,7 +48,7 @@ static uint32_t direction_of(const struct run *run, uint32_t index)
 }
 
 /* Every byte of its buffer is an element: an output needs nothing from the host then. */
-static bool is_whole(const struct pto_tensor *t)
+static bool staging_is_whole(const struct pto_tensor *t)
 {
     return t->start == 0 && t->is_contiguous && t->extent * pto_dtype_size(t->dtype) == t->size;
 }
@@ -85,7 +85,7 @@ void staging_begin(struct run *run)
     if (plan_tensors(run, &plan) < 0)
         return;
     plan_slices(run, &plan);
-    status = reserve(chip, staging, plan.bytes, &error);
+    status = staging_reserve(chip, staging, plan.bytes, &error);
     if (status == PTO_ELOST) /* here and below: the chip says why when it is to start */
         return;
     if (status < 0) {
@@ -102,7 +102,7 @@ void staging_begin(struct run *run)
         const void *from = (const void *)(uintptr_t)t->addr;
 
         run->host_addr[index] = t->addr;
-        if (direction_of(run, index) != PTO_DIR_OUT || !is_whole(t))
+        if (staging_direction_of(run, index) != PTO_DIR_OUT || !staging_is_whole(t))
             status = chip_write(chip, slice, from, t->size, &error);
         if (status == PTO_ELOST || fail_copy(run, status, &error, index) < 0)
             return;
@@ -117,13 +117,15 @@ bool staging_reads_from(const struct run *run, const struct run *going_on)
     for (uint32_t i = 0; i < run->entry.tensor_count; i++) {
         const struct pto_tensor *t = &run->tensor[i];
 
-        if (t->space == PTO_SPACE_DEVICE || (direction_of(run, i) == PTO_DIR_OUT && is_whole(t)))
+        if (t->space == PTO_SPACE_DEVICE ||
+            (staging_direction_of(run, i) == PTO_DIR_OUT && staging_is_whole(t)))
             continue;
         for (uint32_t k = 0; k < going_on->entry.tensor_count; k++) {
             uint64_t addr = going_on->host_addr[k], end = addr + going_on->tensor[k].size;
 
-            if (going_on->is_staged && addr != 0 && direction_of(going_on, k) != PTO_DIR_IN &&
-                t->addr < end && addr < t->addr + t->size)
+            if (going_on->is_staged && addr != 0 &&
+                staging_direction_of(going_on, k) != PTO_DIR_IN && t->addr < end &&
+                addr < t->addr + t->size)
                 return true;
         }
     }
@@ -200,7 +202,7 @@ void staging_end(struct run *run)
         char *to;
         int status;
 
-        if (run->host_addr[i] == 0 || direction_of(run, i) == PTO_DIR_IN)
+        if (run->host_addr[i] == 0 || staging_direction_of(run, i) == PTO_DIR_IN)
             continue;
         find_elements(t, &first, &bytes);
         to = (char *)(uintptr_t)run->host_addr[i] + first;
@@ -264,8 +266,8 @@ static void plan_slices(const struct run *run, struct plan *plan)
 }
 
 /* What was there before is of no use to anybody. PTO_ENOMEM, PTO_ELOST. */
-static int reserve(struct chip *chip, struct staging *staging, uint64_t bytes,
-                   struct pto_error *error)
+static int staging_reserve(struct chip *chip, struct staging *staging, uint64_t bytes,
+                           struct pto_error *error)
 {
     int status;
 

@@ -43,7 +43,7 @@ static const char *role_of(const struct item *item)
     return (use & PTO_WRITES) == 0 ? "input" : (use & PTO_READS) == 0 ? "output" : "inout";
 }
 
-static void write_counts(const struct items *all, FILE *out)
+static void args_write_counts(const struct items *all, FILE *out)
 {
     uint64_t after = 0, role[3] = { 0 }, truncated = 0;
 
@@ -74,7 +74,7 @@ int trace_write_args_dump(const struct trace_slices *slices, FILE *out)
           "    \"type\": \"logical_contiguous\",\n    \"byte_order\": \"little_endian\"\n  },\n",
           out);
     fprintf(out, "  \"dump_args_level\": %u,\n", slices->snapshot->diagnostics.args);
-    write_counts(&all, out);
+    args_write_counts(&all, out);
     fprintf(out, "  \"bin_file\": %s,\n  \"args\": [", all.bytes != 0 ? "\"args.bin\"" : "null");
     for (uint64_t i = 0; i < all.count; i++) {
         fputs(i != 0 ? ",\n" : "\n", out);
@@ -99,8 +99,8 @@ int trace_write_args_bytes(const struct trace_slices *slices, FILE *out)
 
 /* ---- the list ---- */
 
-static int add_item(struct items *all, const struct chip_task *task, const struct chip_dump *dump,
-                    uint32_t argument)
+static int args_add_item(struct items *all, const struct chip_task *task,
+                         const struct chip_dump *dump, uint32_t argument)
 {
     if (all->count == all->max) {
         uint64_t max = 2 * all->max + 256;
@@ -124,7 +124,7 @@ static int add_scalars(struct items *all, const struct chip_task *task,
 
     for (uint32_t i = 0; i < task->scalar_count && status >= 0; i++)
         if (is_all || (task->marked_scalars >> i & 1) != 0)
-            status = add_item(all, task, dump, task->tensor_count + i);
+            status = args_add_item(all, task, dump, task->tensor_count + i);
     return status;
 }
 
@@ -156,7 +156,7 @@ static int find_items(const struct trace_slices *slices, struct items *out)
         if (slices->task != NULL && dump->index < record->tasks)
             task = slices->task[dump->index];
         if (task != NULL && dump->argument < task->tensor_count)
-            status = add_item(out, task, dump, dump->argument);
+            status = args_add_item(out, task, dump, dump->argument);
         else if (task != NULL && dump->argument == CHIP_DUMP_SCALARS)
             status = add_scalars(out, task, dump);
         at += sizeof(*dump) + (dump->bytes + 7) / 8 * 8;

@@ -45,10 +45,10 @@ struct deps {
     uint32_t met_max;
 };
 
-static void write_tasks(struct deps *d);
+static void deps_write_tasks(struct deps *d);
 static void write_tensors(struct deps *d);
 static void write_edges(struct deps *d);
-static void free_all(struct deps *d);
+static void deps_free_all(struct deps *d);
 
 int trace_write_deps(const struct trace_slices *slices, FILE *out)
 {
@@ -60,18 +60,18 @@ int trace_write_deps(const struct trace_slices *slices, FILE *out)
     d->slices = slices;
     d->out = out;
     fputs("{\"tasks\":[", out);
-    write_tasks(d);
+    deps_write_tasks(d);
     fputs("],\"tensors\":[", out);
     write_tensors(d);
     fputs("],\"edges\":[", out);
     write_edges(d);
     fputs("]}\n", out);
     status = d->status;
-    free_all(d);
+    deps_free_all(d);
     return status;
 }
 
-static void begin_item(struct deps *d)
+static void deps_begin_item(struct deps *d)
 {
     fputs(d->has_item ? ",\n" : "\n", d->out);
     d->has_item = true;
@@ -124,11 +124,11 @@ static void put_region(struct deps *d, const struct chip_argument *a, const char
     trace_put_numbers(d->out, a->strides, a->ndims, ",");
 }
 
-static void write_task(struct deps *d, const struct chip_task *task)
+static void deps_write_task(struct deps *d, const struct chip_task *task)
 {
     const struct chip_argument *a = trace_task_arguments(task);
 
-    begin_item(d);
+    deps_begin_item(d);
     fprintf(d->out,
             "{\"task_id\":\"%" PRIu64 "\",\"scope\":\"%s\",\"early_dispatch\":%s,\"kernel_ids\":"
             "[%d,%d,%d],\"block_num\":%u,\"args\":[",
@@ -147,14 +147,14 @@ static void write_task(struct deps *d, const struct chip_task *task)
     fputs("]}", d->out);
 }
 
-static void write_tasks(struct deps *d)
+static void deps_write_tasks(struct deps *d)
 {
     const struct chip_task *task;
     uint64_t index = 0;
 
     d->has_item = false;
     while ((task = next_task(d, &index)) != NULL)
-        write_task(d, task);
+        deps_write_task(d, task);
 }
 
 /* Each once. */
@@ -175,7 +175,7 @@ static void write_tensor(struct deps *d, const struct chip_argument *a)
     }
     *k = (struct known){ *bucket, id };
     *bucket = k;
-    begin_item(d);
+    deps_begin_item(d);
     fprintf(d->out,
             "{\"tensor_id\":\"%" PRIu64 "\",\"buffer_addr\":\"%" PRIu64 "\",\"version\":%d,"
             "\"dtype\":\"%s\",\"buffer_numel\":\"%" PRIu64 "\"}",
@@ -200,7 +200,7 @@ static void write_tensors(struct deps *d)
 /* ---- edges ---- */
 
 /* Notes a predecessor. Returns whether it is the first time. */
-static bool meet(struct deps *d, struct pto_task_id id)
+static bool deps_meet(struct deps *d, struct pto_task_id id)
 {
     for (uint32_t i = 0; i < d->met_count; i++)
         if (d->met[i].raw == id.raw)
@@ -226,7 +226,7 @@ static void begin_edge(struct deps *d, struct pto_task_id before, int32_t argume
 {
     bool is_wait = (kind & PTO_DEP_WAIT) != 0, is_retain = (kind & PTO_DEP_RETAIN) != 0;
 
-    begin_item(d);
+    deps_begin_item(d);
     fprintf(d->out,
             "{\"pred\":\"%" PRIu64 "\",\"succ\":\"%" PRIu64 "\",\"arg\":%d,\"source\":\"%s\","
             "\"flags\":[%s%s%s]",
@@ -260,23 +260,23 @@ static struct geom geom_of(const struct chip_argument *a)
     return geom;
 }
 
-static struct writer **bucket_of(struct deps *d, const struct chip_argument *a)
+static struct writer **deps_bucket_of(struct deps *d, const struct chip_argument *a)
 {
     return &d->bucket[(a->addr * 0x9e3779b97f4a7c15ull) >> 52];
 }
 
 /* Writers of what the argument reads. One that covers what was written replaces it. */
-static void look_up(struct deps *d, uint32_t index, const struct chip_argument *a)
+static void deps_look_up(struct deps *d, uint32_t index, const struct chip_argument *a)
 {
     struct geom geom = geom_of(a);
-    struct writer **link = bucket_of(d, a);
+    struct writer **link = deps_bucket_of(d, a);
 
     while (*link != NULL) {
         struct writer *w = *link;
         enum overlap overlap = overlap_simpler(&geom, &w->geom);
 
         if (overlap != OVERLAP_NONE) {
-            (void)meet(d, w->task->id);
+            (void)deps_meet(d, w->task->id);
             begin_edge(d, w->task->id, (int32_t)index, "tensormap", PTO_DEP_WAIT);
             fprintf(d->out, ",\"overlap\":\"%s\"", overlap == OVERLAP_COVERS ? "covered" : "other");
             put_consumer(d, w->argument, a);
@@ -294,7 +294,7 @@ static void look_up(struct deps *d, uint32_t index, const struct chip_argument *
 
 static void add_writer(struct deps *d, const struct chip_argument *a)
 {
-    struct writer **bucket = bucket_of(d, a);
+    struct writer **bucket = deps_bucket_of(d, a);
     struct writer *w = malloc(sizeof(*w));
 
     if (w == NULL) {
@@ -310,7 +310,7 @@ static void write_explicit(struct deps *d)
     const struct chip_dep *dep = trace_task_deps(d->task);
 
     for (uint32_t i = 0; i < d->task->dep_count; i++)
-        if (meet(d, dep[i].task)) {
+        if (deps_meet(d, dep[i].task)) {
             begin_edge(d, dep[i].task, -1, "explicit", (uint32_t)dep[i].kind);
             fputc('}', d->out);
         }
@@ -324,13 +324,13 @@ static void write_inferred(struct deps *d)
     for (uint32_t i = 0; i < d->task->tensor_count; i++, a++) {
         if (a->tag == PTO_TAG_OUTPUT)
             continue;
-        if (pto_task_id_is_valid(a->owner) && meet(d, a->owner)) {
+        if (pto_task_id_is_valid(a->owner) && deps_meet(d, a->owner)) {
             begin_edge(d, a->owner, (int32_t)i, "creator", PTO_DEP_WAIT | PTO_DEP_RETAIN);
             put_consumer(d, a, a);
             fputc('}', d->out);
         }
         if ((pto_tag_use(a->tag) & PTO_READS) != 0 && (a->flags & CHIP_ARGUMENT_IS_MANUAL) == 0)
-            look_up(d, i, a);
+            deps_look_up(d, i, a);
     }
     a = trace_task_arguments(d->task);
     for (uint32_t i = 0; i < d->task->tensor_count; i++, a++)
@@ -357,7 +357,7 @@ static const struct chip_edge *write_wired(struct deps *d, const struct chip_edg
     for (; wired < end && wired->after == d->task->index; wired++) {
         struct pto_task_id before = { trace_slices_id(d->slices, wired->before) };
 
-        if (meet(d, before)) {
+        if (deps_meet(d, before)) {
             begin_edge(d, before, -1, "order", PTO_DEP_WAIT);
             fputc('}', d->out);
         }
@@ -390,7 +390,7 @@ static void write_edges(struct deps *d)
     free(wired);
 }
 
-static void free_all(struct deps *d)
+static void deps_free_all(struct deps *d)
 {
     for (uint32_t i = 0; i < BUCKETS; i++) {
         while (d->bucket[i] != NULL) {

@@ -23,7 +23,7 @@ struct perfetto {
 static void write_document(struct perfetto *t);
 static uint64_t write_events(struct perfetto *t);
 static void write_depths(struct perfetto *t);
-static void write_task(struct perfetto *t, const struct chip_task *task);
+static void perfetto_write_task(struct perfetto *t, const struct chip_task *task);
 
 int trace_write_perfetto(const struct trace_slices *slices, FILE *out)
 {
@@ -46,7 +46,7 @@ void trace_put_perfetto(const struct trace_slices *slices, const struct trace_pl
     (void)write_events(&t);
 }
 
-static double micros(const struct perfetto *t, uint64_t cycles)
+static double perfetto_micros(const struct perfetto *t, uint64_t cycles)
 {
     if (t->place.base_ns == 0)
         return trace_slices_us(t->slices, cycles);
@@ -120,17 +120,18 @@ static void write_slice(struct perfetto *t, const struct trace_slice *s)
     fprintf(t->out,
             ",\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"task\":%u,"
             "\"block\":%u%s",
-            micros(t, s->begin), micros(t, end) - micros(t, s->begin), s->seq - 1, s->block,
+            perfetto_micros(t, s->begin), perfetto_micros(t, end) - perfetto_micros(t, s->begin),
+            s->seq - 1, s->block,
             !s->has_end                  ? ",\"note\":\"had not returned\""
             : s->core == TRACE_CORE_NONE ? notes[s->nothing]
                                          : "");
     if (trace_slices_task(t->slices, s) != NULL)
-        write_task(t, trace_slices_task(t->slices, s));
+        perfetto_write_task(t, trace_slices_task(t->slices, s));
     fputs("}}", t->out);
 }
 
 /* Where it was submitted, and with what: "in float32[16,16]". */
-static void write_task(struct perfetto *t, const struct chip_task *task)
+static void perfetto_write_task(struct perfetto *t, const struct chip_task *task)
 {
     const char *file = trace_task_file(task);
     const struct chip_argument *arg = trace_task_arguments(task);
@@ -155,7 +156,7 @@ static void write_task(struct perfetto *t, const struct chip_task *task)
 }
 
 /* Tasks by what became of them; those without a slice are allocations, or were not got to. */
-static void write_counts(struct perfetto *t)
+static void perfetto_write_counts(struct perfetto *t)
 {
     uint64_t nothing[TRACE_NOTHINGS] = { 0 }, told = 0;
 
@@ -181,7 +182,7 @@ static void write_flow(struct perfetto *t, const char *phase, uint64_t id,
     fprintf(t->out, "{\"ph\":%s,\"cat\":\"edge\",\"name\":\"edge\",\"id\":%" PRIu64, phase,
             t->place.flow + id);
     put_track(t, track(at));
-    fprintf(t->out, ",\"ts\":%.3f}", micros(t, at->begin));
+    fprintf(t->out, ",\"ts\":%.3f}", perfetto_micros(t, at->begin));
 }
 
 /* Returns how many edges have no slices. */
@@ -224,7 +225,7 @@ static void write_document(struct perfetto *t)
         record->tasks, record->edge_count + record->edges_lost,
         t->slices->snapshot->mode >= PTO_TRACE_TIMES ? "of each task" : "of batches, shared out",
         t->slices->snapshot->status, t->slices->lost, missing + record->edges_lost);
-    write_counts(t);
+    perfetto_write_counts(t);
     fputs("}}\n", t->out);
 }
 
@@ -242,6 +243,6 @@ static void write_depths(struct perfetto *t)
         fprintf(t->out,
                 "{\"ph\":\"C\",\"pid\":%u,\"name\":\"tasks\",\"ts\":%.3f,\"args\":{\"live\":%u,"
                 "\"ready\":%u}}",
-                t->place.pid, micros(t, r->time), r->seq, r->value);
+                t->place.pid, perfetto_micros(t, r->time), r->seq, r->value);
     }
 }

@@ -4,10 +4,11 @@
 
 #include "trace/snapshot.h"
 
-static void read_ring(struct trace_slices *t, uint32_t index);
+static void slices_read_ring(struct trace_slices *t, uint32_t index);
 static void read_ends(struct trace_slices *t, const struct trace_ring *ring);
-static struct trace_slice *read_record(struct trace_slices *t, const struct trace_record *r,
-                                       uint64_t next_time, uint32_t position, uint32_t batch);
+static struct trace_slice *slices_read_record(struct trace_slices *t, const struct trace_record *r,
+                                              uint64_t next_time, uint32_t position,
+                                              uint32_t batch);
 static int compare_slices(const void *a, const void *b);
 static int find_tasks(struct trace_slices *t);
 
@@ -32,7 +33,7 @@ int trace_slices_make(const struct trace_snapshot *snapshot, struct trace_slices
         return PTO_ENOMEM;
     }
     for (uint32_t i = 0; i < record->ring_count; i++)
-        read_ring(&s, i);
+        slices_read_ring(&s, i);
     qsort(s.slice, s.count, sizeof(*s.slice), compare_slices);
     for (uint32_t i = 0; i < record->ring_count; i++)
         read_ends(&s, record->ring[i]);
@@ -159,7 +160,7 @@ const char *trace_slices_name(const struct trace_slices *s, const struct trace_s
                                                      : "kernel";
 }
 
-static void read_ring(struct trace_slices *t, uint32_t index)
+static void slices_read_ring(struct trace_slices *t, uint32_t index)
 {
     const struct trace_ring *ring = t->snapshot->record.ring[index];
     uint64_t first = trace_ring_first(ring);
@@ -178,8 +179,9 @@ static void read_ring(struct trace_slices *t, uint32_t index)
         if (run_first == ring->count)
             next = t->snapshot->record.end_cycles;
         for (uint64_t j = k; j < run_first; j++) {
-            struct trace_slice *s = read_record(t, &ring->record[j & ring->mask], next,
-                                                (uint32_t)(j - k), (uint32_t)(run_first - k));
+            struct trace_slice *s =
+                slices_read_record(t, &ring->record[j & ring->mask], next, (uint32_t)(j - k),
+                                   (uint32_t)(run_first - k));
 
             if (s != NULL)
                 s->ring = (uint8_t)index;
@@ -191,8 +193,8 @@ static void read_ring(struct trace_slices *t, uint32_t index)
  * `position` of `batch` records with one stamp: they share the time up to the next one equally.
  * NULL: it is not of an execution.
  */
-static struct trace_slice *read_record(struct trace_slices *t, const struct trace_record *r,
-                                       uint64_t next_time, uint32_t position, uint32_t batch)
+static struct trace_slice *slices_read_record(struct trace_slices *t, const struct trace_record *r,
+                                              uint64_t next_time, uint32_t position, uint32_t batch)
 {
     uint64_t share = next_time > r->time ? (next_time - r->time) / batch : 0;
     struct trace_slice *s = &t->slice[t->count];

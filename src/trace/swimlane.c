@@ -76,7 +76,7 @@ static uint64_t ns_of(const struct swimlane *w, uint64_t cycles)
     return trace_slices_ns(w->slices, cycles);
 }
 
-static void begin_item(struct swimlane *w)
+static void swimlane_begin_item(struct swimlane *w)
 {
     fputs(w->has_item ? ",\n    " : "\n    ", w->out);
     w->has_item = true;
@@ -188,7 +188,7 @@ static void write_cores(struct swimlane *w)
 
         if (!is_execution(s))
             continue;
-        begin_item(w);
+        swimlane_begin_item(w);
         fprintf(w->out, "[%u, %" PRIu64 ", %u, %" PRIu64 ", %" PRIu64 ", 0]", s->core,
                 trace_slices_id(w->slices, s->seq - 1), number[s->core]++, ns_of(w, s->begin),
                 ns_of(w, s->end));
@@ -207,7 +207,7 @@ static void write_dispatches(struct swimlane *w)
 
         if (!is_execution(s))
             continue;
-        begin_item(w);
+        swimlane_begin_item(w);
         fprintf(w->out, "[%u, %u, %" PRIu64 ", %" PRIu64 "]", s->core, number[s->core]++,
                 ns_of(w, s->begin), ns_of(w, s->end));
     }
@@ -237,7 +237,7 @@ static int by_id(const void *a, const void *b)
 }
 
 /* `before` is one of those that the task waits for. */
-static void follow(struct swimlane *w, uint32_t before, uint32_t after)
+static void swimlane_follow(struct swimlane *w, uint32_t before, uint32_t after)
 {
     struct lane_task *t = &w->task[after];
     const struct chip_task *told = w->slices->task[before];
@@ -261,7 +261,7 @@ static void follow_explicit(struct swimlane *w, const struct chip_task *task)
             bsearch(&at, w->by_id, w->told_count, sizeof(w->by_id[0]), by_id);
 
         if (found != NULL)
-            follow(w, (*found)->index, task->index);
+            swimlane_follow(w, (*found)->index, task->index);
     }
 }
 
@@ -294,7 +294,7 @@ static int find_ready(struct swimlane *w)
     qsort(w->by_id, w->told_count, sizeof(w->by_id[0]), by_id);
     for (uint64_t i = 0; i < w->record->edge_count; i++)
         if (w->record->edge[i].before < tasks && w->record->edge[i].after < tasks)
-            follow(w, w->record->edge[i].before, w->record->edge[i].after);
+            swimlane_follow(w, w->record->edge[i].before, w->record->edge[i].after);
     for (uint64_t i = 0; i < w->told_count; i++)
         follow_explicit(w, w->by_id[i]);
     return PTO_OK;
@@ -424,7 +424,7 @@ static void write_submits(struct swimlane *w)
 
         if (!is_submitted(task))
             continue;
-        begin_item(w);
+        swimlane_begin_item(w);
         fprintf(w->out,
                 "{\"submit_idx\": %" PRIu64 ", \"task_id\": %" PRIu64 ", \"start_%s\": %" PRIu64
                 ", \"end_%s\": %" PRIu64 "}",

@@ -77,7 +77,7 @@ static enum dispatcher_step install_in(struct dispatcher_args *args, enum beside
 }
 
 /* The folder that is known to work comes first; the dispatcher's own is where else it may be. */
-static enum dispatcher_step install(struct dispatcher_args *args)
+static enum dispatcher_step dispatcher_install(struct dispatcher_args *args)
 {
     /* mutation: programs-own-folder */
     enum dispatcher_step step = install_in(args, BESIDE_KNOWN);
@@ -99,7 +99,7 @@ uint32_t DynTileFwkBackendKernelServerInit(void *launch)
     aicpu_fetch(args, sizeof(*args));
     if (args->magic == DISPATCHER_MAGIC && args->version == DISPATCHER_VERSION) {
         aicpu_fetch((const void *)(uintptr_t)args->inner, args->inner_bytes);
-        args->step = install(args);
+        args->step = dispatcher_install(args);
     }
     args->answer_magic = DISPATCHER_MAGIC;
     args->answer_version = DISPATCHER_VERSION;

@@ -55,15 +55,15 @@ bool port_core_lost(struct core *core, struct slot *s)
 
 /* ---- jobs ---- */
 
-static struct unit *unit_of(struct machine *m, uint32_t type, uint32_t index)
+static struct unit *ascend_unit_of(struct machine *m, uint32_t type, uint32_t index)
 {
     return &m->unit[index + (type == PTO_CORE_AIV ? m->clusters : 0)];
 }
 
 /* The core gets the vector and the tensors it points at, and the line with all else; then its bell. */
-static inline void start_job(struct machine *m, struct unit *u, struct slot *s,
-                             const struct pto_tensor *tensor, pto_kernel_fn fn, uint32_t block,
-                             uint32_t block_count)
+static inline void ascend_start_job(struct machine *m, struct unit *u, struct slot *s,
+                                    const struct pto_tensor *tensor, pto_kernel_fn fn,
+                                    uint32_t block, uint32_t block_count)
 {
     struct board_job *job = u->job;
     uint32_t vector_bytes = (s->tensor_count + s->scalar_count) * (uint32_t)sizeof(job->args[0]);
@@ -87,29 +87,29 @@ static void start_on(struct machine *m, uint32_t type, uint32_t index, struct sl
                      const struct pto_tensor *tensor, pto_kernel_fn fn, uint32_t block,
                      uint32_t block_count)
 {
-    struct unit *u = unit_of(m, type, index);
+    struct unit *u = ascend_unit_of(m, type, index);
 
     m->busy[u->at / 64] |= 1ull << u->at % 64;
-    start_job(m, u, s, tensor, fn, block, block_count);
+    ascend_start_job(m, u, s, tensor, fn, block, block_count);
 }
 
 /* ---- what is looked at around a job, if somebody records or there are guards ---- */
 
-static const struct pto_tensor *tensors_of(const struct machine *m, const struct slot *s)
+static const struct pto_tensor *ascend_tensors_of(const struct machine *m, const struct slot *s)
 {
     return m->launched != NULL ? (const void *)graph_slot(&m->graph, s->payload) : s->tensor;
 }
 
 static void enter_guarded(struct machine *m, struct unit *u, const struct slot *s)
 {
-    u->found = (uint8_t)guarded_enter(&m->unit[0].watch, &u->watch, s, tensors_of(m, s));
+    u->found = (uint8_t)guarded_enter(&m->unit[0].watch, &u->watch, s, ascend_tensors_of(m, s));
 }
 
 /* Of a task that starts on the worker's core, or of a team that has none yet. */
 static bool watch_start(void *context, const struct slot *s, enum trace_kind kind)
 {
     struct machine *m = context;
-    const struct pto_tensor *tensor = tensors_of(m, s);
+    const struct pto_tensor *tensor = ascend_tensors_of(m, s);
 
     if (m->run.has_guards &&
         !guarded_begin(&m->sched, s, tensor, s->kernel[s->kernel[0] == SLOT_NO_KERNEL]))
@@ -117,7 +117,7 @@ static bool watch_start(void *context, const struct slot *s, enum trace_kind kin
     if (m->dumps.level != 0)
         dumps_watch(&m->dumps, s, tensor, kind); /* ends are seen by whoever takes answers */
     if (m->run.has_guards && (s->flags & SLOT_IS_TEAM) == 0)
-        enter_guarded(m, unit_of(m, s->core_type, m->worker->core_index[s->core_type]), s);
+        enter_guarded(m, ascend_unit_of(m, s->core_type, m->worker->core_index[s->core_type]), s);
     return true;
 }
 
@@ -139,17 +139,17 @@ __attribute__((cold, noinline)) static void look_before(struct machine *m, struc
         enter_guarded(m, u, s);
 }
 
-__attribute__((cold, noinline)) static void look_after(struct machine *m, struct unit *u)
+__attribute__((cold, noinline)) static void ascend_look_after(struct machine *m, struct unit *u)
 {
     const struct slot *s = u->slot;
     uint32_t lane = u->type == PTO_CORE_AIC ? LANE_AIC : LANE_AIV0 + u->index % 2;
 
     trace_put(m->worker->trace, port_cycles(), TRACE_END, s->seq, u->at, 0, u->block);
     if (m->run.has_guards) /* mutation: card-unguarded */
-        guarded_leave(&m->unit[0].watch, &u->watch, &m->sched, s, tensors_of(m, s),
+        guarded_leave(&m->unit[0].watch, &u->watch, &m->sched, s, ascend_tensors_of(m, s),
                       slot_kernel(s, lane), u->found);
     if (m->dumps.level != 0)
-        dumps_watch(&m->dumps, s, tensors_of(m, s), TRACE_END);
+        dumps_watch(&m->dumps, s, ascend_tensors_of(m, s), TRACE_END);
 }
 
 enum port_start port_core_start(struct core *core, struct slot *s, const struct pto_tensor *tensor,
@@ -163,14 +163,14 @@ enum port_start port_core_start(struct core *core, struct slot *s, const struct 
     return PORT_SENT;
 }
 
-static bool has_teams(const struct machine *m)
+static bool ascend_has_teams(const struct machine *m)
 {
     return m->gangs.first != 0 || m->mixes.first != 0;
 }
 
 static bool is_kept_for_teams(const struct machine *m)
 {
-    return has_teams(m) && !m->is_lapsed;
+    return ascend_has_teams(m) && !m->is_lapsed;
 }
 
 bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type)
@@ -236,7 +236,7 @@ static struct core_slab *fetch_conditions(const struct unit *u, struct core_slab
 }
 
 /* The core is done with its job, and gets another one at once, or is free. */
-static inline void take_back(struct machine *m, struct unit *u, bool has_more)
+static inline void ascend_take_back(struct machine *m, struct unit *u, bool has_more)
 {
     struct worker *w = m->worker;
     struct slot *s = u->slot, *next;
@@ -244,7 +244,7 @@ static inline void take_back(struct machine *m, struct unit *u, bool has_more)
     uint32_t type = is_kept_for_teams(m) ? PTO_CORE_TYPES : u->type;
 
     if (w->trace != NULL) { /* the next one is looked at where all are */
-        look_after(m, u);
+        ascend_look_after(m, u);
         type = PTO_CORE_TYPES;
     }
     m->is_lapsed = false;
@@ -256,7 +256,8 @@ static inline void take_back(struct machine *m, struct unit *u, bool has_more)
         free_core(m, u->type, u->index);
         return;
     }
-    start_job(m, u, next, tensors_of(m, next), m->sched.kernels[next->kernel[0]].fn, 0, 1);
+    ascend_start_job(m, u, next, ascend_tensors_of(m, next), m->sched.kernels[next->kernel[0]].fn,
+                     0, 1);
 }
 
 /* Of the cores that have a job, those that are done with it. */
@@ -274,7 +275,7 @@ static uint32_t take_answers(struct machine *m)
                 continue;
             aicpu_seen();
             count++;
-            take_back(m, u, (cond & BOARD_COND_MORE) != 0);
+            ascend_take_back(m, u, (cond & BOARD_COND_MORE) != 0);
         }
     return count;
 }
@@ -283,7 +284,7 @@ static uint32_t take_answers(struct machine *m)
 
 static void tell_of_teams(struct machine *m)
 {
-    sched_attend(&m->sched, has_teams(m) ? ATTEND_TEAMS : 0, ATTEND_TEAMS);
+    sched_attend(&m->sched, ascend_has_teams(m) ? ATTEND_TEAMS : 0, ATTEND_TEAMS);
 }
 
 void port_team_start(void *machine, struct slot *s)
@@ -292,7 +293,7 @@ void port_team_start(void *machine, struct slot *s)
     struct team_line *line = (s->flags & SLOT_IS_GANG) != 0 ? &m->gangs : &m->mixes;
     uint32_t at = graph_slot_line(&m->graph, s);
 
-    if (!has_teams(m)) {
+    if (!ascend_has_teams(m)) {
         m->is_lapsed = false;
         m->team_since_ns = aicpu_now_ns();
     }
@@ -309,7 +310,7 @@ void port_team_start(void *machine, struct slot *s)
  * A gang, or one block of several lanes. False: not now. True without any that has started: the
  * run has failed by what the task was to read.
  */
-static bool start_unit(struct machine *m, struct slot *s)
+static bool ascend_start_unit(struct machine *m, struct slot *s)
 {
     uint32_t blocks = (s->flags & SLOT_IS_GANG) != 0 ? s->block_count : 1;
     uint32_t seat = 0;
@@ -333,7 +334,7 @@ static bool start_unit(struct machine *m, struct slot *s)
             if ((s->flags & SLOT_IS_TIMED) != 0)
                 sched_time_begin(&m->sched, s);
             if (m->worker->trace != NULL)
-                look_before(m, unit_of(m, type, core), s, lane, block);
+                look_before(m, ascend_unit_of(m, type, core), s, lane, block);
             start_on(m, type, core, s, s->tensor, m->sched.kernels[slot_kernel(s, lane)].fn, block,
                      s->block_count);
             m->lane_executions++;
@@ -342,7 +343,7 @@ static bool start_unit(struct machine *m, struct slot *s)
     return true;
 }
 
-static struct slot *pop_team(struct machine *m, struct team_line *line)
+static struct slot *ascend_pop_team(struct machine *m, struct team_line *line)
 {
     struct slot *s = graph_slot(&m->graph, line->first);
 
@@ -366,12 +367,12 @@ static void start_teams(struct machine *m)
             uint32_t count = (s->block_count - s->block_next) * slot_lane_count(s->lanes);
 
             s->block_next = s->block_count;
-            sched_skipped(&m->sched, &m->graph, pop_team(m, line), count);
-        } else if (start_unit(m, s)) {
+            sched_skipped(&m->sched, &m->graph, ascend_pop_team(m, line), count);
+        } else if (ascend_start_unit(m, s)) {
             m->team_since_ns = aicpu_now_ns();
             m->is_lapsed = false;
             if (s->block_next == s->block_count)
-                (void)pop_team(m, line);
+                (void)ascend_pop_team(m, line);
         } else if (line == &m->gangs && m->is_lapsed) {
             line = &m->mixes; /* it may be one of these that the gang's cores wait for */
         } else {
@@ -436,7 +437,7 @@ void port_beat(struct machine *m)
     aicpu_publish(&m->board->live, sizeof(m->board->live));
 }
 
-static void look_around(struct machine *m, uint64_t now_ns)
+static void ascend_look_around(struct machine *m, uint64_t now_ns)
 {
     m->turns = 0;
     m->stall_since_ns = orch_stall_since(m->stall_since_ns, m->looked_ns, now_ns);
@@ -450,7 +451,7 @@ static void look_around(struct machine *m, uint64_t now_ns)
         m->progress_seen = m->progress;
         m->stall_since_ns = now_ns;
     }
-    if (has_teams(m) && now_ns - m->team_since_ns >= TEAM_LAPSE_NS && !m->is_lapsed) {
+    if (ascend_has_teams(m) && now_ns - m->team_since_ns >= TEAM_LAPSE_NS && !m->is_lapsed) {
         m->is_lapsed = true;
         start_teams(m);
     }
@@ -473,7 +474,7 @@ bool port_turn(struct machine *m)
     uint64_t before = m->progress;
     uint32_t count = take_answers(m);
 
-    if (has_teams(m) && (count != 0 || sched_is_stopped(&m->sched)))
+    if (ascend_has_teams(m) && (count != 0 || sched_is_stopped(&m->sched)))
         start_teams(m);
     count += sched_run(m->worker, SHARING_ROUND) == SCHED_BUDGET || m->progress != before;
     if (sched_has_deferred(&m->sched))
@@ -483,7 +484,7 @@ bool port_turn(struct machine *m)
         uint64_t now_ns = aicpu_now_ns();
 
         if (count != 0 || now_ns - m->looked_ns >= LOOK_NS)
-            look_around(m, now_ns);
+            ascend_look_around(m, now_ns);
     }
     if (count != 0) {
         m->idle = 0;

@@ -33,8 +33,8 @@ static void give_share(struct pool *pool, uint64_t share, void *context)
     s->next += share * s->unit;
 }
 
-static void each_pool(struct machine *m, void (*each)(struct pool *, uint64_t, void *),
-                      struct share *share)
+static void ascend_each_pool(struct machine *m, void (*each)(struct pool *, uint64_t, void *),
+                             struct share *share)
 {
     graph_each_pool(&m->graph, each, share);
     ledger_each_pool(&m->ledger, each, share);
@@ -83,13 +83,13 @@ int port_set_memory(struct machine *m, const struct board_open *open)
     for (uint32_t i = 0; i < m->core_count; i++)
         set_unit(m, i, condition[i]);
     aicpu_publish(m->board->job, m->core_count * sizeof(m->board->job[0]));
-    each_pool(m, count_share, &share);
+    ascend_each_pool(m, count_share, &share);
     share.next = (char *)(uintptr_t)open->engine + own;
     share.unit =
         open->engine_bytes > own ? (open->engine_bytes - own) / share.total / PAGE * PAGE : 0;
     if (share.unit == 0)
         return PTO_ENOMEM;
-    each_pool(m, give_share, &share);
+    ascend_each_pool(m, give_share, &share);
     m->graph.heap_pool = (struct pool){ .base = (char *)(uintptr_t)open->heap,
                                         .limit = open->heap_bytes, /* nobody expects zeros there */
                                         .max = open->heap_bytes,

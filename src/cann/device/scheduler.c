@@ -33,7 +33,7 @@ __attribute__((visibility("default"))) uint32_t pto_scheduler(void *args);
 
 /* ---- answers ---- */
 
-static int tell(struct board *board, int status, const char *format, ...)
+static int scheduler_tell(struct board *board, int status, const char *format, ...)
 {
     va_list values;
 
@@ -64,18 +64,20 @@ static int open_machine(const struct board_call *call, struct board *board)
 
     set_sizes(size);
     if (call->message_bytes < sizeof(*open) || memcmp(size, open->size, sizeof(size)) != 0)
-        return tell(board, PTO_ENOSUP,
-                    "the scheduler on the device was built in another way than the library");
+        return scheduler_tell(
+            board, PTO_ENOSUP,
+            "the scheduler on the device was built in another way than the library");
     if (open->clusters == 0 || open->clusters > BOARD_CORES / 3)
-        return tell(board, PTO_EINVAL, "%u clusters are none, or too many", open->clusters);
+        return scheduler_tell(board, PTO_EINVAL, "%u clusters are none, or too many",
+                              open->clusters);
     m = aligned_alloc(128, (sizeof(*m) + 127) / 128 * 128);
     if (m == NULL)
-        return tell(board, PTO_ENOMEM, "the control processor has no memory");
+        return scheduler_tell(board, PTO_ENOMEM, "the control processor has no memory");
     memset(m, 0, sizeof(*m));
     m->worker = aligned_alloc(128, (sizeof(*m->worker) + 127) / 128 * 128);
     if (m->worker == NULL) {
         free(m);
-        return tell(board, PTO_ENOMEM, "the control processor has no memory");
+        return scheduler_tell(board, PTO_ENOMEM, "the control processor has no memory");
     }
     m->board = board;
     m->clusters = open->clusters;
@@ -97,8 +99,8 @@ static int open_machine(const struct board_call *call, struct board *board)
     if (status < 0) {
         free(m->worker);
         free(m);
-        return tell(board, status, "%llu bytes for the engine are too few",
-                    (unsigned long long)open->engine_bytes);
+        return scheduler_tell(board, status, "%llu bytes for the engine are too few",
+                              (unsigned long long)open->engine_bytes);
     }
     board->answer.value = (uint64_t)(uintptr_t)m;
     return PTO_OK;
@@ -123,8 +125,8 @@ static void log_line(int level, const char *function, const char *format, va_lis
 }
 
 /* From a file of its own, whose name nobody gets again, so that no two objects are taken for one. */
-static void *load_object(struct board *board, const char *object, uint64_t bytes, uint64_t number,
-                         const char *name)
+static void *scheduler_load_object(struct board *board, const char *object, uint64_t bytes,
+                                   uint64_t number, const char *name)
 {
     const char *own = beside_own_name();
     char path[BESIDE_PATH], file[256];
@@ -137,13 +139,15 @@ static void *load_object(struct board *board, const char *object, uint64_t bytes
         if (beside_path(path, (enum beside_folder)i, file) == 0)
             error = beside_write(path, object, bytes, 0700);
     if (error != 0)
-        (void)tell(board, PTO_ELOAD, "the orchestration of \"%.80s\" cannot be written: %s", name,
-                   strerror(error));
+        (void)scheduler_tell(board, PTO_ELOAD,
+                             "the orchestration of \"%.80s\" cannot be written: %s", name,
+                             strerror(error));
     else
         handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (error == 0 && handle == NULL)
-        (void)tell(board, PTO_ELOAD, "the orchestration of \"%.60s\" cannot be loaded: %.120s",
-                   name, dlerror());
+        (void)scheduler_tell(board, PTO_ELOAD,
+                             "the orchestration of \"%.60s\" cannot be loaded: %.120s", name,
+                             dlerror());
     (void)unlink(path); /* it stays mapped */
     return handle;
 }
@@ -152,20 +156,23 @@ typedef pto_orch_fn (*bind_fn)(void *entry, void *config,
                                void (*log)(int level, const char *function, const char *format,
                                            va_list values));
 
-static int find_entry(struct board *board, struct code *code, const char *entry, const char *name)
+static int scheduler_find_entry(struct board *board, struct code *code, const char *entry,
+                                const char *name)
 {
     void *function = dlsym(code->object, entry);
     void *symbol = dlsym(code->object, OBJECT_SOURCE_SYMBOL);
     bind_fn bind;
 
     if (function == NULL)
-        return tell(board, PTO_ELOAD,
-                    "the orchestration of \"%.80s\" has no function %.64s; export it", name, entry);
+        return scheduler_tell(board, PTO_ELOAD,
+                              "the orchestration of \"%.80s\" has no function %.64s; export it",
+                              name, entry);
     if (dlsym(code->object, OBJECT_OWN_SYMBOL) != NULL)
-        return tell(board, PTO_ENOSUP,
-                    "the orchestration of \"%.80s\" is a binary for the reference's runtime, which "
-                    "real chips do not run yet; compile it with include/simpler",
-                    name);
+        return scheduler_tell(
+            board, PTO_ENOSUP,
+            "the orchestration of \"%.80s\" is a binary for the reference's runtime, which "
+            "real chips do not run yet; compile it with include/simpler",
+            name);
     *(void **)&code->orchestration = function;
     if (symbol != NULL) {
         *(void **)&bind = symbol;
@@ -184,7 +191,7 @@ static int unload_code(struct code *code)
     return PTO_OK;
 }
 
-static int load_code(const struct board_call *call, struct board *board)
+static int scheduler_load_code(const struct board_call *call, struct board *board)
 {
     const struct board_load *load = (const struct board_load *)(uintptr_t)call->message;
     const struct board_kernel *kernel = (const struct board_kernel *)(const void *)(load + 1);
@@ -194,15 +201,15 @@ static int load_code(const struct board_call *call, struct board *board)
     int status = PTO_OK;
 
     if (code == NULL)
-        return tell(board, PTO_ENOMEM, "the control processor has no memory");
+        return scheduler_tell(board, PTO_ENOMEM, "the control processor has no memory");
     code->kernel_count = load->kernel_count;
     for (uint32_t i = 0; i < load->kernel_count; i++)
         code->kernel[i] = (struct graph_kernel){ (pto_kernel_fn)(uintptr_t)kernel[i].function,
                                                  (uint32_t)kernel[i].core_type };
     if (load->object_bytes != 0) {
-        code->object = load_object(board, name + load->name_bytes, load->object_bytes,
-                                   (uint64_t)(uintptr_t)code, name);
-        status = code->object != NULL ? find_entry(board, code, entry, name) : PTO_ELOAD;
+        code->object = scheduler_load_object(board, name + load->name_bytes, load->object_bytes,
+                                             (uint64_t)(uintptr_t)code, name);
+        status = code->object != NULL ? scheduler_find_entry(board, code, entry, name) : PTO_ELOAD;
     }
     if (status < 0) {
         (void)unload_code(code);
@@ -214,7 +221,7 @@ static int load_code(const struct board_call *call, struct board *board)
 
 /* ---- runs ---- */
 
-static void build(struct machine *m)
+static void scheduler_build(struct machine *m)
 {
     m->is_building = true;
     aptr_store_relaxed(&m->orch.builder, __builtin_thread_pointer()); /* only compared */
@@ -250,11 +257,11 @@ static int keep_graph(struct machine *m, uint64_t memory, struct board *board)
     uint64_t bytes = m->building_bytes;
 
     if (bytes == 0)
-        return tell(board, PTO_EINVAL, "there is no graph to be kept");
+        return scheduler_tell(board, PTO_EINVAL, "there is no graph to be kept");
     m->building_bytes = 0;
     if (b->has_lost_fact)
-        return tell(board, PTO_ENOMEM,
-                    "the control processor has no memory for what the graph uses");
+        return scheduler_tell(board, PTO_ENOMEM,
+                              "the control processor has no memory for what the graph uses");
     built_graph_fill(b, &m->orch, (char *)graph + CARD_GRAPH_HEAD, memory);
     *graph = (struct card_graph){ .built = *b, .bytes = bytes };
     board->answer.value = (uint64_t)(uintptr_t)graph;
@@ -284,11 +291,11 @@ static int take_graph(struct machine *m, struct card_graph *graph, uint64_t byte
     if (wrong == NULL)
         return PTO_OK;
     aicpu_publish(graph, bytes);
-    return tell(m->board, PTO_EFORMAT, "the graph that the host has built makes no sense: %s",
-                wrong);
+    return scheduler_tell(m->board, PTO_EFORMAT,
+                          "the graph that the host has built makes no sense: %s", wrong);
 }
 
-static void run_to_end(struct machine *m)
+static void scheduler_run_to_end(struct machine *m)
 {
     if (m->launched != NULL)
         sched_launch(m->worker, &m->launched->built.image, false);
@@ -305,7 +312,7 @@ static void run_to_end(struct machine *m)
 
 /* ---- the recorder ---- */
 
-static void add_edge(void *context, uint32_t before, uint32_t after)
+static void scheduler_add_edge(void *context, uint32_t before, uint32_t after)
 {
     struct machine *m = context;
 
@@ -315,7 +322,7 @@ static void add_edge(void *context, uint32_t before, uint32_t after)
         m->edge[m->record->edge_count++] = (struct board_edge){ before, after };
 }
 
-static void add_scope(void *context, const struct orch_scope *scope)
+static void scheduler_add_scope(void *context, const struct orch_scope *scope)
 {
     struct machine *m = context;
 
@@ -325,7 +332,7 @@ static void add_scope(void *context, const struct orch_scope *scope)
         m->scope[m->record->scope_count++] = telling_scope(scope);
 }
 
-static char *take_told(void *context, uint64_t bytes)
+static char *scheduler_take_told(void *context, uint64_t bytes)
 {
     struct machine *m = context;
 
@@ -337,12 +344,12 @@ static char *take_told(void *context, uint64_t bytes)
     return m->told + (m->record->told_bytes - bytes);
 }
 
-static void add_task(void *context, const struct orch_told *told)
+static void scheduler_add_task(void *context, const struct orch_told *told)
 {
-    telling_task(&(struct telling_tape){ take_told, context }, told);
+    telling_task(&(struct telling_tape){ scheduler_take_told, context }, told);
 }
 
-static struct dump_mark *mark_of(void *context, uint64_t index)
+static struct dump_mark *scheduler_mark_of(void *context, uint64_t index)
 {
     struct machine *m = context;
 
@@ -371,7 +378,7 @@ static void give_dump(void *context, uint64_t bytes)
     m->record->dumped_bytes -= bytes;
 }
 
-static void mark_task(void *context, uint32_t index, const struct pto_args *args)
+static void scheduler_mark_task(void *context, uint32_t index, const struct pto_args *args)
 {
     const struct machine *m = context;
 
@@ -380,11 +387,12 @@ static void mark_task(void *context, uint32_t index, const struct pto_args *args
 
 static void begin_dumps(struct machine *m)
 {
-    m->dumps = (struct dumps){ m->run.options->diagnostics.args, mark_of, take_dump, give_dump, m };
+    m->dumps = (struct dumps){ m->run.options->diagnostics.args, scheduler_mark_of, take_dump,
+                               give_dump, m };
     if (m->dumps.level == 0)
         return;
     memset(m->mark, 0, m->room.mark_max * sizeof(*m->mark));
-    m->run.recorder.mark = mark_task;
+    m->run.recorder.mark = scheduler_mark_task;
 }
 
 static void begin_record(struct machine *m, const struct board_run *more)
@@ -410,14 +418,15 @@ static void begin_record(struct machine *m, const struct board_run *more)
                                    .ready = UINT32_MAX };
     *m->record = (struct board_record){ .begin_cycles = m->begin_cycles };
     m->worker->trace = &m->ring;
-    m->run.wired_fn = add_edge;
+    m->run.wired_fn = scheduler_add_edge;
     m->run.wired_context = m->run.recorder.context = m;
     if (m->run.options->trace == PTO_TRACE_ARGUMENTS && m->launched != NULL)
-        telling_launched(&(struct telling_tape){ take_told, m }, &m->launched->built.image);
+        telling_launched(&(struct telling_tape){ scheduler_take_told, m },
+                         &m->launched->built.image);
     if (m->run.options->trace == PTO_TRACE_ARGUMENTS)
-        m->run.recorder.tell = add_task;
+        m->run.recorder.tell = scheduler_add_task;
     if (m->run.options->diagnostics.has_scopes)
-        m->run.recorder.scope = add_scope;
+        m->run.recorder.scope = scheduler_add_scope;
     begin_dumps(m);
 }
 
@@ -442,8 +451,8 @@ static void end_record(struct machine *m)
     aicpu_publish(m->record, sizeof(*m->record));
 }
 
-static void begin_run(struct machine *m, const struct run_message *run,
-                      const struct board_run *more, struct pto_entry *entry)
+static void scheduler_begin_run(struct machine *m, const struct run_message *run,
+                                const struct board_run *more, struct pto_entry *entry)
 {
     const struct code *code = (const struct code *)(uintptr_t)run->code;
     uint64_t now_ns = aicpu_now_ns();
@@ -505,11 +514,11 @@ static void lead_run(struct machine *m, struct board *board)
                                .launches = image != NULL ? &m->launched->built.launches : NULL });
     m->worker->is_offering = false;
     if (image == NULL)
-        build(m);
+        scheduler_build(m);
     if (m->run.is_built_only)
         end_building(m, board);
     else
-        run_to_end(m);
+        scheduler_run_to_end(m);
 }
 
 static void report_run(struct machine *m, struct pto_run_report *report)
@@ -547,7 +556,7 @@ static void report_run(struct machine *m, struct pto_run_report *report)
 }
 
 /* Names of files, each in a place of fixed size: their ends, if they are longer. */
-static void put_name(char *to, const char *file)
+static void scheduler_put_name(char *to, const char *file)
 {
     size_t length = file != NULL ? strlen(file) : 0;
 
@@ -560,7 +569,7 @@ static void put_name(char *to, const char *file)
         memcpy(to, file, length);
 }
 
-static void put_ended(struct machine *m, struct run_ended *ended)
+static void scheduler_put_ended(struct machine *m, struct run_ended *ended)
 {
     const struct orch *o = &m->orch;
     char *names = (char *)(ended + 1);
@@ -574,11 +583,11 @@ static void put_ended(struct machine *m, struct run_ended *ended)
     ended->is_builder_lost = m->is_builder_gone;
     ended->is_kernel_lost = m->is_lost;
     report_run(m, &ended->report);
-    put_name(names, o->status < 0 ? o->failure.site.file : NULL);
+    scheduler_put_name(names, o->status < 0 ? o->failure.site.file : NULL);
     ended->failure.site.file = NULL;
     for (uint32_t i = 0; i < STALL_TASKS; i++) {
-        put_name(names + (i + 1) * MESSAGE_NAME,
-                 i < o->stall.count ? o->stall.task[i].site.file : NULL);
+        scheduler_put_name(names + (i + 1) * MESSAGE_NAME,
+                           i < o->stall.count ? o->stall.task[i].site.file : NULL);
         ended->stall.task[i].site.file = NULL;
     }
 }
@@ -591,9 +600,9 @@ static int check_run(struct machine *m, const struct run_message *run, const str
     m->building_bytes = 0; /* the host has not asked for it */
     m->launched = run->purpose == CHIP_LAUNCH ? (struct card_graph *)(uintptr_t)run->graph : NULL;
     if (run->tensor_count > PTO_ENTRY_TENSORS_MAX || run->scalar_count > PTO_ENTRY_SCALARS_MAX)
-        return tell(board, PTO_EFORMAT, "a run has too many arguments");
+        return scheduler_tell(board, PTO_EFORMAT, "a run has too many arguments");
     if (m->launched == NULL && code->orchestration == NULL)
-        return tell(board, PTO_EFORMAT, "a run has neither an orchestration nor a graph");
+        return scheduler_tell(board, PTO_EFORMAT, "a run has neither an orchestration nor a graph");
     return more->graph_bytes != 0 && m->launched != NULL
                ? take_graph(m, m->launched, more->graph_bytes, code)
                : PTO_OK;
@@ -617,17 +626,17 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
     if (port_meet_cores(m, (uint32_t)more->tag, &missing, &seconds) < 0) {
         port_note_cores(m);
         (void)port_dismiss_cores(m, true);
-        return tell(board, PTO_ELOST, "%u of %u cores did not come within %u s", missing,
-                    m->core_count, seconds);
+        return scheduler_tell(board, PTO_ELOST, "%u of %u cores did not come within %u s", missing,
+                              m->core_count, seconds);
     }
     if (m->is_dead)
-        status = tell(board, PTO_ELOST, "the run before it did not end");
+        status = scheduler_tell(board, PTO_ELOST, "the run before it did not end");
     if (status < 0) { /* the cores were waiting */
         (void)port_dismiss_cores(m, m->is_dead);
         return status;
     }
     memset(&m->building, 0, sizeof(m->building));
-    begin_run(m, run, more, &m->entry);
+    scheduler_begin_run(m, run, more, &m->entry);
     lead_run(m, board);
     (void)orch_end(&m->orch, m->lane_executions + sched_executed(m->worker));
     if (m->is_lost)
@@ -642,13 +651,14 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
     end_record(m);
     if (more->graph_bytes != 0 && m->launched != NULL) /* the host may write another one there */
         (void)drop_graph(m->launched);
-    put_ended(m, (struct run_ended *)(void *)(message + MESSAGE_ENDED));
+    scheduler_put_ended(m, (struct run_ended *)(void *)(message + MESSAGE_ENDED));
     board->answer.bytes = MESSAGE_BYTES - MESSAGE_ENDED;
     aicpu_publish(message + MESSAGE_ENDED, board->answer.bytes);
     /* A run that has failed keeps its own error; one whose tasks are all done fails by this. */
     if (left != 0 && m->orch.status >= 0) /* mutation: core-stays-unseen */
-        return tell(board, PTO_ELOST, "%u of %u cores did not go within %d s of the last task",
-                    left, m->core_count, PORT_DISMISS_S * AICPU_SLOWNESS);
+        return scheduler_tell(board, PTO_ELOST,
+                              "%u of %u cores did not go within %d s of the last task", left,
+                              m->core_count, PORT_DISMISS_S * AICPU_SLOWNESS);
     return PTO_OK;
 }
 
@@ -658,19 +668,19 @@ static int meet_only(struct machine *m, uint32_t tag, struct board *board)
     uint32_t missing, seconds;
 
     if (m->is_dead)
-        return tell(board, PTO_ELOST, "the run before it did not end");
+        return scheduler_tell(board, PTO_ELOST, "the run before it did not end");
     if (port_meet_cores(m, tag, &missing, &seconds) < 0) {
         port_note_cores(m);
         (void)port_dismiss_cores(m, true);
         m->is_dead = true;
-        return tell(board, PTO_ELOST, "%u of %u cores did not come within %u s", missing,
-                    m->core_count, seconds);
+        return scheduler_tell(board, PTO_ELOST, "%u of %u cores did not come within %u s", missing,
+                              m->core_count, seconds);
     }
     if (port_dismiss_cores(m, false) == 0)
         return PTO_OK;
     port_note_cores(m);
     m->is_dead = true;
-    return tell(board, PTO_ELOST, "cores have come, and do not go");
+    return scheduler_tell(board, PTO_ELOST, "cores have come, and do not go");
 }
 
 /* ---- calls ---- */
@@ -689,7 +699,7 @@ static int take_call(const struct board_call *call, struct board *board)
             board->scheduler = board->answer.value;
         return status;
     case BOARD_LOAD:
-        return load_code(call, board);
+        return scheduler_load_code(call, board);
     case BOARD_UNLOAD:
         return unload_code((struct code *)(uintptr_t)call->value);
     case BOARD_RUN:
@@ -704,7 +714,8 @@ static int take_call(const struct board_call *call, struct board *board)
     case BOARD_MEET:
         return meet_only(m, (uint32_t)call->value, board);
     default:
-        return tell(board, PTO_ENOSUP, "the scheduler does not know request %u", call->op);
+        return scheduler_tell(board, PTO_ENOSUP, "the scheduler does not know request %u",
+                              call->op);
     }
 }
 
@@ -730,9 +741,9 @@ uint32_t pto_scheduler(void *args)
         aicpu_fetch((const void *)(uintptr_t)call->message, call->message_bytes);
     memset(&board->answer, 0, sizeof(board->answer));
     if (call->version != BOARD_VERSION || board->version != BOARD_VERSION)
-        board->answer.status =
-            tell(board, PTO_ENOSUP, "the scheduler on the device speaks version %d, the library %u",
-                 BOARD_VERSION, call->version);
+        board->answer.status = scheduler_tell(
+            board, PTO_ENOSUP, "the scheduler on the device speaks version %d, the library %u",
+            BOARD_VERSION, call->version);
     else
         board->answer.status = take_call(call, board);
     board->answer.magic = BOARD_MAGIC;
