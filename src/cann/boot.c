@@ -133,9 +133,15 @@ void cann_drop_description(struct cann *c)
     c->description[0] = '\0';
 }
 
-/* What the vendor reads of it; `so` is looked for on the card at the first launch only. */
-static int write_description(struct cann *c, const char *op, const char *function, const char *so,
-                             const char *library, char path[PATH_MAX])
+/* What the vendor reads of a program for the control processor. */
+struct description {
+    const char *op;
+    const char *function;
+    const char *so; /* looked for on the card at the first launch only */
+    const char *library;
+};
+
+static int write_description(struct cann *c, const struct description *d, char path[PATH_MAX])
 {
     char text[DESCRIPTION_MAX];
     int length, status;
@@ -145,7 +151,7 @@ static int write_description(struct cann *c, const char *op, const char *functio
                       "\"DNN_VM_AICPU\", \"flagAsync\": \"False\", \"flagPartial\": \"False\", "
                       "\"functionName\": \"%s\", \"kernelSo\": \"%s\", \"opKernelLib\": \"%s\", "
                       "\"userDefined\": \"False\"}}}\n",
-                      op, function, so, library);
+                      d->op, d->function, d->so, d->library);
     if (keep_description(text, (size_t)length, path))
         return PTO_OK;
     status = write_for_now(c, text, (size_t)length);
@@ -153,9 +159,8 @@ static int write_description(struct cann *c, const char *op, const char *functio
     return status;
 }
 
-static int boot_describe(struct cann *c, const char *op, const char *function, const char *so,
-                         const char *library, void **binary_out, void **function_out,
-                         struct pto_error *error)
+static int boot_describe(struct cann *c, const struct description *d, void **binary_out,
+                         void **function_out, struct pto_error *error)
 {
     struct vendor_option mode = { .id = VENDOR_OPTION_CPU_MODE };
     struct vendor_options options = { &mode, 1 };
@@ -164,7 +169,7 @@ static int boot_describe(struct cann *c, const char *op, const char *function, c
 
     /* With its description the part of one of the two programs begins. */
     vendor_note(&c->vendor, "stage", "%s", c->stages++ == 0 ? "dispatcher" : "scheduler");
-    if (write_description(c, op, function, so, library, path) < 0)
+    if (write_description(c, d, path) < 0)
         return error_tell(error, PTO_ESYSTEM,
                           "a description for the card cannot be written, neither below the user's "
                           "cache nor in TMPDIR: %s",
@@ -173,7 +178,7 @@ static int boot_describe(struct cann *c, const char *op, const char *function, c
     cann_drop_description(c);
     if (code != ACL_SUCCESS)
         return cann_tell(c, error, "aclrtBinaryLoadFromFile", code, "for a program of the card");
-    code = VENDOR_CALL(&c->vendor, aclrtBinaryGetFunction, *binary_out, op, function_out);
+    code = VENDOR_CALL(&c->vendor, aclrtBinaryGetFunction, *binary_out, d->op, function_out);
     return code == ACL_SUCCESS
                ? PTO_OK
                : cann_tell(c, error, "aclrtBinaryGetFunction", code, "for a program of the card");
@@ -256,6 +261,8 @@ static int boot_install(struct cann *c, const struct cann_program *dispatcher,
                                     .inner_bytes = scheduler->size,
                                     .magic = DISPATCHER_MAGIC,
                                     .version = DISPATCHER_VERSION };
+    const struct description description = { "PtoDispatcher", "DynTileFwkKernelServerInit",
+                                             "libaicpu_extend_kernels.so", "KFCKernel" };
     struct dispatcher_launch launch = { .args = 0 };
     struct vendor_attribute none = { 0 };
     struct vendor_config config = { &none, 0 };
@@ -265,8 +272,7 @@ static int boot_install(struct cann *c, const struct cann_program *dispatcher,
     int code, status;
 
     snprintf(args.name, sizeof(args.name), "%s", name);
-    status = boot_describe(c, "PtoDispatcher", "DynTileFwkKernelServerInit",
-                           "libaicpu_extend_kernels.so", "KFCKernel", &binary, &function, error);
+    status = boot_describe(c, &description, &binary, &function, error);
     if (status < 0)
         goto unload;
     code = cann_take(c, dispatcher->size, &args.object);
@@ -442,6 +448,7 @@ int cann_boot(struct cann *c, struct pto_error *error)
 {
     struct cann_program dispatcher = { NULL, 0 }, scheduler = { NULL, 0 };
     char name[DISPATCHER_NAME];
+    const struct description description = { "PtoScheduler", "pto_scheduler", name, "AICPUKernel" };
     int status;
 
     snprintf(name, sizeof(name), "executor-%s.o", c->generation->name);
@@ -458,8 +465,7 @@ int cann_boot(struct cann *c, struct pto_error *error)
         status = boot_install(c, &dispatcher, &scheduler, name, error);
     }
     if (status >= 0)
-        status = boot_describe(c, "PtoScheduler", "pto_scheduler", name, "AICPUKernel", &c->binary,
-                               &c->function, error);
+        status = boot_describe(c, &description, &c->binary, &c->function, error);
     if (status >= 0) {
         status = open_board(c, error);
         if (status < 0)
