@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -25,7 +26,7 @@ enum {
 };
 #define RANGE_FIRST (1ull << 45) /* far from programs, libraries, stacks and shadows of memory */
 
-/* Pieces lie in the order of their addresses and cover all of it. */
+/* Pieces lie in the order of their addresses and cover all of the arena. */
 struct piece {
     struct piece *next;
     uint64_t at;
@@ -127,6 +128,7 @@ void arena_give(struct arena *a, char *memory)
     pthread_mutex_lock(&a->lock);
     for (p = a->first; p->at != at; p = p->next)
         before = p;
+    assert(p->is_taken);
     /* It is memory that is free again, or is overwritten later, if the system refuses. */
     (void)fallocate(a->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(a->offset + p->at),
                     (off_t)p->bytes);
@@ -160,6 +162,7 @@ static void arena_join(struct piece *p)
 
     if (p->is_taken || next == NULL || next->is_taken)
         return;
+    assert(p->at + p->bytes == next->at);
     p->bytes += next->bytes;
     p->next = next->next;
     free(next);

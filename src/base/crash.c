@@ -5,6 +5,7 @@
 
 #include "base/crash.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 #include <ucontext.h>
@@ -97,6 +98,7 @@ void crash_fini(bool is_kept)
     if (!IS_USED)
         return;
     pthread_mutex_lock(&users_lock);
+    assert(users > 0);
     is_for_good = is_for_good || is_kept;
     if (--users == 0 && !is_for_good)
         for (uint32_t i = 0; i < SIGNALS; i++)

@@ -18,6 +18,8 @@
 /* The calling thread holds the mutex; or it does not, so that taking it is no deadlock. */
 #define assert_held(lock) assert(lock_is_held(lock))
 #define assert_not_held(lock) assert(!lock_is_held(lock))
+/* What is changed under both may be read under either. */
+#define assert_either_held(lock, other) assert(lock_is_held(lock) || lock_is_held(other))
 
 static inline bool lock_is_held(const pthread_mutex_t *lock)
 {
@@ -27,6 +29,7 @@ static inline bool lock_is_held(const pthread_mutex_t *lock)
 #else
 #define assert_held(lock) ((void)sizeof(*(lock)))
 #define assert_not_held(lock) ((void)sizeof(*(lock)))
+#define assert_either_held(lock, other) ((void)sizeof(*(lock)), (void)sizeof(*(other)))
 #endif
 
 #endif

@@ -24,6 +24,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/limit.h"
+#include "base/lock.h"
 #include "base/os.h"
 #include "pto/sim.h"
 
@@ -90,6 +91,7 @@ static struct object **find_object(const struct digest *digest, size_t size)
 {
     struct object **link = object_bucket_of(digest);
 
+    assert_held(&table.lock);
     while (*link != NULL &&
            ((*link)->is_own || (*link)->size != size || !digest_is_equal(&(*link)->digest, digest)))
         link = &(*link)->next;
@@ -178,6 +180,7 @@ void object_release(struct object *object)
     if (object == NULL)
         return;
     pthread_mutex_lock(&table.lock);
+    assert(object->users > 0);
     if (--object->users == 0) {
         struct object **link = object_bucket_of(&object->digest);
 
@@ -218,7 +221,7 @@ void object_leave(void)
     pthread_mutex_unlock(&table.lock);
 }
 
-/* ---- loading; under the lock ---- */
+/* ---- loading ---- */
 
 static int object_load_object(struct object *object, const void *bytes, const char *label,
                               struct pto_error *error)
@@ -229,6 +232,7 @@ static int object_load_object(struct object *object, const void *bytes, const ch
     void *copy = malloc(object->size);
     int status;
 
+    assert_held(&table.lock); /* one object is loaded at a time */
     if (copy == NULL)
         return error_tell(error, PTO_ENOMEM, "there is no memory to load %s", label);
     memcpy(copy, bytes, object->size);
@@ -302,6 +306,7 @@ static void spell_path(char path[PATH_BYTES], int file)
 {
     char *at = path + snprintf(path, PATH_BYTES, "/proc/%ld/fd", (long)getpid());
 
+    assert_held(&table.lock);                                   /* of the count */
     for (uint64_t bits = ++table.hidden; bits != 0; bits >>= 1) /* mutation: same-path */
         at = stpcpy(at, (bits & 1) != 0 ? "/." : "/");
     snprintf(at, (size_t)(path + PATH_BYTES - at), "/%d", file);

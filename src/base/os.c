@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "pto/status.h"
 
 enum { NS_PER_S = 1000000000 };
@@ -119,6 +120,7 @@ bool os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline
     struct timespec at = { .tv_sec = (time_t)(deadline_ns / 1000000000),
                            .tv_nsec = (long)(deadline_ns % 1000000000) };
 
+    assert_held(lock);
     if (deadline_ns == UINT64_MAX)
         return pthread_cond_wait(cond, lock) == 0;
     return pthread_cond_timedwait(cond, lock, &at) == 0;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/lock.h"
 #include "base/os.h"
 #include "cann/cann.h"
 
@@ -154,11 +155,12 @@ static struct agent *make(struct cann *c)
 }
 
 /*
- * Under its lock. NULL: the work is done; else the call that is overdue, or that nobody wants to wait
+ * NULL: the work is done; else the call that is overdue, or that nobody wants to wait
  * for any more.
  */
 static const char *agent_await(struct agent *a, const struct chip_patience *patience)
 {
+    assert_held(&a->lock);
     while (a->work != NULL) {
         uint64_t now_ns = os_now_ns();
         uint64_t until_ns =

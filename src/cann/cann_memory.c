@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/lock.h"
 #include "cann/cann.h"
 #include "chip/memory_guard.h"
 
@@ -31,11 +32,12 @@ const struct chip_memory_ops cann_memory_ops = {
     .check = cann_check,
 };
 
-/* Where the first allocation is that ends behind the address. Under the lock. */
+/* Where the first allocation is that ends behind the address. */
 static uint32_t cann_memory_find_place(const struct cann *c, uint64_t addr)
 {
     uint32_t low = 0, high = c->allocation_count;
 
+    assert_held(&c->memory_lock);
     while (low < high) {
         uint32_t middle = (low + high) / 2;
 
@@ -47,7 +49,7 @@ static uint32_t cann_memory_find_place(const struct cann *c, uint64_t addr)
     return low;
 }
 
-/* NULL: the address lies in none. Under the lock. */
+/* NULL: the address lies in none. */
 static struct cann_allocation *cann_memory_find_containing(const struct cann *c, uint64_t addr)
 {
     uint32_t place = cann_memory_find_place(c, addr);
@@ -60,6 +62,7 @@ static bool cann_memory_put(struct cann *c, struct cann_allocation allocation)
 {
     uint32_t place;
 
+    assert_held(&c->memory_lock);
     if (c->allocation_count == c->allocation_max) {
         uint32_t max = c->allocation_max != 0 ? 2 * c->allocation_max : TABLE_MIN;
         struct cann_allocation *more = realloc(c->allocation, max * sizeof(*more));
@@ -80,6 +83,8 @@ static bool cann_memory_put(struct cann *c, struct cann_allocation allocation)
 
 static void cann_memory_take_out(struct cann *c, struct cann_allocation *a)
 {
+    assert_held(&c->memory_lock);
+    assert(a >= c->allocation && a < c->allocation + c->allocation_count);
     c->allocation_count--;
     c->allocation_version++;
     memmove(a, a + 1, (size_t)((char *)&c->allocation[c->allocation_count] - (char *)a));

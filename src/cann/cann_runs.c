@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/lock.h"
 #include "base/os.h"
 #include "cann/cann_runs.h"
 
@@ -139,9 +140,10 @@ static int send_run(struct cann *c, struct cann_run *r)
 /* The run that was started last, if it may not have ended yet; NULL: it has. */
 static const struct cann_run *run_before(struct cann *c)
 {
-    uint32_t starts = a32_load_relaxed(&c->starts); /* under the lock */
+    uint32_t starts = a32_load_relaxed(&c->starts); /* changed by holders of the lock only */
     const struct cann_run *before = &c->run[(starts - 1) % BOARD_RUNS];
 
+    assert_held(&c->lock);
     return cann_is_busy(c) && before->is_launched ? before : NULL;
 }
 
@@ -276,11 +278,11 @@ static void cann_run_set_up(struct cann *c, struct cann_run *r, const struct chi
     r->report.core_count = c->base.properties.aic_count + c->base.properties.aiv_count;
 }
 
-/* Under the lock. */
 static void start_run(struct cann *c, struct starting *s)
 {
     struct pto_error error;
 
+    assert_held(&c->lock);
     pto_error_init(&error);
     if (agent_do(c, start_on_agent, s, &error) < 0) {
         cann_run_fail(c, s->run, error.status, 0, error.text);
@@ -310,8 +312,9 @@ static void start_building(struct cann *c, struct cann_run *r)
 /* Whether a run has to end before this one is started. */
 static bool must_wait(struct cann *c, const struct chip_request *request)
 {
-    uint32_t starts = a32_load_relaxed(&c->starts); /* under the lock */
+    uint32_t starts = a32_load_relaxed(&c->starts); /* changed by holders of the lock only */
 
+    assert_held(&c->lock);
     return cann_is_busy(c) &&
            (is_for_host(request) || c->run[(starts - 1) % BOARD_RUNS].is_building);
 }

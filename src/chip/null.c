@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/lock.h"
 #include "base/os.h"
 #include "chip/local_code.h"
 
@@ -133,11 +134,12 @@ static int null_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
     return PTO_OK;
 }
 
-/* The link to the allocation that the address lies in, or to NULL. Under the lock. */
+/* The link to the allocation that the address lies in, or to NULL. */
 static struct null_allocation **null_find_containing(struct null *n, uint64_t addr)
 {
     struct null_allocation **link = &n->allocation;
 
+    assert_held(&n->lock);
     while (*link != NULL && (addr < (*link)->addr || addr - (*link)->addr >= (*link)->bytes))
         link = &(*link)->next;
     return link;

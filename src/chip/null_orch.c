@@ -4,6 +4,7 @@
  * outputs and runs the kernels, and has nothing left to do then: explicit dependencies
  * and tasks that use an element are over, and outputs live until their scope ends.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,8 +111,10 @@ static int enter(struct null *n)
 
 static void close_scope(struct null *n)
 {
-    struct null_scope *scope = &n->scope[--n->scope_count];
+    struct null_scope *scope;
 
+    assert(n->scope_count > 0);
+    scope = &n->scope[--n->scope_count];
     while (scope->outputs != NULL) {
         struct null_outputs *outputs = scope->outputs;
 
@@ -340,6 +343,7 @@ static int create_output(struct null *n, const struct call *call, uint32_t i, st
     if (memory == NULL)
         return null_orch_refuse(n, call, FAULT_MEMORY, -1, bytes);
     n->output_bytes += bytes;
+    assert(n->output_bytes <= n->memory_max);
     *t = pto_tensor_external(memory, info->shapes, info->ndims, (enum pto_dtype)info->dtype);
     t->size = bytes;
     t->owner = pto_task_id_make(0, n->tasks);

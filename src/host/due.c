@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/due.h"
 
+#include <assert.h>
+
 #include "host/host.h"
 
-/* Two heaps become one. Both may be NULL; neither has siblings. */
+/* Two heaps, without siblings, become one. Both may be NULL. */
 static struct run *meld(struct run *a, struct run *b)
 {
     struct run *later;
 
     if (a == NULL || b == NULL)
         return a != NULL ? a : b;
+    assert(a->due.next == NULL && b->due.next == NULL);
     later = b->launch_deadline_ns < a->launch_deadline_ns ? a : b;
     a = later == a ? b : a;
     later->due.before = a;

@@ -2,7 +2,7 @@
 /*
  * Runs that wait for their turn and have a deadline for that: the earliest comes first. A pairing
  * heap that is linked through the runs, so that nothing is allocated, and what a run costs hardly
- * depends on how many wait. Under the device's lock.
+ * depends on how many wait. The device's lock is held.
  */
 #ifndef PTO_DUE_H
 #define PTO_DUE_H

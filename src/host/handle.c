@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "base/atomic.h"
+#include "base/lock.h"
 
 enum { CHUNK_ENTRIES = 1024, CHUNKS = 1024, KIND_BITS = 4 };
 
@@ -67,11 +68,12 @@ static struct entry *handle_find_entry(enum handle_kind kind, const void *handle
     return entry_at(index);
 }
 
-/* A free index, or -1. Under the lock. */
+/* A free index, or -1. */
 static int64_t take_index(void)
 {
-    uint32_t index = a32_load_relaxed(&table.count);
+    uint32_t index = a32_load_relaxed(&table.count); /* changed by holders of the lock only */
 
+    assert_held(&table.lock);
     if (table.first_free != 0) {
         index = table.first_free - 1;
         table.first_free = entry_at(index)->next_free;

@@ -179,7 +179,7 @@ const char *register_unsupported(const struct device *device, const struct calla
  */
 int registration_acquire(struct device *device, struct callable *callable,
                          struct registration **out, struct pto_error *error);
-/* Under the device's lock. Accepts NULL. */
+/* The device's lock is held. Accepts NULL. */
 void registration_release(struct registration *registration);
 /* Nobody uses it any more. */
 void register_forget_device(struct device *device);

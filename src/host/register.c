@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/object.h"
 #include "base/sized.h"
 
@@ -92,9 +93,9 @@ const char *register_unsupported(const struct device *device, const struct calla
                                 "artefact, or open the device without is_isolated";
 }
 
-/* Under the device's lock. */
 static struct registration *find_registration(struct device *device, const struct callable *c)
 {
+    assert_either_held(&device->lock, &registry.lock);
     for (uint32_t i = 0; i < REGISTRATIONS_MAX; i++)
         if (device->registration[i].callable == c)
             return &device->registration[i];
@@ -148,8 +149,11 @@ int registration_acquire(struct device *device, struct callable *callable,
 
 void registration_release(struct registration *registration)
 {
-    if (registration != NULL)
-        registration->users--;
+    if (registration == NULL)
+        return;
+    assert_held(&registration->device->lock);
+    assert(registration->users > 0);
+    registration->users--;
 }
 
 void register_forget_device(struct device *device)
@@ -179,15 +183,14 @@ void register_count(const struct callable *c, uint32_t *objects_out, uint32_t *d
     pthread_mutex_unlock(&registry.lock);
 }
 
-/* ---- under the registry's lock ---- */
-
-/* Under the device's lock, too. Returns the code, which is to be unloaded. */
+/* The device's lock is held, too, except in a child of fork. Returns the code, which is to be unloaded. */
 static struct chip_code *register_take_out(struct registration *r)
 {
     struct chip_code *code = r->code;
     struct packed *packed = r->callable->packed;
     struct registration **link = &packed->registered;
 
+    assert_held(&registry.lock);
     while (*link != r)
         link = &(*link)->next;
     *link = r->next;
@@ -293,8 +296,6 @@ static int check_headers(const struct device *device, const struct callable *c,
     return status;
 }
 
-/* ---- code; under the registry's lock, while no run uses it ---- */
-
 static int register_load_code(struct registration *r, struct callable *c, struct pto_error *error)
 {
     const struct packed *packed = c->packed;
@@ -311,6 +312,7 @@ static int register_load_code(struct registration *r, struct callable *c, struct
     };
     int status;
 
+    assert_held(&registry.lock);
     if (kernels == NULL)
         return error_tell(error, PTO_ENOMEM, "there is no memory to load \"%.100s\"",
                           register_name_of(c));

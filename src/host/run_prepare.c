@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/sized.h"
 #include "host/diagnostics.h"
 
@@ -99,6 +100,8 @@ void run_release(struct run *run)
     if (run->folder != NULL)
         free(run->folder);
     pthread_mutex_lock(&device->lock);
+    assert(run->state == RUN_PREPARED || run->state == RUN_ENDED);
+    assert(device->run_count > 0);
     registration_release(run->registration);
     if (!run->is_part)
         recycle_run(device, run);
@@ -109,9 +112,9 @@ void run_release(struct run *run)
         host_graph_release(graph); /* last: the run may be a part of it, and another's now */
 }
 
-/* Under the device's lock. */
 static void recycle_run(struct device *device, struct run *run)
 {
+    assert_held(&device->lock);
     if (device->spare == NULL) /* mutation: malloc-a-run */
         device->spare = run;
     else

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/os.h"
 #include "host/sentences.h"
 
@@ -97,6 +98,7 @@ void run_end_turn(struct run *run)
 
     run_await_turn_to_end(run);
     pthread_mutex_lock(&device->lock);
+    assert(run->state == RUN_RUNNING && device->head == run && device->running > 0);
     run_dequeue(run);
     device->running--;
     device->loss = run->loss;
@@ -108,6 +110,8 @@ void run_end(struct run *run)
 {
     uint64_t one = 1;
 
+    assert_held(&run->device->lock);
+    assert(run->state != RUN_ENDED);
     run->state = RUN_ENDED;
     while (run->descriptor >= 0 && write(run->descriptor, &one, sizeof(one)) < 0 &&
            errno == EINTR) {
@@ -132,11 +136,13 @@ void run_dequeue(struct run *run)
 
 /* ---- the queue ---- */
 
-/* Its turn has come; under the device's lock. */
+/* The run's turn has come. */
 static void run_begin(struct run *run)
 {
     struct device *device = run->device;
 
+    assert_held(&device->lock);
+    assert(run->state == RUN_QUEUED && device->running < RUNS_MAX);
     run->state = RUN_RUNNING;
     run->number = ++device->run_number;
     run->place = chip_properties(device->chip)->takes_next ? run->number % RUNS_MAX : 0;
@@ -163,11 +169,11 @@ static bool may_follow(const struct run *run, const struct run *going_on)
            !run_is_alone(run) && run->launch_deadline_ns == 0 && !staging_reads_from(run, going_on);
 }
 
-/* Under the device's lock. */
 static bool may_begin(const struct run *run)
 {
     const struct device *device = run->device;
 
+    assert_held(&device->lock);
     if (device->head == run)
         return true;
     return chip_properties(device->chip)->takes_next && device->head->next == run &&
@@ -178,6 +184,8 @@ static void enqueue_run(struct run *run)
 {
     struct device *device = run->device;
 
+    assert_held(&device->lock);
+    assert(run->state == RUN_PREPARED);
     run->state = RUN_QUEUED;
     run->next = NULL;
     run->before = device->tail;
@@ -194,6 +202,7 @@ static void enqueue_run(struct run *run)
 /* It begins, or leaves the queue. */
 static void forget_due(struct run *run)
 {
+    assert_held(&run->device->lock);
     if (run->is_due)
         due_remove(&run->device->due, run);
     run->is_due = false;
@@ -219,9 +228,10 @@ static void fail_in_queue(struct run *run)
              time);
 }
 
-/* Ends what is late in the queue. Returns the next deadline. Under the device's lock. */
+/* Ends what is late in the queue. Returns the next deadline. */
 static uint64_t end_late_runs(struct device *device)
 {
+    assert_held(&device->lock);
     while (device->due != NULL && os_now_ns() >= device->due->launch_deadline_ns) {
         struct run *run = device->due;
 
@@ -234,12 +244,13 @@ static uint64_t end_late_runs(struct device *device)
 
 /* ---- threads of the device ---- */
 
-/* One for each run that can go on at a time. Under the device's lock. */
+/* One for each run that can go on at a time. */
 static int start_runners(struct device *device)
 {
     uint32_t wanted = chip_properties(device->chip)->takes_next ? RUNS_MAX : 1;
     int status = PTO_OK;
 
+    assert_held(&device->lock);
     while (status == PTO_OK && device->runner_count < wanted) {
         status = os_thread_start(&device->runner[device->runner_count], runner_main, device);
         device->runner_count += status == PTO_OK;
@@ -263,6 +274,7 @@ static struct run *first_queued(const struct device *device)
 {
     struct run *run = device->head;
 
+    assert_held(&device->lock);
     while (run != NULL && run->state != RUN_QUEUED)
         run = run->next;
     return run;
