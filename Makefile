@@ -20,7 +20,7 @@ ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c written.c tellin
 DOOR_SRC = door.c door_log.c door_source.c
 CHIP_SRC = chip.c local_code.c null.c null_orch.c
 # What connects processes.
-LINK_SRC = channel.c
+LINK_SRC = channel.c endpoint.c hello.c line.c watcher.c
 SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_record.c far_wire.c port_sim.c sim.c sim_crash.c \
 	sim_device.c sim_dump.c sim_graphs.c sim_guards.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
 # The program that isolated devices start: a simulated chip, and these.
@@ -39,7 +39,7 @@ HOST_SRC = built_graphs.c callable.c callable_load.c device.c diagnostics.c due.
 COMM_SRC = card_context.c collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_data.c comm_device.c comm_domain.c comm_env.c comm_hccl.c comm_keep.c comm_null.c \
 	comm_shared.c comm_shared_domain.c comm_shm.c comm_thread.c dispatch.c meet.c meet_file.c meet_host.c meet_socket.c reduce.c
 # Workers of level 3.
-TREE_SRC = child_copy.c child_domain.c child_nested.c child_region.c child_serve.c child_trace.c endpoint.c tree_children.c tree_copy.c tree_dispatch.c \
+TREE_SRC = child_copy.c child_domain.c child_nested.c child_region.c child_serve.c child_trace.c tree_children.c tree_copy.c tree_dispatch.c \
 	tree_cards.c tree_domain.c tree_failed.c tree_flexible.c tree_memory.c tree_mirror.c tree_nested.c tree_options.c tree_region.c tree_register.c tree_run.c tree_show.c tree_submit.c \
 	tree_time.c tree_trace.c worker.c
 # The program that they start for each child.

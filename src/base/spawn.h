@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 enum {
-    SPAWN_FD_MAX = 16
+    SPAWN_FD_MAX = 24
 }; /* numbers that a program gets are below it, those of its parent above */
 
 /* The descriptor under a number from SPAWN_FD_MAX on, so that none is overwritten when they are given. */

@@ -12,7 +12,7 @@ static uint32_t record_bytes(uint32_t body_bytes)
     return CHANNEL_UNIT + (body_bytes + CHANNEL_UNIT - 1) / CHANNEL_UNIT * CHANNEL_UNIT;
 }
 
-static unsigned char *at(const struct channel *c, uint64_t position)
+static unsigned char *channel_at(const struct channel *c, uint64_t position)
 {
     return c->stream->bytes + (position & (CHANNEL_BYTES - 1));
 }
@@ -23,9 +23,9 @@ static uint32_t until_end(uint64_t position)
     return CHANNEL_BYTES - (uint32_t)(position & (CHANNEL_BYTES - 1));
 }
 
-void channel_init(struct channel *c, struct stream *stream, uint32_t generation)
+void channel_init(struct channel *c, struct stream *stream, uint32_t generation, uint32_t kinds)
 {
-    *c = (struct channel){ .stream = stream, .generation = generation };
+    *c = (struct channel){ .stream = stream, .generation = generation, .kinds = kinds };
 }
 
 /* ---- writing ---- */
@@ -47,9 +47,9 @@ bool channel_has_room(struct channel *c, uint32_t body_bytes)
     return !c->is_broken && CHANNEL_BYTES - (c->position - c->other) >= need;
 }
 
-static void put_head(struct channel *c, const struct record_head *head)
+static void channel_put_head(struct channel *c, const struct record_head *head)
 {
-    memcpy(at(c, c->position), head, sizeof(*head));
+    memcpy(channel_at(c, c->position), head, sizeof(*head));
 }
 
 bool channel_write(struct channel *c, const struct record_head *head,
@@ -72,13 +72,13 @@ bool channel_write(struct channel *c, const struct record_head *head,
                                    .number = ++c->number,
                                    .generation = c->generation };
 
-        put_head(c, &pad);
+        channel_put_head(c, &pad);
         c->position += pad.bytes;
     }
     whole.number = ++c->number;
     c->last = c->position;
-    put_head(c, &whole);
-    body = at(c, c->position) + sizeof(whole);
+    channel_put_head(c, &whole);
+    body = channel_at(c, c->position) + sizeof(whole);
     for (uint32_t i = 0; i < count; i++) {
         if (parts[i].size != 0)
             memcpy(body, parts[i].bytes, parts[i].size);
@@ -89,9 +89,9 @@ bool channel_write(struct channel *c, const struct record_head *head,
     return true;
 }
 
-static struct a32 *claim_at(const struct channel *c, uint64_t position)
+static struct a32 *channel_claim_at(const struct channel *c, uint64_t position)
 {
-    return (struct a32 *)(void *)(at(c, position) + offsetof(struct record_head, claim));
+    return (struct a32 *)(void *)(channel_at(c, position) + offsetof(struct record_head, claim));
 }
 
 bool channel_take_back(struct channel *c, uint64_t position)
@@ -99,18 +99,20 @@ bool channel_take_back(struct channel *c, uint64_t position)
     uint32_t claim = CLAIM_OPEN;
 
     /* Room that was seen to be free may have been used for other records. */
-    return position >= c->other && a32_cas_acq_rel(claim_at(c, position), &claim, CLAIM_WRITER);
+    return position >= c->other &&
+           a32_cas_acq_rel(channel_claim_at(c, position), &claim, CLAIM_WRITER);
 }
 
 /* ---- reading ---- */
 
 /* Of what was copied: can it be the next record, with `written` bytes of it and of others there? */
-static bool is_sound(const struct channel *c, const struct record_head *head, uint64_t written)
+static bool channel_is_sound(const struct channel *c, const struct record_head *head,
+                             uint64_t written)
 {
     if (head->bytes < CHANNEL_UNIT || head->bytes % CHANNEL_UNIT != 0 || head->bytes > written ||
         /* mutation: channel-any-number */
         head->bytes > until_end(c->position) || head->number != c->number + 1 ||
-        head->generation != c->generation || head->kind >= RECORD_KINDS)
+        head->generation != c->generation || head->kind >= c->kinds)
         return false;
     if (head->kind == RECORD_PAD)
         return head->bytes == until_end(c->position);
@@ -129,12 +131,13 @@ enum channel_result channel_read(struct channel *c, struct record *out)
         if (written > CHANNEL_BYTES || written % CHANNEL_UNIT != 0)
             return CHANNEL_BROKEN;
         if (c->has_claims)
-            (void)a32_cas_acq_rel(claim_at(c, c->position), &claim, CLAIM_READER);
-        memcpy(&out->head, at(c, c->position), sizeof(out->head));
-        if (!is_sound(c, &out->head, written) || (claim != CLAIM_OPEN && claim != CLAIM_WRITER))
+            (void)a32_cas_acq_rel(channel_claim_at(c, c->position), &claim, CLAIM_READER);
+        memcpy(&out->head, channel_at(c, c->position), sizeof(out->head));
+        if (!channel_is_sound(c, &out->head, written) ||
+            (claim != CLAIM_OPEN && claim != CLAIM_WRITER))
             return CHANNEL_BROKEN;
         if (out->head.kind != RECORD_PAD)
-            memcpy(out->body, at(c, c->position) + sizeof(out->head),
+            memcpy(out->body, channel_at(c, c->position) + sizeof(out->head),
                    out->head.bytes - CHANNEL_UNIT);
         c->number = out->head.number;
         c->position += out->head.bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a worker and one of its children tell each other: a stream of records in each
- * direction, in memory that both have mapped.
+ * A stream of records from one process to another, in memory that both have mapped. Which kinds of records
+ * there are is up to those who use it.
  *
  *     record   head (64 bytes) | body, padded to a multiple of 64 bytes
  *
@@ -16,9 +16,6 @@
  * Ordering
  *   R41 channel_write (tail) -> A41 channel_read    a record is whole before it is seen
  *   R42 channel_read (head)  -> A42 channel_write   a record is read before its room is used again
- *   R43 drop_domain (child_domain.c) -> A43 tree_cards_has_left   a child has left a domain's memory
- *   R44 ask (tree_mirror.c) -> A44 serve (child_region.c)   an errand, and what it is to bring
- *   R45 serve (child_region.c) -> A45 is_free (tree_mirror.c)   what it has brought, and its answer
  *   channel_read, channel_take_back: one word, so that one of the two has the record
  */
 #ifndef PTO_CHANNEL_H
@@ -40,29 +37,11 @@ enum {
         CHANNEL_UNIT + (RECORD_BODY_MAX + CHANNEL_UNIT - 1) / CHANNEL_UNIT * CHANNEL_UNIT,
 };
 
-enum record_kind {
-    RECORD_PAD,
-    /* To a child. */
-    RECORD_TASK,   /* key; value: callable; options; body: tensors, scalars */
-    RECORD_LOAD,   /* key; value: callable; body: struct wire_load */
-    RECORD_UNLOAD, /* key; value: callable */
-    RECORD_REOPEN, /* key: a nested worker is to start its dead children */
-    RECORD_OFFER, /* key; value: address of a struct wire_domain, in which the child says how others
-                      come to its window */
-    RECORD_JOIN,  /* the same once all have offered: it makes its context */
-    RECORD_END,   /* it is to end when it has done what came before */
-    /* To the worker. */
-    RECORD_READY,    /* status; body: text */
-    RECORD_DONE,     /* key of a task; status; value, begin_ns: when it ended and began; body, if it
-                        failed: struct wire_failure */
-    RECORD_ANSWERED, /* key of a request; status; body: text */
-    RECORD_PASSED,   /* all was read, and what was read last had been taken back: there is room */
-    RECORD_KINDS
-};
+enum { RECORD_PAD }; /* the kind that every stream has */
 
 struct record_head {
-    uint32_t bytes;      /* of the record, a multiple of CHANNEL_UNIT */
-    uint32_t kind;       /* enum record_kind */
+    uint32_t bytes; /* of the record, a multiple of CHANNEL_UNIT */
+    uint32_t kind;
     uint64_t number;     /* counts the records of the stream from 1 on, pads included */
     uint32_t generation; /* which process of this child it is for or of */
     int32_t status;
@@ -73,8 +52,9 @@ struct record_head {
     uint8_t scalar_count;
     uint16_t addresses; /* bit k: scalar k of a task is an address in a domain or a region */
     union {
-        uint64_t timeout_ns; /* of a task */
-        uint64_t begin_ns;   /* of one that has ended; 0: nobody asked */
+        uint64_t timeout_ns;    /* of a task */
+        uint64_t begin_ns;      /* of one that has ended; 0: not recorded */
+        uint64_t message_bytes; /* of all records with this key (message.h) */
     };
     struct a32 claim; /* enum record_claim, in the stream; nobody looks at it in a copy */
     uint32_t options; /* of a task on a chip: where in the memory, in units; 0: the default */
@@ -105,6 +85,7 @@ struct channel {
     uint64_t number;   /* of the last record */
     uint64_t last;     /* where that is, of a writer */
     uint32_t generation;
+    uint32_t kinds;  /* RECORD_PAD included: a record of another kind breaks the stream */
     bool is_broken;  /* of a writer: what the reader says that it has read cannot be */
     bool has_claims; /* of a reader */
     bool
@@ -112,7 +93,7 @@ struct channel {
 };
 
 /* The stream is empty and new. */
-void channel_init(struct channel *c, struct stream *stream, uint32_t generation);
+void channel_init(struct channel *c, struct stream *stream, uint32_t generation, uint32_t kinds);
 
 /* Whether a record with such a body would fit now. */
 bool channel_has_room(struct channel *c, uint32_t body_bytes);

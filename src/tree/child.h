@@ -6,19 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "pto/worker.h"
-
+#include "link/hello.h"
 #include "pto/device.h"
 #include "pto/tensor.h"
-
-enum {
-    CHILD_EXIT_ADDRESS = 75, /* something else is where the memory was to be mapped */
-    CHILD_EXIT_HELLO = 76,   /* it was started by something else than a worker */
-    CHILD_EXIT_BROKEN = 77,  /* what the worker said made no sense */
-    CHILD_EXIT_LOST = 78,    /* its device is lost */
-    CHILD_EXIT_HOOKS = 79,   /* its program has no proper hooks */
-    CHILD_EXIT_THREAD = 80,  /* a function ended the thread that serves */
-};
+#include "pto/worker.h"
 
 /* Who wants to know what a child does; for tests of what happens when it ends in the middle. */
 struct child_watch {

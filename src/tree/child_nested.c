@@ -108,7 +108,7 @@ static bool lift_lives(struct tree_outer *outer)
     uint32_t depth = outer->nested->depth;
 
     for (uint32_t i = 0; i < depth && i < TREE_NESTED_MAX; i++)
-        outer->life[i] = spawn_lift(TREE_LIFE_FD + (int)i);
+        outer->life[i] = spawn_lift(LINK_MORE_FD + (int)i);
     return depth <= TREE_NESTED_MAX && outer->life[depth - 1] >= 0;
 }
 
@@ -116,10 +116,10 @@ int child_nested_open(const struct tree_hello *hello, struct pto_worker **worker
                       struct pto_error *error)
 {
     const struct wire_nested *n = &hello->nested;
-    struct tree_outer outer = { .memory = spawn_lift(TREE_MEMORY_FD),
-                                .map = (char *)(uintptr_t)hello->addr,
-                                .map_bytes = hello->bytes,
-                                .root = hello->root,
+    struct tree_outer outer = { .memory = spawn_lift(LINK_MEMORY_FD),
+                                .map = (char *)(uintptr_t)hello->link.addr,
+                                .map_bytes = hello->link.memory_bytes,
+                                .root = hello->link.root,
                                 .nested = n };
     const char *argv[ARGUMENTS_MAX + 1];
     struct pto_worker_params params;

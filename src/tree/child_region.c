@@ -47,10 +47,11 @@ struct errand {
 
 static bool makes_sense(const struct child_regions *rs, const struct errand *e)
 {
-    uint64_t offset = e->mirror - rs->hello->addr;
+    uint64_t offset = e->mirror - rs->hello->link.addr;
 
-    if (e->mirror < rs->hello->addr || e->bytes == 0 || e->bytes > rs->hello->bytes ||
-        offset > rs->hello->bytes - e->bytes || e->part_count > ERRAND_PARTS)
+    if (e->mirror < rs->hello->link.addr || e->bytes == 0 ||
+        e->bytes > rs->hello->link.memory_bytes ||
+        offset > rs->hello->link.memory_bytes - e->bytes || e->part_count > ERRAND_PARTS)
         return false;
     for (uint32_t i = 0; i < e->part_count; i++)
         if (e->part[i].offset > e->bytes || e->part[i].bytes > e->bytes - e->part[i].offset)

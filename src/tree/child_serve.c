@@ -11,14 +11,9 @@
 #include "tree/child.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -51,7 +46,7 @@ struct child {
     struct tree_hello hello;
     struct tree_shared *shared;
     struct tree_line *line;
-    struct channel in, out;
+    struct line records; /* to and from the worker */
     struct spin_policy spin_policy;
     const struct child_watch *watch;
     const struct pto_child_hooks *hooks; /* or NULL */
@@ -102,7 +97,7 @@ static void tell_watch(const struct child *c, uint64_t number, bool is_done)
 
 static void tell_passed(struct child *c)
 {
-    c->in.has_passed = false;
+    c->records.in.has_passed = false;
     answer(c, RECORD_PASSED, 0, PTO_OK, "");
 }
 
@@ -131,8 +126,7 @@ static void leave_with_thread(void *context)
 #endif
     if (c->has_task)
         report_thread_end(c);
-    object_leave();
-    _exit(CHILD_EXIT_THREAD);
+    link_leave(CHILD_EXIT_THREAD);
 }
 
 /* Returns the exit code. */
@@ -151,7 +145,7 @@ static int serve_records(struct child *c)
     struct record r;
 
     for (;;) {
-        switch (channel_read(&c->in, &r)) {
+        switch (line_receive(&c->records, &r)) {
         case CHANNEL_RECORD:
             tell_watch(c, r.head.number, false);
             if (!handle(c, &r))
@@ -159,18 +153,18 @@ static int serve_records(struct child *c)
             tell_watch(c, r.head.number, true);
             break;
         case CHANNEL_EMPTY:
-            if (c->in.has_passed) /* the worker may wait for that room, and nothing else tells it */
+            if (c->records.in
+                    .has_passed) /* the worker may wait for that room, and nothing else tells it */
                 tell_passed(c);
             else /* the watcher ends the process if nothing comes any more */
-                (void)waker_await(&c->line->waker,
+                (void)waker_await(c->records.own,
                                   &(struct waker_wait){ .holds = has_record,
                                                         .context = c,
                                                         .policy = c->spin_policy,
                                                         .deadline_ns = UINT64_MAX });
             break;
         case CHANNEL_BROKEN:
-            object_leave();
-            _exit(CHILD_EXIT_BROKEN);
+            link_leave(CHILD_EXIT_BROKEN);
         }
     }
 }
@@ -178,9 +172,12 @@ static int serve_records(struct child *c)
 int child_serve(const struct pto_child_hooks *hooks, const struct child_watch *watch)
 {
     struct child *c = calloc(1, sizeof(*c));
+    struct link_hello hello;
     struct pto_error error;
-    int code = c != NULL ? meet(c) : CHILD_EXIT_HELLO;
+    int code = c != NULL ? link_hello_read(&hello) : CHILD_EXIT_HELLO;
 
+    if (code == 0)
+        code = meet(c);
     if (code != 0) {
         free(c);
         return code;
@@ -211,67 +208,27 @@ int child_serve(const struct pto_child_hooks *hooks, const struct child_watch *w
 
 /* ---- start ---- */
 
-static void *watch_main(void *context)
-{
-    const int *descriptor = context;
-    struct pollfd on[2] = { { .fd = descriptor[0], .events = POLLIN },
-                            { .fd = descriptor[1], .events = POLLIN } };
-
-    while (poll(on, 2, -1) < 1) {
-    }
-    object_leave();
-    _exit(0); /* whatever it is doing: nobody wants it any more */
-}
-
-static int watch_parents(int32_t parent, int32_t root)
-{
-    static int descriptor[2];
-    pthread_t thread;
-
-    descriptor[0] = (int)syscall(SYS_pidfd_open, parent, 0);
-    descriptor[1] = (int)syscall(SYS_pidfd_open, root, 0);
-    (void)prctl(PR_SET_PDEATHSIG, SIGCONT); /* if it is stopped then, it goes on, and notices */
-    if (getppid() != parent || descriptor[0] < 0 || descriptor[1] < 0)
-        return -1; /* it has gone already */
-    return os_thread_start(&thread, watch_main, descriptor);
-}
-
-/* A terminal sends it to all processes: the worker's decides what it means. */
-static void ignore_interrupts(void)
-{
-    struct sigaction now;
-
-    if (sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
-        (void)signal(SIGINT, SIG_IGN);
-}
-
 static int meet(struct child *c)
 {
     struct tree_hello *h = &c->hello;
-    void *base;
+    void *memory;
+    int code = link_meet(h, sizeof(*h), &memory);
 
-    if (pread(TREE_HELLO_FD, h, sizeof(*h), 0) != (ssize_t)sizeof(*h) || h->magic != TREE_MAGIC ||
-        h->hello_bytes != sizeof(*h)) {
-        fprintf(stderr, "pto-child: a worker starts this program; nobody else has a use for it\n");
-        return CHILD_EXIT_HELLO;
-    }
-    close(TREE_HELLO_FD);
-    ignore_interrupts();
+    if (code != 0)
+        return code;
     h->platform[sizeof(h->platform) - 1] = '\0';
     h->nested.platform[sizeof(h->nested.platform) - 1] = '\0';
-    if (watch_parents(h->parent, h->root) < 0)
-        return CHILD_EXIT_HELLO;
-    base = mmap((void *)(uintptr_t)h->addr, h->bytes, PROT_READ | PROT_WRITE,
-                MAP_SHARED | MAP_NORESERVE, TREE_MEMORY_FD, 0);
-    if (base != (void *)(uintptr_t)h->addr)
-        return CHILD_EXIT_ADDRESS;
     if (h->kind != PTO_CHILD_WORKER) /* which gives it to its children */
-        close(TREE_MEMORY_FD);
+        close(LINK_MEMORY_FD);
     c->shared = (struct tree_shared *)(uintptr_t)h->shared;
     c->line = &c->shared->line[h->child];
-    channel_init(&c->in, &c->line->to_child, h->generation);
-    c->in.has_claims = true;
-    channel_init(&c->out, &c->line->to_worker, h->generation);
+    line_open(&c->records,
+              &(struct line_ends){ .out = &c->line->to_worker,
+                                   .in = &c->line->to_child,
+                                   .own = &c->line->waker,
+                                   .other = &c->shared->waker },
+              h->link.generation, RECORD_KINDS);
+    c->records.in.has_claims = true;
     c->spin_policy = waker_spin_policy(h->process_count);
     return 0;
 }
@@ -308,38 +265,36 @@ static int open_device(struct child *c, struct pto_error *error)
     }
     if (!chip_can_adopt(c->held->chip))
         return PTO_OK;
-    status = chip_adopt(c->held->chip, c->hello.addr, c->hello.bytes);
+    status = chip_adopt(c->held->chip, c->hello.link.addr, c->hello.link.memory_bytes);
     return status < 0 ? error_tell(error, status, "the chip does not take the worker's memory")
                       : PTO_OK;
 }
 
 static bool has_record(void *context)
 {
-    return !channel_is_empty(&((struct child *)context)->in);
+    return !channel_is_empty(&((struct child *)context)->records.in);
 }
 
 /* ---- answers ---- */
 
 static bool can_write(void *context)
 {
-    return channel_has_room(&((struct child *)context)->out, sizeof(struct wire_failure));
+    return channel_has_room(&((struct child *)context)->records.out, sizeof(struct wire_failure));
 }
 
 static void send_answer(struct child *c, const struct record_head *head, struct record_part part)
 {
     while (!can_write(c)) { /* there is always room unless the worker is stopped */
-        if (c->out.is_broken) {
-            object_leave();
-            _exit(CHILD_EXIT_BROKEN);
+        if (c->records.out.is_broken) {
+            link_leave(CHILD_EXIT_BROKEN);
         }
-        (void)waker_await(&c->line->waker,
+        (void)waker_await(c->records.own,
                           &(struct waker_wait){ .holds = can_write,
                                                 .context = c,
                                                 .policy = c->spin_policy,
                                                 .deadline_ns = os_now_ns() + 1000000 });
     }
-    (void)channel_write(&c->out, head, &part, part.size != 0);
-    waker_wake(&c->shared->waker);
+    (void)line_send(&c->records, head, &part, part.size != 0);
 }
 
 static void answer(struct child *c, uint32_t kind, uint64_t key, int status, const char *text)
@@ -473,8 +428,8 @@ static int load_callable(struct child *c, const struct record *r, struct pto_err
     memcpy(&load, r->body, sizeof(load));
     load.symbol[TREE_SYMBOL - 1] = load.name[TREE_NAME - 1] = '\0';
     /* mutation: child-any-address */
-    if (load.addr < c->hello.addr || load.bytes > c->hello.bytes ||
-        load.addr - c->hello.addr > c->hello.bytes - load.bytes)
+    if (load.addr < c->hello.link.addr || load.bytes > c->hello.link.memory_bytes ||
+        load.addr - c->hello.link.addr > c->hello.link.memory_bytes - load.bytes)
         return error_tell(error, PTO_EINVAL, "the bytes are not in the shared memory");
     unload(c, (uint32_t)r->head.value);
     if (c->hello.kind == PTO_CHILD_CHIP)
@@ -513,9 +468,9 @@ static bool take_options(const struct child *c, uint32_t unit, struct run_option
     pto_run_options_init(options);
     if (unit == 0)
         return true;
-    if (offset > c->hello.bytes || c->hello.bytes - offset < sizeof(*message))
+    if (offset > c->hello.link.memory_bytes || c->hello.link.memory_bytes - offset < sizeof(*message))
         return false;
-    memcpy(message, (const void *)(uintptr_t)(c->hello.addr + offset), sizeof(*message));
+    memcpy(message, (const void *)(uintptr_t)(c->hello.link.addr + offset), sizeof(*message));
     if (message->options.size != sizeof(message->options))
         return false;
     message->folder[PATH_MAX - 1] = '\0';
@@ -595,8 +550,7 @@ static void leave_if_lost(const struct child *c, int status)
 {
     if (status >= 0 || !is_lost(c))
         return;
-    object_leave();
-    _exit(CHILD_EXIT_LOST);
+    link_leave(CHILD_EXIT_LOST);
 }
 
 static int run_loaded(struct child *c, const struct record *r, struct wire_failure *failure)
@@ -692,10 +646,11 @@ static void place_arguments(const struct child *c, struct record *r)
 /* The domain that a record is about; NULL: it makes no sense. */
 static struct wire_domain *domain_of(const struct child *c, const struct record *r)
 {
-    uint64_t offset = r->head.value - c->hello.addr;
+    uint64_t offset = r->head.value - c->hello.link.addr;
     struct wire_domain *wire = (struct wire_domain *)(uintptr_t)r->head.value;
 
-    if (c->domains == NULL || offset >= c->hello.bytes || c->hello.bytes - offset < sizeof(*wire) ||
+    if (c->domains == NULL || offset >= c->hello.link.memory_bytes ||
+        c->hello.link.memory_bytes - offset < sizeof(*wire) ||
         r->head.value % alignof(struct wire_domain) != 0)
         return NULL;
     return wire;
@@ -730,8 +685,7 @@ static bool handle(struct child *c, struct record *r)
     } else if (r->head.kind == RECORD_END) {
         return false;
     } else {
-        object_leave();
-        _exit(CHILD_EXIT_BROKEN);
+        link_leave(CHILD_EXIT_BROKEN);
     }
     return true;
 }

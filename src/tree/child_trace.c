@@ -40,7 +40,7 @@ static void open_file(struct child_tracer *tracer, const struct tree_line *line,
     uint32_t file = a32_load_relaxed(&line->trace_file); /* it came with the task */
     char path[64];
 
-    snprintf(path, sizeof(path), "/proc/%d/fd/%u", hello->parent, file);
+    snprintf(path, sizeof(path), "/proc/%d/fd/%u", hello->link.parent, file);
     if (tracer->file < 0 && file != 0)
         tracer->file = open(path, O_WRONLY | O_CLOEXEC);
 }

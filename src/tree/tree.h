@@ -4,7 +4,6 @@
  *
  *     worker.c          open, close, children as callers see them
  *     tree_children.c   children: started, watched, ended, replaced
- *     endpoint.c        what is behind them: processes
  *     tree_register.c   callables, loaded by the children that are to have them
  *     tree_memory.c     allocations, and which tasks use them
  *     tree_copy.c       copies, in runs and outside
@@ -40,7 +39,7 @@
 #include "graph/client.h"
 #include "pto/trace.h"
 #include "pto/worker.h"
-#include "tree/endpoint.h"
+#include "link/watcher.h"
 #include "tree/tree_wire.h"
 
 enum {
@@ -130,11 +129,9 @@ struct tree_child {
     enum pto_child_kind kind;
     uint32_t device; /* that a chip is */
     enum child_state state;
-    const struct endpoint *endpoint;
-    struct a32 has_ended; /* set by the watcher */
-    struct a32 is_buried; /* and the worker knows */
+    struct endpoint link;
+    struct a32 is_buried; /* it has ended, and the worker knows */
     uint32_t generation;
-    uint64_t sent; /* where the endpoint has put the last record */
     struct tree_queue queue;
     uint32_t in_flight;
     struct tree_flight flight[TREE_CREDITS]; /* from flight_first on */
@@ -149,17 +146,7 @@ struct tree_child {
     bool is_awaited;
     int ready_status;
     char text[TREE_TEXT]; /* why it is not ready */
-
-    /* Of endpoints that are processes. */
-    pid_t pid;
-    int descriptor;    /* -1: none */
-    int end;           /* waitpid's status, once it has ended */
-    bool is_collected; /* the watcher's: its process has gone, those of its children may not have */
-    uint64_t notice_ns; /* the same: when these are killed; 0: its process has not gone */
-    int life;           /* of a nested worker: a pipe that ends with its last process; -1: none */
     struct tree_line *line;
-    struct channel out, in;
-    struct a64 read; /* as in.position, for looks without the lock */
     struct wire_nested nested;
     struct wire_nested *below; /* nested.below_count, what is nested in it; NULL: nothing */
 };
@@ -302,8 +289,8 @@ struct tree {
     bool has_background;
     struct a32 work; /* it sleeps on it */
     struct a32 is_closing;
-    pthread_t background, watcher;
-    int alarm;                /* eventfd: the watcher looks at the children again */
+    pthread_t background;
+    struct watcher watcher;
     const char **program;     /* of the children; NULL: pto-child */
     const char **sub_program; /* of SUB workers and nested ones; NULL: program */
     uint32_t level;           /* 3, or one more than the highest of the nested ones */
@@ -337,7 +324,6 @@ void tree_children_end(struct tree *t);
 void tree_child_tell_end(const struct tree_child *c, char *text, size_t size);
 /* A thread that notices when children end. */
 int tree_watch_start(struct tree *t);
-void tree_watch_stop(struct tree *t);
 
 static inline bool child_is_ready(const struct tree_child *c)
 {

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The children of a worker, whatever is behind them: started, watched, ended. */
+/* The children of a worker, wherever they are: started, watched, ended. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-#include "base/code_file.h"
 #include "base/os.h"
 #include "tree/tree.h"
 
@@ -21,26 +19,94 @@ enum { END_WAIT_MS = 3000, END_WAIT_MIN_MS = 100 };
 
 /* ---- start ---- */
 
+/*
+ * Everything that a child could have written to, but for tensors, is as the worker wants it: the one before may
+ * have written anything anywhere. Bytes in streams have no meaning to a new generation.
+ */
+static void child_set_up(struct tree *t, struct tree_child *c)
+{
+    struct tree_line *line = c->line;
+    const struct line_ends ends = { .out = &line->to_child,
+                                    .in = &line->to_worker,
+                                    .own = &t->shared->waker,
+                                    .other = &line->waker };
+    uint64_t trace_bytes = a64_load_relaxed(&line->trace_bytes); /* no process has the line now */
+
+    memset(line, 0, offsetof(struct tree_line, to_child));
+    tree_show(t);
+    tree_trace_restore(t, c->index, trace_bytes);
+    waker_restore(&t->shared->waker);
+    line_reset(&ends);
+    line_open(c->link.line, &ends, c->generation, RECORD_KINDS);
+}
+
+/* NULL: pto-child. */
+static const char *const *child_program(const struct tree *t, const struct tree_child *c)
+{
+    return c->kind != PTO_CHILD_CHIP && t->sub_program != NULL ? t->sub_program : t->program;
+}
+
+static struct tree_hello child_hello(const struct tree *t, const struct tree_child *c,
+                                     uint64_t deadline_ns)
+{
+    bool is_root = t->outer.map == NULL;
+    uint64_t now = os_now_ns();
+    struct tree_hello hello = { .link = link_hello_make(LINK_CHILD, sizeof(hello)),
+                                .shared = (uint64_t)(uintptr_t)t->shared,
+                                .nested = c->nested,
+                                .child = c->index,
+                                .kind = (uint32_t)c->kind,
+                                .process_count = t->child_count + 1,
+                                .clusters = t->params.clusters,
+                                .workers = t->params.chip_workers,
+                                .device = c->device,
+                                .has_guards = t->params.has_guards };
+
+    hello.link.addr = (uint64_t)(uintptr_t)(is_root ? t->base : t->outer.map);
+    hello.link.memory_bytes = is_root ? t->bytes : t->outer.map_bytes;
+    hello.link.generation = c->generation;
+    if (!is_root)
+        hello.link.root = t->outer.root;
+    if (deadline_ns > now) /* so that it can say which of its children is late */
+        hello.nested.deadline_ns = now + (deadline_ns - now) / 8 * 7;
+    snprintf(hello.platform, sizeof(hello.platform), "%s", t->platform);
+    return hello;
+}
+
 int tree_child_start(struct tree *t, uint32_t index, uint64_t deadline_ns, struct pto_error *error)
 {
     struct tree_child *c = &t->child[index];
-    int status;
+    bool is_worker = c->kind == PTO_CHILD_WORKER;
+    struct tree_hello hello;
+    struct endpoint_start how = { .program = child_program(t, c),
+                                  .hello = &hello.link,
+                                  .memory = t->memory,
+                                  .more = t->outer.life,
+                                  .more_count = tree_depth(t),
+                                  .has_descendants = is_worker,
+                                  .leads = is_worker && tree_depth(t) == 0 };
+    int status = PTO_OK;
 
+    if (is_worker && tree_nested_clear(t, c) < 0)
+        status = error_tell(error, PTO_ESYSTEM, "the memory of child %u cannot be cleared: %s",
+                            c->index, strerror(errno));
     pthread_mutex_lock(&t->lock);
     c->generation++;
     c->state = CHILD_STARTING;
     c->text[0] = '\0';
     c->late_task = 0;
+    child_set_up(t, c);
+    hello = child_hello(t, c, deadline_ns);
     pthread_mutex_unlock(&t->lock);
-    status = c->endpoint->life->start(t, c, deadline_ns, error);
+    if (status >= 0)
+        status = c->link.ops->start(&c->link, &how, error);
     if (status < 0)
         return status;
     pthread_mutex_lock(&t->lock);
-    a32_store_relaxed(&c->is_buried, 0);
-    a32_store_relaxed(&c->has_ended, 0); /* the watcher, which sets it, does not know it yet */
+    tree_show_child(t, c);
+    a32_store_relaxed(&c->is_buried, 0); /* this and has_ended change under the lock */
+    watcher_add(&t->watcher, &c->link);
     pthread_mutex_unlock(&t->lock);
-    if (t->alarm >= 0)
-        (void)eventfd_write(t->alarm, 1);
     return PTO_OK;
 }
 
@@ -98,8 +164,8 @@ int tree_children_await(struct tree *t, uint64_t children, uint64_t deadline_ns,
             continue;
         if (c->state == CHILD_STARTING)
             return error_tell(error, status, "child %u, process %d, is not ready in time", i,
-                              (int)c->pid);
-        if (c->state == CHILD_DEAD && c->endpoint->life->is_misplaced(c))
+                              (int)c->link.pid);
+        if (c->state == CHILD_DEAD && endpoint_is_misplaced(&c->link))
             return PTO_EAGAIN;
         if (c->text[0] != '\0')
             return error_tell(error, c->ready_status, "child %u: %s", i, c->text);
@@ -120,12 +186,12 @@ void tree_child_tell_end(const struct tree_child *c, char *text, size_t size)
     else if (c->state == CHILD_BROKEN)
         snprintf(text, size, "did not keep to the rules, and is being ended");
     else
-        c->endpoint->life->tell_end(c, text, size);
+        endpoint_tell_end(&c->link, text, size);
 }
 
 void tree_child_kill(struct tree_child *c)
 {
-    c->endpoint->life->kill(c);
+    c->link.ops->kill(&c->link);
 }
 
 void tree_children_end(struct tree *t)
@@ -138,104 +204,29 @@ void tree_children_end(struct tree *t)
     for (uint32_t i = 0; i < t->child_count; i++) {
         struct tree_child *c = &t->child[i];
 
-        if (c->state != CHILD_READY || !c->endpoint->records->send(c, &head, NULL, 0))
+        if (c->state != CHILD_READY || !line_send(c->link.line, &head, NULL, 0))
             tree_child_kill(c);
     }
     for (uint32_t i = 0; i < t->child_count; i++) {
-        t->child[i].endpoint->life->end(&t->child[i], deadline_ns);
+        t->child[i].link.ops->end(&t->child[i].link, deadline_ns);
         t->child[i].state = CHILD_DEAD;
     }
 }
 
 /* ---- watching ---- */
 
-/* Those that live, and which they are. */
-static uint32_t list_living(struct tree *t, struct pollfd on[], uint32_t which[])
+/* A child has ended: threads that wait for records find that out. */
+static void child_wake(void *context)
 {
-    uint32_t count = 0;
-
-    pthread_mutex_lock(&t->lock);
-    for (uint32_t i = 0; i < t->child_count; i++)
-        if (a32_load_relaxed(&t->child[i].has_ended) == 0) {
-            on[count] = (struct pollfd){ .fd = t->child[i].endpoint->life->watched(&t->child[i]),
-                                         .events = POLLIN };
-            which[count++] = i;
-        }
-    pthread_mutex_unlock(&t->lock);
-    return count;
-}
-
-static uint64_t due_ns(const struct tree_child *c)
-{
-    return c->endpoint->life->due_ns != NULL ? c->endpoint->life->due_ns(c) : UINT64_MAX;
-}
-
-/* For poll: until one of them is to be asked again. */
-static int wait_ms(const struct tree *t, const uint32_t which[], uint32_t count)
-{
-    uint64_t first = UINT64_MAX, now;
-
-    for (uint32_t i = 0; i < count; i++)
-        first = due_ns(&t->child[which[i]]) < first ? due_ns(&t->child[which[i]]) : first;
-    if (first == UINT64_MAX)
-        return -1;
-    now = os_now_ns();
-    return first > now ? (int)((first - now) / 1000000) + 1 : 0;
-}
-
-static void *watch_main(void *context)
-{
-    struct tree *t = context;
-    struct pollfd on[TREE_CHILDREN_MAX + 1];
-    uint32_t which[TREE_CHILDREN_MAX];
-    pid_t killed[TREE_CHILDREN_MAX];
-
-    while (a32_load_acquire(&t->is_closing) == 0) {
-        uint32_t count = list_living(t, on, which);
-        uint32_t killed_count = 0;
-        eventfd_t ignored;
-
-        on[count] = (struct pollfd){ .fd = t->alarm, .events = POLLIN };
-        if (poll(on, count + 1, wait_ms(t, which, count)) < 0)
-            continue;
-        if (on[count].revents != 0)
-            (void)eventfd_read(t->alarm, &ignored);
-        for (uint32_t i = 0; i < count; i++) {
-            struct tree_child *c = &t->child[which[i]];
-
-            if ((on[i].revents == 0 && due_ns(c) > os_now_ns()) || !c->endpoint->life->has_ended(c))
-                continue;
-            killed[killed_count] = c->endpoint->life->leaves_files(c);
-            killed_count += killed[killed_count] != 0;
-            a32_store_release(&c->has_ended, 1); /* with what `tell_end` says */
-            waker_wake_always(&t->shared->waker);
-        }
-        /* After the notices, and by number: a child may have another process by now. */
-        for (uint32_t i = 0; i < killed_count; i++)
-            code_file_sweep(killed[i]);
-    }
-    return NULL;
+    waker_wake_always(&((struct tree *)context)->shared->waker);
 }
 
 int tree_watch_start(struct tree *t)
 {
-    t->alarm = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (t->alarm < 0)
-        return PTO_ESYSTEM;
-    if (os_thread_start(&t->watcher, watch_main, t) == PTO_OK)
-        return PTO_OK;
-    close(t->alarm);
-    t->alarm = -1;
-    return PTO_ESYSTEM;
-}
-
-void tree_watch_stop(struct tree *t)
-{
-    if (t->alarm < 0)
-        return;
-    a32_store_release(&t->is_closing, 1);
-    (void)eventfd_write(t->alarm, 1);
-    pthread_join(t->watcher, NULL);
-    close(t->alarm);
-    t->alarm = -1;
+    for (uint32_t i = 0; i < t->child_count; i++)
+        t->watcher.endpoint[i] = &t->child[i].link;
+    t->watcher.count = t->child_count;
+    t->watcher.ended = child_wake;
+    t->watcher.owner = t;
+    return watcher_start(&t->watcher);
 }

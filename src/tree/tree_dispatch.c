@@ -348,7 +348,7 @@ void tree_ready(struct tree *t, struct slot *s)
 static void condemn(struct tree_child *c)
 {
     c->state = CHILD_BROKEN;
-    c->endpoint->records->discard(c);
+    line_discard(c->link.line);
     tree_child_kill(c);
 }
 
@@ -357,9 +357,9 @@ bool tree_has_room(struct tree_child *c)
 {
     if (!child_is_ready(c) || c->held != 0 || c->in_flight >= TREE_CREDITS)
         return false;
-    if (c->endpoint->records->has_room(c, 2 * RECORD_BODY_MAX))
+    if (channel_has_room(&c->link.line->out, 2 * RECORD_BODY_MAX))
         return true;
-    if (c->endpoint->records->is_broken(c))
+    if (c->link.line->out.is_broken)
         condemn(c);
     return false;
 }
@@ -389,7 +389,7 @@ void tree_give(struct tree *t, struct tree_child *c, uint32_t number)
     k->state = TASK_IN_FLIGHT;
     k->child = (int32_t)c->index;
     t->ready_count--;
-    port_assert(c->endpoint->records->send(c, &head, part, 2));
+    port_assert(line_send(c->link.line, &head, part, 2));
     tree_flight_add(t, c, number);
 }
 
@@ -546,7 +546,7 @@ static void read_child(struct tree *t, struct tree_child *c)
     struct record r;
 
     while (c->state == CHILD_READY || c->state == CHILD_STARTING) {
-        switch (c->endpoint->records->receive(c, &r)) {
+        switch (line_receive(c->link.line, &r)) {
         case CHANNEL_EMPTY:
             return;
         case CHANNEL_RECORD:
@@ -618,7 +618,7 @@ static void bury(struct tree *t, struct tree_child *c)
             q->status = PTO_EPEER;
             snprintf(q->text, sizeof(q->text), "child %u %s", c->index, how);
         }
-    c->endpoint->records->discard(c);
+    line_discard(c->link.line);
     a32_store_release(&c->is_buried, 1);
     tree_note(t);
 }
@@ -627,7 +627,8 @@ void tree_drive(struct tree *t)
 {
     for (uint32_t i = 0; i < t->child_count; i++) {
         struct tree_child *c = &t->child[i];
-        bool has_ended = a32_load_acquire(&c->has_ended) != 0; /* before its last words are read */
+        bool has_ended =
+            a32_load_acquire(&c->link.has_ended) != 0; /* before its last words are read */
 
         read_child(t, c);
         if (has_ended && a32_load_relaxed(&c->is_buried) == 0) /* written under the lock */
@@ -641,9 +642,9 @@ bool tree_has_news(struct tree *t)
     for (uint32_t i = 0; i < t->child_count; i++) {
         const struct tree_child *c = &t->child[i];
 
-        if (a32_load_acquire(&c->has_ended) != a32_load_relaxed(&c->is_buried) ||
+        if (a32_load_acquire(&c->link.has_ended) != a32_load_relaxed(&c->is_buried) ||
             (a32_load_relaxed(&c->is_buried) == 0 && /* of a dead one nothing counts: a look */
-             c->endpoint->records->has_news(c)))
+             line_has_news(c->link.line)))
             return true;
     }
     return false;

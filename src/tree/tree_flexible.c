@@ -27,7 +27,8 @@ void tree_flight_add(struct tree *t, struct tree_child *c, uint32_t number)
 
     if (c->in_flight == 0)
         c->since_ns = 0;
-    *tree_flight_at(c, c->in_flight++) = (struct tree_flight){ number, is_open, c->sent };
+    *tree_flight_at(c, c->in_flight++) =
+        (struct tree_flight){ number, is_open, c->link.line->out.last };
     t->open_count += is_open;
 }
 
@@ -51,7 +52,7 @@ static bool take_back(struct tree *t, struct tree_child *c, uint32_t index)
     struct tree_flight *f = tree_flight_at(c, index);
     uint32_t number;
 
-    if (!c->endpoint->records->take_back(c, f->sent)) {
+    if (!channel_take_back(&c->link.line->out, f->sent)) {
         t->open_count -= f->is_open;
         f->is_open = false;
         return false;
@@ -125,7 +126,7 @@ static bool is_next(const struct tree *t, const struct tree_child *c, uint32_t n
 
 static bool is_asleep(const struct tree_child *c)
 {
-    return c->endpoint->records->is_asleep(c);
+    return waker_has_sleepers(c->link.line->other);
 }
 
 /* The child with least to do, if possible one that does not have to be woken; -1: none has room. */

@@ -53,7 +53,7 @@ static bool has_room(void *context)
     for (uint64_t rest = room->children; rest != 0; rest &= rest - 1) {
         struct tree_child *c = &room->tree->child[__builtin_ctzll(rest)];
 
-        if (c->state == CHILD_READY && !c->endpoint->records->has_room(c, room->bytes))
+        if (c->state == CHILD_READY && !channel_has_room(&c->link.line->out, room->bytes))
             return false;
     }
     return true;
@@ -84,8 +84,7 @@ static int ask(struct tree *t, const struct record_head *head, const struct wire
         request[i].child = i;
         request[i].next = t->requests;
         t->requests = &request[i];
-        if (c->state != CHILD_READY ||
-            !c->endpoint->records->send(c, &whole, &part, load != NULL)) {
+        if (c->state != CHILD_READY || !line_send(c->link.line, &whole, &part, load != NULL)) {
             request[i].is_answered = true;
             request[i].status = PTO_EPEER;
             snprintf(request[i].text, sizeof(request[i].text), "it is dead, or takes nothing");

@@ -57,7 +57,7 @@ void tree_show_child(struct tree *t, struct tree_child *c)
     a32_store_relaxed(&shown->device, c->device);
     a32_store_relaxed(&shown->generation, c->generation);
     a64_store_relaxed(&shown->nested_at, c->kind == PTO_CHILD_WORKER ? c->nested.addr - base : 0);
-    a32_store_relaxed(&shown->pid, (uint32_t)c->pid);
+    a32_store_relaxed(&shown->pid, (uint32_t)c->link.pid);
 }
 
 void tree_show_name(struct tree *t, const struct tree_callable *k)

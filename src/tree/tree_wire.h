@@ -2,6 +2,11 @@
 /*
  * What a worker shares with its children, apart from tensors: the memory that all of them
  * have mapped at the same address begins with it.
+ *
+ * Ordering
+ *   R43 drop_domain (child_domain.c) -> A43 tree_cards_has_left   a child has left a domain's memory
+ *   R44 ask (tree_mirror.c) -> A44 serve (child_region.c)   an errand, and what it is to bring
+ *   R45 serve (child_region.c) -> A45 is_free (tree_mirror.c)   what it has brought, and its answer
  */
 #ifndef PTO_TREE_WIRE_H
 #define PTO_TREE_WIRE_H
@@ -11,8 +16,8 @@
 #include "chip/chip.h"
 #include "pto/run.h"
 #include "pto/worker.h"
-#include "base/waker.h"
-#include "link/channel.h"
+#include "link/hello.h"
+#include "link/line.h"
 
 enum {
     TREE_CHILDREN_MAX = 64,
@@ -22,12 +27,8 @@ enum {
     TREE_TEXT = 512, /* of a sentence */
     TREE_CALLABLES = 1024,
     TREE_COPY =
-        TREE_CALLABLES, /* of a task: every child has it; tensors: to, from; scalar: bits below */
-    TREE_MEMORY_FD = 3, /* of a child: the file behind that memory */
-    TREE_HELLO_FD = 4,  /* a struct tree_hello can be read from it */
-    TREE_LIFE_FD = 5, /* this and the next: open while a process of a nested worker lives, a pipe */
-    TREE_NESTED_MAX =
-        16, /* for each of the nested workers above, and the own one: the outermost first */
+        TREE_CALLABLES,   /* of a task: every child has it; tensors: to, from; scalar: bits below */
+    TREE_NESTED_MAX = 16, /* nested workers above a child, and itself: each has a life pipe */
 };
 
 #define TREE_MEMORY_NAME "pto-worker" /* of the file, for people who list descriptors */
@@ -65,19 +66,13 @@ struct wire_nested {
 
 /* What a child is told first, in a file of its own. */
 struct tree_hello {
-    uint64_t magic;
-    uint64_t addr; /* of the memory */
-    uint64_t bytes;
-    uint32_t hello_bytes; /* of this struct: parent and child are of the same build */
+    struct link_hello link;
     uint32_t child;
-    uint32_t generation;
     uint32_t kind;          /* enum pto_child_kind */
     uint32_t process_count; /* of the tree, the parent's included */
     uint32_t clusters;      /* of a chip, as pto_device_params has them */
     uint32_t workers;
     uint32_t device;
-    int32_t parent;
-    int32_t root;    /* the process whose end is everybody's */
     uint64_t shared; /* address of the struct tree_shared */
     uint64_t memory_max;
     bool has_guards; /* runs on a chip */
@@ -192,6 +187,25 @@ struct wire_failure {
     uint32_t count;
     struct pto_error_place place[PTO_PATH_MAX - 1]; /* below the child */
     char text[TREE_TEXT];
+};
+
+enum record_kind {
+    /* To a child. */
+    RECORD_TASK = RECORD_PAD + 1, /* key; value: callable; options; body: tensors, scalars */
+    RECORD_LOAD,                  /* key; value: callable; body: struct wire_load */
+    RECORD_UNLOAD,                /* key; value: callable */
+    RECORD_REOPEN,                /* key: a nested worker is to start its dead children */
+    RECORD_OFFER, /* key; value: address of a struct wire_domain, in which the child says how others
+                      come to its window */
+    RECORD_JOIN,  /* the same once all have offered: it makes its context */
+    RECORD_END,   /* it is to end when it has done what came before */
+    /* To the worker. */
+    RECORD_READY,    /* status; body: text */
+    RECORD_DONE,     /* key of a task; status; value, begin_ns: when it ended and began; body, if it
+                        failed: struct wire_failure */
+    RECORD_ANSWERED, /* key of a request; status; body: text */
+    RECORD_PASSED,   /* all was read, and what was read last had been taken back: there is room */
+    RECORD_KINDS
 };
 
 /* What bytes are: OTHER is an artefact or a chip callable, or what the hooks of a program load. */

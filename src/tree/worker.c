@@ -230,12 +230,10 @@ static void init_children(struct tree *t)
         c->kind = i < t->chip_count                  ? PTO_CHILD_CHIP
                   : i < t->chip_count + t->sub_count ? PTO_CHILD_SUB
                                                      : PTO_CHILD_WORKER;
-        c->endpoint = c->kind == PTO_CHILD_WORKER ? &endpoint_nested : &endpoint_process;
         c->device = c->kind == PTO_CHILD_CHIP ? tree_device_of(&t->params, i) : 0;
         c->state = CHILD_DEAD;
-        c->descriptor = c->life = -1;
-        a32_store_relaxed(&c->has_ended, 1); /* nobody else is here yet */
-        a32_store_relaxed(&c->is_buried, 1);
+        endpoint_init(&c->link, &t->lock);
+        a32_store_relaxed(&c->is_buried, 1); /* no other thread is here yet */
     }
     for (uint32_t i = 0; t->shared != NULL && i < t->child_count; i++)
         t->child[i].line = &t->shared->line[i];
@@ -250,7 +248,7 @@ static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error)
     int status;
 
     pthread_mutex_init(&t->lock, NULL);
-    t->alarm = t->memory = -1;
+    t->watcher.alarm = t->memory = -1;
     t->chip_count = t->params.chip_count;
     t->sub_count = t->params.sub_count;
     t->child_count = t->chip_count + t->sub_count + (uint32_t)t->params.nested_count;
@@ -300,7 +298,7 @@ static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error)
 static void close_tree(struct tree *t)
 {
     tree_background_stop(t);
-    tree_watch_stop(t);
+    watcher_stop(&t->watcher);
     if (t->shared != NULL)
         tree_children_end(t);
     tree_forget_callables(t);
@@ -397,7 +395,7 @@ int pto_worker_child(struct pto_worker *worker, uint32_t child, struct pto_child
     tree_drive(t);
     known.kind = t->child[child].kind;
     known.state = child_is_ready(&t->child[child]) ? PTO_CHILD_READY : PTO_CHILD_DEAD;
-    known.pid = (int32_t)t->child[child].pid;
+    known.pid = (int32_t)t->child[child].link.pid;
     known.generation = t->child[child].generation;
     known.in_flight = t->child[child].in_flight;
     known.tasks = t->child[child].tasks;

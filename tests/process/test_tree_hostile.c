@@ -46,7 +46,7 @@ static int end_of(uint32_t index, bool is_sure)
             fail_msg("a child that should end does not");
         nap_ns(MS / 10);
     }
-    return tree()->child[index].end;
+    return tree()->child[index].link.end;
 }
 
 /* A number that is often a border of something. */
@@ -120,7 +120,7 @@ static void a_worker_believes_no_child(void **state)
         if (pick(2) == 0) /* it has a task, of which it could say something */
             assert_int_equal(pto_worker_launch(worker, submit_one, &one, &handle), PTO_OK);
         pthread_mutex_lock(&tree()->lock);
-        as_child = c->in;
+        as_child = c->link.line->in;
         for (uint32_t i = 0; i < 1 + pick(4); i++) {
             struct forged f = forge(kinds[pick(sizeof(kinds) / sizeof(kinds[0]))],
                                     pick(2) == 0 ? 0 : sizeof(struct wire_failure));
@@ -200,7 +200,7 @@ static void a_child_believes_no_worker(void **state)
         for (uint32_t i = 0; i < 1 + pick(6); i++) {
             struct forged f = forge_for_child(tree());
 
-            put(&c->out, &f);
+            put(&c->link.line->out, &f);
         }
         waker_wake(&c->line->waker);
         pthread_mutex_unlock(&tree()->lock);
@@ -208,10 +208,10 @@ static void a_child_believes_no_worker(void **state)
         end = end_of(victim, false);
         if (end < 0) {
             /* It has read it all, unless its stream is broken, or it waits for the rest. */
-            for (int i = 0;
-                 i < 200 && end < 0 &&
-                 !channel_is_empty(&(struct channel){
-                     .stream = c->out.stream, .position = a64_load_acquire(&c->out.stream->head) });
+            for (int i = 0; i < 200 && end < 0 &&
+                            !channel_is_empty(&(struct channel){
+                                .stream = c->link.line->out.stream,
+                                .position = a64_load_acquire(&c->link.line->out.stream->head) });
                  i++) {
                 nap_ns(MS / 10);
                 end = end_of(victim, false);
@@ -319,12 +319,12 @@ static void a_child_that_lies_about_what_it_read_is_ended(void **state)
     open_worker(0, 1);
     one.callable = register_sub("empty");
     for (int i = 0; i < 3; i++) {
-        struct stream *out = tree()->child[0].out.stream;
+        struct stream *out = tree()->child[0].link.line->out.stream;
 
         assert_int_equal(kill(child(0).pid, SIGSTOP), 0);
         for (uint32_t k = 0; k < CHANNEL_BYTES / CHANNEL_UNIT; k++) { /* until there is no room */
             pthread_mutex_lock(&tree()->lock);
-            (void)channel_write(&tree()->child[0].out,
+            (void)channel_write(&tree()->child[0].link.line->out,
                                 &(struct record_head){ .kind = RECORD_UNLOAD }, NULL, 0);
             pthread_mutex_unlock(&tree()->lock);
         }

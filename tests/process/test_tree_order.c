@@ -483,14 +483,14 @@ static void a_child_tells_of_room_that_it_made_without_a_task(void **state)
     t = worker_get(worker, &status);
     c = &t->child[0];
     pthread_mutex_lock(&t->lock);
-    assert_int_equal(kill(c->pid, SIGSTOP), 0);
-    assert_int_equal(waitid(P_PID, (id_t)c->pid, &info, WSTOPPED | WNOWAIT), 0);
+    assert_int_equal(kill(c->link.pid, SIGSTOP), 0);
+    assert_int_equal(waitid(P_PID, (id_t)c->link.pid, &info, WSTOPPED | WNOWAIT), 0);
     from = a64_load_acquire(&c->line->to_worker.tail);
     for (int i = 0; i < 3; i++) {
-        assert_true(c->endpoint->records->send(c, &head, NULL, 0));
-        assert_true(c->endpoint->records->take_back(c, c->sent));
+        assert_true(line_send(c->link.line, &head, NULL, 0));
+        assert_true(channel_take_back(&c->link.line->out, c->link.line->out.last));
     }
-    assert_int_equal(kill(c->pid, SIGCONT), 0);
+    assert_int_equal(kill(c->link.pid, SIGCONT), 0);
     assert_true(has_said(c, from));
     said = (const void *)(c->line->to_worker.bytes + (from & (CHANNEL_BYTES - 1)));
     assert_int_equal(said->kind, RECORD_PASSED);

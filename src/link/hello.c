@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "link/hello.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/object.h"
+#include "base/os.h"
+
+struct link_hello link_hello_make(enum link_kind kind, uint32_t bytes)
+{
+    return (struct link_hello){ .magic = LINK_MAGIC,
+                                .bytes = bytes,
+                                .kind = (uint32_t)kind,
+                                .parent = (int32_t)getpid(),
+                                .root = (int32_t)getpid() };
+}
+
+void link_leave(int code)
+{
+    object_leave();
+    _exit(code);
+}
+
+int link_hello_read(struct link_hello *hello)
+{
+    if (pread(LINK_HELLO_FD, hello, sizeof(*hello), 0) == (ssize_t)sizeof(*hello) &&
+        hello->magic == LINK_MAGIC)
+        return 0;
+    fprintf(stderr, "pto-child: libpto starts this program, for workers and for isolated devices; "
+                    "there is nothing to do with it by hand\n");
+    return CHILD_EXIT_HELLO;
+}
+
+/* ---- the processes whose end is its own ---- */
+
+static void *hello_watch_main(void *context)
+{
+    const int *descriptor = context;
+    struct pollfd on[2] = { { .fd = descriptor[0], .events = POLLIN },
+                            { .fd = descriptor[1], .events = POLLIN } };
+
+    while (poll(on, 2, -1) < 1) {
+    }
+    link_leave(0); /* whatever it is doing */
+}
+
+static int hello_watch(int32_t parent, int32_t root)
+{
+    static int descriptor[2];
+    pthread_t thread;
+
+    descriptor[0] = (int)syscall(SYS_pidfd_open, parent, 0);
+    descriptor[1] = (int)syscall(SYS_pidfd_open, root, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGCONT); /* if it is stopped then, it goes on, and notices */
+    if (getppid() != parent || descriptor[0] < 0 || descriptor[1] < 0)
+        return -1; /* it has gone already */
+    return os_thread_start(&thread, hello_watch_main, descriptor);
+}
+
+/* A terminal sends it to all processes; the parent decides what it means. */
+static void hello_ignore_interrupts(void)
+{
+    struct sigaction now;
+
+    if (sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+        (void)signal(SIGINT, SIG_IGN);
+}
+
+int link_meet(void *whole, uint32_t bytes, void **memory_out)
+{
+    const struct link_hello *hello = whole;
+    void *memory;
+
+    if (pread(LINK_HELLO_FD, whole, bytes, 0) != (ssize_t)bytes || hello->bytes != bytes) {
+        fprintf(stderr, "pto-child: the library that started this program is built in another way; "
+                        "install both together\n");
+        return CHILD_EXIT_HELLO;
+    }
+    close(LINK_HELLO_FD);
+    hello_ignore_interrupts();
+    if (hello_watch(hello->parent, hello->root) < 0)
+        return CHILD_EXIT_HELLO;
+    memory = mmap((void *)(uintptr_t)hello->addr, hello->memory_bytes, PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_NORESERVE, LINK_MEMORY_FD, 0);
+    if (memory == MAP_FAILED || (hello->addr != 0 && memory != (void *)(uintptr_t)hello->addr))
+        return CHILD_EXIT_ADDRESS;
+    *memory_out = memory;
+    return 0;
+}
