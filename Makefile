@@ -20,11 +20,9 @@ ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c written.c tellin
 DOOR_SRC = door.c door_log.c door_source.c
 CHIP_SRC = chip.c local_code.c null.c null_orch.c
 # What connects processes.
-LINK_SRC = channel.c endpoint.c hello.c line.c watcher.c
-SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_record.c far_wire.c port_sim.c sim.c sim_crash.c \
+LINK_SRC = channel.c endpoint.c hello.c line.c payload.c watcher.c
+SIM_SRC = far.c far_chip.c far_memory.c far_record.c far_runs.c far_wait.c far_will.c port_sim.c sim.c sim_crash.c \
 	sim_device.c sim_dump.c sim_graphs.c sim_guards.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
-# The program that isolated devices start: a simulated chip, and these.
-CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c
 # The real chips: the host's side. What runs on them is in src/cann/device.
 CANN_SRC = agent.c boot.c cann.c cann_build.c cann_code.c cann_cores.c cann_failures.c cann_graphs.c cann_mc2.c cann_memory.c cann_record.c \
 	cann_runs.c cann_window.c generations.c vendor.c
@@ -158,10 +156,8 @@ GUARD = $(B)/lib/libptoguard.so.$(SOVERSION)
 endif
 CLI = $(B)/bin/pto
 MAN3 = build/man/man3
-# A simulated chip in a process of its own, found beside the library.
 ifneq ($(VARIANT),arm)
-CHIP = $(B)/lib/pto/pto-chip
-# A child of a worker, found in the same way.
+# A child of a worker, or an isolated device: found beside the library.
 CHILD = $(B)/lib/pto/pto-child
 # Reads debug information for the library when a kernel has crashed.
 LINES = $(B)/lib/pto/pto-lines
@@ -175,8 +171,6 @@ SIM_CONTEXT = $(DOOR)/libcpu_sim_context.so
 ifneq ($(VARIANT),arm)
 DOOR_LIBS = $(HOSTLIBS) $(SIM_CONTEXT)
 endif
-CHIP_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) $(call objects,core,$(CORE_SRC)) \
-	$(call objects,compat/door,$(DOOR_SRC)) $(call objects,chip,$(CHIP_SRC)) $(call objects,cann,$(CANN_SRC)) $(call objects,sim,$(SIM_SRC) $(CHIP_MAIN_SRC))
 
 # What unit tests link: each takes the objects it uses, internals included.
 UNIT_LIB = $(B)/obj/units.a
@@ -215,7 +209,7 @@ else
 all: lib cli ## build the library and the command (default)
 endif
 	@:
-lib: $(LIB) $(LIB_LINK) $(GUARD) $(CHIP) $(CHILD) $(LINES) $(DOOR_LIBS)
+lib: $(LIB) $(LIB_LINK) $(GUARD) $(CHILD) $(LINES) $(DOOR_LIBS)
 cli: $(CLI)
 pure: $(PURE_OBJ)
 units: $(UNIT_PROGRAMS)
@@ -257,11 +251,6 @@ $(LIB): $(LIB_OBJ) $(HOOKS) pto.map
 
 $(LIB_LINK): $(LIB)
 	@ln -sf $(<F) $@
-
-$(B)/lib/pto/pto-chip: $(CHIP_OBJ) $(HOOKS)
-	@mkdir -p $(@D)
-	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(CHIP_OBJ) $(HOOKS) \
-		-Wl,-rpath,'$$ORIGIN/..' $(LIB_LIBS) $(LDLIBS_ALL)
 
 # With the library itself, so that functions which children load find it.
 $(B)/lib/pto/pto-child: $(call objects,tree,$(CHILD_MAIN_SRC)) $(LIB) $(LIB_LINK)
@@ -340,7 +329,7 @@ $(B)/obj/tests/$(1)/%.o: tests/$(1)/%.c Makefile
 	@mkdir -p $$(@D)
 	$$(call quiet,CC)$$(CC) $$(CPPFLAGS_ALL) -Isrc -I. $$(CFLAGS_ALL) $$(TEST_OPT) $(if $(filter unit,$(1)),,-D_GNU_SOURCE) -Wno-psabi -MMD -MP -c -o $$@ $$<
 
-$(B)/test/%: $(B)/obj/tests/$(1)/%.o $(UNIT_LIB) | $(CHIP) $(CHILD) $(LINES) $(GUARD)
+$(B)/test/%: $(B)/obj/tests/$(1)/%.o $(UNIT_LIB) | $(CHILD) $(LINES) $(GUARD)
 	@mkdir -p $$(@D)
 	$$(call quiet,LINK)$$(CC) $$(CFLAGS_ALL) $$(LDFLAGS_ALL) -o $$@ $$< $(UNIT_LIB) $$(UNIT_LIBS) -lm \
 		$$(CLI_LIBS) $$(LIB_LIBS) $$(LDLIBS_ALL)
@@ -419,7 +408,7 @@ install: all man ## copy to $(DESTDIR)$(PREFIX)
 	for file in $(SIMPLER_HEADERS); do \
 		install -m 644 $$file $(DESTDIR)$(PREFIX)/$$file || exit 1; done
 	install -m 755 $(LIB) $(HOOKS) $(GUARD) $(DESTDIR)$(PREFIX)/lib
-	install -m 755 $(CHIP) $(CHILD) $(LINES) $(DESTDIR)$(PREFIX)/lib/pto
+	install -m 755 $(CHILD) $(LINES) $(DESTDIR)$(PREFIX)/lib/pto
 	for file in $(DOOR_LIBS:$(B)/%=%); do \
 		install -m 755 $(B)/$$file $(DESTDIR)$(PREFIX)/$$file || exit 1; done
 	ln -sf $(notdir $(LIB)) $(DESTDIR)$(PREFIX)/lib/libpto.so
@@ -436,7 +425,7 @@ uninstall: man ## remove what install copied
 		$(DESTDIR)$(PREFIX)/lib/$(notdir $(HOOKS)) \
 		$(DESTDIR)$(PREFIX)/lib/libptoguard.so.$(SOVERSION) \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc \
-		$(DESTDIR)$(PREFIX)/lib/pto/pto-chip $(DESTDIR)$(PREFIX)/lib/pto/pto-child $(DESTDIR)$(PREFIX)/lib/pto/pto-lines \
+		$(DESTDIR)$(PREFIX)/lib/pto/pto-child $(DESTDIR)$(PREFIX)/lib/pto/pto-lines \
 		$(DOOR_LIBS:$(B)/%=$(DESTDIR)$(PREFIX)/%) \
 		$(DESTDIR)$(PREFIX)/share/man/man1/pto.1
 	cd $(MAN3) && for page in *.3; do rm -f $(DESTDIR)$(PREFIX)/share/man/man3/$$page; done
@@ -466,5 +455,5 @@ print-pure:
 .DEFAULT_GOAL = all
 
 -include $(CANN_SCHEDULER_SRC:%.c=$(B)/obj/aicpu/%.d) $(CANN_DISPATCHER_SRC:%.c=$(B)/obj/aicpu/%.d)
--include $(LIB_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/tree/%.d,$(CHILD_MAIN_SRC)) $(HOSTLIB_OBJ:.o=.d) $(CHIP_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/tool/check/%.d,$(CHECK_CHILD_SRC)) \
+-include $(LIB_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/tree/%.d,$(CHILD_MAIN_SRC)) $(HOSTLIB_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/tool/check/%.d,$(CHECK_CHILD_SRC)) \
 	$(patsubst %.c,$(B)/obj/tool/bench/%.d,$(BENCH_CHILD_SRC)) $(wildcard $(B)/obj/tests/*/*.d)

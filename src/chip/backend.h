@@ -22,6 +22,12 @@ struct chip_device_ops {
     /* No run is going on, every graph was dropped, all code unloaded. */
     bool (*close)(struct chip *chip);
 
+    /*
+     * Optional: NULL means that a chip needs no process of its own. In a process that `open` has started (link/hello.h):
+     * serves the one that did. Returns the exit code, or ends the process.
+     */
+    int (*serve)(void);
+
     /* Optional: NULL means that no thread of this process is ever inside an orchestration. */
     bool (*is_builder)(struct chip *chip);
 };

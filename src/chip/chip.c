@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/os.h"
 #include "chip/backend.h"
+#include "link/hello.h"
 
 #define BYTES_MAX (1ull << 46) /* of one allocation: sums with it never wrap */
 
@@ -37,6 +38,14 @@ int chip_open(const struct chip_params *params, struct chip **chip_out, struct p
         if (strcmp(backends[i]->name, params->backend) == 0)
             return backends[i]->device->open(params, chip_out, error);
     return error_tell(error, PTO_ENOSUP, "this build has no backend \"%.40s\"", params->backend);
+}
+
+int chip_serve(void)
+{
+    for (uint32_t i = 0; i < BACKENDS; i++)
+        if (backends[i]->device->serve != NULL)
+            return backends[i]->device->serve();
+    return CHILD_EXIT_HELLO;
 }
 
 bool chip_close(struct chip *chip)

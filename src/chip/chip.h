@@ -72,6 +72,9 @@ struct chip_properties {
 int chip_open(const struct chip_params *params, struct chip **chip_out, struct pto_error *error);
 /* False: kernels that never return still use memory of the device's. Accepts NULL. */
 bool chip_close(struct chip *chip);
+
+/* In a process that was started for a chip (link/hello.h): its other side. Returns the exit code. */
+int chip_serve(void);
 const struct chip_properties *chip_properties(const struct chip *chip);
 /* Whether the calling thread is inside an orchestration of the chip. */
 bool chip_is_builder(struct chip *chip);

@@ -5,6 +5,8 @@
 
 #include "link/hello.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,8 +15,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/limit.h"
 #include "base/object.h"
 #include "base/os.h"
+#include "base/spawn.h"
 
 struct link_hello link_hello_make(enum link_kind kind, uint32_t bytes)
 {
@@ -23,6 +27,22 @@ struct link_hello link_hello_make(enum link_kind kind, uint32_t bytes)
                                 .kind = (uint32_t)kind,
                                 .parent = (int32_t)getpid(),
                                 .root = (int32_t)getpid() };
+}
+
+int link_file_make(const char *name, uint64_t bytes)
+{
+    int fd = spawn_lift(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+
+    if (fd >= 0 && limit_resize(fd, bytes) != 0) {
+        int number = errno;
+
+        close(fd);
+        errno = number;
+        return -1;
+    }
+    /* If the system cannot promise it, neither side does it. */
+    (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    return fd;
 }
 
 void link_leave(int code)

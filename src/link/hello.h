@@ -42,6 +42,12 @@ struct link_hello {
     uint32_t generation; /* of records */
 };
 
+/*
+ * A file in memory that the child has as well, for spawn_arguments: neither side can make it smaller under a mapping of
+ * the other. -1 with an errno.
+ */
+int link_file_make(const char *name, uint64_t bytes);
+
 /* A hello for a child of the calling process, which is the root as well. */
 struct link_hello link_hello_make(enum link_kind kind, uint32_t bytes);
 

@@ -3,15 +3,17 @@
 #include "sim/far.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/limit.h"
 #include "base/os.h"
+#include "sim/far_chip.h"
+#include "sim/sim_record.h"
 
 /* Address space for device memory, at least; memory is there for what is used. */
 #define DEVICE_BYTES_MIN (32ull << 30)
@@ -20,13 +22,15 @@ enum { ATTEMPTS = 16 }; /* to find addresses that are free on both sides */
 static int far_open(const struct chip_params *params, struct chip **chip_out,
                     struct pto_error *error);
 static bool far_close(struct chip *chip);
-static int greet(struct far *f, const struct chip_params *params, struct pto_error *error);
+static int greet(struct far *f, const struct chip_params *params, int control,
+                 struct pto_error *error);
 static void take_will(struct far *f);
 static void free_far(struct far *f);
 
 static const struct chip_device_ops device_ops = {
     .open = far_open,
     .close = far_close,
+    .serve = sim_far_serve,
 };
 
 const struct chip_backend sim_far_backend = {
@@ -36,6 +40,17 @@ const struct chip_backend sim_far_backend = {
     .runs = &sim_far_run_ops,
 };
 
+void sim_far_sizes(uint32_t size[FAR_SIZES])
+{
+    const uint32_t all[FAR_SIZES] = {
+        sizeof(struct far_hello),    sizeof(struct far_welcome), sizeof(struct run_message),
+        sizeof(struct run_ended),    sizeof(struct pto_tensor),  sizeof(struct sim_record),
+        sizeof(struct trace_record), sizeof(struct far_control),
+    };
+
+    memcpy(size, all, sizeof(all));
+}
+
 /* ---- open, close ---- */
 
 static uint64_t device_bytes(const struct chip_params *params)
@@ -43,32 +58,70 @@ static uint64_t device_bytes(const struct chip_params *params)
     return params->memory_max > DEVICE_BYTES_MIN ? params->memory_max : DEVICE_BYTES_MIN;
 }
 
+static void far_wake(void *context)
+{
+    struct far *f = context;
+
+    for (uint32_t i = 0; i < FAR_LINES; i++)
+        waker_wake_always(&f->control->line[i].host);
+}
+
+/* Returns the descriptor of the control memory, or -1. */
+static int far_make_memory(struct far *f, struct pto_error *error)
+{
+    char why[LIMIT_TEXT];
+    int fd = link_file_make("pto-control", sizeof(struct far_control));
+    void *control = MAP_FAILED;
+
+    if (fd >= 0)
+        f->memory = link_file_make("pto-device", f->range_bytes);
+    if (f->memory >= 0)
+        control = mmap(NULL, sizeof(struct far_control), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (control != MAP_FAILED) {
+        f->control = control;
+        return fd;
+    }
+    (void)error_tell(error, PTO_ESYSTEM, "an isolated device needs files of %llu GiB in memory: %s",
+                     (unsigned long long)(f->range_bytes >> 30), limit_explain(errno, why));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
 static int far_open(const struct chip_params *params, struct chip **chip_out,
                     struct pto_error *error)
 {
-    struct far *f = calloc(1, sizeof(*f));
-    int status;
+    struct far *f = aligned_alloc(64, (sizeof(*f) + 63) / 64 * 64);
+    int status = PTO_ESYSTEM, control;
 
     if (f == NULL)
         return error_tell(error, PTO_ENOMEM, "%s", pto_strerror(PTO_ENOMEM));
-    status = sim_process_start(device_bytes(params), &f->process, error);
-    if (status < 0) {
-        free(f);
-        return status;
-    }
+    memset(f, 0, sizeof(*f));
     f->base = (struct chip){ .backend = &sim_far_backend };
     f->range_bytes = device_bytes(params);
     f->opener = getpid();
-    f->run.socket = f->process.run;
-    f->side.socket = f->process.side;
+    f->memory = f->watcher.alarm = -1;
+    f->spin_policy = waker_spin_policy(2);
     pthread_mutex_init(&f->run.lock, NULL);
     pthread_mutex_init(&f->side.lock, NULL);
     pthread_mutex_init(&f->memory_lock, NULL);
     pthread_mutex_init(&f->name_lock, NULL);
     pthread_mutex_init(&f->end_lock, NULL);
-    status = greet(f, params, error);
+    endpoint_init(&f->process, &f->end_lock);
+    f->run.line = &f->process.line[FAR_LINE_RUNS];
+    f->side.line = &f->process.line[FAR_LINE_SIDE];
+    control = far_make_memory(f, error);
+    if (control >= 0) {
+        f->watcher.endpoint[0] = &f->process;
+        f->watcher.count = 1;
+        f->watcher.ended = far_wake;
+        f->watcher.owner = f;
+        status = watcher_start(&f->watcher) < 0
+                     ? error_tell(error, PTO_ESYSTEM, "%s", pto_strerror(PTO_ESYSTEM))
+                     : greet(f, params, control, error);
+        close(control);
+    }
     if (status < 0) {
-        sim_far_bury(f, PEER_BROKEN, 0);
         free_far(f);
         return status;
     }
@@ -76,48 +129,86 @@ static int far_open(const struct chip_params *params, struct chip **chip_out,
     return PTO_OK;
 }
 
-/* Until the memory is where nothing is on either side. */
-static int say_hello(struct far *f, struct far_hello *hello)
+/* Both lines are as if new: the process before this one may have written anything there. */
+static void far_open_lines(struct far *f)
 {
-    struct far_channel *c = &f->run;
-    int status = PTO_EAGAIN;
+    memset(&f->control->will, 0, sizeof(f->control->will));
+    for (uint32_t i = 0; i < FAR_LINES; i++) {
+        struct far_line *line = &f->control->line[i];
+        const struct line_ends ends = {
+            .out = &line->to_chip, .in = &line->to_host, .own = &line->host, .other = &line->chip
+        };
 
-    for (uint32_t i = 0; i < ATTEMPTS && status == PTO_EAGAIN; i++) {
+        memset(&line->chip, 0, sizeof(line->chip));
+        memset(&line->host, 0, sizeof(line->host));
+        line_reset(&ends);
+        line_open(&f->process.line[i], &ends, 1, FAR_KINDS);
+    }
+}
+
+/* Starts the program until its memory is where nothing is on either side; *answer_out is its first record. */
+static int far_say_hello(struct far *f, struct far_hello *hello, int control,
+                         struct record_head *answer_out, struct pto_error *error)
+{
+    const struct far_patience patience = {
+        .far = f, .seconds = FAR_WORK_SECONDS, .stopped_seconds = FAR_ANSWER_SECONDS, .looks = true
+    };
+    const struct payload_wait wait = { sim_far_await, (void *)&patience };
+    const struct endpoint_start how = {
+        .hello = &hello->link, .memory = control, .more = &f->memory, .more_count = 1
+    };
+    int status = PTO_EPEER;
+
+    for (uint32_t i = 0; i < ATTEMPTS; i++) {
         arena_range_give(f->range, f->range_bytes);
         f->range = arena_range_take(f->range_bytes, i);
         if (f->range == NULL)
-            return PTO_ENOMEM;
+            return error_tell(error, PTO_ENOMEM, "%s", pto_strerror(PTO_ENOMEM));
         hello->device_addr = (uint64_t)(uintptr_t)f->range;
-        sim_bytes_clear(&c->out);
-        sim_bytes_put(&c->out, hello, sizeof(*hello));
-        status = sim_far_call(f, c, (struct far_head){ .kind = FAR_HELLO }, NULL);
+        far_open_lines(f);
+        status = f->process.ops->start(&f->process, &how, error);
+        if (status < 0)
+            return status;
+        watcher_add(&f->watcher, &f->process);
+        status = payload_receive(f->run.line, answer_out, &f->run.in, &wait);
+        if (status >= 0 && answer_out->kind != FAR_READY)
+            status = PTO_EFORMAT;
+        if (status != PTO_EPEER || !endpoint_is_misplaced(&f->process))
+            break;
     }
-    return status;
+    if (status >= 0)
+        return PTO_OK;
+    sim_far_bury_for(f, status, &patience);
+    return error_tell(error, PTO_ESYSTEM,
+                      "the process of the device ended before it was ready, or is not "
+                      "pto-child; see what it printed, and PTO_CHILD");
 }
 
-static int greet(struct far *f, const struct chip_params *params, struct pto_error *error)
+static int greet(struct far *f, const struct chip_params *params, int control,
+                 struct pto_error *error)
 {
     struct far_channel *c = &f->run;
-    struct far_hello hello = { .host = (int32_t)f->opener,
+    struct far_hello hello = { .link = link_hello_make(LINK_DEVICE, sizeof(hello)),
                                .clusters = params->clusters,
                                .workers = params->workers,
                                .memory_max = params->memory_max,
                                .device_bytes = f->range_bytes };
+    struct record_head answer;
     struct far_welcome welcome;
     int status;
 
+    hello.link.memory_bytes = sizeof(struct far_control);
+    hello.link.generation = 1;
     sim_far_sizes(hello.size);
     strncpy(hello.version, pto_version(), sizeof(hello.version) - 1);
-    status = say_hello(f, &hello);
-    if (status == PTO_EPEER)
-        return error_tell(error, PTO_ESYSTEM,
-                          "the process of the device ended before it was ready, or is not "
-                          "pto-chip; see what it printed, and PTO_CHIP");
+    status = far_say_hello(f, &hello, control, &answer, error);
     if (status < 0)
-        return sim_far_tell(c, status, error);
-    sim_bytes_take_to(&c->in, &welcome, sizeof(welcome));
+        return status;
+    if (answer.status < 0)
+        return sim_far_tell(c, answer.status, error);
+    payload_take_to(&c->in, &welcome, sizeof(welcome));
     if (c->in.is_short)
-        return error_tell(error, PTO_ENOSUP, "pto-chip is of another version than the library");
+        return error_tell(error, PTO_ENOSUP, "pto-child is of another version than the library");
     f->record_addr = welcome.record;
     f->base.properties = welcome.properties;
     f->base.properties.backend = sim_far_backend.name;
@@ -130,27 +221,32 @@ static int greet(struct far *f, const struct chip_params *params, struct pto_err
 static bool far_close(struct chip *chip)
 {
     struct far *f = far_of(chip);
-    const struct far_patience patience = { .process = f->process.descriptor,
-                                           .seconds = FAR_ANSWER_SECONDS };
-    int ignored;
+    struct far_patience patience = { .far = f, .seconds = FAR_ANSWER_SECONDS };
+    const struct payload_wait wait = { sim_far_await, &patience };
 
     if (!far_is_gone(f)) {
-        (void)sim_far_send(f->side.socket, &patience, (struct far_head){ .kind = FAR_CLOSE }, NULL);
-        (void)sim_process_end(&f->process, false, &ignored);
+        (void)payload_send(f->side.line, (struct record_head){ .kind = FAR_CLOSE }, NULL, &wait);
+        (void)sim_far_await_end(f, FAR_ANSWER_SECONDS);
     }
     free_far(f);
     return true; /* whatever its kernels do ends with the process */
 }
 
+/* Also of one that was opened halfway. What still runs of the process is killed. */
 static void free_far(struct far *f)
 {
+    watcher_stop(&f->watcher);
+    f->process.ops->end(&f->process, 0);
     sim_far_forget_runs(f);
     sim_far_forget_memory(f);
-    sim_bytes_free(&f->run.in);
-    sim_bytes_free(&f->run.out);
-    sim_bytes_free(&f->side.in);
-    sim_bytes_free(&f->side.out);
-    sim_process_close(&f->process);
+    payload_free(&f->run.in);
+    payload_free(&f->run.out);
+    payload_free(&f->side.in);
+    payload_free(&f->side.out);
+    if (f->control != NULL)
+        munmap(f->control, sizeof(*f->control));
+    if (f->memory >= 0)
+        close(f->memory);
     arena_range_give(f->range, f->range_bytes);
     pthread_mutex_destroy(&f->name_lock);
     pthread_mutex_destroy(&f->end_lock);
@@ -171,7 +267,6 @@ bool sim_far_is_ours(const struct far *f)
 static uint32_t seconds_for(const struct far_channel *c, uint32_t kind)
 {
     switch (kind) {
-    case FAR_HELLO:
     case FAR_LOAD:
     case FAR_FREE:
     case FAR_CHECK:
@@ -188,33 +283,30 @@ static uint32_t stopped_seconds(const struct far_patience *patience)
     return patience->seconds < FAR_ANSWER_SECONDS ? patience->seconds : FAR_ANSWER_SECONDS;
 }
 
-int sim_far_call(struct far *f, struct far_channel *c, struct far_head head, uint64_t *value_out)
+int sim_far_call(struct far *f, struct far_channel *c, struct record_head head, uint64_t *value_out)
 {
-    const struct far_patience patience = { .process = f->process.descriptor,
-                                           .seconds = seconds_for(c, head.kind),
-                                           .stopped_seconds = FAR_ANSWER_SECONDS,
-                                           .pid = f->process.pid,
-                                           .deadline_ns = c->deadline_ns };
-    struct far_head answer;
+    struct far_patience patience = { .far = f,
+                                     .seconds = seconds_for(c, head.kind),
+                                     .stopped_seconds = FAR_ANSWER_SECONDS,
+                                     .looks = true,
+                                     .deadline_ns = c->deadline_ns };
+    const struct payload_wait wait = { sim_far_await, &patience };
+    struct record_head answer;
     int status;
 
     if (far_is_gone(f))
         return PTO_EPEER;
     if (c->out.is_short)
         return PTO_ENOMEM;
-    status = sim_far_send(c->socket, &patience, head, &c->out);
-    sim_bytes_clear(&c->out);
+    head.key = ++c->key;
+    status = payload_send(c->line, head, &c->out, &wait);
+    payload_clear(&c->out);
     if (status >= 0)
-        status = sim_far_receive(c->socket, &patience, &answer, &c->in);
-    if (status >= 0 && (answer.kind != head.kind || answer.status > 0))
+        status = payload_receive(c->line, &answer, &c->in, &wait);
+    if (status >= 0 && (answer.kind != head.kind || answer.key != head.key || answer.status > 0))
         status = PTO_EFORMAT;
     if (status < 0) {
-        sim_far_bury(f,
-                     status == PTO_ETIMEOUT || status == PTO_ESTALL ? PEER_SILENT
-                     : status == PTO_ECANCELED                      ? PEER_STOPPED
-                     : status == PTO_EPEER                          ? PEER_UNKNOWN
-                                                                    : PEER_BROKEN,
-                     status == PTO_ESTALL ? stopped_seconds(&patience) : patience.seconds);
+        sim_far_bury_for(f, status, &patience);
         return PTO_EPEER;
     }
     if (value_out != NULL && answer.status >= 0)
@@ -224,7 +316,7 @@ int sim_far_call(struct far *f, struct far_channel *c, struct far_head head, uin
 
 int sim_far_tell(struct far_channel *c, int status, struct pto_error *error)
 {
-    const char *text = sim_bytes_take_text(&c->in);
+    const char *text = payload_take_text(&c->in);
     char words[LIMIT_TEXT];
 
     return error_tell(error, status, "%s", text != NULL ? text : limit_strerror(status, words));
@@ -232,14 +324,27 @@ int sim_far_tell(struct far_channel *c, int status, struct pto_error *error)
 
 /* ---- its end ---- */
 
+void sim_far_bury_for(struct far *f, int status, const struct far_patience *patience)
+{
+    sim_far_bury(f,
+                 status == PTO_ETIMEOUT || status == PTO_ESTALL ? PEER_SILENT
+                 : status == PTO_ECANCELED                      ? PEER_STOPPED
+                 : status == PTO_EPEER                          ? PEER_UNKNOWN
+                                                                : PEER_BROKEN,
+                 status == PTO_ESTALL ? stopped_seconds(patience) : patience->seconds);
+}
+
 void sim_far_bury(struct far *f, enum peer_end end, uint64_t value)
 {
     bool is_killed = end == PEER_SILENT || end == PEER_BROKEN || end == PEER_STOPPED;
-    int status;
 
     pthread_mutex_lock(&f->end_lock);
     if (!far_is_gone(f)) {
-        if (sim_process_end(&f->process, is_killed, &status) && !is_killed) {
+        if (is_killed)
+            f->process.ops->kill(&f->process);
+        if (sim_far_await_end(f, FAR_ANSWER_SECONDS) && !is_killed && f->process.is_end_known) {
+            int status = f->process.end;
+
             end = WIFEXITED(status) ? PEER_EXITED : PEER_SIGNALLED;
             value = (uint64_t)(WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
         }
@@ -261,12 +366,10 @@ void sim_far_bury(struct far *f, enum peer_end end, uint64_t value)
 static void take_will(struct far *f)
 {
     struct far_will will;
-    ssize_t count;
 
-    do
-        count = read(f->process.will, &will, sizeof(will));
-    while (count < 0 && errno == EINTR);
-    if (count != (ssize_t)sizeof(will) || will.magic != FAR_MAGIC || will.suspect >= SUSPECTS)
+    memcpy(&will, &f->control->will, sizeof(will)); /* before it is looked at */
+    if (will.magic != FAR_MAGIC || a32_load_relaxed(&will.is_whole) == 0 ||
+        will.suspect >= SUSPECTS)
         return;
     f->end.value[2] = will.suspect;
     if (will.count > FAR_WILL_KERNELS || will.suspect == SUSPECT_NONE)

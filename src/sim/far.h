@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's side of an isolated chip: a simulated chip in the program `pto-chip`.
+ * The host's side of an isolated chip: a simulated chip in the program `pto-child`.
  *
- *     host                                      pto-chip
- *     far_runs.c    --- run, a request at a time --->  main thread: runs
- *     far_memory.c  --- side, beside it ------------>  second thread: memory, code, cancel
- *     far.c         <-- pipe: last will -------------  whoever ends the process
- *     pwrite, pread --> a file without a name <------  device memory, mapped
+ *     host                                         pto-child
+ *     far_runs.c    --- runs, a request at a time --->  main thread: runs
+ *     far_memory.c  --- side, beside it ------------->  second thread: memory, code, cancel
+ *     far.c         <-- exit report ------------------  the thread that ends the process
+ *     pwrite, pread --> a file without a name <-------  device memory, mapped
  *
- * The file is not mapped here, so nothing that a kernel does to memory reaches the
- * host. The addresses at which the program has it are kept free in the host, so that an
- * address is either the host's or a device's, and of one device only.
+ * Both lines and the report are in a small control memory, which both have mapped. The file with the device's memory is
+ * not mapped here, so nothing that a kernel does to memory reaches the host, but for the control memory,
+ * where everything is copied and checked. The addresses at which the program has the file are kept free in
+ * the host, so that an address is either the host's or a device's, and of one device only.
  *
- * The program watches the host and ends with it; the host watches the program through a
- * descriptor of the process, so that neither depends on who else has a copy of the
- * sockets. Whoever notices first that the program has gone takes down how.
+ * The program watches the host and ends with it. A thread here, the watcher, waits for the end of the program and wakes
+ * those who wait for an answer. The first of them takes down how it ended.
  */
 #ifndef PTO_FAR_H
 #define PTO_FAR_H
 
 #include <pthread.h>
-#include <sys/types.h>
 
 #include "base/arena.h"
 #include "base/atomic.h"
 #include "chip/backend.h"
+#include "link/watcher.h"
 #include "sim/far_wire.h"
 
 enum {
@@ -33,14 +33,27 @@ enum {
     FAR_LATE_SECONDS = 1,    /* for a run whose time and grace are over */
 };
 
-/* Both directions of a socket, for one request at a time: under the lock. */
+/* How long to wait. Seconds during which the waiting process itself is stopped do not count. */
+struct far_patience {
+    struct far *far;
+    uint32_t seconds;
+    uint32_t stopped_seconds; /* the same while the other one is stopped by a signal; 0: no less */
+    bool looks;               /* whether it is stopped */
+    uint64_t deadline_ns;     /* by os_now_ns: from then on it must not be stopped; 0: it may be */
+};
+
+/* Milliseconds of a second of patience; tests make it shorter, while others wait. */
+extern struct a32 sim_far_second_ms;
+
+/* Both directions of a line, for one request at a time: under the lock. */
 struct far_channel {
     pthread_mutex_t lock;
-    int socket;
+    struct line *line;
+    uint64_t key;         /* of the last request */
     bool is_late;         /* who is asked whether it moves has little time */
     uint64_t deadline_ns; /* and must not be stopped from then on; 0: it may be */
-    struct far_bytes out;
-    struct far_bytes in;
+    struct payload out;
+    struct payload in;
 };
 
 struct far_piece;
@@ -52,26 +65,14 @@ struct far_name {
     char text[];
 };
 
-/* The program, as whoever starts and ends it sees it. */
-struct far_process {
-    pid_t pid;
-    int descriptor; /* of the process: readable once it has ended */
-    int run;        /* sockets */
-    int side;
-    int will; /* pipe */
-    int memory;
-    /*
-     * Copies of the program's ends of both sockets: a socket whose other end has gone would
-     * wake its reader a moment before the process has ended, and once more when it has.
-     */
-    int peer_run;
-    int peer_side;
-};
-
 struct far {
     struct chip base;
     pid_t opener; /* a child of it has no part in this */
-    struct far_process process;
+    struct endpoint process;
+    struct watcher watcher;
+    struct spin_policy spin_policy;
+    int memory;                  /* file of the device's memory */
+    struct far_control *control; /* mapped; damaged by kernels, maybe */
     struct far_channel run;
     struct far_channel side;
 
@@ -106,20 +107,26 @@ static inline struct far *far_of(struct chip *chip)
     return (struct far *)(void *)chip;
 }
 
-/* far_process.c: PTO_ENOSUP, PTO_ESYSTEM, PTO_ENOMEM with a sentence; nothing is left then. */
-int sim_process_start(uint64_t memory_bytes, struct far_process *out, struct pto_error *error);
-/* Kills it if it is still there, waits for its end; true: *status_out is waitpid's. */
-bool sim_process_end(struct far_process *process, bool is_killed, int *status_out);
-void sim_process_close(struct far_process *process); /* the descriptors */
+/*
+ * far_wait.c: waits for a record, or for room, with a struct far_patience: PTO_ETIMEOUT, PTO_EPEER: the process
+ * has ended. PTO_ECANCELED: it was stopped, by a signal, when it must not be. PTO_ESTALL: it was stopped for
+ * stopped_seconds.
+ */
+int sim_far_await(void *patience, struct line *l, bool for_room);
+/* Until the process has ended; false: it has not, after so long. */
+bool sim_far_await_end(struct far *f, uint32_t seconds);
 
 /*
  * far.c: a request and its answer, under the channel's lock. The payload of the request
  * is the channel's `out`, that of the answer its `in`. Returns the answer's status.
  * PTO_EPEER: the chip has gone, by this call or before.
  */
-int sim_far_call(struct far *f, struct far_channel *c, struct far_head head, uint64_t *value_out);
+int sim_far_call(struct far *f, struct far_channel *c, struct record_head head,
+                 uint64_t *value_out);
 /* The program has gone, or is to: how ends up in `end`. */
 void sim_far_bury(struct far *f, enum peer_end end, uint64_t value);
+/* The same for what waiting, sending or receiving returned. */
+void sim_far_bury_for(struct far *f, int status, const struct far_patience *patience);
 /* A status for what cannot be done any more, with a sentence. */
 int sim_far_tell_gone(struct far *f, struct pto_error *error);
 /* The answer's sentence. */

@@ -56,7 +56,7 @@ static int far_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out, stru
         return PTO_ENOMEM;
     piece->bytes = bytes;
     pthread_mutex_lock(&f->side.lock);
-    status = sim_far_call(f, &f->side, (struct far_head){ .kind = FAR_ALLOC, .value = bytes },
+    status = sim_far_call(f, &f->side, (struct record_head){ .kind = FAR_ALLOC, .value = bytes },
                           &piece->addr);
     pthread_mutex_unlock(&f->side.lock);
     if (status < 0) {
@@ -88,7 +88,8 @@ static int far_free(struct chip *chip, uint64_t addr, struct pto_error *error)
     pthread_mutex_unlock(&f->memory_lock);
     free(piece);
     pthread_mutex_lock(&f->side.lock);
-    status = sim_far_call(f, &f->side, (struct far_head){ .kind = FAR_FREE, .value = addr }, NULL);
+    status =
+        sim_far_call(f, &f->side, (struct record_head){ .kind = FAR_FREE, .value = addr }, NULL);
     if (status == PTO_EPEER)
         status = sim_far_tell_gone(f, error);
     else if (status < 0)
@@ -125,7 +126,7 @@ static int far_write(struct chip *chip, uint64_t addr, const void *from, uint64_
     if (status == PTO_OK && at < 0)
         status = PTO_EMEMORY;
     while (status == PTO_OK && bytes != 0) {
-        ssize_t count = pwrite(f->process.memory, from, bytes, at);
+        ssize_t count = pwrite(f->memory, from, bytes, at);
 
         if (count < 0 && errno == EINTR)
             continue;
@@ -154,7 +155,7 @@ static int far_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes,
     if (status == PTO_OK && at < 0)
         status = PTO_EMEMORY;
     while (status == PTO_OK && bytes != 0) {
-        ssize_t count = pread(f->process.memory, to, bytes, at);
+        ssize_t count = pread(f->memory, to, bytes, at);
 
         if (count < 0 && errno == EINTR)
             continue;
@@ -187,7 +188,7 @@ static int far_check(struct chip *chip, struct pto_error *error)
     int status;
 
     pthread_mutex_lock(&f->side.lock);
-    status = sim_far_call(f, &f->side, (struct far_head){ .kind = FAR_CHECK }, NULL);
+    status = sim_far_call(f, &f->side, (struct record_head){ .kind = FAR_CHECK }, NULL);
     if (status == PTO_EPEER)
         status = sim_far_tell_gone(f, error);
     else if (status < 0)

@@ -20,7 +20,7 @@ static bool read_memory(const struct far *f, uint64_t addr, void *to, uint64_t b
     if (at > f->range_bytes || bytes > f->range_bytes - at)
         return false;
     while (bytes != 0) {
-        ssize_t count = pread(f->process.memory, to, bytes, (off_t)at);
+        ssize_t count = pread(f->memory, to, bytes, (off_t)at);
 
         if (count < 0 && errno == EINTR)
             continue;
@@ -92,7 +92,7 @@ static int copy_list(const struct far *f, const void *theirs, uint64_t count, si
                      void *list_out)
 {
     void *list = NULL;
-    int status = count <= FAR_BYTES_MAX ? PTO_OK : PTO_EFORMAT;
+    int status = count <= PAYLOAD_BYTES_MAX ? PTO_OK : PTO_EFORMAT;
 
     if (status >= 0 && count != 0)
         status = copy_memory(f, theirs, count * bytes, &list);

@@ -35,7 +35,7 @@ const struct chip_run_ops sim_far_run_ops = {
     .record = sim_far_record,
 };
 
-static int ask(struct far *f, struct far_channel *c, struct far_head head, uint64_t *value_out)
+static int ask(struct far *f, struct far_channel *c, struct record_head head, uint64_t *value_out)
 {
     int status;
 
@@ -47,31 +47,31 @@ static int ask(struct far *f, struct far_channel *c, struct far_head head, uint6
 
 /* ---- code ---- */
 
-static void put_object(struct far_bytes *out, const struct chip_object *object)
+static void put_object(struct payload *out, const struct chip_object *object)
 {
     uint64_t size = object->size;
 
-    sim_bytes_put_text(out, object->name);
-    sim_bytes_put(out, &size, sizeof(size));
-    sim_bytes_put(out, object->bytes, object->size);
+    payload_put_text(out, object->name);
+    payload_put(out, &size, sizeof(size));
+    payload_put(out, object->bytes, object->size);
 }
 
 /* As far_chip.c takes it. */
-static void put_program(struct far_bytes *out, const struct chip_program *program)
+static void put_program(struct payload *out, const struct chip_program *program)
 {
     uint64_t count = program->kernel_count;
 
-    sim_bytes_clear(out);
-    sim_bytes_put_text(out, program->name);
-    sim_bytes_put_text(out, program->entry);
-    sim_bytes_put_text(out, program->config);
+    payload_clear(out);
+    payload_put_text(out, program->name);
+    payload_put_text(out, program->entry);
+    payload_put_text(out, program->config);
     put_object(out, &program->orchestration);
-    sim_bytes_put(out, &count, sizeof(count));
+    payload_put(out, &count, sizeof(count));
     for (uint32_t i = 0; i < program->kernel_count; i++) {
         const struct chip_kernel *kernel = &program->kernels[i];
         const uint32_t ids[2] = { kernel->func_id, kernel->core_type };
 
-        sim_bytes_put(out, ids, sizeof(ids));
+        payload_put(out, ids, sizeof(ids));
         put_object(out, &kernel->object);
     }
 }
@@ -86,12 +86,12 @@ static int far_load(struct chip *chip, const struct chip_program *program,
 
     pthread_mutex_lock(&c->lock);
     put_program(&c->out, program);
-    status = sim_far_call(f, c, (struct far_head){ .kind = FAR_LOAD }, &value);
+    status = sim_far_call(f, c, (struct record_head){ .kind = FAR_LOAD }, &value);
     if (status == PTO_EPEER)
         status = sim_far_tell_gone(f, error);
     else if (status < 0)
         status = sim_far_tell(c, status, error);
-    sim_bytes_free(&c->out); /* objects are large, and come once */
+    payload_free(&c->out); /* objects are large, and come once */
     pthread_mutex_unlock(&c->lock);
     if (status >= 0)
         *code_out = (struct chip_code *)(uintptr_t)value;
@@ -105,7 +105,7 @@ static void far_unload(struct chip *chip, struct chip_code *code)
 
     if (sim_far_is_ours(f))
         (void)ask(f, &f->side,
-                  (struct far_head){ .kind = FAR_UNLOAD, .value = (uint64_t)(uintptr_t)code },
+                  (struct record_head){ .kind = FAR_UNLOAD, .value = (uint64_t)(uintptr_t)code },
                   NULL);
 }
 
@@ -125,8 +125,8 @@ static bool is_end_told(struct far *f)
 static int far_start(struct chip *chip, const struct chip_request *request)
 {
     struct far *f = far_of(chip);
-    const struct far_patience patience = { .process = f->process.descriptor,
-                                           .seconds = FAR_ANSWER_SECONDS };
+    struct far_patience patience = { .far = f, .seconds = FAR_ANSWER_SECONDS };
+    const struct payload_wait wait = { sim_far_await, &patience };
     struct far_channel *c = &f->run;
     struct run_message run = chip_message_of(request);
     int status = PTO_OK, sent = PTO_OK;
@@ -139,10 +139,10 @@ static int far_start(struct chip *chip, const struct chip_request *request)
     f->grace_ns =
         request->options->grace_ns != 0 ? request->options->grace_ns : PTO_GRACE_DEFAULT_NS;
     pthread_mutex_lock(&c->lock);
-    sim_bytes_clear(&c->out);
-    sim_bytes_put(&c->out, &run, sizeof(run));
-    sim_bytes_put(&c->out, request->entry->tensor, run.tensor_count * sizeof(struct pto_tensor));
-    sim_bytes_put(&c->out, request->entry->scalar, run.scalar_count * sizeof(uint64_t));
+    payload_clear(&c->out);
+    payload_put(&c->out, &run, sizeof(run));
+    payload_put(&c->out, request->entry->tensor, run.tensor_count * sizeof(struct pto_tensor));
+    payload_put(&c->out, request->entry->scalar, run.scalar_count * sizeof(uint64_t));
     if (c->out.is_short)
         status = PTO_ENOMEM;
     else
@@ -150,9 +150,10 @@ static int far_start(struct chip *chip, const struct chip_request *request)
     if (status >= 0 && request->options->trace != PTO_TRACE_OFF)
         f->traced = request->number;
     if (status >= 0 && !far_is_gone(f))
-        sent = sim_far_send(c->socket, &patience, (struct far_head){ .kind = FAR_RUN }, &c->out);
+        sent = payload_send(c->line, (struct record_head){ .kind = FAR_RUN, .key = ++c->key },
+                            &c->out, &wait);
     if (sent < 0)
-        sim_far_bury(f, sent == PTO_ETIMEOUT ? PEER_SILENT : PEER_UNKNOWN, patience.seconds);
+        sim_far_bury_for(f, sent, &patience);
     pthread_mutex_unlock(&c->lock);
     return status;
 }
@@ -178,7 +179,7 @@ static void look_after(struct far *f)
         return;
     f->side.is_late = is_overdue(f);
     f->side.deadline_ns = f->deadline_ns;
-    (void)sim_far_call(f, &f->side, (struct far_head){ .kind = FAR_PROGRESS }, NULL);
+    (void)sim_far_call(f, &f->side, (struct record_head){ .kind = FAR_PROGRESS }, NULL);
     f->side.is_late = false;
     f->side.deadline_ns = 0;
     pthread_mutex_unlock(&f->side.lock);
@@ -187,15 +188,14 @@ static void look_after(struct far *f)
 static void far_wait(struct chip *chip)
 {
     struct far *f = far_of(chip);
-    const struct far_patience tick = { .process = f->process.descriptor,
-                                       .seconds = 1,
-                                       .pid = f->process.pid,
-                                       .deadline_ns = f->deadline_ns };
+    struct far_patience tick = {
+        .far = f, .seconds = 1, .looks = true, .deadline_ns = f->deadline_ns
+    };
     int status = PTO_ETIMEOUT;
 
     pthread_mutex_lock(&f->run.lock);
     while (!far_is_gone(f) && status == PTO_ETIMEOUT) {
-        status = sim_far_await(f->run.socket, &tick);
+        status = sim_far_await(&tick, f->run.line, false);
         if (status == PTO_ETIMEOUT)
             look_after(f);
     }
@@ -212,20 +212,20 @@ static void far_wait(struct chip *chip)
 /* Something is there, or the program has gone. False: what is there makes no sense. */
 static bool take_answer(struct far *f)
 {
-    const struct far_patience patience = { .process = f->process.descriptor,
-                                           .seconds = FAR_ANSWER_SECONDS };
+    struct far_patience patience = { .far = f, .seconds = FAR_ANSWER_SECONDS };
+    const struct payload_wait wait = { sim_far_await, &patience };
     struct far_channel *c = &f->run;
     struct run_ended ended;
-    struct far_head head;
-    int status = sim_far_receive(c->socket, &patience, &head, &c->in);
+    struct record_head head;
+    int status = payload_receive(c->line, &head, &c->in, &wait);
 
-    if (status == PTO_EPEER || status == PTO_ETIMEOUT) {
-        sim_far_bury(f, status == PTO_EPEER ? PEER_UNKNOWN : PEER_SILENT, patience.seconds);
+    if (status < 0) {
+        sim_far_bury_for(f, status, &patience);
         return true;
     }
-    if (status < 0 || head.kind != FAR_RUN)
+    if (head.kind != FAR_RUN || head.key != c->key)
         return false;
-    sim_bytes_take_to(&c->in, &ended, sizeof(ended));
+    payload_take_to(&c->in, &ended, sizeof(ended));
     if (c->in.is_short || !run_ended_check(&ended))
         return false;
     f->result = (struct chip_result){ .failure = ended.failure,
@@ -236,9 +236,9 @@ static bool take_answer(struct far *f)
                                       .is_kernel_lost = ended.is_kernel_lost != 0,
                                       .graph = (struct chip_graph *)(uintptr_t)ended.graph };
     f->report = ended.report;
-    f->result.failure.site.file = sim_far_intern(f, sim_bytes_take_text(&c->in));
+    f->result.failure.site.file = sim_far_intern(f, payload_take_text(&c->in));
     for (uint32_t i = 0; i < ended.stall.count; i++)
-        f->result.stall.task[i].site.file = sim_far_intern(f, sim_bytes_take_text(&c->in));
+        f->result.stall.task[i].site.file = sim_far_intern(f, payload_take_text(&c->in));
     f->is_lost = f->result.is_lost;
     return true;
 }
@@ -279,7 +279,7 @@ static void far_cancel(struct chip *chip, uint64_t number)
 {
     struct far *f = far_of(chip);
 
-    (void)ask(f, &f->side, (struct far_head){ .kind = FAR_CANCEL, .value = number }, NULL);
+    (void)ask(f, &f->side, (struct record_head){ .kind = FAR_CANCEL, .value = number }, NULL);
 }
 
 static uint64_t far_progress(struct chip *chip)
@@ -287,7 +287,7 @@ static uint64_t far_progress(struct chip *chip)
     struct far *f = far_of(chip);
     uint64_t value = 0;
 
-    (void)ask(f, &f->side, (struct far_head){ .kind = FAR_PROGRESS }, &value);
+    (void)ask(f, &f->side, (struct record_head){ .kind = FAR_PROGRESS }, &value);
     return value;
 }
 
@@ -297,7 +297,8 @@ static void far_drop(struct chip *chip, struct chip_graph *graph)
 
     if (sim_far_is_ours(f))
         (void)ask(f, &f->side,
-                  (struct far_head){ .kind = FAR_DROP, .value = (uint64_t)(uintptr_t)graph }, NULL);
+                  (struct record_head){ .kind = FAR_DROP, .value = (uint64_t)(uintptr_t)graph },
+                  NULL);
 }
 
 /* ---- names of source files ---- */

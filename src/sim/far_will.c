@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The last will of `pto-chip`. A kernel that crashes is caught by the chip, and the run
+ * The exit report of an isolated chip. A kernel that crashes is caught by the chip, and the run
  * fails; but one that calls exit or abort, or damages what the runtime or the allocator
  * rely on, ends the process. Then whoever ends it writes down which kernels run, or ran
  * last. Nothing is allocated, and the chip's lock is taken if it can be had; what is read
- * may be damaged, and if that leads to another signal, the process ends without a will.
+ * may be damaged, and if that leads to another signal, the process ends without a report.
  *
- * Signal handlers have no argument, so the chip is a variable of this file.
+ * Signal handlers have no argument, so these are variables of this file. The report is made in the
+ * process's own memory and then copied to where the host finds it.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,21 +31,25 @@ enum { NAPS = 100, NAP_NS = 1000000 };
 
 static struct sim *chip_here;
 static struct far_will will;
+static struct far_will *will_shared; /* where the host finds it */
+static pid_t will_process;           /* not a child that a kernel has forked */
 
 static void on_signal(int number);
 static void leave_at_exit(int status, void *arg);
 
-void sim_will_begin(void)
+void sim_will_begin(struct far_will *report)
 {
     struct sigaction action;
 
+    will_shared = report;
+    will_process = getpid();
     memset(&action, 0, sizeof(action));
     action.sa_handler = on_signal;
     action.sa_flags = SA_ONSTACK | SA_NODEFER;
     crash_set_last(on_signal);
     for (uint32_t i = 0; i < FATAL; i++)
         sigaction(fatal[i], &action, NULL);
-    (void)on_exit(leave_at_exit, NULL); /* without memory for that there is no will */
+    (void)on_exit(leave_at_exit, NULL); /* without memory for that there is no report */
 }
 
 void sim_will_name(struct sim *m)
@@ -173,7 +177,7 @@ static void leave(void)
 {
     for (uint32_t i = 0; i < FATAL; i++)
         (void)signal(fatal[i], SIG_DFL); /* whatever goes wrong from here on is the end */
-    if (will.magic != 0)                 /* there is one will */
+    if (will.magic != 0 || getpid() != will_process) /* there is one report */
         return;
     will.magic = FAR_MAGIC;
     if (chip_here != NULL) {
@@ -183,8 +187,8 @@ static void leave(void)
         if (has_lock)
             pthread_mutex_unlock(&chip_here->lock);
     }
-    while (write(FAR_WILL_FD, &will, sizeof(will)) < 0 && errno == EINTR) {
-    } /* it fits into the pipe */
+    *will_shared = will;
+    a32_store_release(&will_shared->is_whole, 1); /* the process may be killed halfway */
 }
 
 static void on_signal(int number)

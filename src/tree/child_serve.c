@@ -171,13 +171,16 @@ static int serve_records(struct child *c)
 
 int child_serve(const struct pto_child_hooks *hooks, const struct child_watch *watch)
 {
-    struct child *c = calloc(1, sizeof(*c));
     struct link_hello hello;
     struct pto_error error;
-    int code = c != NULL ? link_hello_read(&hello) : CHILD_EXIT_HELLO;
+    struct child *c;
+    int code = link_hello_read(&hello);
 
+    if (code == 0 && hello.kind == LINK_DEVICE)
+        return chip_serve();
+    c = calloc(1, sizeof(*c));
     if (code == 0)
-        code = meet(c);
+        code = c != NULL ? meet(c) : CHILD_EXIT_HELLO;
     if (code != 0) {
         free(c);
         return code;

@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers as callers see them: open, close, children. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/limit.h"
 #include "base/os.h"
 #include "base/sized.h"
-#include "base/spawn.h"
 #include "host/handle.h"
 #include "pto/run.h"
 #include "tree/tree.h"
@@ -178,11 +171,10 @@ static int open_file(struct tree *t, uint32_t attempt, struct pto_error *error)
     char *range, why[LIMIT_TEXT];
     int status;
 
-    t->memory = spawn_lift(memfd_create(TREE_MEMORY_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (t->memory < 0 || limit_resize(t->memory, t->bytes) != 0)
+    t->memory = link_file_make(TREE_MEMORY_NAME, t->bytes);
+    if (t->memory < 0)
         return error_tell(error, PTO_ESYSTEM, "a worker needs a file of %llu MiB in memory: %s",
                           (unsigned long long)(t->bytes >> 20), limit_explain(errno, why));
-    (void)fcntl(t->memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     range = arena_range_take(t->bytes, attempt);
     if (range == NULL)
         return error_tell(error, PTO_ENOMEM, "there are no addresses for %llu bytes: %s",

@@ -4,15 +4,13 @@
  * what they refuse. What ends their processes is in test_far_ends.c.
  */
 #include <errno.h>
-#include <spawn.h>
-#include <sys/socket.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "link/watcher.h"
 #include "sim/far_wire.h"
 #include "tests/fixture/far_test.h"
-
-extern char **environ;
 
 /* ---- as any other device ---- */
 
@@ -351,9 +349,9 @@ static void assert_not_opened(const char *program, int expected, const char *wor
     pto_device_params_init(&params);
     params.is_isolated = true;
     params.error = &error;
-    setenv("PTO_CHIP", program, 1);
+    setenv("PTO_CHILD", program, 1);
     assert_int_equal(pto_device_open(&params, &device), expected);
-    unsetenv("PTO_CHIP");
+    unsetenv("PTO_CHILD");
     assert_int_equal(error.status, expected);
     if (strstr(error.text, words) == NULL)
         fail_msg("\"%s\", expected \"%s\"", error.text, words);
@@ -365,57 +363,65 @@ static void assert_not_opened(const char *program, int expected, const char *wor
 static void a_program_that_is_none_is_refused(void **state)
 {
     char path[100];
-    const char garbage[] = "#!/bin/sh\nhead -c 4096 /dev/urandom >&3\nsleep 100\n";
+    const char garbage[] = "#!/bin/sh\nhead -c 400000 /dev/urandom >&3\nsleep 100\n";
 
     (void)state;
-    assert_not_opened("/nowhere/pto-chip", PTO_ENOSUP, "/nowhere/pto-chip");
-    assert_not_opened("/bin/true", PTO_ESYSTEM, "PTO_CHIP");
+    assert_not_opened("/nowhere/pto-child", PTO_ENOSUP, "/nowhere/pto-child");
+    assert_not_opened("/bin/true", PTO_ESYSTEM, "PTO_CHILD");
     snprintf(path, sizeof(path), "%s/garbage", folder);
     assert_int_equal(file_write(path, garbage, sizeof(garbage) - 1), PTO_OK);
     assert_int_equal(chmod(path, 0700), 0);
-    assert_not_opened(path, PTO_ESYSTEM, "PTO_CHIP");
+    assert_not_opened(path, PTO_ESYSTEM, "PTO_CHILD");
 }
 
-/* Starts pto-chip as the library does, but for what it is told. */
+static void note_end(void *waker)
+{
+    waker_wake_always(waker);
+}
+
+/* Starts pto-child as the library does, but for the version. */
 static void a_library_of_another_version_is_refused(void **state)
 {
-    const struct far_patience patience = { .process = -1, .seconds = 60 };
-    struct far_hello hello = { .host = getpid(), .clusters = 1, .workers = 1 };
-    struct far_bytes out = { 0 }, in = { 0 };
-    posix_spawn_file_actions_t actions;
-    char program[300], self[200] = { 0 };
-    char *argv[] = { program, NULL };
-    struct far_head answer;
-    int run[2], side[2];
-    pid_t pid;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct far_hello hello = { .link = link_hello_make(LINK_DEVICE, sizeof(hello)),
+                               .clusters = 1,
+                               .workers = 1,
+                               .version = "99.1" };
+    struct endpoint_start how = { .hello = &hello.link };
+    struct spin_policy policy = waker_spin_policy(2);
+    const struct payload_wait wait = { payload_await, &policy };
+    struct watcher watcher = { .count = 1, .ended = note_end };
+    struct payload in = { 0 };
+    struct far_control *control;
+    struct record_head answer;
+    struct endpoint e;
 
     (void)state;
-    assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
-    *strrchr(self, '/') = '\0';
-    snprintf(program, sizeof(program), "%s/../lib/pto/pto-chip", self);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, run), 0);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, side), 0);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, side[1], 100);
-    posix_spawn_file_actions_adddup2(&actions, run[1], FAR_RUN_FD);
-    posix_spawn_file_actions_adddup2(&actions, 100, FAR_SIDE_FD);
-    assert_int_equal(posix_spawn(&pid, program, &actions, NULL, argv, environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
-    close(run[1]);
-    close(side[1]);
+    how.memory = link_file_make("control", sizeof(*control));
+    control = mmap(NULL, sizeof(*control), PROT_READ | PROT_WRITE, MAP_SHARED, how.memory, 0);
+    assert_ptr_not_equal(control, MAP_FAILED);
+    hello.link.memory_bytes = sizeof(*control);
+    hello.link.generation = 1;
     sim_far_sizes(hello.size);
-    strcpy(hello.version, "99.1");
-    sim_bytes_put(&out, &hello, sizeof(hello));
-    assert_int_equal(sim_far_send(run[0], &patience, (struct far_head){ .kind = FAR_HELLO }, &out),
-                     PTO_OK);
-    assert_int_equal(sim_far_receive(run[0], &patience, &answer, &in), PTO_OK);
+    endpoint_init(&e, &lock);
+    watcher.endpoint[0] = &e;
+    watcher.owner = &control->line[0].host;
+    assert_int_equal(watcher_start(&watcher), PTO_OK);
+    line_open(e.line,
+              &(struct line_ends){ &control->line[0].to_chip, &control->line[0].to_host,
+                                   &control->line[0].host, &control->line[0].chip },
+              1, FAR_KINDS);
+    assert_int_equal(e.ops->start(&e, &how, NULL), PTO_OK);
+    watcher_add(&watcher, &e);
+    assert_int_equal(payload_receive(e.line, &answer, &in, &wait), PTO_OK);
+    assert_int_equal(answer.kind, FAR_READY);
     assert_int_equal(answer.status, PTO_ENOSUP);
-    assert_non_null(strstr(sim_bytes_take_text(&in), "99.1"));
-    close(run[0]);
-    close(side[0]);
-    assert_int_equal(waitpid(pid, NULL, 0), pid);
-    sim_bytes_free(&out);
-    sim_bytes_free(&in);
+    assert_non_null(strstr(payload_take_text(&in), "99.1"));
+    watcher_stop(&watcher);
+    e.ops->end(&e, 0);
+    payload_free(&in);
+    munmap(control, sizeof(*control));
+    close(how.memory);
 }
 
 int main(void)

@@ -34,7 +34,7 @@ C
 chips_of() { # process
     local child
     for child in $(pgrep -P "$1"); do
-        [ "$(cat "/proc/$child/comm" 2>/dev/null)" != pto-chip ] || echo "$child"
+        [ "$(cat "/proc/$child/comm" 2>/dev/null)" != pto-child ] || echo "$child"
         chips_of "$child"
     done
 }

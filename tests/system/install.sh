@@ -34,7 +34,7 @@ cat "$dest/printed"
 (cd / && "$root/bin/pto" new "$dest/mine" && "$root/bin/pto" test "$dest/mine" --platform a5sim)
 
 # Nothing may be found through the tree it was built in, nor be missing.
-ldd "$root/bin/pto" "$root"/lib/*.so.0 "$root/lib/pto/pto-chip" >"$dest/needed"
+ldd "$root/bin/pto" "$root"/lib/*.so.0 "$root/lib/pto/pto-child" >"$dest/needed"
 if grep -F -e "$PWD" -e 'not found' "$dest/needed"; then
     exit 1
 fi
