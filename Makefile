@@ -12,8 +12,8 @@ PUBLIC_HEADERS = aicore.h build.h cache_lines.h callable.h collective.h comm.h d
 
 BASE_SRC = status.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c limit.c lines.c object.c os.c os_futex.c peek.c platforms.c \
 	program.c sized.c spawn.c thread_state.c waker.c
-GRAPH_SRC = graph.c client.c data.c image.c ledger.c slots.c regions.c region_index.c region_query.c region_join.c \
-	region_tree.c overlap.c scope.c submit.c submit_tensors.c edges.c buffers.c guards.c
+OVERLAP_SRC = geom.c regions.c region_index.c region_query.c region_join.c region_tree.c
+GRAPH_SRC = graph.c graph_tasks.c data.c image.c ledger.c slots.c scope.c submit.c submit_tensors.c edges.c buffers.c guards.c
 SCHED_SRC = sched.c order.c deferred.c sharing.c guarded.c
 CORE_SRC =
 ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c written.c telling.c dumps.c
@@ -26,7 +26,7 @@ SIM_SRC = far.c far_chip.c far_memory.c far_record.c far_runs.c far_wait.c far_w
 # The real chips: the host's side. What runs on them is in src/cann/device.
 CANN_SRC = agent.c boot.c cann.c cann_build.c cann_code.c cann_cores.c cann_failures.c cann_graphs.c cann_mc2.c cann_memory.c cann_record.c \
 	cann_runs.c cann_window.c generations.c vendor.c
-CANN_SCHEDULER_SRC = $(GRAPH_SRC:%=graph/%) $(SCHED_SRC:%=sched/%) $(ORCH_SRC:%=orch/%) cann/device/beside.c \
+CANN_SCHEDULER_SRC = $(OVERLAP_SRC:%=overlap/%) $(GRAPH_SRC:%=graph/%) $(SCHED_SRC:%=sched/%) $(ORCH_SRC:%=orch/%) cann/device/beside.c \
 	cann/device/port_ascend.c cann/device/port_ascend_meet.c cann/device/port_ascend_memory.c cann/device/scheduler.c
 CANN_DISPATCHER_SRC = cann/device/beside.c cann/device/dispatcher.c
 # Artefacts: code and its description in one file, and signatures of it.
@@ -132,10 +132,11 @@ CLI_LIBS = -lyaml
 PURE_FLAGS = -fno-stack-protector -U_FORTIFY_SOURCE -fno-tree-slp-vectorize -fno-ipa-sra
 
 objects = $(patsubst %.c,$(B)/obj/$(1)/%.o,$(2))
+OVERLAP_OBJ = $(call objects,overlap,$(OVERLAP_SRC))
 GRAPH_OBJ = $(call objects,graph,$(GRAPH_SRC))
 SCHED_OBJ = $(call objects,sched,$(SCHED_SRC))
 ORCH_OBJ = $(call objects,orch,$(ORCH_SRC))
-PURE_OBJ = $(GRAPH_OBJ) $(SCHED_OBJ) $(ORCH_OBJ)
+PURE_OBJ = $(OVERLAP_OBJ) $(GRAPH_OBJ) $(SCHED_OBJ) $(ORCH_OBJ)
 LIB_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) \
 	$(call objects,core,$(CORE_SRC)) $(call objects,compat/door,$(DOOR_SRC)) $(call objects,chip,$(CHIP_SRC)) \
 	$(call objects,link,$(LINK_SRC)) $(call objects,sim,$(SIM_SRC)) $(call objects,cann,$(CANN_SRC)) \
@@ -388,7 +389,7 @@ tidy: ## format, headers, layers, names, paths and links in the documents, label
 SIMPLER_HEADERS = $(wildcard include/simpler/*.h include/simpler/*/*.h include/simpler/*/*.hpp)
 
 # For `pto build --programs`.
-CANN_SOURCES = $(sort $(wildcard $(foreach folder,graph sched orch core wire port cann/device cann/device/aarch64 cann/device/cce,src/$(folder)/*.[ch]) src/base/*.h))
+CANN_SOURCES = $(sort $(wildcard $(foreach folder,overlap graph sched orch core wire port cann/device cann/device/aarch64 cann/device/cce,src/$(folder)/*.[ch]) src/base/*.h))
 
 install: all man ## copy to $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/pto \

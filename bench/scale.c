@@ -29,7 +29,7 @@
 #include <valgrind/callgrind.h>
 
 #include "tool/bench/bench_fresh.h"
-#include "graph/regions.h"
+#include "overlap/regions.h"
 #include "pto/pto.h"
 
 enum {

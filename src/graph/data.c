@@ -184,7 +184,7 @@ uint32_t graph_find_user(struct graph *g, const struct pto_tensor *element, bool
     struct geom geom;
 
     if (g->deps == PTO_DEPS_SAFE && !g->has_unlisted) {
-        struct ref user = region_find_user(g, element, with_readers);
+        struct ref user = region_find_user(&g->regions, element, with_readers);
 
         *seq_out = user.seq;
         if (!g->regions.is_short)

@@ -29,8 +29,9 @@ static inline bool add_edge(struct graph *g, struct slot *p, struct slot *t, voi
  * already, its edge is the newest of r's list: the head tells. A join that is
  * made in between hides it; then there are two, which are counted as two.
  */
-int graph_link(struct graph *g, struct slot *t, struct ref r)
+int edges_link(struct regions *x, struct slot *t, struct ref r)
 {
+    struct graph *g = graph_of_index(x);
     struct slot *p = graph_slot(g, g->info[r.slot].line);
     void *head = aptr_load_acquire(&p->successors); /* A2 */
 
@@ -117,8 +118,9 @@ uint32_t edges_count_spilled(const struct graph *g, const struct slot *t)
 
 /* ---- joins ---- */
 
-struct slot *graph_join_begin(struct graph *g, struct slot *t, uint32_t seq)
+struct slot *edges_join_begin(struct regions *x, struct slot *t, uint32_t seq)
 {
+    struct graph *g = graph_of_index(x);
     struct slot_info *info = slot_provide(g, 0);
     struct slot *join;
 
@@ -144,8 +146,10 @@ struct slot *graph_join_begin(struct graph *g, struct slot *t, uint32_t seq)
     return join;
 }
 
-struct ref graph_join_end(struct graph *g, struct slot *t, struct slot *join)
+struct ref edges_join_end(struct regions *x, struct slot *t, struct slot *join)
 {
+    struct graph *g = graph_of_index(x);
+
     aptr_store_relaxed(&t->successors, NULL); /* as it was: nobody waits for t yet */
     if (!arm_task(g, join))
         return slot_ref(join);
@@ -156,4 +160,15 @@ struct ref graph_join_end(struct graph *g, struct slot *t, struct slot *join)
 void graph_allow_joins(struct graph *g, bool may)
 {
     g->edges_plain = !may || g->edge_fn != NULL || g->wired_fn != NULL ? 0 : SLOT_EDGES_INLINE;
+    g->regions.may_join = g->edges_plain != 0;
+}
+
+bool edges_is_join(struct regions *x, struct ref r)
+{
+    return slot_is_join(graph_slot(graph_of_index(x), x->info[r.slot].line));
+}
+
+uint32_t edges_count(struct regions *x, const struct slot *t)
+{
+    return graph_count_edges(graph_of_index(x), t);
 }

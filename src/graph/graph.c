@@ -35,7 +35,6 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->kernel_count = params->kernel_count;
     g->deps = params->deps;
     g->quick_traits = submit_quick_traits(params->deps);
-    memset(g->quick, 0, sizeof(g->quick));
     g->edge_fn = params->edge_fn;
     g->edge_context = params->edge_context;
     g->wired_fn = params->wired_fn;
@@ -54,12 +53,10 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->slot_base = g->slot_pool.base;
     g->live = 0;
     g->seq = 1;
-    g->dead_before = 1;
     g->ring = 0;
     g->ring_raw = 0;
     g->ids_now = &g->ids[0];
     g->is_manual = false;
-    g->ordered_from = 1;
     g->scope_count = 0;
     g->edge_total = 0;
     g->join_total = 0;
@@ -82,7 +79,8 @@ int graph_start(struct graph *g, const struct graph_params *params)
     memset(g->heap_given, 0, sizeof(g->heap_given));
     g->refusal = (struct graph_refusal){ .argument = -1 };
     a32_store_relaxed(&g->freed_buffers, 0); /* no other thread is in the run yet */
-    if (reserve_first(g) < 0 || start_ids(g) < 0 || regions_start(g) < 0) {
+    if (reserve_first(g) < 0 || start_ids(g) < 0 ||
+        regions_start(&g->regions, &g->region_tables, g->info, g->deps) < 0) {
         g->refusal.fault = FAULT_MEMORY;
         return PTO_ENOMEM;
     }

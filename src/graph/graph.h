@@ -7,15 +7,15 @@
  * threads touch of a task is its slot (wire/slot.h) and its buffers' counters.
  *
  * Ordering
- *   R1 link_edge      -> A1 sched complete     an edge is filled before the producer can find it
- *   R2 sched complete -> A2 link_edge          a sealed producer's results are there
+ *   R1 edges_link     -> A1 sched complete     an edge is filled before the producer can find it
+ *   R2 sched complete -> A2 edges_link         a sealed producer's results are there
  *   R3 buffer_release  -> A3 buffer_release      the last user frees after all others are done
  *   R4 buffer_release  -> A4 buffers_collect     a freed buffer is whole before the submitter takes it
  */
 #ifndef PTO_GRAPH_H
 #define PTO_GRAPH_H
 
-#include "graph/regions.h"
+#include "overlap/overlap.h"
 #include "port/port.h"
 #include "pto/platform.h"
 #include "pto/rules.h"
@@ -28,7 +28,6 @@ enum {
     GRAPH_EDGES_PER_CHUNK = 63,
     GRAPH_RETAINED_PER_CHUNK = 31,
     GRAPH_RECENT = 4096,
-    GRAPH_JOINED_MIN = 8, /* edges that make a join worth while */
 };
 enum { GRAPH_OUTPUT_ALIGN = 1024, GRAPH_HEAP_CLASSES = 4 * 40 };
 
@@ -44,16 +43,6 @@ enum {
 
 #define GRAPH_OUTPUT_BYTES_MAX (1ull << 40) /* of one task */
 #define GRAPH_INVOCATIONS_MAX (1u << 30)    /* blocks times lanes */
-
-/* The submitter's own copy of what it asks about slots most often. */
-struct slot_info {
-    uint32_t seq;  /* 0: free */
-    uint32_t line; /* where the slot is, in lines from the pool's base */
-    uint32_t next; /* free list of its class */
-    uint8_t size_class;
-    uint8_t stall_cause; /* enum stall_cause, while a stall is described */
-    bool is_spilled; /* has edges or retained buffers in chunks; slot 0, which nobody takes: true */
-};
 
 /* A task by id. `slot` may have gone on to another task: compare its seq. */
 struct id_entry {
@@ -149,8 +138,10 @@ struct graph_refusal {
 };
 
 struct graph {
+    struct regions regions; /* the submitter's; first, so that its address is the graph's */
+
     /* Read by all while a run is going on. */
-    char *slot_base;
+    _Alignas(128) char *slot_base;
     const struct graph_kernel *kernels;
     uint32_t kernel_count;
     enum pto_deps deps;
@@ -169,19 +160,15 @@ struct graph {
 
     /* The submitter's. */
     _Alignas(128) uint32_t live;
-    uint32_t seq;         /* of the next task */
-    uint32_t dead_before; /* every task before this one has gone */
-    bool is_shared;       /* other threads know live tasks: use atomic read-modify-writes */
-    uint32_t recent[GRAPH_RECENT]; /* slots of the latest tasks, by sequence number; 0: none */
-    uint32_t ring;                 /* of the current scope */
-    uint64_t ring_raw;             /* the same, as in the ids of its tasks */
-    bool is_manual;                /* the current scope, or one around it */
-    uint32_t manual_from;          /* sequence number of the first task in it */
-    uint32_t ordered_from;         /* the same from which on no task was in a MANUAL scope */
-    struct id_map *ids_now;        /* of the current ring */
-    const uint8_t *access;         /* of the current scope, by tag: enum access */
-    uint64_t quick_traits;         /* what tensors have that have a quick way: take_tensor() */
-    uint8_t quick[UINT8_MAX + 1];  /* as access, but 0 for tags without one, or that do not exist */
+    uint32_t seq;           /* of the next task */
+    bool is_shared;         /* other threads know live tasks: use atomic read-modify-writes */
+    uint32_t ring;          /* of the current scope */
+    uint64_t ring_raw;      /* the same, as in the ids of its tasks */
+    bool is_manual;         /* the current scope, or one around it */
+    uint32_t manual_from;   /* sequence number of the first task in it */
+    struct id_map *ids_now; /* of the current ring */
+    const uint8_t *access;  /* of the current scope, by tag: enum access */
+    uint64_t quick_traits;  /* what tensors have that have a quick way: take_tensor() */
     uint32_t scope_count;
     uint32_t join_total; /* made, those that have gone included */
     uint64_t edge_total; /* of joins, too */
@@ -208,7 +195,6 @@ struct graph {
     bool is_recorded; /* for an image: scalars that are passed on are noted */
     void (*fill_fn)(void *context, uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype);
     void *fill_context;
-    struct regions regions;
     struct graph_users users;
     struct pool slot_pool;
     struct pool info_pool;
@@ -223,7 +209,9 @@ struct graph {
     uint32_t last_descriptor_chunk; /* the latest */
     uint32_t ended_count;           /* scopes with outputs that have ended */
     uint32_t chunk_delay; /* how many of them have to before a descriptor's memory is used again */
+    uint32_t recent[GRAPH_RECENT]; /* slots of the latest tasks, by sequence number; 0: none */
     struct ended_scope ended[GRAPH_SCOPES_TOLD]; /* the latest ones */
+    struct region_tables region_tables;          /* of `regions` */
 
     /* Written by all: buffers that others found to be free. */
     _Alignas(128) struct a32 freed_buffers;
@@ -313,24 +301,12 @@ void graph_release_task(struct graph *g, struct slot *s, bool is_submitter);
 
 /* submit_tensors.c: what a tensor has in the eight bytes from `ndims` on if there is a quick way for it. */
 uint64_t submit_quick_traits(enum pto_deps deps);
-/* Refuses a tensor that came the quick way: no such type or number of dimensions, or no storage. */
-__attribute__((cold)) int submit_refuse_quick(struct graph *g, const struct slot *t,
-                                              const struct pto_tensor *x);
 
+/* edges.c implements what overlap/overlap.h asks for, joins included. */
 /*
- * edges.c: joins. Where n tasks write tiles and m then read the whole there would be n * m
- * edges; a join waits for the n, and the m wait for the join. It is a slot that runs
- * nothing and is no task: it has no id, and `seq` is that of the latest task that it
- * may stand for, so whoever asks whether it matters gets the right answer. Whoever is
- * told of edges gets all of them: then there are no joins (g->edges_plain is 0).
- *
- * Begins one that t, which is being submitted, will wait for; t itself it does not wait for. What it stands for
- * is linked behind with graph_wait_for. NULL: memory has run out.
+ * Whether submits may make joins from now on; those that exist stay. At first they may, unless
+ * edge_fn or wired_fn gets all edges (then g->edges_plain is 0).
  */
-struct slot *graph_join_begin(struct graph *g, struct slot *t, uint32_t seq);
-/* It is complete; slot 0: all that it stood for has gone, and so has it. */
-struct ref graph_join_end(struct graph *g, struct slot *t, struct slot *join);
-/* Whether submits may make joins from now on; those that exist stay. At first they may. */
 void graph_allow_joins(struct graph *g, bool may);
 
 /* Edges beyond those in the slot, which has such. */
@@ -343,10 +319,19 @@ static inline uint32_t graph_count_edges(const struct graph *g, const struct slo
 }
 
 /* slots.c */
-/* A slot that can be taken, made or cleaned if need be. NULL when memory has run out. */
-struct slot_info *slot_provide(struct graph *g, uint32_t size_class);
+/* A slot that was never used. NULL when memory has run out. */
+struct slot_info *slot_make(struct graph *g, uint32_t size_class);
 /* Gives back what the slot's last task spilled. False: it is slot 0, which stands for none. */
 bool slot_clean(struct graph *g, struct slot_info *info);
+
+/* A slot that can be taken, made or cleaned if need be. NULL when memory has run out. */
+static inline struct slot_info *slot_provide(struct graph *g, uint32_t size_class)
+{
+    struct slot_info *info = &g->info[g->free_slot[size_class]];
+
+    return !info->is_spilled || slot_clean(g, info) ? info : slot_make(g, size_class);
+}
+
 /* The place of the current ring's next id, free. NULL: memory has run out. */
 struct id_entry *ids_make_room(struct graph *g);
 bool ids_was_given(const struct graph *g, struct pto_task_id id);
@@ -361,43 +346,11 @@ void buffers_fill(struct graph *g, uint64_t addr, uint64_t bytes, uint64_t value
 /* Repeats the element's value over the bytes, a multiple of its size. */
 void buffer_fill(uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype);
 
-/* region_index.c */
-int regions_start(struct graph *g);
-void regions_each_pool(struct regions *x,
-                       void (*each)(struct pool *pool, uint64_t share, void *context),
-                       void *context);
-/*
- * The record of the argument's region, found or made, after t was made to wait
- * for what conflicts in other records. NULL: there is none and needs to be none,
- * or *status_out says why not. May take ACCESS_REPLACE away.
- */
-struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
-                              uint32_t *access, int *status_out);
-bool region_is_alive(struct graph *g, const struct region *e);
-void region_remove(struct graph *g, struct region *e);
-/* Room for a record in a bucket: one that is not in use. NULL when memory has run out. */
-struct region *region_place(struct graph *g, uint32_t bucket);
-/* Makes a record of a free entry of the right bucket; `level` is the class if there is a frame. */
-void region_fill(struct graph *g, struct region *e, const struct geom *geom, uint32_t frame,
-                 uint32_t level);
-
-/* region_query.c: the latest live task that is recorded for the element; slot 0: none. */
-struct ref region_find_user(struct graph *g, const struct pto_tensor *element, bool with_readers);
-
-/* regions.c */
-/* Makes t wait for what conflicts with the access among the tasks of one record, from `since` on. */
-int region_wait(struct graph *g, struct slot *t, struct region *e, uint32_t access, uint32_t since);
-/* Whether a task from `since` on is recorded as a writer. */
-bool region_has_writer_since(const struct regions *x, const struct region *e, uint32_t since);
-/* The number of the latest reader; 0: none. */
-uint32_t region_latest_reader(const struct regions *x, const struct region *e);
-void region_forget_readers(struct regions *x, struct region *e);
-/* region_join.c: if many readers are recorded, a join takes their place, for t and others that wait. */
-int region_join_readers(struct graph *g, struct slot *t, struct region *e);
-/* regions.c */
-/* The latest living one of the tasks of one record that writes it, or also reads it; slot 0: none. */
-struct ref region_latest_user(struct graph *g, const struct region *e, bool with_readers);
-void region_drop_vector(struct regions *x, struct region *e);
+/* The graph in which the index lies. */
+static inline struct graph *graph_of_index(struct regions *x)
+{
+    return (struct graph *)(void *)((char *)x - offsetof(struct graph, regions));
+}
 
 static inline struct slot *graph_slot(const struct graph *g, uint32_t line)
 {
@@ -409,14 +362,9 @@ static inline uint32_t graph_slot_line(const struct graph *g, const struct slot 
     return (uint32_t)((uint64_t)((const char *)s - g->slot_base) / SLOT_LINE_BYTES);
 }
 
-static inline struct ref slot_ref(const struct slot *s)
-{
-    return (struct ref){ s->number, s->seq };
-}
-
 static inline bool graph_is_alive(const struct graph *g, struct ref r)
 {
-    return r.seq >= g->dead_before && g->info[r.slot].seq == r.seq;
+    return ref_is_alive(&g->regions, r);
 }
 
 static inline struct chunk_link *graph_chunk(const struct graph *g, uint32_t chunk)
@@ -440,7 +388,7 @@ static inline void graph_retire(struct graph *g, uint32_t slot_number)
     info->next = *free_slot;
     *free_slot = slot_number;
     if (--g->live == 0)
-        g->dead_before = g->seq;
+        g->regions.dead_before = g->seq;
 }
 
 /*
@@ -449,13 +397,13 @@ static inline void graph_retire(struct graph *g, uint32_t slot_number)
  */
 static inline void graph_catch_up(struct graph *g)
 {
-    uint32_t seq = g->dead_before;
+    uint32_t seq = g->regions.dead_before;
 
     if (g->seq - seq > GRAPH_RECENT)
         return; /* it is not known any more: until nothing is live */
     while (seq < g->seq && g->info[g->recent[seq % GRAPH_RECENT]].seq != seq)
         seq++;
-    g->dead_before = seq;
+    g->regions.dead_before = seq;
 }
 
 /* NULL: the id names no task that anything could still wait for or retain. */
@@ -502,13 +450,10 @@ __attribute__((cold)) int graph_refuse(struct graph *g, enum fault fault, int32_
 /* The status of the latest refusal. */
 int graph_refusal_status(const struct graph *g);
 
-/* Links t behind r, which is alive in the submitter's books. PTO_OK or PTO_ENOMEM. */
-int graph_link(struct graph *g, struct slot *t, struct ref r);
-
 /* Makes t wait for r unless r has gone. */
 static inline int graph_wait_for(struct graph *g, struct slot *t, struct ref r)
 {
-    return graph_is_alive(g, r) ? graph_link(g, t, r) : PTO_OK;
+    return ref_wait_for(&g->regions, t, r);
 }
 
 #endif

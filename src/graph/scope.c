@@ -39,16 +39,16 @@ static void set_current(struct graph *g)
     if (is_manual && !g->is_manual)
         g->manual_from = g->seq;
     else if (!is_manual && g->is_manual && g->seq != g->manual_from)
-        g->ordered_from = g->seq;
+        g->regions.ordered_from = g->seq;
     g->ring = depth < GRAPH_RINGS - 1 ? depth : GRAPH_RINGS - 1;
     g->ring_raw = pto_task_id_make(g->ring, 0).raw;
     g->ids_now = &g->ids[g->ring];
     g->is_manual = is_manual;
     g->access = access_of[g->deps][is_manual];
-    memcpy(g->quick, g->access, PTO_TAG_COUNT);
-    g->quick[PTO_TAG_OUTPUT] = 0;
+    memcpy(g->regions.quick, g->access, PTO_TAG_COUNT);
+    g->regions.quick[PTO_TAG_OUTPUT] = 0;
     if (g->guard_bytes != 0) /* then no descriptor is trusted */
-        memset(g->quick, 0, PTO_TAG_COUNT);
+        memset(g->regions.quick, 0, PTO_TAG_COUNT);
 }
 
 int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pto_site *site)

@@ -12,21 +12,9 @@ static const uint8_t class_lines[SLOT_CLASS_COUNT] = { 3, 5, 7, 9, 11, 15, 21, 3
 
 enum { SLOTS_AHEAD = 16 };
 
-static struct slot_info *slot_make(struct graph *g, uint32_t size_class);
 static void put_chunks(struct graph *g, struct slot_info *info);
 static int grow_ids(struct graph *g, struct id_map *map);
 static bool id_is_alive(const struct graph *g, const struct id_entry *e);
-
-struct slot_info *slot_provide(struct graph *g, uint32_t size_class)
-{
-    uint32_t number = g->free_slot[size_class];
-
-    if (number == 0)
-        return slot_make(g, size_class);
-    if (g->info[number].is_spilled)
-        put_chunks(g, &g->info[number]);
-    return &g->info[number];
-}
 
 bool slot_clean(struct graph *g, struct slot_info *info)
 {
@@ -36,8 +24,7 @@ bool slot_clean(struct graph *g, struct slot_info *info)
     return true;
 }
 
-/* A slot that was never used. NULL when memory has run out. */
-static struct slot_info *slot_make(struct graph *g, uint32_t size_class)
+struct slot_info *slot_make(struct graph *g, uint32_t size_class)
 {
     char *memory = pool_take(&g->slot_pool, (uint64_t)class_lines[size_class] * SLOT_LINE_BYTES);
     struct slot_info *info;

@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-#include "graph/access.h"
+#include "graph/graph.h"
+#include "overlap/access.h"
 
 /* Of a task with one tensor, the descriptor that may be that of a later one: no prefetcher of a CPU leaves a page. */
 enum { TENSORS_AHEAD = 16 * sizeof(struct pto_tensor) };
@@ -185,7 +186,7 @@ __attribute__((always_inline)) static inline struct record_at locate_record(
     memcpy(&kind, &x->ndims, sizeof(kind));
     memcpy(&open, &any, sizeof(open));
     /* Outputs are described by half a tensor, and have no quick way. */
-    if (g->quick[tag] == 0 || (kind & ~open) != g->quick_traits)
+    if (g->regions.quick[tag] == 0 || (kind & ~open) != g->quick_traits)
         return at;
     /* No product wraps, whoever wrote the descriptor, if what is multiplied is below the size. */
     if (pto_task_id_is_valid(x->owner) || (x->start | (x->extent - 1)) >= x->size)
@@ -223,8 +224,8 @@ __attribute__((always_inline)) static inline int take_tensor(struct graph *g, st
                                  : submit_tensor(g, t, args, i, out);
     copy_tensor(x, args->tensor[i], args->tag[i]);
     if (!region_is(at.head, at.start, at.length))
-        return region_reach_dense(g, t, x, at.head, at.start, at.length);
-    return apply_access(g, t, at.head, g->quick[args->tag[i]]);
+        return region_reach_dense(&g->regions, t, x, at.head, at.start, at.length);
+    return apply_access(&g->regions, t, at.head, g->regions.quick[args->tag[i]]);
 }
 
 /* All of them. The line of a record is asked for before the tensor in front of it is taken. */
@@ -326,7 +327,7 @@ __attribute__((always_inline)) static inline struct slot *graph_submit_as(
     }
     id = ids_next(g);
     info = &g->info[g->free_slot[class_for(args, form)]];
-    if (id->seq >= g->dead_before) /* a task that lives long may be there */
+    if (id->seq >= g->regions.dead_before) /* a task that lives long may be there */
         return SUBMIT_STOPPED;
     if (id->buffer != 0 && /* so may its outputs; tasks with some often meet one with some */
         (form != FORM_PLAIN || graph_buffer(g, id->buffer)->seq == id->seq))

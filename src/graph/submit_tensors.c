@@ -26,7 +26,7 @@ static inline int take_box_at(struct graph *g, struct slot *t, const struct pto_
     uint32_t tag = args->tag[index];
 
     copy_tensor(&t->tensor[index], args->tensor[index], tag);
-    return region_apply_known(g, t, e, g->quick[tag]);
+    return region_apply_known(&g->regions, t, e, g->regions.quick[tag]);
 }
 
 /*
@@ -39,7 +39,7 @@ __attribute__((noinline)) static int take_known_box(struct graph *g, struct slot
     const struct pto_tensor *from = args->tensor[index];
     struct region *e = region_find_known(&g->regions, from);
 
-    if (e == NULL && (e = region_add_tile(g, from)) != NULL)
+    if (e == NULL && (e = region_add_tile(&g->regions, from)) != NULL)
         return take_box_at(g, t, args, index, e);
     if (e == NULL || from->manual_dep || /* which the known ones do not tell from others */
         (from->start + from->extent) * pto_dtype_size(from->dtype) > from->size)
@@ -52,7 +52,7 @@ __attribute__((noinline)) static int take_new_tile(struct graph *g, struct slot 
                                                    const struct pto_args *args, uint32_t index,
                                                    struct region *e, uint64_t lo)
 {
-    if (!region_take_tile(g, e, lo))
+    if (!region_take_tile(&g->regions, e, lo))
         return take_any_tensor(g, t, args, index, NULL);
     return take_box_at(g, t, args, index, e);
 }
@@ -66,7 +66,7 @@ int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, 
     struct region *e;
     uint64_t lo, length;
 
-    if (g->quick[tag] == 0 || pto_task_id_is_valid(from->owner))
+    if (g->regions.quick[tag] == 0 || pto_task_id_is_valid(from->owner))
         return take_any_tensor(g, t, args, index, out);
     e = region_find_tile(&g->regions, from, &lo, &length);
     fence_light(); /* what was read is read again: kept in registers, it costs more */
@@ -163,7 +163,7 @@ __attribute__((noinline)) static int take_any_tensor(struct graph *g, struct slo
         guards_note(g, x);
     if (status < 0 || g->access[tag] == 0 || x->manual_dep)
         return status;
-    return region_access(g, t, x, &span, g->access[tag]);
+    return region_access(&g->regions, t, x, &span, g->access[tag]);
 }
 
 /* The operand of a predicate is a read; under the reference's rules it orders nothing. */
@@ -195,7 +195,7 @@ int submit_operand(struct graph *g, struct slot *t, const struct pto_predicate *
     if (x->manual_dep)
         g->has_unlisted = true;
     else if (status >= 0)
-        status = region_access(g, t, x, &span, access);
+        status = region_access(&g->regions, t, x, &span, access);
     return status;
 }
 
@@ -225,8 +225,9 @@ static uint32_t view_fault(const struct pto_tensor *t)
     return t->ndims > PTO_MAX_DIMS ? PTO_VIEW_BAD_NDIMS : PTO_VIEW_BAD_DTYPE;
 }
 
-int submit_refuse_quick(struct graph *g, const struct slot *t, const struct pto_tensor *x)
+int submit_refuse_quick(struct regions *regions, const struct slot *t, const struct pto_tensor *x)
 {
+    struct graph *g = graph_of_index(regions);
     int32_t index = (int32_t)(x - t->tensor);
 
     if (x->ndims - 1 >= PTO_MAX_DIMS || x->dtype >= PTO_DTYPE_COUNT)

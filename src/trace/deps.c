@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/overlap.h"
+#include "overlap/geom.h"
 #include "trace/snapshot.h"
 
 enum { BUCKETS = 4096 };

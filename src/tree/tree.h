@@ -36,7 +36,7 @@
 #include "base/arena.h"
 #include "base/digest.h"
 #include "base/error.h"
-#include "graph/client.h"
+#include "graph/graph_tasks.h"
 #include "pto/trace.h"
 #include "pto/worker.h"
 #include "link/watcher.h"

@@ -6,7 +6,7 @@
 
 #include "base/os.h"
 #include "base/sized.h"
-#include "graph/client.h"
+#include "graph/graph_tasks.h"
 #include "host/handle.h"
 #include "host/sentences.h"
 #include "tree/tree.h"

@@ -196,10 +196,10 @@ static void retiring_the_last_task_forgets_all(void **state)
     rig_complete(rig, a);
     assert_false(graph_is_alive(&rig->g, gone));
     assert_int_equal(rig->g.live, 1);
-    assert_int_equal(rig->g.dead_before, 1);
+    assert_int_equal(rig->g.regions.dead_before, 1);
     rig_complete(rig, b);
     assert_int_equal(rig->g.live, 0);
-    assert_int_equal(rig->g.dead_before, rig->g.seq);
+    assert_int_equal(rig->g.regions.dead_before, rig->g.seq);
     rig_close(rig);
 }
 

@@ -123,11 +123,11 @@ static void joins_are_followed_and_completed(void **state)
     rig_close(rig);
 }
 
-static const struct CMUnitTest client_tests[] = {
+static const struct CMUnitTest graph_task_tests[] = {
     cmocka_unit_test(a_submit_returns_its_slot_whether_it_is_ready_or_not),
     cmocka_unit_test(a_submit_that_is_refused_halfway_is_completed_like_any_other),
     cmocka_unit_test(a_submit_that_is_refused_at_once_has_no_slot),
     cmocka_unit_test(joins_are_followed_and_completed),
 };
 
-TEST_MAIN(client_tests)
+TEST_MAIN(graph_task_tests)

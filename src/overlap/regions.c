@@ -4,46 +4,47 @@
  * and what does not fit into a record. The shortest ways are in access.h, the
  * long ones in region_index.c.
  */
-#include "graph/access.h"
+#include "overlap/access.h"
 
 #include <string.h>
 
-static int wait_for_vector(struct graph *g, struct slot *t, struct region *e, bool is_write,
+static int wait_for_vector(struct regions *x, struct slot *t, struct region *e, bool is_write,
                            uint32_t since);
-static int append(struct graph *g, struct slot *t, struct region *e, uint32_t flags);
-static int append_reader(struct graph *g, struct slot *t, struct region *e, bool is_ordered);
+static int append(struct regions *x, struct slot *t, struct region *e, uint32_t flags);
+static int append_reader(struct regions *x, struct slot *t, struct region *e, bool is_ordered);
 
 /*
  * Edges to what conflicts among the refs of one record. Under the reference's
  * rules readers are not recorded, so a write meets none.
  */
-static inline int wait_here(struct graph *g, struct slot *t, struct region *e, uint32_t access,
+static inline int wait_here(struct regions *x, struct slot *t, struct region *e, uint32_t access,
                             uint32_t since)
 {
     bool is_write = (access & ACCESS_WRITE) != 0;
     int status = 0;
 
     if ((!is_write || (e->flags & REGION_SUPERSEDED) == 0) && e->writer.seq >= since)
-        status |= graph_wait_for(g, t, e->writer);
+        status |= ref_wait_for(x, t, e->writer);
     if (is_write) /* mutation: no-war */
         for (uint32_t i = 0; i < e->reader_count; i++)
             if (e->reader[i].seq >= since)
-                status |= graph_wait_for(g, t, e->reader[i]);
+                status |= ref_wait_for(x, t, e->reader[i]);
     if (e->vector != 0 && (is_write || (e->flags & REGION_HAS_WRITERS) != 0))
-        status |= wait_for_vector(g, t, e, is_write, since);
+        status |= wait_for_vector(x, t, e, is_write, since);
     return status;
 }
 
 /* Records a reader that was ordered after every recorded writer, or after none. */
-static inline int record_reader(struct graph *g, struct slot *t, struct region *e, bool is_ordered)
+static inline int record_reader(struct regions *x, struct slot *t, struct region *e,
+                                bool is_ordered)
 {
     if (e->vector == 0 && e->reader_count < REGION_READERS_INLINE) {
         e->reader[e->reader_count++] = slot_ref(t);
     } else {
-        struct region_vector *v = region_vector(&g->regions, e->vector);
+        struct region_vector *v = region_vector(x, e->vector);
 
         if (e->vector == 0 || (e->flags & REGION_MORE_WRITERS) != 0 || v->count == v->capacity)
-            return append_reader(g, t, e, is_ordered);
+            return append_reader(x, t, e, is_ordered);
         v->ref[v->count++] = slot_ref(t);
     }
     if (is_ordered)
@@ -51,28 +52,29 @@ static inline int record_reader(struct graph *g, struct slot *t, struct region *
     return PTO_OK;
 }
 
-int region_wait(struct graph *g, struct slot *t, struct region *e, uint32_t access, uint32_t since)
+int region_wait(struct regions *x, struct slot *t, struct region *e, uint32_t access,
+                uint32_t since)
 {
-    return e->last >= since ? wait_here(g, t, e, access, since) : PTO_OK;
+    return e->last >= since ? wait_here(x, t, e, access, since) : PTO_OK;
 }
 
-__attribute__((noinline)) static int apply_slowly(struct graph *g, struct slot *t, struct region *e,
-                                                  uint32_t access)
+__attribute__((noinline)) static int apply_slowly(struct regions *x, struct slot *t,
+                                                  struct region *e, uint32_t access)
 {
     e->last = t->seq;
-    if ((access & ACCESS_LOOKUP) != 0 && wait_here(g, t, e, access, 0) < 0)
+    if ((access & ACCESS_LOOKUP) != 0 && wait_here(x, t, e, access, 0) < 0)
         return PTO_ENOMEM;
     if ((access & ACCESS_REPLACE) != 0) {
         e->writer = slot_ref(t);
-        region_forget(&g->regions, e);
+        region_forget(x, e);
         return PTO_OK;
     }
     if ((access & ACCESS_RECORD) == 0)
         return PTO_OK;
     if ((access & ACCESS_WRITE) == 0)
-        return record_reader(g, t, e, (access & ACCESS_LOOKUP) != 0);
-    if (graph_is_alive(g, e->writer) || e->reader_count != 0 || e->vector != 0)
-        return append(g, t, e, REGION_REF_WRITE);
+        return record_reader(x, t, e, (access & ACCESS_LOOKUP) != 0);
+    if (ref_is_alive(x, e->writer) || e->reader_count != 0 || e->vector != 0)
+        return append(x, t, e, REGION_REF_WRITE);
     e->writer = slot_ref(t);
     e->flags &= ~(uint32_t)REGION_SUPERSEDED;
     return PTO_OK;
@@ -82,18 +84,17 @@ __attribute__((noinline)) static int apply_slowly(struct graph *g, struct slot *
  * A reader that was ordered after the writer, if that is still there, and for
  * which neither the record nor its vector has room.
  */
-__attribute__((noinline)) static int crowd(struct graph *g, struct slot *t, struct region *e)
+__attribute__((noinline)) static int crowd(struct regions *x, struct slot *t, struct region *e)
 {
-    struct regions *x = &g->regions;
     uint32_t vector = x->vector_free[1];
     uint32_t alive = 0;
 
     e->last = t->seq;
     e->flags |= REGION_SUPERSEDED; /* a later writer need only wait for this reader */
     for (uint32_t i = 0; i < REGION_READERS_INLINE && e->vector == 0; i++)
-        alive += graph_is_alive(g, e->reader[i]);
+        alive += ref_is_alive(x, e->reader[i]);
     if (vector == 0 || alive != REGION_READERS_INLINE) {
-        if (append_reader(g, t, e, true) < 0)
+        if (append_reader(x, t, e, true) < 0)
             return PTO_ENOMEM;
     } else {
         struct region_vector *v = region_vector(x, vector);
@@ -103,7 +104,7 @@ __attribute__((noinline)) static int crowd(struct graph *g, struct slot *t, stru
         v->ref[0] = slot_ref(t);
         e->vector = vector;
     }
-    return graph_wait_for(g, t, e->writer);
+    return ref_wait_for(x, t, e->writer);
 }
 
 /*
@@ -111,37 +112,37 @@ __attribute__((noinline)) static int crowd(struct graph *g, struct slot *t, stru
  * after a writer. The order of recording and linking does not matter: if one of
  * them fails, so does the run.
  */
-int region_apply(struct graph *g, struct slot *t, struct region *e, uint32_t access)
+int region_apply(struct regions *x, struct slot *t, struct region *e, uint32_t access)
 {
     struct ref writer = e->writer;
     struct ref own = slot_ref(t);
 
     if (access == (ACCESS_LOOKUP | ACCESS_RECORD)) {
-        struct region_vector *v = region_vector(&g->regions, e->vector);
+        struct region_vector *v = region_vector(x, e->vector);
 
         if ((e->flags & REGION_HAS_WRITERS) != 0)
-            return apply_slowly(g, t, e, access);
+            return apply_slowly(x, t, e, access);
         if (e->vector == 0 && e->reader_count < REGION_READERS_INLINE)
             e->reader[e->reader_count++] = own;
         else if (e->vector != 0 && v->count < v->capacity)
             v->ref[v->count++] = own;
         else
-            return crowd(g, t, e);
+            return crowd(x, t, e);
         e->flags |= REGION_SUPERSEDED; /* a later writer need only wait for this reader */
     } else if ((access & ACCESS_REPLACE) != 0 && e->vector == 0 && e->reader_count == 0 &&
                (e->flags & REGION_SUPERSEDED) == 0) {
         e->writer = own;
     } else {
-        return apply_slowly(g, t, e, access);
+        return apply_slowly(x, t, e, access);
     }
     e->last = own.seq;
-    return graph_is_alive(g, writer) ? graph_link(g, t, writer) : PTO_OK;
+    return ref_is_alive(x, writer) ? edges_link(x, t, writer) : PTO_OK;
 }
 
 /* Whether nobody who touched a dense region is left. */
-static inline bool is_gone(struct graph *g, const struct region *e)
+static inline bool is_gone(struct regions *x, const struct region *e)
 {
-    return e->last < g->dead_before || !region_is_alive(g, e);
+    return e->last < x->dead_before || !region_is_alive(x, e);
 }
 
 /*
@@ -149,13 +150,13 @@ static inline bool is_gone(struct graph *g, const struct region *e)
  * touches it goes: left in place, it would be found again and believed to
  * overlap nothing.
  */
-static inline bool is_clear(struct graph *g, struct region *e, uint64_t start, uint64_t end)
+static inline bool is_clear(struct regions *x, struct region *e, uint64_t start, uint64_t end)
 {
-    for (;; e = &g->regions.overflow[e->next]) {
+    for (;; e = &x->overflow[e->next]) {
         if (e->start < end && start < e->start + e->length && (e->flags & REGION_USED) != 0) {
-            if (e->kind != REGION_CONTIGUOUS || !is_gone(g, e))
+            if (e->kind != REGION_CONTIGUOUS || !is_gone(x, e))
                 return false;
-            region_remove(g, e);
+            region_remove(x, e);
         }
         if (e->next == 0)
             return true;
@@ -177,19 +178,17 @@ static struct region *find_chained(const struct regions *x, const struct span *s
 }
 
 /* Where a new record of a bucket goes: in place of a dense one that has gone, or behind the others. */
-static inline struct region *find_place(struct graph *g, struct region *head)
+static inline struct region *find_place(struct regions *x, struct region *head)
 {
-    struct regions *x = &g->regions;
-
     for (struct region *e = head;; e = &x->overflow[e->next]) {
-        if ((e->flags & REGION_USED) == 0 || (e->kind == REGION_CONTIGUOUS && is_gone(g, e)))
+        if ((e->flags & REGION_USED) == 0 || (e->kind == REGION_CONTIGUOUS && is_gone(x, e)))
             return e;
         if (e->next == 0)
             break;
     }
     if (regions_are_crowded(x))
         return NULL; /* the table has to grow first */
-    return region_place(g, (uint32_t)(head - x->table));
+    return region_place(x, (uint32_t)(head - x->table));
 }
 
 /* Makes a record of one that is free or has gone, and is of the same level if it is used. But for `last`. */
@@ -223,11 +222,10 @@ static inline void take_over(struct regions *x, struct region *e, uint64_t start
  * are of its size class and the buckets around it show that nothing overlaps.
  * NULL: the long way must look.
  */
-__attribute__((noinline)) static struct region *insert_dense(struct graph *g,
+__attribute__((noinline)) static struct region *insert_dense(struct regions *x,
                                                              const struct span *span,
                                                              struct region *head)
 {
-    struct regions *x = &g->regions;
     uint64_t start = span->start;
     uint64_t end = start + span->length;
     uint32_t level = region_level(span->length);
@@ -237,14 +235,14 @@ __attribute__((noinline)) static struct region *insert_dense(struct graph *g,
 
     if (e != NULL)
         return (e->flags & REGION_TANGLED) == 0 ? e : NULL;
-    if ((x->level_mask & ~(1ull << level)) != 0 || x->is_indexed || !is_clear(g, head, start, end))
+    if ((x->level_mask & ~(1ull << level)) != 0 || x->is_indexed || !is_clear(x, head, start, end))
         return NULL;
-    if (is_crossing && !is_clear(g, &x->table[region_bucket(x, 0, level, cell + 1)], start, end))
+    if (is_crossing && !is_clear(x, &x->table[region_bucket(x, 0, level, cell + 1)], start, end))
         return NULL;
     if (x->level_crossing[level] != 0 &&
-        !is_clear(g, &x->table[region_bucket(x, 0, level, cell - 1)], start, end))
+        !is_clear(x, &x->table[region_bucket(x, 0, level, cell - 1)], start, end))
         return NULL;
-    e = find_place(g, head);
+    e = find_place(x, head);
     if (e == NULL)
         return NULL;
     take_over(x, e, start, span->length, level, is_crossing);
@@ -262,7 +260,7 @@ static inline bool is_apart(const struct region *e, uint64_t start, uint64_t end
 __attribute__((noinline)) static struct region *find_known_deep(struct regions *x,
                                                                 const struct pto_tensor *tensor)
 {
-    const struct known_box *known = &x->known[region_known_place(tensor)];
+    const struct known_box *known = &x->far->known[region_known_place(tensor)];
     size_t bytes = (tensor->ndims - 2) * sizeof(uint32_t);
     const struct geom *geom;
 
@@ -362,23 +360,24 @@ static inline void set_geom(struct geom *geom, const struct box *box,
 }
 
 /* A record for a new box in a bucket without one that it could take over. NULL: the long way. */
-__attribute__((noinline)) static struct region *add_box(struct graph *g, const struct box *box,
+__attribute__((noinline)) static struct region *add_box(struct regions *x, const struct slot *t,
+                                                        const struct box *box,
                                                         const struct pto_tensor *tensor)
 {
-    struct regions *x = &g->regions;
     struct geom geom = x->frame[box->frame].geom;
     struct region *e;
 
     if (regions_are_crowded(x))
         return NULL; /* the table has to grow first */
     x->frame_pinned = box->frame;
-    e = region_place(g, box->bucket);
+    x->seq = t->seq + 1;
+    e = region_place(x, box->bucket);
     if (e == NULL)
         return NULL;
     memset(geom.shape, 0, sizeof(geom.shape));
     memset(geom.offset, 0, sizeof(geom.offset));
     set_geom(&geom, box, tensor, tensor->ndims);
-    region_fill(g, e, &geom, box->frame, box->class);
+    region_fill(x, e, &geom, box->frame, box->class);
     region_make_known(x, e, region_shape(x, e), tensor);
     return e;
 }
@@ -390,10 +389,10 @@ __attribute__((noinline)) static struct region *add_box(struct graph *g, const s
  * about a box: the digits of its length are its shape.
  */
 __attribute__((always_inline)) static inline struct region *find_in_frame(
-    struct graph *g, const struct pto_tensor *tensor, uint32_t frame, uint32_t ndims)
+    struct regions *x, const struct slot *t, const struct pto_tensor *tensor, uint32_t frame)
 {
-    struct regions *x = &g->regions;
     const struct region_frame *f = &x->frame[frame];
+    uint32_t ndims = tensor->ndims;
     struct region *gone = NULL;
     struct region_shape *gone_shape = NULL, *shape;
     struct region *e;
@@ -415,13 +414,13 @@ __attribute__((always_inline)) static inline struct region *find_in_frame(
                 region_make_known(x, e, shape, tensor);
                 return e;
             }
-            if (gone == NULL && e->last < g->dead_before) {
+            if (gone == NULL && e->last < x->dead_before) {
                 gone = e;
                 gone_shape = shape;
             } else if (is_new && is_in_cell(x, &box, shape, ndims)) {
-                if (!is_gone(g, e))
+                if (!is_gone(x, e))
                     return NULL;
-                region_remove(g, e);
+                region_remove(x, e);
             }
         }
         if (e->next == 0)
@@ -432,7 +431,7 @@ __attribute__((always_inline)) static inline struct region *find_in_frame(
     if (!is_new)
         return NULL;
     if (gone == NULL)
-        return add_box(g, &box, tensor);
+        return add_box(x, t, &box, tensor);
     region_forget_known(x, gone_shape, gone);
     gone->start = box.lo;
     gone->length = box.length;
@@ -443,9 +442,9 @@ __attribute__((always_inline)) static inline struct region *find_in_frame(
 }
 
 /* The record of a box of a frame in use, or NULL. */
-static inline struct region *find_box(struct graph *g, const struct pto_tensor *tensor)
+static inline struct region *find_box(struct regions *x, const struct slot *t,
+                                      const struct pto_tensor *tensor)
 {
-    struct regions *x = &g->regions;
     uint32_t frame = *region_frame_cache(x, tensor->addr, tensor->strides[0]);
     const struct region_frame *f = &x->frame[frame];
     uint32_t ndims = tensor->ndims;
@@ -460,7 +459,7 @@ static inline struct region *find_box(struct graph *g, const struct pto_tensor *
         f->geom.elem_bytes != pto_dtype_size(tensor->dtype) || f->geom.ndims != ndims ||
         tensor->start >> 32 != 0 || f->class_of[f->class].count == 0)
         return NULL;
-    e = find_in_frame(g, tensor, frame, ndims);
+    e = find_in_frame(x, t, tensor, frame);
     if (e != NULL)
         region_note_box(&x->frame[frame], f->class, tensor, tensor->shapes);
     return e;
@@ -473,72 +472,70 @@ static inline struct region *find_box(struct graph *g, const struct pto_tensor *
  */
 
 /* Any region. */
-__attribute__((noinline)) static int reach_far(struct graph *g, struct slot *t,
+__attribute__((noinline)) static int reach_far(struct regions *x, struct slot *t,
                                                const struct pto_tensor *tensor,
                                                const struct span *span, uint32_t access)
 {
-    struct regions *x = &g->regions;
     int status = PTO_OK;
-    struct region *e = region_resolve(g, t, tensor, &access, &status);
+    struct region *e = region_resolve(x, t, tensor, &access, &status);
 
     (void)span;
     if (e == NULL)
         return status;
-    if (g->deps == PTO_DEPS_SAFE && e->kind == REGION_BOX && e->frame != 0 &&
+    if (x->deps == PTO_DEPS_SAFE && e->kind == REGION_BOX && e->frame != 0 &&
         (e->flags & REGION_TANGLED) == 0)
         region_make_known(x, e, region_shape(x, e), tensor);
-    return apply_access(g, t, e, access);
+    return apply_access(x, t, e, access);
 }
 
 /* A contiguous region, by the records of its bucket and of those beside it, if that is enough. */
-__attribute__((noinline)) static int reach_dense(struct graph *g, struct slot *t,
+__attribute__((noinline)) static int reach_dense(struct regions *x, struct slot *t,
                                                  const struct pto_tensor *tensor,
                                                  const struct span *span, uint32_t access)
 {
-    struct region *e = insert_dense(g, span, span_head(&g->regions, span));
+    struct region *e = insert_dense(x, span, span_head(x, span));
 
-    return e != NULL ? apply_access(g, t, e, access) : reach_far(g, t, tensor, span, access);
+    return e != NULL ? apply_access(x, t, e, access) : reach_far(x, t, tensor, span, access);
 }
 
-__attribute__((noinline)) static int reach_around(struct graph *g, struct slot *t,
+__attribute__((noinline)) static int reach_around(struct regions *x, struct slot *t,
                                                   const struct pto_tensor *tensor, uint64_t start,
                                                   uint64_t length)
 {
     struct span span = span_of(start, length);
 
     if (tensor->addr == 0 || length == 0) /* whose level no region has: it always comes here */
-        return submit_refuse_quick(g, t, tensor);
-    return reach_dense(g, t, tensor, &span, g->access[tensor->tag]);
+        return submit_refuse_quick(x, t, tensor);
+    return reach_dense(x, t, tensor, &span, x->quick[tensor->tag]);
 }
 
 /* The head of the bucket has gone; it had many readers. */
-__attribute__((noinline)) static int reach_forgotten(struct graph *g, struct slot *t,
+__attribute__((noinline)) static int reach_forgotten(struct regions *x, struct slot *t,
                                                      const struct pto_tensor *tensor,
                                                      struct region *e, uint64_t start,
                                                      uint64_t length)
 {
-    region_forget(&g->regions, e);
-    return region_reach_dense(g, t, tensor, e, start, length);
+    region_forget(x, e);
+    return region_reach_dense(x, t, tensor, e, start, length);
 }
 
 /* It lies among others, which may be near, or the head was not like it. */
-__attribute__((noinline)) static int reach_among(struct graph *g, struct slot *t,
+__attribute__((noinline)) static int reach_among(struct regions *x, struct slot *t,
                                                  const struct pto_tensor *tensor, struct region *e,
                                                  uint64_t start, uint64_t length)
 {
-    struct regions *x = &g->regions;
     uint32_t level = region_level_now(x, length);
     uint64_t end = start + length;
     uint64_t cell = start >> level;
     bool is_crossing = cell != (end - 1) >> level;
 
     if (is_crossing && !is_apart(&x->table[region_bucket(x, 0, level, cell + 1)], start, end))
-        return reach_around(g, t, tensor, start, length);
+        return reach_around(x, t, tensor, start, length);
     if (x->level_crossing[level] != 0 &&
         !is_apart(&x->table[region_bucket(x, 0, level, cell - 1)], start, end))
-        return reach_around(g, t, tensor, start, length);
+        return reach_around(x, t, tensor, start, length);
     take_over(x, e, start, length, level, is_crossing);
-    record_first(t, e, g->access[tensor->tag]);
+    record_first(t, e, x->quick[tensor->tag]);
     return PTO_OK;
 }
 
@@ -547,66 +544,65 @@ __attribute__((noinline)) static int reach_among(struct graph *g, struct slot *t
  * bucket is one of its like that has gone, and buffers come in the order of their
  * addresses.
  */
-int region_reach_dense(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
+int region_reach_dense(struct regions *x, struct slot *t, const struct pto_tensor *tensor,
                        struct region *e, uint64_t start, uint64_t length)
 {
-    struct regions *x = &g->regions;
     uint32_t level = region_level_now(x, length);
     const uint32_t crossing = REGION_CROSSING << REGION_FLAGS_SHIFT;
     uint32_t state;
 
-    if (x->level_mask != 1ull << level || e->next != 0 || e->last >= g->dead_before ||
+    if (x->level_mask != 1ull << level || e->next != 0 || e->last >= x->dead_before ||
         (e->state & REGION_STATE_KIND) != 0 || x->is_indexed || tensor->addr == 0)
-        return reach_around(g, t, tensor, start, length);
+        return reach_around(x, t, tensor, start, length);
     if (e->vector != 0)
-        return reach_forgotten(g, t, tensor, e, start, length);
+        return reach_forgotten(x, t, tensor, e, start, length);
     state = region_dense_state(level, start >> level != (start + length - 1) >> level);
     if (start < x->top || ((e->state ^ state) & REGION_STATE_SHAPE & ~crossing) != 0)
-        return reach_among(g, t, tensor, e, start, length);
+        return reach_among(x, t, tensor, e, start, length);
     x->level_crossing[level] += (state & crossing) / crossing - (e->state & crossing) / crossing;
     x->top = start + length;
     e->start = start;
     e->length = length;
     e->writer = (struct ref){ 0, 0 };
     region_set_tag(e, state, 0);
-    record_first(t, e, g->quick[tensor->tag]);
+    record_first(t, e, x->quick[tensor->tag]);
     return PTO_OK;
 }
 
 /* A box, or a region of the reference's rules, or an empty one. */
-__attribute__((noinline)) static int reach_any_box(struct graph *g, struct slot *t,
+__attribute__((noinline)) static int reach_any_box(struct regions *x, struct slot *t,
                                                    const struct pto_tensor *tensor,
                                                    const struct span *span, uint32_t access)
 {
-    struct region *e = g->deps == PTO_DEPS_SAFE ? find_box(g, tensor) : NULL;
+    struct region *e = x->deps == PTO_DEPS_SAFE ? find_box(x, t, tensor) : NULL;
 
-    return e != NULL ? apply_access(g, t, e, access) : reach_far(g, t, tensor, span, access);
+    return e != NULL ? apply_access(x, t, e, access) : reach_far(x, t, tensor, span, access);
 }
 
 /* The same for a box that is not known: a tile, first. */
-__attribute__((noinline)) static int reach_box(struct graph *g, struct slot *t,
+__attribute__((noinline)) static int reach_box(struct regions *x, struct slot *t,
                                                const struct pto_tensor *tensor,
                                                const struct span *span, uint32_t access)
 {
     uint64_t lo, length;
-    struct region *e = region_find_tile(&g->regions, tensor, &lo, &length);
+    struct region *e = region_find_tile(x, tensor, &lo, &length);
 
-    if (e == NULL || ((e->start != lo || e->length != length) && !region_take_tile(g, e, lo)))
-        return reach_any_box(g, t, tensor, span, access);
-    return region_apply_known(g, t, e, access);
+    if (e == NULL || ((e->start != lo || e->length != length) && !region_take_tile(x, e, lo)))
+        return reach_any_box(x, t, tensor, span, access);
+    return region_apply_known(x, t, e, access);
 }
 
-int region_reach(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
+int region_reach(struct regions *x, struct slot *t, const struct pto_tensor *tensor,
                  const struct span *span, uint32_t access)
 {
     struct region *e;
 
     if (span->length != 0)
-        return reach_dense(g, t, tensor, span, access);
-    e = region_find_known(&g->regions, tensor);
+        return reach_dense(x, t, tensor, span, access);
+    e = region_find_known(x, tensor);
     if (e == NULL)
-        return reach_box(g, t, tensor, span, access);
-    return region_apply_known(g, t, e, access);
+        return reach_box(x, t, tensor, span, access);
+    return region_apply_known(x, t, e, access);
 }
 
 /* ---- vectors: readers and writers beyond the inline ones ---- */
@@ -650,9 +646,8 @@ void region_drop_vector(struct regions *x, struct region *e)
 }
 
 /* Adds t to the vector of the record. */
-static int append(struct graph *g, struct slot *t, struct region *e, uint32_t flags)
+static int append(struct regions *x, struct slot *t, struct region *e, uint32_t flags)
 {
-    struct regions *x = &g->regions;
     struct region_vector *v;
 
     if (e->vector == 0 && (e->vector = take_vector(x, 1)) == 0)
@@ -664,7 +659,7 @@ static int append(struct graph *g, struct slot *t, struct region *e, uint32_t fl
         for (uint32_t i = 0; i < v->count; i++) {
             struct ref r = { v->ref[i].slot & REGION_REF_SLOT, v->ref[i].seq };
 
-            if (graph_is_alive(g, r))
+            if (ref_is_alive(x, r))
                 v->ref[kept++] = v->ref[i];
         }
         v->count = kept;
@@ -688,10 +683,10 @@ static int append(struct graph *g, struct slot *t, struct region *e, uint32_t fl
 }
 
 /* The same for what is in the vector of a record, where the latest come last. */
-static int wait_for_vector(struct graph *g, struct slot *t, struct region *e, bool is_write,
+static int wait_for_vector(struct regions *x, struct slot *t, struct region *e, bool is_write,
                            uint32_t since)
 {
-    const struct region_vector *v = region_vector(&g->regions, e->vector);
+    const struct region_vector *v = region_vector(x, e->vector);
     int status = 0;
 
     for (uint32_t i = v->count; i-- > 0 && v->ref[i].seq >= since;) {
@@ -699,7 +694,7 @@ static int wait_for_vector(struct graph *g, struct slot *t, struct region *e, bo
         struct ref r = { v->ref[i].slot & REGION_REF_SLOT, v->ref[i].seq };
 
         if (is_write ? (flags & REGION_REF_SUPERSEDED) == 0 : (flags & REGION_REF_WRITE) != 0)
-            status |= graph_wait_for(g, t, r);
+            status |= ref_wait_for(x, t, r);
     }
     return status;
 }
@@ -750,20 +745,20 @@ void region_forget_readers(struct regions *x, struct region *e)
     }
 }
 
-struct ref region_latest_user(struct graph *g, const struct region *e, bool with_readers)
+struct ref region_latest_user(struct regions *x, const struct region *e, bool with_readers)
 {
-    struct ref found = graph_is_alive(g, e->writer) ? e->writer : (struct ref){ 0, 0 };
+    struct ref found = ref_is_alive(x, e->writer) ? e->writer : (struct ref){ 0, 0 };
 
     for (uint32_t i = 0; i < e->reader_count && with_readers; i++)
-        if (e->reader[i].seq > found.seq && graph_is_alive(g, e->reader[i]))
+        if (e->reader[i].seq > found.seq && ref_is_alive(x, e->reader[i]))
             found = e->reader[i];
     if (e->vector != 0) {
-        const struct region_vector *v = region_vector(&g->regions, e->vector);
+        const struct region_vector *v = region_vector(x, e->vector);
 
         for (uint32_t i = v->count; i-- > 0 && v->ref[i].seq > found.seq;) {
             struct ref r = { v->ref[i].slot & REGION_REF_SLOT, v->ref[i].seq };
 
-            if ((with_readers || (v->ref[i].slot & REGION_REF_WRITE) != 0) && graph_is_alive(g, r))
+            if ((with_readers || (v->ref[i].slot & REGION_REF_WRITE) != 0) && ref_is_alive(x, r))
                 found = r;
         }
     }
@@ -771,14 +766,14 @@ struct ref region_latest_user(struct graph *g, const struct region *e, bool with
 }
 
 /* A reader for which the record has no room, or which supersedes writers in the vector. */
-static int append_reader(struct graph *g, struct slot *t, struct region *e, bool is_ordered)
+static int append_reader(struct regions *x, struct slot *t, struct region *e, bool is_ordered)
 {
     uint32_t kept = 0;
 
     if (is_ordered)
         e->flags |= REGION_SUPERSEDED;
     if (is_ordered && (e->flags & REGION_MORE_WRITERS) != 0) {
-        struct region_vector *v = region_vector(&g->regions, e->vector);
+        struct region_vector *v = region_vector(x, e->vector);
 
         for (uint32_t i = 0; i < v->count; i++)
             if ((v->ref[i].slot & REGION_REF_WRITE) != 0)
@@ -786,13 +781,13 @@ static int append_reader(struct graph *g, struct slot *t, struct region *e, bool
         e->flags &= ~(uint32_t)REGION_MORE_WRITERS;
     }
     if (e->vector != 0)
-        return append(g, t, e, 0);
+        return append(x, t, e, 0);
     for (uint32_t i = 0; i < REGION_READERS_INLINE; i++) /* forget finished ones */
-        if (graph_is_alive(g, e->reader[i]))
+        if (ref_is_alive(x, e->reader[i]))
             e->reader[kept++] = e->reader[i];
     e->reader_count = kept & 3;
     if (kept == REGION_READERS_INLINE)
-        return append(g, t, e, 0);
+        return append(x, t, e, 0);
     e->reader[e->reader_count++] = slot_ref(t);
     return PTO_OK;
 }

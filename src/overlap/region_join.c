@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a join (graph.h) takes the place of many edges: for the writers that one
+ * Where a join (overlap.h) takes the place of many edges: for the writers that one
  * reader of a region after the other waits for, and for the readers that one writer
  * of a part of it after the other does.
  */
 #include <string.h>
 
-#include "graph/region_probe.h"
+#include "overlap/region_probe.h"
 
 /* ---- many writers ---- */
 
@@ -15,16 +15,16 @@ static void query_with(struct probe *p, struct region *own)
 {
     if (own == NULL || (own->flags & REGION_TANGLED) != 0 || p->x->has_versions)
         region_query(p);
-    if (own != NULL && p->status >= 0 && region_wait(p->g, p->t, own, p->access, p->since) < 0)
+    if (own != NULL && p->status >= 0 && region_wait(p->x, p->t, own, p->access, p->since) < 0)
         p->status = PTO_ENOMEM;
 }
 
 /* All that the probe finds is waited for by a join. Slot 0: nothing that is alive, or no memory. */
 static struct ref join_writers(struct probe *p, struct region *own, uint32_t *size_out)
 {
-    struct graph *g = p->g;
+    struct regions *x = p->x;
     struct slot *t = p->t;
-    struct slot *join = graph_join_begin(g, t, t->seq - 1);
+    struct slot *join = edges_join_begin(x, t, t->seq - 1);
     struct ref ref = { 0, 0 };
 
     *size_out = 0;
@@ -35,13 +35,13 @@ static struct ref join_writers(struct probe *p, struct region *own, uint32_t *si
     p->t = join;
     query_with(p, own);
     p->t = t;
-    *size_out = graph_count_edges(g, join);
-    return graph_join_end(g, t, join);
+    *size_out = edges_count(x, join);
+    return edges_join_end(x, t, join);
 }
 
 static void wait_for_join(struct probe *p, struct ref join)
 {
-    if (join.slot != 0 && p->status >= 0 && graph_wait_for(p->g, p->t, join) < 0)
+    if (join.slot != 0 && p->status >= 0 && ref_wait_for(p->x, p->t, join) < 0)
         p->status = PTO_ENOMEM;
 }
 
@@ -50,7 +50,7 @@ void region_query_joined(struct probe *p, struct region_shape *shape)
     struct ref join = { shape->join, shape->floor - 1 };
     uint32_t size;
 
-    if (shape->join == REGION_JOIN_WANTED && p->g->edges_plain == 0) { /* none is made now */
+    if (shape->join == REGION_JOIN_WANTED && !p->x->may_join) { /* none is made now */
         region_query(p);
         return;
     }
@@ -64,10 +64,10 @@ void region_query_joined(struct probe *p, struct region_shape *shape)
     wait_for_join(p, join);
 }
 
-void region_want_join(const struct graph *g, const struct slot *t, struct region_shape *shape)
+void region_want_join(struct regions *x, const struct slot *t, struct region_shape *shape)
 {
-    if (shape->join == 0 && t->edge_count == SLOT_EDGES_INLINE && g->edges_plain != 0 &&
-        graph_count_edges(g, t) >= GRAPH_JOINED_MIN)
+    if (shape->join == 0 && t->edge_count == SLOT_EDGES_INLINE && x->may_join &&
+        edges_count(x, t) >= REGION_JOINED_MIN)
         shape->join = REGION_JOIN_WANTED;
 }
 
@@ -75,7 +75,7 @@ static struct region_join *place_of(struct regions *x, const struct geom *geom)
 {
     uint64_t key = (geom->base + geom->lo) * 0xff51afd7ed558ccdull + geom->hi;
 
-    return &x->join[(key * 0x9e3779b97f4a7c15ull) >> (64 - REGION_JOIN_BITS)];
+    return &x->far->join[(key * 0x9e3779b97f4a7c15ull) >> (64 - REGION_JOIN_BITS)];
 }
 
 /* One that is like the reader before: what that waited for is behind a join, or will be. */
@@ -89,10 +89,10 @@ static void query_like_before(struct probe *p, struct region *e, struct region_j
         join->floor = p->t->seq;
         join->extra = 0;
     } else {
-        before = graph_count_edges(p->g, p->t);
+        before = edges_count(p->x, p->t);
         p->since = join->floor;
         query_with(p, e);
-        join->extra += graph_count_edges(p->g, p->t) - before;
+        join->extra += edges_count(p->x, p->t) - before;
     }
     wait_for_join(p, join->ref);
 }
@@ -101,17 +101,17 @@ void region_query_unrecorded(struct probe *p, struct region *e)
 {
     struct regions *x = p->x;
     const struct slot *t = p->t;
-    uint32_t before = graph_count_edges(p->g, t), added;
+    uint32_t before = edges_count(p->x, t), added;
     struct region_join *join = place_of(x, p->geom);
 
     if (x->has_joins && join->size != 0 && geom_equal(&join->geom, p->geom) &&
-        (p->g->edges_plain != 0 || join->extra < join->size)) {
+        (p->x->may_join || join->extra < join->size)) {
         query_like_before(p, e, join);
         return;
     }
     query_with(p, e);
-    added = graph_count_edges(p->g, t) - before;
-    if (added >= GRAPH_JOINED_MIN && p->g->edges_plain != 0) {
+    added = edges_count(p->x, t) - before;
+    if (added >= REGION_JOINED_MIN && p->x->may_join) {
         *join = (struct region_join){ .geom = *p->geom, .size = added, .extra = added };
         x->has_joins = true;
     }
@@ -119,52 +119,52 @@ void region_query_unrecorded(struct probe *p, struct region *e)
 
 /* ---- many readers ---- */
 
-static uint32_t count_readers(const struct graph *g, const struct region *e)
+static uint32_t count_readers(const struct regions *x, const struct region *e)
 {
-    const struct region_vector *v = region_vector(&g->regions, e->vector);
+    const struct region_vector *v = region_vector(x, e->vector);
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < e->reader_count; i++)
-        count += graph_is_alive(g, e->reader[i]);
-    for (uint32_t i = v->count; i-- > 0 && count < GRAPH_JOINED_MIN;)
-        count += (v->ref[i].slot & REGION_REF_WRITE) == 0 && graph_is_alive(g, v->ref[i]);
+        count += ref_is_alive(x, e->reader[i]);
+    for (uint32_t i = v->count; i-- > 0 && count < REGION_JOINED_MIN;)
+        count += (v->ref[i].slot & REGION_REF_WRITE) == 0 && ref_is_alive(x, v->ref[i]);
     return count;
 }
 
 /* No join waits for a join: those that are there stay, among the readers in the record itself. */
-static bool is_join(const struct graph *g, struct ref r)
+static bool is_join(struct regions *x, struct ref r)
 {
-    return graph_is_alive(g, r) && slot_is_join(graph_slot(g, g->info[r.slot].line));
+    return ref_is_alive(x, r) && edges_is_join(x, r);
 }
 
-int region_join_readers(struct graph *g, struct slot *t, struct region *e)
+int region_join_readers(struct regions *x, struct slot *t, struct region *e)
 {
-    const struct region_vector *v = region_vector(&g->regions, e->vector);
+    const struct region_vector *v = region_vector(x, e->vector);
     struct ref joined[REGION_READERS_INLINE];
     uint32_t count = 0, latest;
     struct slot *join;
     int status = 0;
 
-    if (e->vector == 0 || v->count + e->reader_count < GRAPH_JOINED_MIN || g->edges_plain == 0 ||
-        count_readers(g, e) < GRAPH_JOINED_MIN)
+    if (e->vector == 0 || v->count + e->reader_count < REGION_JOINED_MIN || !x->may_join ||
+        count_readers(x, e) < REGION_JOINED_MIN)
         return PTO_OK;
     for (uint32_t i = 0; i < e->reader_count; i++)
-        if (is_join(g, e->reader[i]))
+        if (is_join(x, e->reader[i]))
             joined[count++] = e->reader[i];
-    latest = region_latest_reader(&g->regions, e);
+    latest = region_latest_reader(x, e);
     if (latest == t->seq || count == REGION_READERS_INLINE)
         return PTO_OK; /* t is one of them, for which others have to wait; or there is no room */
-    join = graph_join_begin(g, t, latest);
+    join = edges_join_begin(x, t, latest);
     if (join == NULL)
         return PTO_ENOMEM;
     for (uint32_t i = 0; i < e->reader_count; i++)
-        if (!is_join(g, e->reader[i]))
-            status |= graph_wait_for(g, join, e->reader[i]);
+        if (!is_join(x, e->reader[i]))
+            status |= ref_wait_for(x, join, e->reader[i]);
     for (uint32_t i = 0; i < v->count; i++)
         if ((v->ref[i].slot & REGION_REF_WRITE) == 0)
-            status |= graph_wait_for(g, join, v->ref[i]);
-    joined[count++] = graph_join_end(g, t, join);
-    region_forget_readers(&g->regions, e);
+            status |= ref_wait_for(x, join, v->ref[i]);
+    joined[count++] = edges_join_end(x, t, join);
+    region_forget_readers(x, e);
     memcpy(e->reader, joined, count * sizeof(joined[0]));
     e->reader_count = count & 3; /* mutation: lost-join */
     return status;

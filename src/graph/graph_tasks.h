@@ -14,8 +14,8 @@
  * Between the last two the slot may stay for as long as the client likes. A submit that
  * comes after such a task gets no edge to it, but `ended_fn` of struct graph_params is called.
  */
-#ifndef PTO_CLIENT_H
-#define PTO_CLIENT_H
+#ifndef PTO_GRAPH_TASKS_H
+#define PTO_GRAPH_TASKS_H
 
 #include "graph/graph.h"
 

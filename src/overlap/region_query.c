@@ -2,7 +2,7 @@
 /* All records that overlap a region: the grids of intervals, the tree, and what is a leaf of that. */
 #include <string.h>
 
-#include "graph/region_probe.h"
+#include "overlap/region_probe.h"
 
 enum {
     VAIN_CELLS_MAX = 1024, /* besides four for each record */
@@ -21,22 +21,22 @@ static bool query_intervals(struct probe *p);
 static void query_everything(struct probe *p);
 static void put_in_terms(void *context, uint32_t frame, struct tree_bounds *b);
 static void box_bounds(const struct geom *geom, uint32_t frame, struct tree_bounds *b);
-static void spread(struct graph *g, uint32_t frame);
-static void index_intervals(struct graph *g);
-static bool is_alone(struct graph *g, uint32_t frame);
+static void spread(struct regions *x, uint32_t frame);
+static void index_intervals(struct regions *x);
+static bool is_alone(struct regions *x, uint32_t frame);
 
 /* ---- the query ---- */
 
 /* In the tree each buffer of the reference's rules begins where it is, and elements are its bytes. */
-static uint64_t tree_shift(const struct graph *g, const struct geom *geom)
+static uint64_t tree_shift(const struct regions *x, const struct geom *geom)
 {
-    return g->deps == PTO_DEPS_SAFE ? 0 : geom->base;
+    return x->deps == PTO_DEPS_SAFE ? 0 : geom->base;
 }
 
 static void query_tree(struct probe *p)
 {
     struct tree_bounds *b = &p->tree.bounds;
-    uint64_t shift = tree_shift(p->g, p->geom);
+    uint64_t shift = tree_shift(p->x, p->geom);
 
     b->lo = p->geom->lo + shift;
     b->hi = p->geom->hi + shift;
@@ -77,10 +77,10 @@ void region_query(struct probe *p)
             visit_bucket(p, p->bucket);
             return;
         }
-        spread(p->g, p->own_frame);
+        spread(p->x, p->own_frame);
     }
     if (!x->is_indexed && !query_intervals(p))
-        index_intervals(p->g);
+        index_intervals(p->x);
     query_tree(p);
     for (uint32_t f = 1; p->has_all_frames && f < x->frame_count; f++)
         if (x->frame[f].is_used && x->frame[f].has_leaf && f != p->own_frame)
@@ -99,7 +99,7 @@ static bool visit_cell(struct probe *p, uint32_t frame)
     struct tree_bounds b = p->tree.bounds;
     uint32_t cell[PTO_MAX_DIMS];
 
-    put_in_terms(p->g, frame, &b);
+    put_in_terms(p->x, frame, &b);
     if (f->simple == 0 || (b.dims > f->geom.ndims && b.min[f->geom.ndims] != b.max[f->geom.ndims]))
         return false;
     for (uint32_t d = 0; d < f->geom.ndims; d++) {
@@ -119,7 +119,7 @@ static void visit_boxes(struct probe *p, uint32_t frame)
 
     if (p->t == NULL && visit_cell(p, frame))
         return;
-    spread(p->g, frame);
+    spread(p->x, frame);
     for (uint32_t index = x->frame[frame].first; index != 0;) {
         struct region *e = record_at(x, index - 1);
 
@@ -151,11 +151,11 @@ static void visit_record(struct probe *p, struct region *e)
     if (!x->has_versions && (e->start >= p->geom->hi || e->start + e->length <= p->geom->lo))
         return;
     p->met += e->last >= p->since;
-    if (!region_is_alive(p->g, e)) {
-        region_remove(p->g, e);
+    if (!region_is_alive(p->x, e)) {
+        region_remove(p->x, e);
         return;
     }
-    if (p->g->deps == PTO_DEPS_SAFE) {
+    if (p->x->deps == PTO_DEPS_SAFE) {
         if (e->kind == REGION_CONTIGUOUS) {
             interval.kind = REGION_CONTIGUOUS;
             interval.lo = e->start;
@@ -171,20 +171,20 @@ static void visit_record(struct probe *p, struct region *e)
     if (o == OVERLAP_NONE)
         return;
     if (p->t == NULL) {
-        struct ref user = region_latest_user(p->g, e, (p->access & ACCESS_WRITE) != 0);
+        struct ref user = region_latest_user(p->x, e, (p->access & ACCESS_WRITE) != 0);
 
         if (user.seq > p->user.seq)
             p->user = user;
         return;
     }
     if ((p->access & ACCESS_WRITE) != 0 && o != OVERLAP_COVERS && e->vector != 0)
-        p->status = region_join_readers(p->g, p->t, e) < 0 ? PTO_ENOMEM : PTO_OK;
+        p->status = region_join_readers(p->x, p->t, e) < 0 ? PTO_ENOMEM : PTO_OK;
     if (p->reader != 0)
         p->has_newer = p->has_newer || region_has_writer_since(x, e, p->reader + 1);
     if ((p->access & ACCESS_LOOKUP) != 0 && p->status >= 0)
-        p->status = region_wait(p->g, p->t, e, p->access, p->since) < 0 ? PTO_ENOMEM : PTO_OK;
+        p->status = region_wait(p->x, p->t, e, p->access, p->since) < 0 ? PTO_ENOMEM : PTO_OK;
     if (o == OVERLAP_COVERS && (p->access & ACCESS_REPLACE) != 0) {
-        region_remove(p->g, e);
+        region_remove(p->x, e);
         return;
     }
     if ((p->access & ACCESS_RECORD) != 0 || p->is_joined) {
@@ -282,13 +282,13 @@ static void visit_bucket(struct probe *p, uint32_t bucket)
     }
 }
 
-struct ref region_find_user(struct graph *g, const struct pto_tensor *element, bool with_readers)
+struct ref region_find_user(struct regions *x, const struct pto_tensor *element, bool with_readers)
 {
     struct geom geom;
     struct probe p;
 
     geom_init_safe(&geom, element);
-    probe_init(&p, g, NULL, &geom, with_readers ? ACCESS_WRITE : 0);
+    probe_init(&p, x, NULL, &geom, with_readers ? ACCESS_WRITE : 0);
     region_query(&p);
     return p.user;
 }
@@ -313,14 +313,14 @@ static uint32_t clamp(uint64_t value)
  */
 static void put_in_terms(void *context, uint32_t frame, struct tree_bounds *b)
 {
-    const struct graph *g = context;
-    const struct geom *of = &g->regions.frame[frame].geom;
+    const struct regions *x = context;
+    const struct geom *of = &x->frame[frame].geom;
     bool is_exact = b->frame == TREE_PLAIN;
     uint64_t first = b->lo > of->base ? b->lo - of->base : 0;
     uint64_t last = b->hi - 1 > of->base ? b->hi - 1 - of->base : 0;
     uint32_t d = 0;
 
-    if (g->deps == PTO_DEPS_SAFE) {
+    if (x->deps == PTO_DEPS_SAFE) {
         first /= of->elem_bytes;
         last /= of->elem_bytes;
     }
@@ -364,12 +364,12 @@ static bool has_leaf(const struct regions *x, const struct region *e)
 }
 
 /* `last` is the number of its latest access. */
-static void record_bounds(struct graph *g, struct region *e, uint32_t last, struct tree_bounds *b)
+static void record_bounds(struct regions *x, struct region *e, uint32_t last, struct tree_bounds *b)
 {
-    struct region_shape *shape = region_shape(&g->regions, e);
+    struct region_shape *shape = region_shape(x, e);
 
     b->lo = e->start;
-    if (g->deps != PTO_DEPS_SAFE)
+    if (x->deps != PTO_DEPS_SAFE)
         b->lo += shape->geom.base;
     b->hi = b->lo + e->length;
     b->last = e->kind == REGION_FRAME ? UINT32_MAX : last; /* its boxes are used unseen */
@@ -379,26 +379,25 @@ static void record_bounds(struct graph *g, struct region *e, uint32_t last, stru
         box_bounds(&shape->geom, e->frame, b);
 }
 
-void region_touch_leaf(struct graph *g, struct region *e)
+void region_touch_leaf(struct regions *x, struct region *e)
 {
     struct tree_bounds b;
 
-    if (!has_leaf(&g->regions, e))
+    if (!has_leaf(x, e))
         return;
-    record_bounds(g, e, g->seq, &b);
-    region_tree_touch(&g->regions.tree, &b, index_of(&g->regions, e));
+    record_bounds(x, e, x->seq, &b);
+    region_tree_touch(&x->tree, &b, index_of(x, e));
 }
 
 /* `near` is a frame in whose terms an interval is to be put, or 0. */
-static void enter_tree(struct graph *g, struct region *e, uint32_t last, uint32_t near)
+static void enter_tree(struct regions *x, struct region *e, uint32_t last, uint32_t near)
 {
-    struct regions *x = &g->regions;
     struct region_shape *shape = region_shape(x, e);
     struct tree_bounds b;
 
-    record_bounds(g, e, last, &b);
+    record_bounds(x, e, last, &b);
     if (near != 0 && b.frame == TREE_PLAIN)
-        put_in_terms(g, near, &b);
+        put_in_terms(x, near, &b);
     if (++x->serial == 0)
         x->serial = 1;
     shape->serial = x->serial;
@@ -407,9 +406,9 @@ static void enter_tree(struct graph *g, struct region *e, uint32_t last, uint32_
         x->is_short = true;
 }
 
-void region_enter_tree(struct graph *g, struct region *e, uint32_t near)
+void region_enter_tree(struct regions *x, struct region *e, uint32_t near)
 {
-    enter_tree(g, e, g->seq, near);
+    enter_tree(x, e, x->seq, near);
 }
 
 void region_leave_tree(struct regions *x, struct region *e)
@@ -420,11 +419,11 @@ void region_leave_tree(struct regions *x, struct region *e)
     }
 }
 
-bool region_tree_start(struct graph *g)
+bool region_tree_start(struct regions *x)
 {
-    g->regions.tree.convert = put_in_terms;
-    g->regions.tree.context = g;
-    return region_tree_clear(&g->regions.tree);
+    x->tree.convert = put_in_terms;
+    x->tree.context = x;
+    return region_tree_clear(&x->tree);
 }
 
 static void drop_frame_leaf(struct regions *x, struct region_frame *f)
@@ -435,9 +434,8 @@ static void drop_frame_leaf(struct regions *x, struct region_frame *f)
 }
 
 /* Gives each box of a frame a leaf of its own. */
-static void spread(struct graph *g, uint32_t frame)
+static void spread(struct regions *x, uint32_t frame)
 {
-    struct regions *x = &g->regions;
     struct region_frame *f = &x->frame[frame];
 
     if (f->is_spread)
@@ -448,24 +446,23 @@ static void spread(struct graph *g, uint32_t frame)
     f->is_spread = true;
     f->look_wait = ALONE_WAIT + f->population;
     for (uint32_t index = f->first; index != 0; index = shape_at(x, index - 1)->frame_next)
-        enter_tree(g, record_at(x, index - 1), record_at(x, index - 1)->last, 0);
+        enter_tree(x, record_at(x, index - 1), record_at(x, index - 1)->last, 0);
 }
 
-void region_put_leaves(struct graph *g, uint32_t frame)
+void region_put_leaves(struct regions *x, uint32_t frame)
 {
-    struct region_frame *f = &g->regions.frame[frame];
+    struct region_frame *f = &x->frame[frame];
 
     if (f->simple == 0) {
-        spread(g, frame);
+        spread(x, frame);
     } else if (!f->has_leaf) {
         f->has_leaf = true;
-        region_enter_tree(g, record_at(&g->regions, f->record), 0);
+        region_enter_tree(x, record_at(x, f->record), 0);
     }
 }
 
-void region_try_one_leaf(struct graph *g, uint32_t frame)
+void region_try_one_leaf(struct regions *x, uint32_t frame)
 {
-    struct regions *x = &g->regions;
     struct region_frame *f = &x->frame[frame];
     uint32_t class = f->class;
 
@@ -473,27 +470,25 @@ void region_try_one_leaf(struct graph *g, uint32_t frame)
         return;
     f->look_wait = ALONE_WAIT + f->population;
     if (class == 0 || f->class_of[class].count != f->population ||
-        f->class_of[class].is_crossing != 0 || g->deps != PTO_DEPS_SAFE || !is_alone(g, frame))
+        f->class_of[class].is_crossing != 0 || x->deps != PTO_DEPS_SAFE || !is_alone(x, frame))
         return;
     for (uint32_t index = f->first; index != 0; index = shape_at(x, index - 1)->frame_next)
         region_leave_tree(x, record_at(x, index - 1));
     f->is_spread = false;
     f->is_alone = true;
     f->simple = class;
-    region_put_leaves(g, frame);
+    region_put_leaves(x, frame);
 }
 
 /* Calls `each` for every record. */
-static void each_record(struct graph *g, void (*each)(struct graph *g, struct region *e))
+static void each_record(struct regions *x, void (*each)(struct regions *x, struct region *e))
 {
-    struct regions *x = &g->regions;
-
     for (uint32_t i = 0; i < x->table_count; i++)
         if (region_is_touched(x, i) && (x->table[i].flags & REGION_USED) != 0)
-            each(g, &x->table[i]);
+            each(x, &x->table[i]);
     for (uint32_t i = 1; i < x->overflow_count; i++)
         if ((x->overflow[i].flags & REGION_USED) != 0)
-            each(g, &x->overflow[i]);
+            each(x, &x->overflow[i]);
 }
 
 static bool is_interval(const struct region *e)
@@ -501,36 +496,34 @@ static bool is_interval(const struct region *e)
     return e->kind != REGION_FRAME && (e->kind != REGION_BOX || e->frame == 0);
 }
 
-static void enter_interval(struct graph *g, struct region *e)
+static void enter_interval(struct regions *x, struct region *e)
 {
     if (is_interval(e))
-        enter_tree(g, e, e->last, 0);
+        enter_tree(x, e, e->last, 0);
 }
 
 /* Puts all intervals into the tree, which from now on has them. */
-static void index_intervals(struct graph *g)
+static void index_intervals(struct regions *x)
 {
-    g->regions.is_indexed = true;
-    each_record(g, enter_interval);
+    x->is_indexed = true;
+    each_record(x, enter_interval);
 }
 
-static void enter_again(struct graph *g, struct region *e)
+static void enter_again(struct regions *x, struct region *e)
 {
-    if (has_leaf(&g->regions, e))
-        enter_tree(g, e, e->last, 0);
+    if (has_leaf(x, e))
+        enter_tree(x, e, e->last, 0);
 }
 
-bool region_tree_tidy(struct graph *g)
+bool region_tree_tidy(struct regions *x)
 {
-    struct regions *x = &g->regions;
-
     if (x->tree.leaves <= 4 * x->leaf_count + STALE_LEAVES_MAX &&
         x->parked_count <= PARKED_FRAMES_MAX + x->leaf_count / 4)
         return !x->is_short;
     if (!region_tree_clear(&x->tree))
         return false;
     x->leaf_count = 0;
-    each_record(g, enter_again);
+    each_record(x, enter_again);
     while (x->frame_parked != 0) { /* the tree does not name them any more */
         uint32_t frame = x->frame_parked;
 
@@ -569,19 +562,19 @@ void region_tree_follow(struct regions *x, const uint32_t *head, const uint32_t 
 /* ---- whether a frame is alone ---- */
 
 /* Somebody who is not of the frame is in its memory; who has gone goes. */
-static bool is_intruder(struct graph *g, uint32_t frame, struct region *e)
+static bool is_intruder(struct regions *x, uint32_t frame, struct region *e)
 {
-    const struct geom *of = &g->regions.frame[frame].geom;
+    const struct geom *of = &x->frame[frame].geom;
 
     if ((e->flags & REGION_USED) == 0 || e->frame == frame || e->start >= of->base + of->size ||
         e->start + e->length <= of->base)
         return false;
-    if (region_is_alive(g, e))
+    if (region_is_alive(x, e))
         return true;
     if (e->kind == REGION_FRAME)
-        g->regions.frame[e->frame].is_alone = false; /* should it come back */
+        x->frame[e->frame].is_alone = false; /* should it come back */
     else
-        region_remove(g, e); /* else it would be found again, and not ask for boxes */
+        region_remove(x, e); /* else it would be found again, and not ask for boxes */
     return false;
 }
 
@@ -592,14 +585,13 @@ static bool visit_neighbour(struct tree_probe *tree, uint32_t leaf, uint32_t ser
 
     if (!is_leaf_of(e, shape_at(p->x, leaf), serial))
         return false;
-    tree->is_over = is_intruder(p->g, p->own_frame, e);
+    tree->is_over = is_intruder(p->x, p->own_frame, e);
     return (e->flags & REGION_USED) != 0;
 }
 
 /* The same for intervals that are not in the tree. */
-static bool has_intervals(struct graph *g, uint32_t frame)
+static bool has_intervals(struct regions *x, uint32_t frame)
 {
-    struct regions *x = &g->regions;
     const struct geom *of = &x->frame[frame].geom;
     uint32_t records = x->table_count + x->overflow_count;
     uint64_t levels = x->level_mask & ~(1ull << REGION_LEVEL_FRAME);
@@ -616,7 +608,7 @@ static bool has_intervals(struct graph *g, uint32_t frame)
         x->scan_next = x->filled + records / SCAN_SHARE;
         for (uint32_t i = 0; i < records; i++)
             if (i != x->table_count &&
-                is_intruder(g, frame,
+                is_intruder(x, frame,
                             i < x->table_count ? &x->table[i] : &x->overflow[i - x->table_count]))
                 return true;
         return false;
@@ -628,7 +620,7 @@ static bool has_intervals(struct graph *g, uint32_t frame)
         for (uint64_t cell = first > 0 ? first - 1 : 0; cell <= last; cell++)
             for (struct region *e = &x->table[region_bucket(x, 0, level, cell)];;
                  e = &x->overflow[e->next]) {
-                if (is_intruder(g, frame, e))
+                if (is_intruder(x, frame, e))
                     return true;
                 if (e->next == 0)
                     break;
@@ -638,30 +630,29 @@ static bool has_intervals(struct graph *g, uint32_t frame)
 }
 
 /* A region that is recorded later and reaches into its memory meets its leaf, and spreads it. */
-static bool is_alone(struct graph *g, uint32_t frame)
+static bool is_alone(struct regions *x, uint32_t frame)
 {
-    struct regions *x = &g->regions;
     const struct geom *of = &x->frame[frame].geom;
     struct probe p;
 
-    probe_init(&p, g, NULL, of, 0);
+    probe_init(&p, x, NULL, of, 0);
     p.own_frame = frame;
     p.tree.bounds =
         (struct tree_bounds){ .lo = of->base, .hi = of->base + of->size, .frame = TREE_MIXED };
     p.tree.since = 0;
     p.tree.visit = visit_neighbour;
     region_tree_search(&x->tree, &p.tree);
-    return !p.tree.is_over && (x->is_indexed || !has_intervals(g, frame));
+    return !p.tree.is_over && (x->is_indexed || !has_intervals(x, frame));
 }
 
-bool region_is_first(struct graph *g, uint32_t frame)
+bool region_is_first(struct regions *x, uint32_t frame)
 {
-    struct region_frame *f = &g->regions.frame[frame];
+    struct region_frame *f = &x->frame[frame];
 
-    if (frame == 0 || f->population != 0 || g->deps != PTO_DEPS_SAFE)
+    if (frame == 0 || f->population != 0 || x->deps != PTO_DEPS_SAFE)
         return false;
-    drop_frame_leaf(&g->regions, f);
+    drop_frame_leaf(x, f);
     f->is_spread = false;
-    f->is_alone = is_alone(g, frame);
+    f->is_alone = is_alone(x, frame);
     return f->is_alone;
 }

@@ -7,7 +7,7 @@
 #ifndef PTO_ACCESS_H
 #define PTO_ACCESS_H
 
-#include "graph/graph.h"
+#include "overlap/overlap.h"
 
 /* The interval of a contiguous region; all 0 for one that is strided, no length if it is empty. */
 struct span {
@@ -29,13 +29,13 @@ static inline struct region *span_head(const struct regions *x, const struct spa
 }
 
 /* regions.c: the same as region_access for a region for which the first look was not enough. */
-int region_reach(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
+int region_reach(struct regions *x, struct slot *t, const struct pto_tensor *tensor,
                  const struct span *span, uint32_t access);
 /* The same for a contiguous region by its tag, whose bucket starts with `head`. */
-int region_reach_dense(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
+int region_reach_dense(struct regions *x, struct slot *t, const struct pto_tensor *tensor,
                        struct region *head, uint64_t start, uint64_t length);
 /* Waits and records at the record of the very region, which a live task may have touched. */
-int region_apply(struct graph *g, struct slot *t, struct region *e, uint32_t access);
+int region_apply(struct regions *x, struct slot *t, struct region *e, uint32_t access);
 
 /* Forgets who touched the region, but for the writer, which has gone or is about to be replaced. */
 static inline void region_forget(struct regions *x, struct region *e)
@@ -58,12 +58,12 @@ static inline void record_first(const struct slot *t, struct region *e, uint32_t
 }
 
 /* The same; often all those that touched the region have gone, and there is nobody to wait for. */
-__attribute__((always_inline)) static inline int apply_access(struct graph *g, struct slot *t,
+__attribute__((always_inline)) static inline int apply_access(struct regions *x, struct slot *t,
                                                               struct region *e, uint32_t access)
 {
-    if (e->last >= g->dead_before)
-        return region_apply(g, t, e, access);
-    region_forget(&g->regions, e);
+    if (e->last >= x->dead_before)
+        return region_apply(x, t, e, access);
+    region_forget(x, e);
     record_first(t, e, access);
     return PTO_OK;
 }
@@ -88,22 +88,22 @@ static inline bool region_is(const struct region *e, uint64_t start, uint64_t le
  * argument is a region that is recorded already and overlaps nothing else: one
  * probe finds it. No record has length 0.
  */
-static inline int region_access(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
+static inline int region_access(struct regions *x, struct slot *t, const struct pto_tensor *tensor,
                                 const struct span *span, uint32_t access)
 {
-    struct region *e = span_head(&g->regions, span);
+    struct region *e = span_head(x, span);
 
     if (!region_is(e, span->start, span->length))
-        return region_reach(g, t, tensor, span, access);
-    return apply_access(g, t, e, access);
+        return region_reach(x, t, tensor, span, access);
+    return apply_access(x, t, e, access);
 }
 
 /* The same for a record that is known, without a call where there is nothing to drop. */
-static inline int region_apply_known(struct graph *g, struct slot *t, struct region *e,
+static inline int region_apply_known(struct regions *x, struct slot *t, struct region *e,
                                      uint32_t access)
 {
-    if (e->last >= g->dead_before || e->vector != 0)
-        return region_apply(g, t, e, access);
+    if (e->last >= x->dead_before || e->vector != 0)
+        return region_apply(x, t, e, access);
     e->state &= REGION_STATE_SHAPE;
     record_first(t, e, access);
     return PTO_OK;
@@ -181,15 +181,14 @@ static inline void region_ask_for_tile(const struct regions *x, const struct pto
  * region_index.c: records a tile whose bucket is empty, in a frame that has boxes: these are all
  * alike and each in a cell, so nothing can overlap it. NULL: it is not that simple.
  */
-struct region *region_add_tile(struct graph *g, const struct pto_tensor *tensor);
+struct region *region_add_tile(struct regions *x, const struct pto_tensor *tensor);
 
 /* Makes the record that of the tile, if its own one has gone and is alone in its bucket. */
-static inline bool region_take_tile(struct graph *g, struct region *e, uint64_t lo)
+static inline bool region_take_tile(struct regions *x, struct region *e, uint64_t lo)
 {
-    struct regions *x = &g->regions;
     const struct region_frame *f = &x->frame[e->frame];
 
-    if (e->next != 0 || e->last >= g->dead_before || e->vector != 0)
+    if (e->next != 0 || e->last >= x->dead_before || e->vector != 0)
         return false;
     if (f->has_known)
         region_forget_known(x, &x->table_shape[e - x->table], e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Submit, complete, free: the graph for clients that schedule their tasks themselves. */
-#include "graph/client.h"
+#include "graph/graph_tasks.h"
 
 #include "graph/submit.h"
 

@@ -3,7 +3,7 @@
 #ifndef PTO_REGION_PROBE_H
 #define PTO_REGION_PROBE_H
 
-#include "graph/graph.h"
+#include "overlap/overlap.h"
 
 enum {
     PROBE_FRAMES = 32,
@@ -13,7 +13,6 @@ enum {
 /* One access on its way through the index. */
 struct probe {
     struct tree_probe tree; /* first: what the tree knows of it */
-    struct graph *g;
     struct regions *x;
     struct slot *t;
     const struct geom *geom;
@@ -36,11 +35,10 @@ struct probe {
     uint32_t frame[PROBE_FRAMES]; /* frames met on the way */
 };
 
-static inline void probe_init(struct probe *p, struct graph *g, struct slot *t,
+static inline void probe_init(struct probe *p, struct regions *x, struct slot *t,
                               const struct geom *geom, uint32_t access)
 {
-    p->g = g;
-    p->x = &g->regions;
+    p->x = x;
     p->t = t;
     p->geom = geom;
     p->self = NULL;
@@ -67,25 +65,25 @@ void region_query(struct probe *p);
  */
 void region_query_joined(struct probe *p, struct region_shape *shape);
 /* A reader is recorded: is it worth while for the next one? */
-void region_want_join(const struct graph *g, const struct slot *t, struct region_shape *shape);
+void region_want_join(struct regions *x, const struct slot *t, struct region_shape *shape);
 /* The same for a reader that is not recorded, with what is recorded for the same region. */
 void region_query_unrecorded(struct probe *p, struct region *e);
 /* Whether nothing can overlap a new box of the frame, because nothing at all is in its memory. */
-bool region_is_first(struct graph *g, uint32_t frame);
+bool region_is_first(struct regions *x, uint32_t frame);
 
-bool region_tree_start(struct graph *g);
+bool region_tree_start(struct regions *x);
 /* Makes the tree anew if most of it is out of date. False: memory has run out. */
-bool region_tree_tidy(struct graph *g);
+bool region_tree_tidy(struct regions *x);
 /* A new record becomes a leaf; an interval in terms of the frame `near`, if that is not 0. */
-void region_enter_tree(struct graph *g, struct region *e, uint32_t near);
+void region_enter_tree(struct regions *x, struct region *e, uint32_t near);
 /* The access of a record that may have a leaf. */
-void region_touch_leaf(struct graph *g, struct region *e);
+void region_touch_leaf(struct regions *x, struct region *e);
 /* If it is one it is none any more. */
 void region_leave_tree(struct regions *x, struct region *e);
 /* A frame whose boxes had no leaves got another box: one leaf for all if it is simple, or one each. */
-void region_put_leaves(struct graph *g, uint32_t frame);
+void region_put_leaves(struct regions *x, uint32_t frame);
 /* A frame whose boxes have a leaf each got another one: from time to time, whether one will do. */
-void region_try_one_leaf(struct graph *g, uint32_t frame);
+void region_try_one_leaf(struct regions *x, uint32_t frame);
 /* The table has grown; records are where these say, by index in the table and in the overflow array. */
 void region_tree_follow(struct regions *x, const uint32_t *head, const uint32_t *chained);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pairwise geometry of regions. */
-#include "graph/overlap.h"
+#include "overlap/geom.h"
 
 #include <string.h>
 

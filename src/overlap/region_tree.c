@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tree over what regions reach: insertion, splitting, search. */
-#include "graph/region_tree.h"
+#include "overlap/region_tree.h"
 
 #include <assert.h>
 

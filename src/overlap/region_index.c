@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The region index: the record of a region, made if there is none, and the frames of boxes. */
-#include "graph/access.h"
-#include "graph/region_probe.h"
+#include "overlap/access.h"
+#include "overlap/region_probe.h"
 
 #include <string.h>
 
 static struct region *find_exact(struct probe *p, uint32_t bucket);
 static struct region *find_box(struct probe *p, uint32_t *bucket_out, uint32_t *class_out);
 static struct region *insert_record(struct probe *p, uint32_t bucket, uint32_t level);
-static int grow_table(struct graph *g);
+static int grow_table(struct regions *x);
 static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_create);
 
 /* Of a box of a flat frame: rows without gaps, so what its interval says is all there is. */
@@ -50,7 +50,7 @@ static void forget_known(struct regions *x)
     x->known_epoch += 1ull << REGION_EPOCH_SHIFT;
     if (x->known_epoch >> (REGION_EPOCH_SHIFT + 16) != 0) {
         x->known_epoch = 0;
-        memset(x->known, 0, sizeof(x->known));
+        memset(x->far->known, 0, sizeof(x->far->known));
     }
 }
 
@@ -96,21 +96,26 @@ static uint32_t touched_words(const struct regions *x)
 static void clear_table(struct regions *x, bool is_same)
 {
     for (uint32_t i = 0; i < touched_words(x) && is_same; i++)
-        for (uint64_t bits = x->touched[i]; bits != 0; bits &= bits - 1)
+        for (uint64_t bits = x->far->touched[i]; bits != 0; bits &= bits - 1)
             memset(&x->table[64 * i + (uint32_t)__builtin_ctzll(bits)], 0, sizeof(struct region));
     if (!is_same)
         memset(x->table, 0, x->table_count * sizeof(struct region));
-    memset(x->touched, 0, touched_words(x) * sizeof(x->touched[0]));
+    memset(x->far->touched, 0, touched_words(x) * sizeof(x->far->touched[0]));
     x->touched_count = 0;
 }
 
-int regions_start(struct graph *g)
+int regions_start(struct regions *x, struct region_tables *far, const struct slot_info *info,
+                  enum pto_deps deps)
 {
-    struct regions *x = &g->regions;
     const struct region *table = x->table;
     uint32_t count = table_count_next(x);
     bool is_same;
 
+    x->far = far;
+    x->info = info;
+    x->deps = deps;
+    x->dead_before = x->ordered_from = 1;
+    memset(x->quick, 0, sizeof(x->quick));
     x->table_pool.used = x->table_shape_pool.used = 0;
     x->overflow_pool.used = x->overflow_shape_pool.used = 0;
     x->frame_pool.used = x->vector_pool.used = 0;
@@ -147,9 +152,9 @@ int regions_start(struct graph *g)
     x->filled = x->scan_next = 0;
     x->vain_cells = 0;
     if (x->has_joins)
-        memset(x->join, 0, sizeof(x->join));
+        memset(x->far->join, 0, sizeof(x->far->join));
     x->has_joins = false;
-    return region_tree_start(g) ? PTO_OK : PTO_ENOMEM;
+    return region_tree_start(x) ? PTO_OK : PTO_ENOMEM;
 }
 
 /* A frame of which a contiguous tensor is likely to be a row; 0: none. */
@@ -173,10 +178,10 @@ static void query_again(struct probe *p, struct region *e)
     uint32_t reader = region_latest_reader(p->x, e);
 
     e->last = p->t->seq; /* should it get a leaf meanwhile */
-    region_touch_leaf(p->g, e);
-    if (p->g->deps == PTO_DEPS_SAFE &&
+    region_touch_leaf(p->x, e);
+    if (p->x->deps == PTO_DEPS_SAFE &&
         (p->access & (ACCESS_LOOKUP | ACCESS_WRITE)) == ACCESS_LOOKUP &&
-        reader >= p->g->ordered_from && reader >= p->g->dead_before) {
+        reader >= p->x->ordered_from && reader >= p->x->dead_before) {
         p->reader = reader;
         p->since = reader + 1;
         region_query(p);
@@ -203,17 +208,17 @@ static void query_again(struct probe *p, struct region *e)
 }
 
 /* Finds or makes the record, and deals with whatever overlaps it. */
-struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
+struct region *region_resolve(struct regions *x, struct slot *t, const struct pto_tensor *tensor,
                               uint32_t *access, int *status_out)
 {
-    struct regions *x = &g->regions;
     struct geom geom;
     struct probe p;
     uint32_t level, bucket;
     struct region *e;
 
-    probe_init(&p, g, t, &geom, *access);
-    if (g->deps == PTO_DEPS_SAFE) {
+    x->seq = t->seq + 1;
+    probe_init(&p, x, t, &geom, *access);
+    if (x->deps == PTO_DEPS_SAFE) {
         geom_init_safe(&geom, tensor);
     } else {
         geom_init_simpler(&geom, tensor);
@@ -224,7 +229,7 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
     }
     if (geom.lo >= geom.hi)
         return NULL;
-    if ((regions_are_crowded(x) && grow_table(g) < 0) || !region_tree_tidy(g)) {
+    if ((regions_are_crowded(x) && grow_table(x) < 0) || !region_tree_tidy(x)) {
         *status_out = PTO_ENOMEM;
         return NULL;
     }
@@ -244,15 +249,15 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
         e = find_exact(&p, bucket);
     }
     p.self = e;
-    if (e != NULL && g->deps == PTO_DEPS_SAFE && e->writer.seq >= g->ordered_from)
+    if (e != NULL && x->deps == PTO_DEPS_SAFE && e->writer.seq >= x->ordered_from)
         p.since = e->writer.seq; /* which waited for all that overlaps: docs/user/ordering.md */
-    if (g->deps != PTO_DEPS_SAFE && *access == ACCESS_LOOKUP) {
+    if (x->deps != PTO_DEPS_SAFE && *access == ACCESS_LOOKUP) {
         region_query_unrecorded(&p, e);
         *status_out = p.status;
         return NULL;
     }
     if (e == NULL) {
-        if (!region_is_first(g, p.own_frame))
+        if (!region_is_first(x, p.own_frame))
             region_query(&p);
     } else if ((e->flags & REGION_TANGLED) != 0 || x->has_versions) {
         query_again(&p, e);
@@ -272,7 +277,7 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
         if (p.is_tangled)
             e->flags |= REGION_TANGLED;
         if (p.is_tangled && (p.access & ACCESS_WRITE) == 0)
-            region_want_join(g, t, shape_of(x, e));
+            region_want_join(x, t, shape_of(x, e));
     }
     return e;
 }
@@ -309,10 +314,10 @@ static struct region *find_exact(struct probe *p, uint32_t bucket)
             if (index == 0)
                 return NULL;
             e = &x->overflow[index];
-            if ((e->flags & REGION_USED) != 0 && region_is_alive(p->g, e))
+            if ((e->flags & REGION_USED) != 0 && region_is_alive(p->x, e))
                 break;
             if ((e->flags & REGION_USED) != 0)
-                region_remove(p->g, e);
+                region_remove(p->x, e);
             *link = e->next;
             e->next = x->overflow_free;
             x->overflow_free = index;
@@ -324,17 +329,16 @@ static struct region *find_exact(struct probe *p, uint32_t bucket)
 
 static struct region *insert_record(struct probe *p, uint32_t bucket, uint32_t level)
 {
-    struct region *e = region_place(p->g, bucket);
+    struct region *e = region_place(p->x, bucket);
 
     if (e != NULL)
-        region_fill(p->g, e, p->geom, p->own_frame, level);
+        region_fill(p->x, e, p->geom, p->own_frame, level);
     return e;
 }
 
-void region_fill(struct graph *g, struct region *e, const struct geom *geom, uint32_t frame,
+void region_fill(struct regions *x, struct region *e, const struct geom *geom, uint32_t frame,
                  uint32_t level)
 {
-    struct regions *x = &g->regions;
     struct region_frame *f = &x->frame[frame];
     struct region_shape *shape;
     uint32_t index;
@@ -363,7 +367,7 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
     }
     if (geom->kind == REGION_CONTIGUOUS) {
         if (x->is_indexed)
-            region_enter_tree(g, e, x->frame_near);
+            region_enter_tree(x, e, x->frame_near);
         return;
     }
     index = index_of(x, e);
@@ -372,7 +376,7 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
     shape->known = 0;
     if (frame == 0) {
         if (x->is_indexed && geom->kind != REGION_FRAME)
-            region_enter_tree(g, e, 0);
+            region_enter_tree(x, e, 0);
         return;
     }
     region_list_box(x, f, index, shape);
@@ -388,22 +392,21 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
     if (!is_simple || f->simple != level)
         region_roughen(f); /* else what is known of its tiles holds for one more */
     if (f->is_spread) {
-        region_enter_tree(g, e, 0);
-        region_try_one_leaf(g, frame);
+        region_enter_tree(x, e, 0);
+        region_try_one_leaf(x, frame);
         return;
     }
-    e->last = g->seq - 1; /* of the task that is being submitted, for its leaf */
+    e->last = x->seq - 1; /* of the task that is being submitted, for its leaf */
     if (is_simple)
         f->simple = level;
-    region_put_leaves(g, frame);
+    region_put_leaves(x, frame);
     if (geom->ndims == 2 && geom->stride[1] == 1 && geom->stride[0] > 1 &&
         f->class_of[level].level[0] < 31 && f->class_of[level].level[1] < 31) /* sums do not wrap */
         f->flat = f->simple;
 }
 
-struct region *region_add_tile(struct graph *g, const struct pto_tensor *tensor)
+struct region *region_add_tile(struct regions *x, const struct pto_tensor *tensor)
 {
-    struct regions *x = &g->regions;
     const struct region_tile *tile = x->tile_now;
     uint32_t class = tile->state >> REGION_LEVEL_SHIFT & REGION_CLASS;
     struct region_frame *f = &x->frame[tile->state >> 16];
@@ -433,16 +436,15 @@ struct region *region_add_tile(struct graph *g, const struct pto_tensor *tensor)
 }
 
 /* Room in a bucket: its head if that is free or dead, else a place in the chain. */
-struct region *region_place(struct graph *g, uint32_t bucket)
+struct region *region_place(struct regions *x, uint32_t bucket)
 {
-    struct regions *x = &g->regions;
     struct region *e = &x->table[bucket];
     uint32_t index;
 
     if ((e->flags & REGION_USED) == 0)
         return e;
-    if (!region_is_alive(g, e)) {
-        region_remove(g, e);
+    if (!region_is_alive(x, e)) {
+        region_remove(x, e);
         return e;
     }
     index = x->overflow_free;
@@ -463,9 +465,8 @@ struct region *region_place(struct graph *g, uint32_t bucket)
 }
 
 /* The record leaves the index; one in a chain stays linked, unused, until its chain is walked. */
-void region_remove(struct graph *g, struct region *e)
+void region_remove(struct regions *x, struct region *e)
 {
-    struct regions *x = &g->regions;
     uint32_t level = e->level;
 
     if (e->vector != 0)
@@ -502,27 +503,27 @@ void region_remove(struct graph *g, struct region *e)
     }
 }
 
-bool region_is_alive(struct graph *g, const struct region *e)
+bool region_is_alive(struct regions *x, const struct region *e)
 {
     if (e->kind == REGION_FRAME) {
         uint32_t frame = e->frame;
 
-        return g->regions.frame[frame].population != 0 || g->regions.frame_pinned == frame;
+        return x->frame[frame].population != 0 || x->frame_pinned == frame;
     }
-    if (e->last < g->dead_before)
+    if (e->last < x->dead_before)
         return false;
-    if (graph_is_alive(g, e->writer))
+    if (ref_is_alive(x, e->writer))
         return true;
     for (uint32_t i = 0; i < e->reader_count; i++)
-        if (graph_is_alive(g, e->reader[i]))
+        if (ref_is_alive(x, e->reader[i]))
             return true;
     if (e->vector != 0) {
-        struct region_vector *v = region_vector(&g->regions, e->vector);
+        struct region_vector *v = region_vector(x, e->vector);
 
         for (uint32_t i = 0; i < v->count; i++) {
             struct ref r = { v->ref[i].slot & REGION_REF_SLOT, v->ref[i].seq };
 
-            if (graph_is_alive(g, r))
+            if (ref_is_alive(x, r))
                 return true;
         }
     }
@@ -605,10 +606,10 @@ static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_crea
     if (*cached != 0 && geom_same_frame(&x->frame[*cached].geom, geom) &&
         x->frame[*cached].geom.size == geom->size)
         return *cached;
-    probe_init(&q, p->g, p->t, &span, 0);
+    probe_init(&q, p->x, p->t, &span, 0);
     q.salt = p->salt;
     span.kind = REGION_FRAME;
-    span.lo = p->g->deps == PTO_DEPS_SAFE ? geom->base : 0;
+    span.lo = p->x->deps == PTO_DEPS_SAFE ? geom->base : 0;
     span.hi = span.lo + geom->size;
     span.rest = 0;
     memset(span.shape, 0, sizeof(span.shape));
@@ -703,26 +704,23 @@ static uint32_t moved(const struct moves *m, uint32_t index)
 }
 
 /* Before the table grows, while indices still hold. */
-static void drop_dead_records(struct graph *g)
+static void drop_dead_records(struct regions *x)
 {
-    struct regions *x = &g->regions;
-
     for (uint32_t i = 0; i < x->table_count + x->overflow_count; i++) {
         struct region *e = i < x->table_count ? &x->table[i] : &x->overflow[i - x->table_count];
 
         if (i == x->table_count || (e->flags & REGION_USED) == 0)
             continue;
-        if (e->kind != REGION_FRAME && !region_is_alive(g, e))
-            region_remove(g, e);
+        if (e->kind != REGION_FRAME && !region_is_alive(x, e))
+            region_remove(x, e);
     }
 }
 
 /* The bucket of a record. */
-static uint32_t bucket_of(const struct graph *g, const struct region *e,
+static uint32_t bucket_of(const struct regions *x, const struct region *e,
                           const struct region_shape *shape)
 {
-    const struct regions *x = &g->regions;
-    uint64_t salt = g->deps != PTO_DEPS_SAFE ? salt_of(&shape->geom) : 0;
+    uint64_t salt = x->deps != PTO_DEPS_SAFE ? salt_of(&shape->geom) : 0;
     struct geom geom;
 
     if (e->kind == REGION_FRAME)
@@ -744,11 +742,10 @@ static void move_shape(const struct regions *x, const struct region *e, struct r
 }
 
 /* The first record of a bucket that was split stays, or goes to the other one. */
-static void move_head(struct graph *g, uint32_t index, struct moves *m)
+static void move_head(struct regions *x, uint32_t index, struct moves *m)
 {
-    struct regions *x = &g->regions;
     struct region *e = &x->table[index];
-    uint32_t bucket = bucket_of(g, e, &x->table_shape[index]);
+    uint32_t bucket = bucket_of(x, e, &x->table_shape[index]);
 
     e->next = 0;
     region_touch(x, &x->table[bucket]);
@@ -762,11 +759,10 @@ static void move_head(struct graph *g, uint32_t index, struct moves *m)
 }
 
 /* The same for one in its chain, which becomes a head if there is none yet. */
-static void move_chained(struct graph *g, uint32_t index, struct moves *m)
+static void move_chained(struct regions *x, uint32_t index, struct moves *m)
 {
-    struct regions *x = &g->regions;
     struct region *e = &x->overflow[index];
-    uint32_t bucket = bucket_of(g, e, &x->overflow_shape[index]);
+    uint32_t bucket = bucket_of(x, e, &x->overflow_shape[index]);
     struct region *to = &x->table[bucket];
 
     if ((to->flags & REGION_USED) != 0) {
@@ -791,23 +787,21 @@ static void free_chained(struct regions *x, uint32_t index)
 }
 
 /* Each bucket becomes two: itself, and one in the new half. */
-static void split_buckets(struct graph *g, uint32_t count, struct moves *m)
+static void split_buckets(struct regions *x, uint32_t count, struct moves *m)
 {
-    struct regions *x = &g->regions;
-
     memset(&x->table[count], 0, count * sizeof(struct region));
     for (uint32_t b = 0; b < count; b++) {
         uint32_t index = x->table[b].next;
 
         if ((x->table[b].flags & REGION_USED) != 0)
-            move_head(g, b, m);
+            move_head(x, b, m);
         else
             x->table[b] = (struct region){ 0 };
         while (index != 0) {
             uint32_t next = x->overflow[index].next;
 
             if ((x->overflow[index].flags & REGION_USED) != 0)
-                move_chained(g, index, m);
+                move_chained(x, index, m);
             if ((x->overflow[index].flags & REGION_USED) == 0)
                 free_chained(x, index);
             index = next;
@@ -843,9 +837,8 @@ static void follow_moves(struct regions *x, const struct moves *m)
 }
 
 /* Doubles the table, which is all that lies in its pool, and drops what has gone. */
-static int grow_table(struct graph *g)
+static int grow_table(struct regions *x)
 {
-    struct regions *x = &g->regions;
     uint32_t count = x->table_count;
     uint64_t scratch = ((uint64_t)count + x->overflow_count) * sizeof(uint32_t);
     struct region *more = pool_take(&x->table_pool, count * sizeof(struct region));
@@ -856,16 +849,16 @@ static int grow_table(struct graph *g)
     if (more == NULL || more_shape == NULL || memory == NULL)
         return PTO_ENOMEM;
     port_assert(more == x->table + count);
-    drop_dead_records(g);
+    drop_dead_records(x);
     forget_known(x);
     for (uint32_t i = 0; i < count; i++)
         m.head[i] = i;
     for (uint32_t i = 0; i < x->overflow_count; i++)
         m.chained[i] = i | OVERFLOW_BIT;
     set_table_count(x, 2 * count);
-    memset(x->touched, 0, touched_words(x) * sizeof(x->touched[0]));
+    memset(x->far->touched, 0, touched_words(x) * sizeof(x->far->touched[0]));
     x->touched_count = 0;
-    split_buckets(g, count, &m);
+    split_buckets(x, count, &m);
     follow_moves(x, &m);
     region_tree_follow(x, m.head, m.chained);
     x->table_pool.used -= scratch;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who touched which bytes: the index behind dependency inference.
+ * The structs of the index of regions, whose contract is overlap.h, and what is inlined of it.
  *
  * One record a region. Records are found by exact match with one hash probe.
  * A record that overlaps no other one is untangled, and then that probe is
@@ -31,9 +31,12 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "graph/overlap.h"
-#include "graph/region_tree.h"
-#include "port/pool.h"
+#include "overlap/geom.h"
+#include "overlap/region_tree.h"
+#include "overlap/tasks.h"
+#include "port/port.h"
+#include "pto/rules.h"
+#include "pto/status.h"
 
 enum {
     REGION_READERS_INLINE = 3,
@@ -43,6 +46,7 @@ enum {
     REGION_CLASSES = 8,      /* box shapes (rounded up) that a frame keeps apart */
     REGION_FRAME_CACHE = 16, /* recently used frames, by hash */
     REGION_KNOWN_BITS = 10,  /* boxes known by their descriptors: 1024 */
+    REGION_JOINED_MIN = 8,   /* edges that make a join worth while */
     REGION_JOIN_BITS = 5,    /* regions whose readers have many predecessors: 32 */
     REGION_FRAMES_MAX = UINT16_MAX,
     REGION_BYTES_BITS = 6, /* of a record: 64 */
@@ -50,12 +54,6 @@ enum {
     REGION_TABLE_KEPT = 1 << 18, /* between runs, at most */
     REGION_VECTOR_UNIT = 64,     /* bytes */
     REGION_EPOCH_SHIFT = 40,     /* in a word: flags that no box that is looked for has set */
-};
-
-/* A task by slot and sequence number: gone when the slot has another number. */
-struct ref {
-    uint32_t slot; /* in vectors the top bits are flags */
-    uint32_t seq;
 };
 
 enum region_flag {
@@ -206,7 +204,26 @@ struct region_frame {
     struct region_class class_of[REGION_CLASSES];
 };
 
+/* The large arrays of the index: apart, so that what is near the start of the index is near. */
+struct region_tables {
+    struct known_box known[1 << REGION_KNOWN_BITS];
+    struct region_join join[1 << REGION_JOIN_BITS];
+    /* A bit for each head that came into use, and for those of larger tables with the same bits. */
+    uint64_t touched[REGION_TABLE_KEPT / 64];
+};
+
 struct regions {
+    /* Written by the graph, in which the index is embedded. */
+    const struct slot_info *info; /* by slot: who is alive */
+    uint32_t dead_before;         /* every task before this one has gone */
+    uint32_t ordered_from;        /* from this task on, no task was in a MANUAL scope */
+    enum pto_deps deps;
+    bool may_join;                /* joins may be made */
+    uint8_t quick[UINT8_MAX + 1]; /* by tag: its access, if it has a quick way; else 0 */
+
+    /* The index's own. */
+    struct region_tables *far;
+    uint32_t seq; /* of the task after the one that is being submitted, on the long ways */
     struct region *table;
     struct region_shape *table_shape;
     uint64_t table_mask;     /* of the offset of a record in it, in bytes */
@@ -244,24 +261,12 @@ struct regions {
     uint32_t filled;     /* how many records were made */
     uint32_t scan_next;  /* ... and how many it takes until all may be looked through again */
     uint64_t vain_cells; /* of the grids of intervals: looked at, and nothing near was there */
-    struct known_box known[1 << REGION_KNOWN_BITS];
-    struct region_join join[1 << REGION_JOIN_BITS];
-    /* A bit for each head that came into use, and for those of larger tables with the same bits. */
-    uint64_t touched[REGION_TABLE_KEPT / 64];
     struct pool table_pool;
     struct pool table_shape_pool;
     struct pool overflow_pool;
     struct pool overflow_shape_pool;
     struct pool frame_pool;
     struct pool vector_pool;
-};
-
-/* How an access is recorded and what it waits for. */
-enum access {
-    ACCESS_LOOKUP = 1,  /* waits for conflicting records */
-    ACCESS_WRITE = 2,   /* conflicts with readers too, and is recorded as a writer */
-    ACCESS_RECORD = 4,  /* is recorded at all */
-    ACCESS_REPLACE = 8, /* records that it covers are removed */
 };
 
 /* Readers and writers of a region beyond those in its record. */
@@ -276,6 +281,38 @@ enum region_ref_flag { /* in `slot` of a ref in a vector */
                        REGION_REF_SUPERSEDED = 1u << 30,
                        REGION_REF_SLOT = (1u << 30) - 1,
 };
+
+/* region_index.c */
+/*
+ * The record of the argument's region, found or made, after t was made to wait
+ * for what conflicts in other records. NULL: there is none and needs to be none,
+ * or *status_out says why not. May take ACCESS_REPLACE away.
+ */
+struct region *region_resolve(struct regions *x, struct slot *t, const struct pto_tensor *tensor,
+                              uint32_t *access, int *status_out);
+bool region_is_alive(struct regions *x, const struct region *e);
+void region_remove(struct regions *x, struct region *e);
+/* Room for a record in a bucket: one that is not in use. NULL when memory has run out. */
+struct region *region_place(struct regions *x, uint32_t bucket);
+/* Makes a record of a free entry of the right bucket; `level` is the class if there is a frame. */
+void region_fill(struct regions *x, struct region *e, const struct geom *geom, uint32_t frame,
+                 uint32_t level);
+
+/* regions.c */
+/* Makes t wait for what conflicts with the access among the tasks of one record, from `since` on. */
+int region_wait(struct regions *x, struct slot *t, struct region *e, uint32_t access,
+                uint32_t since);
+/* Whether a task from `since` on is recorded as a writer. */
+bool region_has_writer_since(const struct regions *x, const struct region *e, uint32_t since);
+/* The number of the latest reader; 0: none. */
+uint32_t region_latest_reader(const struct regions *x, const struct region *e);
+void region_forget_readers(struct regions *x, struct region *e);
+/* The latest living one of the tasks of one record that writes it, or also reads it; slot 0: none. */
+struct ref region_latest_user(struct regions *x, const struct region *e, bool with_readers);
+void region_drop_vector(struct regions *x, struct region *e);
+
+/* region_join.c: if many readers are recorded, a join takes their place, for t and others that wait. */
+int region_join_readers(struct regions *x, struct slot *t, struct region *e);
 
 /* region_index.c: what is beside the record. */
 struct region_shape *region_shape(struct regions *x, struct region *e);
@@ -296,7 +333,7 @@ static inline void region_touch(struct regions *x, const struct region *e)
 
     if (at > x->table_mask)
         return; /* what is behind the table is cleared when it is taken */
-    x->touched[bucket / 64] |= 1ull << bucket % 64;
+    x->far->touched[bucket / 64] |= 1ull << bucket % 64;
     x->touched_count += x->touched_count != UINT32_MAX; /* "many" stays many */
 }
 
@@ -304,7 +341,7 @@ static inline void region_touch(struct regions *x, const struct region *e)
 static inline bool region_is_touched(const struct regions *x, uint32_t bucket)
 {
     bucket &= REGION_TABLE_KEPT - 1;
-    return (x->touched[bucket / 64] >> bucket % 64 & 1) != 0;
+    return (x->far->touched[bucket / 64] >> bucket % 64 & 1) != 0;
 }
 
 /* Whether the table has to grow: many are behind others, and not only because they share a cell. */
@@ -444,7 +481,7 @@ static inline uint32_t region_known_place(const struct pto_tensor *t)
 static inline void region_forget_known(struct regions *x, const struct region_shape *shape,
                                        const struct region *e)
 {
-    struct known_box *known = &x->known[shape->known];
+    struct known_box *known = &x->far->known[shape->known];
 
     if (known->record == e)
         known->form = 0;
@@ -459,7 +496,7 @@ static inline uint32_t *region_frame_cache(const struct regions *x, uint64_t bas
 static inline struct region *region_find_known(const struct regions *x,
                                                const struct pto_tensor *tensor)
 {
-    const struct known_box *known = &x->known[region_known_place(tensor)];
+    const struct known_box *known = &x->far->known[region_known_place(tensor)];
 
     if (known->start != tensor->start || known->addr != tensor->addr ||
         known->shape != tensor_word(tensor, TENSOR_SHAPE) ||
@@ -476,7 +513,7 @@ static inline void region_make_known(struct regions *x, struct region *e,
 {
     uint32_t place = region_known_place(tensor);
     uint64_t form = tensor_word(tensor, TENSOR_FORM) ^ x->known_epoch;
-    struct known_box *known = &x->known[place];
+    struct known_box *known = &x->far->known[place];
 
     if (x->frame[e->frame].flat != 0) { /* for which there is a quicker way */
         region_note_tile(x, e, tensor);

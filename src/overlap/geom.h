@@ -4,8 +4,8 @@
  * functions of two descriptors; the index that avoids calling them for every
  * pair is in regions.c.
  */
-#ifndef PTO_OVERLAP_H
-#define PTO_OVERLAP_H
+#ifndef PTO_GEOM_H
+#define PTO_GEOM_H
 
 #include <stdbool.h>
 
