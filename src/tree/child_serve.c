@@ -471,7 +471,8 @@ static bool take_options(const struct child *c, uint32_t unit, struct run_option
     pto_run_options_init(options);
     if (unit == 0)
         return true;
-    if (offset > c->hello.link.memory_bytes || c->hello.link.memory_bytes - offset < sizeof(*message))
+    if (offset > c->hello.link.memory_bytes ||
+        c->hello.link.memory_bytes - offset < sizeof(*message))
         return false;
     memcpy(message, (const void *)(uintptr_t)(c->hello.link.addr + offset), sizeof(*message));
     if (message->options.size != sizeof(message->options))
