@@ -12,7 +12,7 @@ PUBLIC_HEADERS = aicore.h build.h cache_lines.h callable.h collective.h comm.h d
 
 BASE_SRC = status.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c limit.c lines.c object.c os.c os_futex.c peek.c platforms.c \
 	program.c sized.c spawn.c thread_state.c waker.c
-OVERLAP_SRC = geom.c regions.c region_index.c region_query.c region_join.c region_tree.c
+OVERLAP_SRC = geom.c regions.c region_index.c region_frame.c region_table.c region_query.c region_join.c region_tree.c
 GRAPH_SRC = graph.c graph_tasks.c data.c image.c ledger.c slots.c scope.c submit.c submit_tensors.c edges.c buffers.c guards.c
 SCHED_SRC = sched.c order.c deferred.c sharing.c guarded.c
 CORE_SRC =

@@ -26,6 +26,7 @@
  *             regions.h        the structs; for those who inline
  *             regions.c        ways to a record that need no search, and what is in a record
  *             region_index.c   any region: its record found, or made after a search
+ *             region_frame.c   the grids of boxes; region_table.c: the table, and its growth
  *             region_query.c   the search; region_tree.h is the tree
  *             region_join.c    one join instead of many edges
  *             geom.h           the geometry of a tensor, and whether two overlap

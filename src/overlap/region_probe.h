@@ -57,7 +57,27 @@ static inline void probe_init(struct probe *p, struct regions *x, struct slot *t
     p->frame_count = 0;
 }
 
-/* Deals with all records that overlap the probe's region, but for its own. */
+/* region_index.c: the record of exactly this region, or NULL. Drops what is dead in its chain on the way. */
+struct region *region_find_exact(struct probe *p, uint32_t bucket);
+/* A new record in the bucket. NULL: memory has run out. */
+struct region *region_insert(struct probe *p, uint32_t bucket, uint32_t level);
+
+/* region_table.c: doubles the table, which is all that lies in its pool, and drops what has gone. */
+int regions_grow(struct regions *x);
+
+/* region_frame.c */
+/* The frame of a box: recently used, or known, or new. 0: none. */
+uint32_t region_frame_of(struct probe *p, const struct geom *geom, bool may_create);
+/* The record of this very box; where it would be if there is none. */
+struct region *region_find_box(struct probe *p, uint32_t *bucket_out, uint32_t *class_out);
+uint32_t region_bucket_of_box(const struct regions *x, const struct geom *geom, uint32_t frame,
+                              uint32_t class);
+/* The bucket of a frame's own record, by all that makes the frame. */
+uint32_t region_bucket_of_frame(const struct regions *x, const struct geom *geom);
+/* The geometry of a box of a flat frame, whose rows have no gaps: its interval says all. */
+void region_derive_geom(const struct regions *x, const struct region *e, struct geom *geom);
+
+/* region_query.c: deals with all records that overlap the probe's region, but for its own. */
 void region_query(struct probe *p);
 /*
  * region_join.c: region_query for a reader that waits for what the reader before waited
@@ -133,6 +153,16 @@ static inline void region_forget_floor(struct region_shape *shape)
 static inline uint64_t salt_of(const struct geom *geom)
 {
     return geom->base * 0xff51afd7ed558ccdull;
+}
+
+/* Asks for the head of a bucket and what is beside it, before anybody has to wait for them. */
+static inline void region_ask_for(const struct regions *x, uint32_t bucket)
+{
+    const char *shape = (const char *)&x->table_shape[bucket];
+
+    __builtin_prefetch(&x->table[bucket], 1, 3);
+    __builtin_prefetch(shape, 1, 3);
+    __builtin_prefetch(shape + sizeof(struct region_shape) - 1, 1, 3);
 }
 
 #endif
