@@ -16,7 +16,7 @@
  * Cost        a region that is known and overlaps no other one, whether buffer or tile: one hash
  *             probe, inlined into the submit (access.h). A new one: the buckets around it, if all
  *             regions are of its size; else a search in a tree, whose cost does not depend on how
- *             many regions there are, nor on their shapes (docs/performance.md has figures).
+ *             many regions there are, nor on their shapes (docs/internals/performance.md has figures).
  * Memory      pools (port/pool.h), which the caller gives address space; nothing moves.
  * Threads     one at a time, the submitting one. Nothing here is atomic.
  * Callers     src/graph/, once for each tensor of a submit. It embeds struct regions (regions.h)
