@@ -45,7 +45,7 @@ struct endpoint_ops {
     /*
      * Begins to start the other side; the old one has ended, or never was. It does not wait: the first record that comes
      * says how it went. On failure nothing is left behind. The lock is not held. The watcher looks
-     * after it from endpoint_watch on.
+     * after it from watcher_add on.
      */
     int (*start)(struct endpoint *e, const struct endpoint_start *how, struct pto_error *error);
 

@@ -19,6 +19,9 @@ enum { END_WAIT_MS = 3000, END_WAIT_MIN_MS = 100 };
 
 /* ---- start ---- */
 
+static_assert(TREE_NESTED_MAX + 1 <= (int)LINK_MORE_MAX, "each of them has a life pipe");
+static_assert((int)TREE_CHILDREN_MAX <= (int)WATCHER_MAX, "one watcher for all children");
+
 /*
  * Everything that a child could have written to, but for tensors, is as the worker wants it: the one before may
  * have written anything anywhere. Bytes in streams have no meaning to a new generation.
