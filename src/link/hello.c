@@ -33,7 +33,9 @@ int link_file_make(const char *name, uint64_t bytes)
 {
     int fd = spawn_lift(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 
-    if (fd >= 0 && limit_resize(fd, bytes) != 0) {
+    if (fd < 0)
+        return -1;
+    if (limit_resize(fd, bytes) != 0) {
         int number = errno;
 
         close(fd);

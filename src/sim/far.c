@@ -81,7 +81,7 @@ static int far_make_memory(struct far *f, struct pto_error *error)
         f->control = control;
         return fd;
     }
-    (void)error_tell(error, PTO_ESYSTEM, "an isolated device needs files of %llu GiB in memory: %s",
+    (void)error_tell(error, PTO_ESYSTEM, "an isolated device needs a file of %llu GiB in memory: %s",
                      (unsigned long long)(f->range_bytes >> 30), limit_explain(errno, why));
     if (fd >= 0)
         close(fd);

@@ -18,7 +18,7 @@ file | all)
     too_low="the limit of file sizes is too low (1.0 MiB); fix: ulimit -f unlimited"
     (
         ulimit -f 1024
-        expect_all 1 "an isolated device needs sockets and a file of 32 GiB" "$too_low" -- run vector --isolated "${on[@]}"
+        expect_all 1 "an isolated device needs a file of 32 GiB" "$too_low" -- run vector --isolated "${on[@]}"
         expect_all 1 "a worker needs a file of 32768 MiB" "$too_low" -- run reduce "${on[@]}"
         expect_all 1 "there is no memory for a window" "$too_low" -- run ring "${on[@]}"
         expect_all 1 "FAIL  file sizes " "(ulimit -f)" "fix: ulimit -f unlimited" -- doctor
