@@ -289,8 +289,8 @@ struct entry_copy {
 };
 
 /* False: it is changing, or empty. */
-static bool copy_entry(const struct shared *s, const struct shared_entry *e,
-                       struct entry_copy *copy)
+static bool shared_copy_entry(const struct shared *s, const struct shared_entry *e,
+                              struct entry_copy *copy)
 {
     uint32_t own = s->base.rank;
 
@@ -322,7 +322,7 @@ static bool shared_find_entry(struct open_wait *w, uint32_t member, struct entry
     uint32_t rank = w->request->ranks[member];
 
     for (uint32_t i = 0; i < SHARED_ENTRIES; i++)
-        if (copy_entry(s, &s->head[rank]->entry[i], copy) && copy->id == w->request->id &&
+        if (shared_copy_entry(s, &s->head[rank]->entry[i], copy) && copy->id == w->request->id &&
             copy->is_for_us && copy->state != ENTRY_LEAVING &&
             copy->serial != a64_load_relaxed(seen_of(s, rank, i))) {
             w->domain->peer[member].entry = i;
@@ -420,7 +420,7 @@ static uint32_t look_at_member(struct open_wait *w, uint32_t member)
     uint32_t state = peer_state(w->domain, member);
     struct entry_copy copy;
 
-    if (state == ENTRY_REFUSED && copy_entry(w->shared, &head->entry[peer->entry], &copy) &&
+    if (state == ENTRY_REFUSED && shared_copy_entry(w->shared, &head->entry[peer->entry], &copy) &&
         copy.serial == peer->serial)
         w->status = agree(w, member, &copy);
     return state;

@@ -20,8 +20,8 @@ enum {
     VERDICT_NS = 500000000,
 };
 
-static int attend(const struct meet_request *request, struct meet_result *result,
-                  struct pto_error *error);
+static int meet_attend(const struct meet_request *request, struct meet_result *result,
+                       struct pto_error *error);
 
 int meet_ranks(const struct meet_request *request, struct meet_result *result,
                struct pto_error *error)
@@ -33,7 +33,7 @@ int meet_ranks(const struct meet_request *request, struct meet_result *result,
         return error_tell(error, PTO_EINVAL, "the token has more than %d characters",
                           MEET_TOKEN_BYTES - 1);
     assert(c->rank_count > 1 && result->memory[c->rank] == -1 && result->process[c->rank] == -1);
-    status = c->rank == 0 ? meet_host(request, result, error) : attend(request, result, error);
+    status = c->rank == 0 ? meet_host(request, result, error) : meet_attend(request, result, error);
     if (status < 0)
         for (uint32_t i = 0; i < c->rank_count; i++) {
             meet_close_fds(&result->memory[i], 1);
@@ -230,8 +230,8 @@ static int take_all(const struct comm_request *c, int socket, struct meet_result
     return PTO_OK;
 }
 
-static int attend(const struct meet_request *request, struct meet_result *result,
-                  struct pto_error *error)
+static int meet_attend(const struct meet_request *request, struct meet_result *result,
+                       struct pto_error *error)
 {
     const struct comm_request *c = request->comm;
     struct meet_hello hello = meet_make_hello(request);

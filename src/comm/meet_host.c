@@ -215,8 +215,8 @@ static int meet_tell_gone(const struct meeting *m, uint32_t rank)
 }
 
 /* A rank that has come: its connection and its descriptors are kept. */
-static int take_hello(struct meeting *m, struct caller *from, const struct meet_hello *hello,
-                      struct meet_message *message)
+static int meet_take_hello(struct meeting *m, struct caller *from, const struct meet_hello *hello,
+                           struct meet_message *message)
 {
     struct pto_error why;
     int status;
@@ -248,7 +248,7 @@ static int meet_hear(struct meeting *m, struct caller *from)
         status = meet_tell_gone(m, (uint32_t)(from - m->caller));
     } else if (status >= 0 && meet_is_hello(message.bytes, message.size, &hello) &&
                strcmp(hello.token, m->request->comm->token) == 0) {
-        status = take_hello(m, from, &hello, &message);
+        status = meet_take_hello(m, from, &hello, &message);
     } else {
         if (status != PTO_ETIMEOUT) {
             close(from->socket);

@@ -33,8 +33,8 @@ static const char *find_fault(const struct worker_device *d, const struct worker
 static bool claim_device(struct worker_run *run);
 static int bind_run(struct worker_run *run, int32_t id, const struct worker_args *args,
                     const struct worker_config *config);
-static struct worker_run *run_of(const struct worker_device *d, struct worker_run *run,
-                                 const char *function);
+static struct worker_run *hostlib_run_of(const struct worker_device *d, struct worker_run *run,
+                                         const char *function);
 static void hostlib_release_run(struct worker_run *run);
 static void tell_end(struct worker_run *run);
 static void tell_device_time(const struct worker_run *run, const struct pto_run_report *report);
@@ -90,7 +90,7 @@ int simpler_prepare_run(struct worker_device *d, struct worker_run *run, int32_t
 
 int simpler_launch_run(struct worker_device *d, struct worker_run *given)
 {
-    struct worker_run *run = run_of(d, given, __func__);
+    struct worker_run *run = hostlib_run_of(d, given, __func__);
     int status;
 
     if (run == NULL || run->phase != RUN_PREPARED)
@@ -113,7 +113,7 @@ int simpler_launch_run(struct worker_device *d, struct worker_run *given)
 
 int simpler_poll_run(struct worker_device *d, struct worker_run *given)
 {
-    struct worker_run *run = run_of(d, given, __func__);
+    struct worker_run *run = hostlib_run_of(d, given, __func__);
 
     if (run == NULL || run->phase == RUN_PREPARED)
         return WORKER_RUN_FAULTY;
@@ -132,7 +132,7 @@ int simpler_poll_run(struct worker_device *d, struct worker_run *given)
 /* The engine's own deadlines end a run in which nothing moves. */
 int simpler_wait_run(struct worker_device *d, struct worker_run *given)
 {
-    struct worker_run *run = run_of(d, given, __func__);
+    struct worker_run *run = hostlib_run_of(d, given, __func__);
 
     if (run == NULL || run->phase == RUN_PREPARED)
         return WORKER_FAILED;
@@ -146,7 +146,7 @@ int simpler_wait_run(struct worker_device *d, struct worker_run *given)
 
 int simpler_finalize_run(struct worker_device *d, struct worker_run *given)
 {
-    struct worker_run *run = run_of(d, given, __func__);
+    struct worker_run *run = hostlib_run_of(d, given, __func__);
     struct pto_run_report report;
     bool was_launched;
     int64_t begin_ns;
@@ -293,8 +293,8 @@ static int bind_run(struct worker_run *run, int32_t id, const struct worker_args
 }
 
 /* The run that is in the caller's memory. NULL: there is none of this device. */
-static struct worker_run *run_of(const struct worker_device *d, struct worker_run *run,
-                                 const char *function)
+static struct worker_run *hostlib_run_of(const struct worker_device *d, struct worker_run *run,
+                                         const char *function)
 {
     const char *fault = NULL;
 
