@@ -32,7 +32,7 @@ CANN_DISPATCHER_SRC = cann/device/beside.c cann/device/dispatcher.c
 # Artefacts: code and its description in one file, and signatures of it.
 ARTEFACT_SRC = artefact.c artefact_make.c signature.c
 HOST_SRC = built_graphs.c callable.c callable_load.c device.c diagnostics.c due.c handle.c limits.c \
-	memory.c register.c run.c run_execute.c run_prepare.c run_queue.c sentences.c sentences_crash.c staging.c timeline.c
+	memory.c register.c run.c run_execute.c run_prepare.c run_queue.c sentences.c sentences_crash.c staging.c story.c timeline.c
 # Ranks.
 COMM_SRC = card_context.c collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_data.c comm_device.c comm_domain.c comm_env.c comm_hccl.c comm_keep.c comm_null.c \
 	comm_shared.c comm_shared_domain.c comm_shm.c comm_thread.c dispatch.c meet.c meet_file.c meet_host.c meet_socket.c reduce.c

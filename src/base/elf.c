@@ -41,8 +41,8 @@ static void isolate_symbols(struct object_view *v, struct elf_changes *changes);
 static void isolate_dynamic(struct object_view *v, struct elf_changes *changes);
 static bool elf_keeps_signals(const struct object_view *v);
 static bool program_keeps_signals(const struct object_view *v);
-static bool find_address(const struct object_view *v, uint64_t address, uint64_t bytes,
-                         uint64_t *at_out);
+static bool elf_find_address(const struct object_view *v, uint64_t address, uint64_t bytes,
+                             uint64_t *at_out);
 static bool find_dynamic(const struct object_view *v, int64_t tag, uint64_t *value_out);
 
 int elf_isolate(void *bytes, size_t size, struct elf_changes *changes, struct pto_error *error)
@@ -88,7 +88,7 @@ bool elf_exports(const void *bytes, size_t size, const char *symbol)
 
     if (read_segments(&v, NULL) < 0 || read_dynamic(&v, NULL) < 0 || count_symbols(&v, NULL) < 0 ||
         !find_dynamic(&v, DT_STRTAB, &names) || !find_dynamic(&v, DT_STRSZ, &names_size) ||
-        !find_address(&v, names, names_size, &names_at))
+        !elf_find_address(&v, names, names_size, &names_at))
         return false;
     for (uint64_t i = 0; i < v.symbol_count; i++) {
         Elf64_Sym entry;
@@ -184,8 +184,8 @@ static int read_segments(struct object_view *v, struct pto_error *error)
 }
 
 /* Where in the file an address of the object is; false unless `bytes` of it are there. */
-static bool find_address(const struct object_view *v, uint64_t address, uint64_t bytes,
-                         uint64_t *at_out)
+static bool elf_find_address(const struct object_view *v, uint64_t address, uint64_t bytes,
+                             uint64_t *at_out)
 {
     for (uint32_t i = 0; i < v->load_count; i++) {
         const GElf_Phdr *p = &v->load[i];
@@ -254,7 +254,7 @@ static int read_dynamic(struct object_view *v, struct pto_error *error)
         if (!find_dynamic(v, tables[i].start, &start))
             continue;
         if (!find_dynamic(v, tables[i].size, &size) || size % (uint64_t)tables[i].entry != 0 ||
-            !find_address(v, start, size, &at))
+            !elf_find_address(v, start, size, &at))
             return elf_damaged(error, "it is damaged: a table of its dynamic section lies outside "
                                       "of it");
     }
@@ -275,14 +275,14 @@ static bool count_gnu_hash(const struct object_view *v, uint64_t address, uint64
     uint64_t at, buckets_at, chain_at, last = 0;
     uint32_t buckets, first, bloom_words;
 
-    if (!find_address(v, address, 16, &at))
+    if (!elf_find_address(v, address, 16, &at))
         return false;
     buckets = word_at(v, at);
     first = word_at(v, at + 4);
     bloom_words = word_at(v, at + 8);
     if (buckets == 0 || bloom_words == 0 || (bloom_words & (bloom_words - 1)) != 0)
         return false; /* the loader divides by the one and masks with the other */
-    if (!find_address(v, address, 16 + 8ull * bloom_words + 4ull * buckets, &at))
+    if (!elf_find_address(v, address, 16 + 8ull * bloom_words + 4ull * buckets, &at))
         return false;
     buckets_at = at + 16 + 8ull * bloom_words;
     for (uint32_t i = 0; i < buckets; i++) {
@@ -295,7 +295,7 @@ static bool count_gnu_hash(const struct object_view *v, uint64_t address, uint64
         return last == 0;
     chain_at = address + 16 + 8ull * bloom_words + 4ull * buckets;
     for (;; last++) {
-        if (!find_address(v, chain_at + 4 * (last - first), 4, &at))
+        if (!elf_find_address(v, chain_at + 4 * (last - first), 4, &at))
             return false;
         if ((word_at(v, at) & 1) != 0)
             break;
@@ -312,12 +312,12 @@ static int count_symbols(struct object_view *v, struct pto_error *error)
     if (is_there && find_dynamic(v, DT_GNU_HASH, &hash))
         is_there = count_gnu_hash(v, hash, &v->symbol_count);
     else if (is_there && find_dynamic(v, DT_HASH, &hash)) {
-        is_there = find_address(v, hash, 8, &at);
+        is_there = elf_find_address(v, hash, 8, &at);
         v->symbol_count = is_there ? word_at(v, at + 4) : 0;
     } else
         is_there = false;
     if (!is_there || !find_dynamic(v, DT_SYMENT, &entry) || entry != sizeof(Elf64_Sym) ||
-        !find_address(v, symbols, v->symbol_count * sizeof(Elf64_Sym), &v->symbol_at))
+        !elf_find_address(v, symbols, v->symbol_count * sizeof(Elf64_Sym), &v->symbol_at))
         return elf_damaged(error,
                            "it is damaged: its table of symbols is missing or lies outside of "
                            "it");
@@ -374,7 +374,7 @@ static const char *elf_text_at(const struct object_view *v, uint64_t offset)
     uint64_t start, size, at;
 
     if (!find_dynamic(v, DT_STRTAB, &start) || !find_dynamic(v, DT_STRSZ, &size) ||
-        !find_address(v, start, size, &at) || offset >= size ||
+        !elf_find_address(v, start, size, &at) || offset >= size ||
         memchr(v->bytes + at + offset, '\0', size - offset) == NULL)
         return NULL;
     return (const char *)v->bytes + at + offset;
@@ -412,7 +412,7 @@ static bool imports_known_symbols(const struct object_view *v, const char *const
                                          NULL };
     uint64_t versions = 0, at = 0;
     bool has_versions = find_dynamic(v, DT_VERSYM, &versions) &&
-                        find_address(v, versions, 2 * v->symbol_count, &at);
+                        elf_find_address(v, versions, 2 * v->symbol_count, &at);
 
     for (uint64_t i = 1; i < v->symbol_count; i++) {
         uint16_t version = VER_NDX_GLOBAL;

@@ -12,7 +12,7 @@ void sentence_write(const struct chip_result *result, const struct callable *c,
 /* The same for what a graph refused in which no task has a kernel. */
 void sentence_refusal(const struct failure *failure, struct pto_error *error);
 
-/* The story of a run with this error: the sentence, then details and tasks that did not move. */
+/* story.c: the story of a run with this error: the sentence, then details and tasks that did not move. */
 void story_write(struct story *story, const struct chip_result *result, const struct callable *c,
                  const struct pto_error *error);
 
@@ -25,6 +25,7 @@ const char *sentence_of_loss(const struct chip_result *result);
 
 /* ---- between the files of sentences ---- */
 
+const char *sentence_kernel_name(const struct callable *c, int32_t kernel);
 /* Behind the place in the source, if there is one. */
 void sentence_say(struct pto_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

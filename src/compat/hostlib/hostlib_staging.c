@@ -24,7 +24,7 @@ static uint64_t staging_round_up(uint64_t bytes)
     return (bytes + SLICE_ALIGN - 1) / SLICE_ALIGN * SLICE_ALIGN;
 }
 
-static enum pto_direction staging_direction_of(const struct hostlib_callable *callable,
+static enum pto_direction hostlib_direction_of(const struct hostlib_callable *callable,
                                                uint32_t index)
 {
     if (index >= callable->signature_count || callable->signature[index] == PTO_DIR_SCALAR)
@@ -33,7 +33,7 @@ static enum pto_direction staging_direction_of(const struct hostlib_callable *ca
 }
 
 /* Every byte of its buffer is an element: an output needs nothing from the host then. */
-static bool staging_is_whole(const struct pto_tensor *t)
+static bool hostlib_is_whole(const struct pto_tensor *t)
 {
     return t->start == 0 && t->is_contiguous && t->extent * pto_dtype_size(t->dtype) == t->size;
 }
@@ -50,7 +50,7 @@ static int stage_tensor(struct worker_run *run, enum pto_direction direction, ui
     void *host = (void *)(uintptr_t)t->addr;
     int status = PTO_OK;
 
-    if (direction != PTO_DIR_OUT || !staging_is_whole(t))
+    if (direction != PTO_DIR_OUT || !hostlib_is_whole(t))
         status = pto_mem_write(run->device->device, addr, host, t->size);
     if (direction != PTO_DIR_IN)
         run->result[run->result_count++] = (struct hostlib_result){ addr, host, t->size };
@@ -107,7 +107,7 @@ int hostlib_stage(struct worker_run *run, const struct hostlib_callable *callabl
         if (is_staged(&tensor[i])) {
             uint64_t slice = staging_round_up(tensor[i].size);
 
-            status = stage_tensor(run, staging_direction_of(callable, i), addr, &tensor[i]);
+            status = stage_tensor(run, hostlib_direction_of(callable, i), addr, &tensor[i]);
             addr += slice;
         }
     if (status < 0)
