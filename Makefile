@@ -14,7 +14,7 @@ BASE_SRC = status.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c f
 	program.c sized.c spawn.c thread_state.c waker.c
 OVERLAP_SRC = geom.c regions.c region_index.c region_frame.c region_table.c region_query.c region_join.c region_tree.c
 GRAPH_SRC = graph.c graph_tasks.c data.c image.c ledger.c slots.c scope.c submit.c submit_tensors.c edges.c buffers.c guards.c
-SCHED_SRC = sched.c order.c deferred.c sharing.c guarded.c
+SCHED_SRC = sched.c offers.c returned.c settle.c faults.c order.c deferred.c sharing.c guarded.c
 CORE_SRC =
 ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c written.c telling.c dumps.c
 DOOR_SRC = door.c door_log.c door_source.c

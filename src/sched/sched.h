@@ -10,17 +10,18 @@
  *
  * Ordering
  *   R5  complete_task        -> A5  it and graph_submit      what every predecessor wrote is there
- *   R6  sched_publish (tail) -> A6  claim_tasks              the tasks offered are whole
- *   R9  claim_tasks (head)   -> A9  sched_publish            an entry is read before it is reused
- *   R10 sched_flush (ready)  -> A10 sched_collect            a slot is left before it is reused
- *   R11 sched_collect (head) -> A11 return_slot, sched_flush an entry is read before it is reused
- *   R12 sched_finished       -> A12 complete_finished        a kernel elsewhere has returned
- *   R13 park_task            -> A13 take_parked              a parked task is whole
- *   R17 count_down           -> A17 count_down               what every invocation wrote is there
- *   R18 unlock_deferred      -> A18 try_lock_deferred        the table of conditions is whole
- *   R19 whoever notifies     -> A19 holds                    what came with a condition is there
- *   R21 stop_for_fault       -> A21 orch_take_fault          what is told of the fault is whole
- *   R22 offer_roots (left)   -> A22 claim_roots              the graph that is launched is whole
+ *   R6  sched_publish (tail)     -> A6  sched_claim_tasks       the tasks offered are whole
+ *   R9  sched_claim_tasks (head) -> A9  sched_publish           an entry is read before it is reused
+ *   R10 sched_flush (ready)      -> A10 sched_collect           a slot is left before it is reused
+ *   R11 sched_collect (head)     -> A11 sched_return_slot, sched_flush
+ *                                                               an entry is read before it is reused
+ *   R12 sched_finished           -> A12 sched_complete_finished a kernel elsewhere has returned
+ *   R13 sched_park_task          -> A13 sched_take_parked       a parked task is whole
+ *   R17 complete_block           -> A17 complete_block          what every invocation wrote is there
+ *   R18 unlock_deferred          -> A18 try_lock_deferred       the table of conditions is whole
+ *   R19 whoever notifies         -> A19 deferred_holds          what came with a condition is there
+ *   R21 stop_for_fault           -> A21 orch_take_fault         what is told of the fault is whole
+ *   R22 offer_roots (left)       -> A22 sched_claim_roots       the graph that is launched is whole
  *   F1  sched_signal, sched_sleep_begin: publish, fence, look for sleepers against announce, fence,
  *       look for work: one of the two sees the other.
  */

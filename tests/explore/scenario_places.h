@@ -11,8 +11,12 @@
 
 #include "graph/image.h"
 #include "sched/deferred.c"
+#include "sched/faults.c"
+#include "sched/offers.c"
 #include "sched/order.c"
+#include "sched/returned.c"
 #include "sched/sched.c"
+#include "sched/settle.c"
 
 static struct graph the_graph;
 static struct sched the_sched;

@@ -45,8 +45,12 @@ static void note_go(const struct a32 *a);
 #define dlopen(name, flags) NULL
 
 #include "sched/deferred.c"
+#include "sched/faults.c"
+#include "sched/offers.c"
 #include "sched/order.c"
+#include "sched/returned.c"
 #include "sched/sched.c"
+#include "sched/settle.c"
 #include "sched/sharing.c"
 
 #undef a32_load_relaxed
