@@ -6,8 +6,8 @@ static int link_unusual(struct graph *g, struct slot *p, struct slot *t, void *h
 static struct edge *spill_edge(struct graph *g, struct slot *t);
 
 /* Adds the edge to the list of p, of which `head` was the first. False: p has completed meanwhile. */
-static inline bool add_edge(struct graph *g, struct slot *p, struct slot *t, void *head,
-                            struct edge *e)
+static inline bool edges_add(struct graph *g, struct slot *p, struct slot *t, void *head,
+                             struct edge *e)
 {
     e->self = t;
     atomic_note_write(e);
@@ -46,10 +46,10 @@ int edges_link(struct regions *x, struct slot *t, struct ref r)
         if (g->edges_plain == 0 || t->edge_chunk == 0 || chunk->count == GRAPH_EDGES_PER_CHUNK ||
             (head != NULL && ((struct edge *)head)->self == t))
             return link_unusual(g, p, t, head, r.seq);
-        chunk->count += add_edge(g, p, t, head, &chunk->edge[chunk->count]);
+        chunk->count += edges_add(g, p, t, head, &chunk->edge[chunk->count]);
         return PTO_OK;
     }
-    t->edge_count += add_edge(g, p, t, head, &t->edge[t->edge_count]);
+    t->edge_count += edges_add(g, p, t, head, &t->edge[t->edge_count]);
     return PTO_OK;
 }
 
@@ -68,7 +68,7 @@ __attribute__((noinline)) static int link_unusual(struct graph *g, struct slot *
     e = is_inline ? &t->edge[t->edge_count] : spill_edge(g, t);
     if (e == NULL)
         return PTO_ENOMEM;
-    if (!add_edge(g, p, t, head, e))
+    if (!edges_add(g, p, t, head, e))
         return PTO_OK; /* the edge is not counted: the next one takes its place */
     /* mutation: no-flow */
     if (g->wired_fn != NULL)

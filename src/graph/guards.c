@@ -116,7 +116,7 @@ static uint64_t region_start(const struct pto_tensor *x)
     return x->addr + x->start * pto_dtype_size(x->dtype);
 }
 
-static struct guard_record *find_record(struct graph *g, const struct pto_tensor *x)
+static struct guard_record *guards_find_record(struct graph *g, const struct pto_tensor *x)
 {
     const struct id_entry *e = ids_find(g, x->owner);
 
@@ -155,7 +155,7 @@ static bool is_written(const struct guard_record *r, uint64_t lo, uint64_t hi)
 
 void guards_note_write(struct graph *g, const struct pto_tensor *x)
 {
-    struct guard_record *r = find_record(g, x);
+    struct guard_record *r = guards_find_record(g, x);
 
     if (r != NULL && r->is_tracked && x->extent != 0)
         add_span(r, region_start(x), region_end(x));
@@ -167,7 +167,7 @@ void guards_note_write(struct graph *g, const struct pto_tensor *x)
  */
 void guards_note(struct graph *g, struct pto_tensor *x)
 {
-    struct guard_record *r = pto_task_id_is_valid(x->owner) ? find_record(g, x) : NULL;
+    struct guard_record *r = pto_task_id_is_valid(x->owner) ? guards_find_record(g, x) : NULL;
     bool may_write = x->tag != PTO_TAG_INPUT && x->tag != PTO_TAG_OUTPUT; /* that is a dummy's */
     struct guard_note note = { .is_there = 0 };
 

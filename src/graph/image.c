@@ -126,7 +126,7 @@ void image_measure(struct image *image, const struct graph *g, const struct pto_
     image->bytes = (uint64_t)(uintptr_t)image_lay_out(image, NULL, 0);
 }
 
-static char *take(char **at, uint64_t bytes)
+static char *image_take(char **at, uint64_t bytes)
 {
     char *here = *at;
 
@@ -137,14 +137,16 @@ static char *take(char **at, uint64_t bytes)
 char *image_lay_out(struct image *image, char *memory, uint64_t heap)
 {
     image->heap = heap;
-    image->slots = take(&memory, image->slot_bytes);
-    image->successor = (uint32_t *)(void *)take(&memory, image->edge_count * sizeof(uint32_t));
-    image->counter = (struct a32 *)(void *)take(&memory, image->header_lines * sizeof(struct a32));
-    image->task = (uint32_t *)(void *)take(&memory, image->task_count * sizeof(uint32_t));
-    image->line = (uint32_t *)(void *)take(&memory, image->number_count * sizeof(uint32_t));
-    image->patch = (struct image_patch *)(void *)take(
+    image->slots = image_take(&memory, image->slot_bytes);
+    image->successor =
+        (uint32_t *)(void *)image_take(&memory, image->edge_count * sizeof(uint32_t));
+    image->counter =
+        (struct a32 *)(void *)image_take(&memory, image->header_lines * sizeof(struct a32));
+    image->task = (uint32_t *)(void *)image_take(&memory, image->task_count * sizeof(uint32_t));
+    image->line = (uint32_t *)(void *)image_take(&memory, image->number_count * sizeof(uint32_t));
+    image->patch = (struct image_patch *)(void *)image_take(
         &memory, image->patch_count * sizeof(struct image_patch));
-    image->passed = (struct passed_scalar *)(void *)take(
+    image->passed = (struct passed_scalar *)(void *)image_take(
         &memory, image->passed_count * sizeof(struct passed_scalar));
     return memory;
 }
@@ -372,7 +374,7 @@ struct checking {
 };
 
 /* The task in that line. NULL: there is none. */
-static const struct slot *find_task(const struct image *image, uint32_t line)
+static const struct slot *image_find_task(const struct image *image, uint32_t line)
 {
     return line < image->header_lines && line != 0 &&
                    (a32_load_relaxed(&image->counter[line]) & CHECK_IS_TASK) != 0 /* nothing runs */
@@ -380,7 +382,7 @@ static const struct slot *find_task(const struct image *image, uint32_t line)
                : NULL;
 }
 
-static bool has_kernels(const struct checking *c, const struct slot *s)
+static bool image_has_kernels(const struct checking *c, const struct slot *s)
 {
     bool is_team = (s->lanes & (s->lanes - 1)) != 0;
 
@@ -429,7 +431,7 @@ static bool has_site(const struct checking *c, const struct slot *s)
            s->site->file < end && end[-1] == '\0';
 }
 
-static bool is_sound(const struct checking *c, struct slot *s, uint32_t line)
+static bool image_is_sound(const struct checking *c, struct slot *s, uint32_t line)
 {
     const struct image *image = c->image;
     uint64_t lines = image->slot_bytes / SLOT_LINE_BYTES;
@@ -444,7 +446,7 @@ static bool is_sound(const struct checking *c, struct slot *s, uint32_t line)
     return a32_load_relaxed(&image->counter[line]) == s->built_pending && /* nothing runs */
            s->built_pending < CHECK_IS_TASK && has_site(c, s) &&
            (slot_is_join(s) ? s->flags == SLOT_IS_DUMMY && s->lanes == 0
-                            : has_kernels(c, s) && has_blocks(c, s));
+                            : image_has_kernels(c, s) && has_blocks(c, s));
 }
 
 /* Each header behind the one before it. */
@@ -457,7 +459,7 @@ static bool mark_tasks(const struct checking *c)
         struct slot *s = image_slot(image, line);
         uint32_t end;
 
-        if (!is_sound(c, s, line))
+        if (!image_is_sound(c, s, line))
             return false;
         a32_store_relaxed(&image->counter[line], s->built_pending | CHECK_IS_TASK);
         end = line + header_lines(s);
@@ -478,7 +480,7 @@ static bool count_edges(struct image *image, const struct slot *s, uint32_t line
         return false;
     for (uint64_t i = 0; i < count; i++) {
         uint32_t to = successor[i] & ~SPAN_FOLLOWS;
-        const struct slot *next = to > line ? find_task(image, to) : NULL;
+        const struct slot *next = to > line ? image_find_task(image, to) : NULL;
 
         if (next == NULL || a32_load_relaxed(&image->counter[to]) == CHECK_IS_TASK ||
             (next->built_pending == 1) != ((successor[i] & SPAN_FOLLOWS) != 0) ||
@@ -492,13 +494,13 @@ static bool count_edges(struct image *image, const struct slot *s, uint32_t line
 static bool has_all_edges(struct image *image)
 {
     for (uint32_t line = 1; line < image->header_lines; line++) {
-        const struct slot *s = find_task(image, line);
+        const struct slot *s = image_find_task(image, line);
 
         if (s != NULL && !count_edges(image, s, line))
             return false;
     }
     for (uint32_t line = 1; line < image->header_lines; line++) {
-        const struct slot *s = find_task(image, line);
+        const struct slot *s = image_find_task(image, line);
 
         if (s != NULL && a32_load_relaxed(&image->counter[line]) != CHECK_IS_TASK)
             return false;
@@ -514,7 +516,7 @@ static bool has_right_patches(const struct checking *c)
 
     for (uint32_t i = 0; i < image->patch_count; i++) {
         const struct image_patch *p = &image->patch[i];
-        const struct slot *s = find_task(image, p->line);
+        const struct slot *s = image_find_task(image, p->line);
 
         if (s == NULL || p->entry >= c->limits->tensor_count ||
             (p->argument == IMAGE_PREDICATE ? (s->flags & SLOT_HAS_PREDICATE) == 0
@@ -523,7 +525,7 @@ static bool has_right_patches(const struct checking *c)
     }
     for (uint32_t i = 0; i < image->passed_count; i++) {
         const struct passed_scalar *p = &image->passed[i];
-        const struct slot *s = find_task(image, p->line);
+        const struct slot *s = image_find_task(image, p->line);
 
         if (s == NULL || p->entry >= c->limits->scalar_count || p->argument >= s->scalar_count)
             return false;
@@ -536,7 +538,7 @@ static bool lists_all_tasks(struct image *image)
 {
     for (uint32_t i = 0; i < image->task_count; i++) {
         uint32_t line = image->task[i];
-        const struct slot *s = find_task(image, line);
+        const struct slot *s = image_find_task(image, line);
         bool is_root = i < image->root_count, is_early = i - image->root_count < image->early_count;
 
         if (s == NULL || (s->built_pending == 0) != (is_root || is_early))

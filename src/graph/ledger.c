@@ -97,7 +97,8 @@ void ledger_scope_end(struct ledger *l)
 
 /* ---- admission ---- */
 
-static int refuse(struct ledger *l, int status, uint32_t ring, uint64_t needed, uint64_t size)
+static int ledger_refuse(struct ledger *l, int status, uint32_t ring, uint64_t needed,
+                         uint64_t size)
 {
     l->refusal = (struct ledger_refusal){
         .status = status,
@@ -119,7 +120,7 @@ static int refuse_for_now(struct ledger *l, const struct graph *g, int status, u
     struct ledger_ring *ring = &l->ring[number];
     struct ref blocker = { 0, 0 };
 
-    (void)refuse(l, status, number, needed, size);
+    (void)ledger_refuse(l, status, number, needed, size);
     if (needed > size || ring->head == ring->next)
         return status;
     (void)is_consumed(l, g, &ring->task[ring->head & ring->mask], &blocker);
@@ -135,7 +136,7 @@ static int refuse_for_now(struct ledger *l, const struct graph *g, int status, u
 static int refuse_regions_for_now(struct ledger *l, const struct graph *g, uint32_t number,
                                   uint64_t needed)
 {
-    int status = refuse(l, PTO_EREGIONS, number, needed, l->region_max);
+    int status = ledger_refuse(l, PTO_EREGIONS, number, needed, l->region_max);
 
     l->refusal.progress = l->region_returned;
     for (uint32_t i = 0; i < GRAPH_RINGS && needed <= l->region_max && !l->is_held; i++) {
@@ -156,7 +157,7 @@ static int refuse_regions_for_now(struct ledger *l, const struct graph *g, uint3
 }
 
 /* Whether the ledger can read the arguments; what it cannot read the graph refuses. */
-static bool is_sound(const struct pto_args *args)
+static bool ledger_is_sound(const struct pto_args *args)
 {
     if (args->error != NULL || args->tensor_count > PTO_TASK_TENSORS_MAX ||
         (args->dep_count != 0 && args->deps == NULL))
@@ -211,14 +212,14 @@ int ledger_admit(struct ledger *l, const struct graph *g, const struct pto_args 
     bool is_rebased;
 
     port_assert(l->scope_count != 0 && l->scope_count == g->scope_count);
-    if (!is_sound(args))
+    if (!ledger_is_sound(args))
         return PTO_OK;
     bytes = output_bytes(args);
     if (l->is_held)
         return admit_held(l, g, args, bytes);
     reclaim(l, g, g->ring);
     if (ring->window != 0 && scope_tasks >= ring->window - 1)
-        return refuse(l, PTO_ESCOPE_DEADLOCK, g->ring, 1, ring->window - 1);
+        return ledger_refuse(l, PTO_ESCOPE_DEADLOCK, g->ring, 1, ring->window - 1);
     if (ring->window != 0 && ring->next - ring->head + 1 >= ring->window)
         return refuse_for_now(l, g, PTO_EWINDOW, g->ring, 1, ring->window - 1);
     if (ring->heap != 0 && !place(ring, bytes, &end, &is_rebased))
@@ -232,9 +233,9 @@ static int admit_held(struct ledger *l, const struct graph *g, const struct pto_
     const struct ledger_ring *ring = &l->ring[0];
 
     if (ring->window != 0 && l->task_total >= ring->window)
-        return refuse(l, PTO_EWINDOW, 0, 1, ring->window);
+        return ledger_refuse(l, PTO_EWINDOW, 0, 1, ring->window);
     if (ring->heap != 0 && ring->heap - ring->heap_top < bytes)
-        return refuse(l, PTO_EHEAP, 0, bytes, ring->heap);
+        return ledger_refuse(l, PTO_EHEAP, 0, bytes, ring->heap);
     return admit_predecessors(l, g, args);
 }
 
@@ -256,7 +257,7 @@ static int admit_predecessors(struct ledger *l, const struct graph *g, const str
             reclaim(l, g, i);
     walk_predecessors(&w);
     if (l->is_held && w.distinct > LEDGER_PREDECESSORS_HELD)
-        return refuse(l, PTO_EDEP_POOL, 0, w.distinct, LEDGER_PREDECESSORS_HELD);
+        return ledger_refuse(l, PTO_EDEP_POOL, 0, w.distinct, LEDGER_PREDECESSORS_HELD);
     excess = w.distinct > LEDGER_PREDECESSORS ? w.distinct - LEDGER_PREDECESSORS : 0;
     if (!l->is_held && ring->dep_pool != 0 && excess != 0 &&
         ring->dep_used + (uint64_t)excess > ring->dep_pool)
@@ -268,7 +269,7 @@ static int admit_predecessors(struct ledger *l, const struct graph *g, const str
 
 /* ---- predecessors ---- */
 
-static struct ledger_task *find_task(struct ledger *l, struct pto_task_id id)
+static struct ledger_task *ledger_find_task(struct ledger *l, struct pto_task_id id)
 {
     uint32_t number = pto_task_id_ring(id);
     uint32_t local = pto_task_id_local(id);
@@ -307,7 +308,7 @@ static void walk_predecessors(struct walk *w)
 /* A task that is consumed is no predecessor, in its place or not. */
 static void meet_task(struct walk *w, struct pto_task_id id, uint32_t kind)
 {
-    struct ledger_task *t = find_task(w->l, id);
+    struct ledger_task *t = ledger_find_task(w->l, id);
     struct ref blocker;
 
     if (t == NULL || kind == PTO_DEP_NONE ||
@@ -358,7 +359,7 @@ static void look_up(struct walk *w, const struct pto_tensor *tensor, bool is_rep
 
 /* ---- taking back ---- */
 
-static bool is_open(const struct ledger *l, const struct ledger_task *t)
+static bool ledger_is_open(const struct ledger *l, const struct ledger_task *t)
 {
     return t->depth < l->scope_count && l->scope[t->depth].number == t->scope;
 }
@@ -385,7 +386,7 @@ static bool is_consumed(struct ledger *l, const struct graph *g, struct ledger_t
                         struct ref *blocker_out)
 {
     *blocker_out = (struct ref){ 0, 0 };
-    if (is_open(l, t))
+    if (ledger_is_open(l, t))
         return false;
     *blocker_out = (struct ref){ t->slot, t->seq };
     if (t->slot != 0 && graph_is_alive(g, *blocker_out))
@@ -593,7 +594,7 @@ static int push_regions(struct ledger *l, const struct pto_args *args, struct pt
 static void drop_region(struct ledger *l, uint32_t index)
 {
     struct ledger_region *e = region_at(l, index);
-    struct ledger_task *t = find_task(l, e->writer);
+    struct ledger_task *t = ledger_find_task(l, e->writer);
     uint32_t *link = &t->region;
 
     if (e->previous != 0)
@@ -623,6 +624,6 @@ static int count_ready(struct ledger *l, const struct slot *s)
         kind += 3;
     l->ready_count[kind]++;
     if (l->ready_count[kind] > LEDGER_READY_HELD)
-        return refuse(l, PTO_EREADY, 0, l->ready_count[kind], LEDGER_READY_HELD);
+        return ledger_refuse(l, PTO_EREADY, 0, l->ready_count[kind], LEDGER_READY_HELD);
     return PTO_OK;
 }

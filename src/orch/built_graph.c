@@ -334,7 +334,7 @@ static void bind(struct built_graph *b, const struct pto_entry *entry)
 }
 
 /* What the orchestration reads or writes itself is not there in this launch. */
-static int refuse_unmapped(struct orch *o)
+static int built_graph_refuse_unmapped(struct orch *o)
 {
     return orch_refuse(o, graph_refuse(o->graph, FAULT_DATA, -1, DATA_UNMAPPED), NULL, NULL, NULL);
 }
@@ -355,7 +355,7 @@ int built_graph_start(struct built_graph *b, struct orch *o, const struct graph_
         const struct graph_fact *n = &b->list[ORCH_WRITES].fact[i];
 
         if (!port_write(fact_addr(n, entry), n->bytes, n->bits))
-            return refuse_unmapped(o);
+            return built_graph_refuse_unmapped(o);
     }
     if (params->wired_fn != NULL)
         image_each_edge(&b->image, params->wired_fn, params->wired_context);
@@ -366,7 +366,7 @@ int built_graph_start(struct built_graph *b, struct orch *o, const struct graph_
 /* ---- what may not change ---- */
 
 /* Refuses the launch: up to four values that the sentence needs. */
-static bool refuse(struct orch *o, enum fault fault, const uint64_t value[4])
+static bool built_graph_refuse(struct orch *o, enum fault fault, const uint64_t value[4])
 {
     struct failure why = orch_failure(PTO_EGRAPH, fault, NULL);
 
@@ -400,7 +400,7 @@ static bool is_same_aliasing(struct built_graph *b, struct orch *o)
 
             if (did != overlaps(&now[i], &now[k]) ||
                 (did && now[i].addr - now[k].addr != then[i].addr - then[k].addr))
-                return refuse(o, FAULT_LAUNCH_ALIAS, (const uint64_t[4]){ k, i, did });
+                return built_graph_refuse(o, FAULT_LAUNCH_ALIAS, (const uint64_t[4]){ k, i, did });
         }
     return true;
 }
@@ -437,7 +437,7 @@ static bool is_away_from_outside(struct built_graph *b, struct orch *o)
     for (uint32_t i = 0; i < b->built.tensor_count; i++)
         if (now[i].addr != then[i].addr &&
             (meets_outside(outside, &now[i]) || meets_outside(outside, &then[i])))
-            return refuse(o, FAULT_LAUNCH_OUTSIDE, (const uint64_t[4]){ i });
+            return built_graph_refuse(o, FAULT_LAUNCH_OUTSIDE, (const uint64_t[4]){ i });
     return true;
 }
 
@@ -451,8 +451,9 @@ static bool has_same_scalars(struct built_graph *b, struct orch *o)
 
     for (uint32_t i = 0; i < b->built.scalar_count; i++)
         if (now[i] != then[i] && !(has_bit(b->varying, i) && has_bit(b->passed, i)))
-            return refuse(o, FAULT_LAUNCH_SCALAR,
-                          (const uint64_t[4]){ i, then[i], now[i], has_bit(b->varying, i) });
+            return built_graph_refuse(
+                o, FAULT_LAUNCH_SCALAR,
+                (const uint64_t[4]){ i, then[i], now[i], has_bit(b->varying, i) });
     return true;
 }
 
@@ -465,7 +466,7 @@ static bool has_same_data(struct built_graph *b, struct orch *o)
         uint64_t bits = 0;
 
         if (!port_can_read(fact_addr(n, o->run->entry), n->bytes))
-            return refuse_unmapped(o) >= 0;
+            return built_graph_refuse_unmapped(o) >= 0;
         memcpy(&bits, (const void *)(uintptr_t)fact_addr(n, o->run->entry), n->bytes);
         if (((bits ^ n->bits) & n->mask) == 0)
             continue;
@@ -484,12 +485,12 @@ static bool is_same_entry(struct built_graph *b, struct orch *o)
     const struct pto_entry *now = o->run->entry, *then = &b->built;
 
     if (now->tensor_count != then->tensor_count || now->scalar_count != then->scalar_count)
-        return refuse(o, FAULT_LAUNCH_COUNTS,
-                      (const uint64_t[4]){ then->tensor_count, then->scalar_count,
-                                           now->tensor_count, now->scalar_count });
+        return built_graph_refuse(o, FAULT_LAUNCH_COUNTS,
+                                  (const uint64_t[4]){ then->tensor_count, then->scalar_count,
+                                                       now->tensor_count, now->scalar_count });
     for (uint32_t i = 0; i < now->tensor_count; i++)
         if (!is_same_shape(&now->tensor[i], &then->tensor[i]))
-            return refuse(o, FAULT_LAUNCH_SHAPE, (const uint64_t[4]){ i });
+            return built_graph_refuse(o, FAULT_LAUNCH_SHAPE, (const uint64_t[4]){ i });
     return has_same_scalars(b, o) && is_same_aliasing(b, o) && is_away_from_outside(b, o) &&
            has_same_data(b, o);
 }

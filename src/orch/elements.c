@@ -80,7 +80,7 @@ static int reach_element(struct orch *o, const struct pto_tensor *tensor, uint32
     return o->status;
 }
 
-static int refuse_unmapped(struct orch *o, const struct pto_site *site)
+static int elements_refuse_unmapped(struct orch *o, const struct pto_site *site)
 {
     return orch_refuse(o, graph_refuse(o->graph, FAULT_DATA, -1, DATA_UNMAPPED), NULL, NULL, site);
 }
@@ -133,7 +133,7 @@ int orch_get_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint
     if (status < 0 || at == NULL)
         return status;
     if (!read_bits(o, (uint64_t)(uintptr_t)at, pto_dtype_size(element.dtype), bits_out))
-        return refuse_unmapped(o, site);
+        return elements_refuse_unmapped(o, site);
     if (o->graph->guard_bytes != 0 && guards_is_element_unwritten(o->graph, &element))
         return fail_unwritten(o, &element, site);
     if (orch_is_noted(o))
@@ -156,7 +156,7 @@ int orch_set_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint
     if (status < 0 || at == NULL)
         return status;
     if (!write_bits(o, (uint64_t)(uintptr_t)at, pto_dtype_size(element.dtype), bits))
-        return refuse_unmapped(o, site);
+        return elements_refuse_unmapped(o, site);
     if (o->graph->guard_bytes != 0)
         guards_note_write(o->graph, &element);
     if (orch_is_noted(o))

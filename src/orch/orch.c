@@ -55,7 +55,7 @@ void orch_open(struct orch *o)
     o->handle.ops = &streamed_ops;
 }
 
-static int start_graph(struct orch *o, const struct orch_run *run)
+static int orch_start_graph(struct orch *o, const struct orch_run *run)
 {
     struct graph_params params = { .kernels = run->kernels,
                                    .kernel_count = run->kernel_count,
@@ -128,7 +128,7 @@ int orch_start(struct orch *o, const struct orch_run *run)
     o->is_held = run->options->mode == PTO_MODE_HOST || run->is_built_only;
     o->submitter = o->sched->worker[0];
     o->is_shared = o->sched->worker_count > 1;
-    if (start_graph(o, run) < 0)
+    if (orch_start_graph(o, run) < 0)
         return o->status;
     if (start_ledger(o) < 0)
         return o->status;
@@ -236,7 +236,7 @@ static void copy_text(char *to, const char *from, const char *otherwise)
     to[length] = '\0';
 }
 
-static int32_t first_kernel(const struct pto_kernels *kernels)
+static int32_t orch_first_kernel(const struct pto_kernels *kernels)
 {
     return kernels->aic >= 0 ? kernels->aic : kernels->aiv0 >= 0 ? kernels->aiv0 : kernels->aiv1;
 }
@@ -250,7 +250,7 @@ int orch_refuse(struct orch *o, int status, const struct pto_kernels *kernels,
     why.argument = r->argument;
     why.value[0] = r->value;
     if (kernels != NULL)
-        why.kernel = first_kernel(kernels);
+        why.kernel = orch_first_kernel(kernels);
     if (r->fault == FAULT_KERNEL || r->fault == FAULT_CORE_TYPE)
         why.kernel = (int32_t)r->value;
     if (r->fault == FAULT_ARGS_ERROR && args != NULL)

@@ -18,7 +18,7 @@ struct teller {
     struct stall_task *told;                /* where; NULL: enough were told of */
 };
 
-static void tell_running(void *context, struct slot *s, uint32_t core, uint32_t block);
+static void stall_tell_running(void *context, struct slot *s, uint32_t core, uint32_t block);
 static void sort_running(struct stall *stall);
 static void tell_deferred(void *context, struct slot *s, uint64_t addr, uint32_t value,
                           uint32_t expected);
@@ -34,7 +34,7 @@ void orch_describe_running(struct orch *o)
 
     o->stall.count = 0;
     o->stall.live = 0;
-    port_each_running(o->machine, tell_running, &t);
+    port_each_running(o->machine, stall_tell_running, &t);
     sort_running(&o->stall);
     o->stall.live = o->stall.count;
 }
@@ -50,7 +50,7 @@ void orch_describe_stall(struct orch *o, bool is_stall)
         g->info[i].stall_cause = STALL_READY;
     o->stall.count = 0;
     o->stall.live = g->live;
-    port_each_running(o->machine, tell_running, &t);
+    port_each_running(o->machine, stall_tell_running, &t);
     sort_running(&o->stall);
     sched_each_deferred(o->sched, tell_deferred, &t);
     each_edge(&t, note_waiting);
@@ -70,7 +70,7 @@ static void note_cause(struct teller *t, const struct slot *s, enum stall_cause 
 }
 
 /* The first kernel of a task; -1 for a dummy. */
-static int32_t first_kernel(const struct slot *s)
+static int32_t stall_first_kernel(const struct slot *s)
 {
     if (s->lanes == 0)
         return -1;
@@ -78,7 +78,8 @@ static int32_t first_kernel(const struct slot *s)
 }
 
 /* Where a task is told of; NULL: enough were. */
-static struct stall_task *tell_task(struct teller *t, const struct slot *s, enum stall_cause cause)
+static struct stall_task *stall_tell_task(struct teller *t, const struct slot *s,
+                                          enum stall_cause cause)
 {
     struct stall *stall = &t->o->stall;
     struct stall_task *task = &stall->task[stall->count];
@@ -86,7 +87,8 @@ static struct stall_task *tell_task(struct teller *t, const struct slot *s, enum
     if (stall->count == STALL_TASKS)
         return NULL;
     stall->count++;
-    *task = (struct stall_task){ .index = s->seq - 1, .cause = cause, .kernel = first_kernel(s) };
+    *task =
+        (struct stall_task){ .index = s->seq - 1, .cause = cause, .kernel = stall_first_kernel(s) };
     if (s->site != NULL)
         task->site = *s->site;
     return task;
@@ -126,7 +128,7 @@ static void sort_running(struct stall *stall)
         }
 }
 
-static void tell_running(void *context, struct slot *s, uint32_t core, uint32_t block)
+static void stall_tell_running(void *context, struct slot *s, uint32_t core, uint32_t block)
 {
     struct teller *t = context;
     uint32_t aic_count = t->o->sched->aic_count;
@@ -142,7 +144,7 @@ static void tell_running(void *context, struct slot *s, uint32_t core, uint32_t 
         t->first_core = core;
         t->running_kernel = kernel; /* mutation: first-lane */
     }
-    task = tell_task(t, s, STALL_RUNS);
+    task = stall_tell_task(t, s, STALL_RUNS);
     if (task == NULL)
         return;
     task->kernel = kernel;
@@ -158,7 +160,7 @@ static void tell_deferred(void *context, struct slot *s, uint64_t addr, uint32_t
     struct stall_task *task;
 
     note_cause(t, s, STALL_DEFERRED);
-    task = tell_task(t, s, STALL_DEFERRED);
+    task = stall_tell_task(t, s, STALL_DEFERRED);
     if (task == NULL)
         return;
     task->addr = addr;
@@ -222,7 +224,7 @@ static void tell_idle(struct teller *t, uint32_t number)
     }
     if (info->stall_cause == STALL_READY)
         note_cause(t, s, port_is_queued(t->o->machine, s) ? STALL_QUEUED : STALL_READY);
-    t->told = tell_task(t, s, (enum stall_cause)info->stall_cause);
+    t->told = stall_tell_task(t, s, (enum stall_cause)info->stall_cause);
     if (t->told == NULL || info->stall_cause != STALL_WAITS)
         return;
     t->about = s;
@@ -249,7 +251,7 @@ static void fail_for(struct teller *t, bool is_stall)
     }
     if (s != NULL) {
         why.task = slot_id(s);
-        why.kernel = cause == STALL_RUNS ? t->running_kernel : first_kernel(s);
+        why.kernel = cause == STALL_RUNS ? t->running_kernel : stall_first_kernel(s);
         why.value[2] = s->seq - 1;
     }
     why.value[1] = cause;

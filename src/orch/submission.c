@@ -23,10 +23,11 @@ static int enter_in_ledger(struct orch *o, const struct pto_args *args, const st
 
 /* ---- streamed ---- */
 
-__attribute__((cold, noinline)) static int refuse(struct orch *o, const struct pto_kernels *kernels,
-                                                  const struct pto_args *args,
-                                                  const struct pto_site *site,
-                                                  struct pto_outputs *out)
+__attribute__((cold, noinline)) static int submission_refuse(struct orch *o,
+                                                             const struct pto_kernels *kernels,
+                                                             const struct pto_args *args,
+                                                             const struct pto_site *site,
+                                                             struct pto_outputs *out)
 {
     *out = no_outputs;
     return orch_refuse(o, graph_refusal_status(o->graph), kernels, args, site);
@@ -41,7 +42,8 @@ __attribute__((cold, noinline)) static int submit_closely(struct orch *o,
 {
     struct slot *ready = graph_submit_closely(o->graph, kernels, args, site, out);
 
-    return ready == SUBMIT_REFUSED ? refuse(o, kernels, args, site, out) : orch_hand_over(o, ready);
+    return ready == SUBMIT_REFUSED ? submission_refuse(o, kernels, args, site, out)
+                                   : orch_hand_over(o, ready);
 }
 
 /* The compiler makes a function of its own for each form of task. */
@@ -55,7 +57,7 @@ __attribute__((cold, noinline)) static int submit_closely(struct orch *o,
         if (ready == SUBMIT_STOPPED)                                                    \
             return submit_closely(o, kernels, args, site, out);                         \
         if ((form) != FORM_BARE && ready == SUBMIT_REFUSED)                             \
-            return refuse(o, kernels, args, site, out);                                 \
+            return submission_refuse(o, kernels, args, site, out);                      \
         return orch_hand_over(o, ready);                                                \
     }
 SUBMIT_AS(submit_bare, FORM_BARE)
@@ -70,7 +72,7 @@ static int submit_unusual(struct orch *o, const struct pto_kernels *kernels,
     struct slot *ready = graph_submit_unusual(o->graph, kernels, args, site, out);
 
     if (ready == SUBMIT_REFUSED)
-        return refuse(o, kernels, args, site, out);
+        return submission_refuse(o, kernels, args, site, out);
     if (ready != NULL)
         sched_ready(o->submitter, ready);
     return PTO_OK;
@@ -171,7 +173,7 @@ int orch_submit_counted(struct pto_orch *handle, const struct pto_kernels *kerne
     if (status < 0)
         return status;
     if (graph_submit(o->graph, kernels, args, site, out, &ready) < 0)
-        return refuse(o, kernels, args, site, out);
+        return submission_refuse(o, kernels, args, site, out);
     if (o->ledger != NULL && enter_in_ledger(o, args, site, out) < 0)
         *out = no_outputs; /* the run fails, but the task is there and has to go on */
     if (ready == NULL || o->run->is_built_only)

@@ -16,8 +16,8 @@ static uint64_t length_of(const char *text)
 }
 
 /* Returns where its arguments go, and behind them its scalars. */
-static struct chip_argument *tell_task(const struct telling_tape *tape, struct chip_task task,
-                                       const struct pto_site *site)
+static struct chip_argument *telling_tell_task(const struct telling_tape *tape,
+                                               struct chip_task task, const struct pto_site *site)
 {
     uint64_t length = site != NULL ? length_of(site->file) : 0;
     char *at;
@@ -94,7 +94,7 @@ void telling_task(const struct telling_tape *tape, const struct orch_told *told)
     const struct pto_task_view *view = told->view;
     const struct pto_args *args = view->args;
     const struct pto_tensor *output = told->out->tensor;
-    struct chip_argument *at = tell_task(tape, describe_task(told), view->site);
+    struct chip_argument *at = telling_tell_task(tape, describe_task(told), view->site);
     struct chip_dep *dep;
 
     if (at == NULL)
@@ -116,7 +116,7 @@ void telling_task(const struct telling_tape *tape, const struct orch_told *told)
 }
 
 /* Of a lane of a task of a graph, whose lanes are as they were built. */
-static int32_t kernel_of(const struct slot *s, uint32_t lane)
+static int32_t telling_kernel_of(const struct slot *s, uint32_t lane)
 {
     return s->kernel[(s->built_lanes & (s->built_lanes - 1)) != 0 ? lane : 0];
 }
@@ -138,8 +138,8 @@ void telling_launched(const struct telling_tape *tape, const struct image *image
         if (slot_is_join(s))
             continue;
         for (uint32_t lane = 0; lane < SLOT_LANES; lane++)
-            task.kernel[lane] = (s->built_lanes >> lane & 1) != 0 ? kernel_of(s, lane) : -1;
-        at = tell_task(tape, task, s->site);
+            task.kernel[lane] = (s->built_lanes >> lane & 1) != 0 ? telling_kernel_of(s, lane) : -1;
+        at = telling_tell_task(tape, task, s->site);
         for (uint32_t k = 0; at != NULL && k < s->tensor_count; k++)
             *at++ = tell_argument(&tensor[k], tensor[k].tag);
     }

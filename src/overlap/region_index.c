@@ -85,8 +85,8 @@ static inline void describe(struct probe *p, struct geom *geom, const struct pto
 }
 
 /* The record of this very region, or NULL; and where it is, or would be. */
-static inline struct region *find_record(struct probe *p, const struct pto_tensor *tensor,
-                                         uint32_t *bucket_out, uint32_t *level_out)
+static inline struct region *index_find_record(struct probe *p, const struct pto_tensor *tensor,
+                                               uint32_t *bucket_out, uint32_t *level_out)
 {
     struct regions *x = p->x;
     const struct geom *geom = p->geom;
@@ -139,7 +139,7 @@ struct region *region_resolve(struct regions *x, struct slot *t, const struct pt
         *status_out = PTO_ENOMEM;
         return NULL;
     }
-    e = find_record(&p, tensor, &bucket, &level);
+    e = index_find_record(&p, tensor, &bucket, &level);
     p.self = e;
     if (e != NULL && x->deps == PTO_DEPS_SAFE && e->writer.seq >= x->ordered_from)
         p.since = e->writer.seq; /* which waited for all that overlaps: docs/user/ordering.md */

@@ -23,7 +23,7 @@ static void put_in_terms(void *context, uint32_t frame, struct tree_bounds *b);
 static void box_bounds(const struct geom *geom, uint32_t frame, struct tree_bounds *b);
 static void spread(struct regions *x, uint32_t frame);
 static void index_intervals(struct regions *x);
-static bool is_alone(struct regions *x, uint32_t frame);
+static bool query_is_alone(struct regions *x, uint32_t frame);
 
 /* ---- the query ---- */
 
@@ -470,7 +470,8 @@ void region_try_one_leaf(struct regions *x, uint32_t frame)
         return;
     f->look_wait = ALONE_WAIT + f->population;
     if (class == 0 || f->class_of[class].count != f->population ||
-        f->class_of[class].is_crossing != 0 || x->deps != PTO_DEPS_SAFE || !is_alone(x, frame))
+        f->class_of[class].is_crossing != 0 || x->deps != PTO_DEPS_SAFE ||
+        !query_is_alone(x, frame))
         return;
     for (uint32_t index = f->first; index != 0; index = shape_at(x, index - 1)->frame_next)
         region_leave_tree(x, record_at(x, index - 1));
@@ -491,14 +492,14 @@ static void each_record(struct regions *x, void (*each)(struct regions *x, struc
             each(x, &x->overflow[i]);
 }
 
-static bool is_interval(const struct region *e)
+static bool query_is_interval(const struct region *e)
 {
     return e->kind != REGION_FRAME && (e->kind != REGION_BOX || e->frame == 0);
 }
 
 static void enter_interval(struct regions *x, struct region *e)
 {
-    if (is_interval(e))
+    if (query_is_interval(e))
         enter_tree(x, e, e->last, 0);
 }
 
@@ -630,7 +631,7 @@ static bool has_intervals(struct regions *x, uint32_t frame)
 }
 
 /* A region that is recorded later and reaches into its memory meets its leaf, and spreads it. */
-static bool is_alone(struct regions *x, uint32_t frame)
+static bool query_is_alone(struct regions *x, uint32_t frame)
 {
     const struct geom *of = &x->frame[frame].geom;
     struct probe p;
@@ -653,6 +654,6 @@ bool region_is_first(struct regions *x, uint32_t frame)
         return false;
     drop_frame_leaf(x, f);
     f->is_spread = false;
-    f->is_alone = is_alone(x, frame);
+    f->is_alone = query_is_alone(x, frame);
     return f->is_alone;
 }

@@ -25,7 +25,7 @@ struct division {
 
 static uint32_t take_node(struct region_tree *tree, uint32_t height);
 static bool raise_root(struct region_tree *tree, uint32_t other);
-static void join(struct region_tree *tree, struct tree_bounds *a, const struct tree_bounds *b);
+static void tree_join(struct region_tree *tree, struct tree_bounds *a, const struct tree_bounds *b);
 static uint32_t choose(struct region_tree *tree, const struct tree_node *n,
                        const struct tree_bounds *item);
 static void stretch(struct region_tree *tree, struct tree_node *n, uint32_t i,
@@ -37,7 +37,7 @@ static inline struct tree_node *node_at(const struct region_tree *tree, uint32_t
     return &tree->node[index];
 }
 
-static inline bool is_interval(uint32_t frame)
+static inline bool tree_is_interval(uint32_t frame)
 {
     return frame >= TREE_LOOSE;
 }
@@ -171,17 +171,17 @@ static inline bool are_all_of(const struct tree_node *n, uint32_t frame)
 /* ---- bounds ---- */
 
 /* Makes `a` reach what `b` reaches, too. */
-static void join(struct region_tree *tree, struct tree_bounds *a, const struct tree_bounds *b)
+static void tree_join(struct region_tree *tree, struct tree_bounds *a, const struct tree_bounds *b)
 {
     struct tree_bounds in_frame;
 
-    if (is_frame(a->frame) && is_interval(b->frame)) {
+    if (is_frame(a->frame) && tree_is_interval(b->frame)) {
         in_frame = *b;
         tree->convert(tree->context, a->frame, &in_frame);
         b = &in_frame;
-    } else if (is_interval(a->frame) && is_frame(b->frame)) {
+    } else if (tree_is_interval(a->frame) && is_frame(b->frame)) {
         tree->convert(tree->context, b->frame, a);
-    } else if (is_interval(a->frame) && is_interval(b->frame)) {
+    } else if (tree_is_interval(a->frame) && tree_is_interval(b->frame)) {
         a->frame = a->frame < b->frame ? a->frame : b->frame;
     } else if (a->frame != b->frame) {
         a->frame = TREE_MIXED;
@@ -206,7 +206,7 @@ static void measure(struct region_tree *tree, uint32_t index, struct tree_bounds
         struct tree_bounds b;
 
         get_bounds(n, i, &b);
-        join(tree, out, &b);
+        tree_join(tree, out, &b);
     }
 }
 
@@ -436,7 +436,7 @@ static uint32_t choose(struct region_tree *tree, const struct tree_node *n,
     struct tree_bounds in_frame;
     uint32_t frame = n->frame[0];
 
-    if (!is_frame(frame) || (frame != item->frame && !is_interval(item->frame)))
+    if (!is_frame(frame) || (frame != item->frame && !tree_is_interval(item->frame)))
         return choose_by_bytes(n, item);
     if (!are_all_of(n, frame))
         return choose_by_bytes(n, item);
@@ -455,7 +455,7 @@ static void stretch(struct region_tree *tree, struct tree_node *n, uint32_t i,
 
     if (n->frame[i] != item->frame) {
         get_bounds(n, i, &reach);
-        join(tree, &reach, item);
+        tree_join(tree, &reach, item);
         set_bounds(n, i, &reach);
         return;
     }
@@ -560,7 +560,7 @@ static uint32_t common_frame(const struct loose_entry e[OVERFULL])
     for (uint32_t i = 0; i < OVERFULL; i++) {
         if (e[i].bounds.frame == TREE_MIXED)
             return TREE_MIXED;
-        if (is_interval(e[i].bounds.frame))
+        if (tree_is_interval(e[i].bounds.frame))
             continue;
         if (is_frame(frame) && frame != e[i].bounds.frame)
             return TREE_MIXED;
@@ -590,7 +590,7 @@ static uint32_t split(struct region_tree *tree, uint32_t index, const struct loo
     frame = common_frame(e);
     for (uint32_t i = 0; i < OVERFULL && frame != TREE_MIXED; i++) {
         in_frame[i] = e[i].bounds;
-        if (is_interval(in_frame[i].frame))
+        if (tree_is_interval(in_frame[i].frame))
             tree->convert(tree->context, frame, &in_frame[i]);
     }
     if (frame != TREE_MIXED)
@@ -628,7 +628,7 @@ static bool meets(struct region_tree *tree, const struct tree_node *n, uint32_t 
         return meets_in_frame(n, i, b); /* and then, most likely, in bytes */
     if (n->lo[i] >= b->hi || n->hi[i] <= b->lo)
         return false;
-    if (!is_frame(frame) || !is_interval(b->frame))
+    if (!is_frame(frame) || !tree_is_interval(b->frame))
         return true;
     if (p->converted.frame != frame) {
         p->converted = p->bounds;
@@ -723,7 +723,7 @@ void region_tree_search(struct region_tree *tree, struct tree_probe *p)
     }
 }
 
-static bool holds(const struct tree_node *n, uint32_t i, const struct tree_bounds *b)
+static bool tree_holds(const struct tree_node *n, uint32_t i, const struct tree_bounds *b)
 {
     if (n->lo[i] > b->lo || n->hi[i] < b->hi)
         return false;
@@ -737,7 +737,7 @@ static bool touch(struct region_tree *tree, struct tree_node *n, const struct tr
     bool is_found = false;
 
     for (uint32_t i = 0; i < n->count; i++) {
-        if (!holds(n, i, b) || (n->height == 0 && n->child[i] != leaf) ||
+        if (!tree_holds(n, i, b) || (n->height == 0 && n->child[i] != leaf) ||
             (n->height != 0 && !touch(tree, node_at(tree, n->child[i]), b, leaf)))
             continue;
         n->last[i] = n->last[i] > b->last ? n->last[i] : b->last;

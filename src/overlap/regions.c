@@ -10,8 +10,9 @@
 
 static int wait_for_vector(struct regions *x, struct slot *t, struct region *e, bool is_write,
                            uint32_t since);
-static int append(struct regions *x, struct slot *t, struct region *e, uint32_t flags);
-static int append_reader(struct regions *x, struct slot *t, struct region *e, bool is_ordered);
+static int regions_append(struct regions *x, struct slot *t, struct region *e, uint32_t flags);
+static int regions_append_reader(struct regions *x, struct slot *t, struct region *e,
+                                 bool is_ordered);
 
 /*
  * Edges to what conflicts among the refs of one record. Under the reference's
@@ -44,7 +45,7 @@ static inline int record_reader(struct regions *x, struct slot *t, struct region
         struct region_vector *v = region_vector(x, e->vector);
 
         if (e->vector == 0 || (e->flags & REGION_MORE_WRITERS) != 0 || v->count == v->capacity)
-            return append_reader(x, t, e, is_ordered);
+            return regions_append_reader(x, t, e, is_ordered);
         v->ref[v->count++] = slot_ref(t);
     }
     if (is_ordered)
@@ -74,7 +75,7 @@ __attribute__((noinline)) static int apply_slowly(struct regions *x, struct slot
     if ((access & ACCESS_WRITE) == 0)
         return record_reader(x, t, e, (access & ACCESS_LOOKUP) != 0);
     if (ref_is_alive(x, e->writer) || e->reader_count != 0 || e->vector != 0)
-        return append(x, t, e, REGION_REF_WRITE);
+        return regions_append(x, t, e, REGION_REF_WRITE);
     e->writer = slot_ref(t);
     e->flags &= ~(uint32_t)REGION_SUPERSEDED;
     return PTO_OK;
@@ -94,7 +95,7 @@ __attribute__((noinline)) static int crowd(struct regions *x, struct slot *t, st
     for (uint32_t i = 0; i < REGION_READERS_INLINE && e->vector == 0; i++)
         alive += ref_is_alive(x, e->reader[i]);
     if (vector == 0 || alive != REGION_READERS_INLINE) {
-        if (append_reader(x, t, e, true) < 0)
+        if (regions_append_reader(x, t, e, true) < 0)
             return PTO_ENOMEM;
     } else {
         struct region_vector *v = region_vector(x, vector);
@@ -140,7 +141,7 @@ int region_apply(struct regions *x, struct slot *t, struct region *e, uint32_t a
 }
 
 /* Whether nobody who touched a dense region is left. */
-static inline bool is_gone(struct regions *x, const struct region *e)
+static inline bool regions_is_gone(struct regions *x, const struct region *e)
 {
     return e->last < x->dead_before || !region_is_alive(x, e);
 }
@@ -154,7 +155,7 @@ static inline bool is_clear(struct regions *x, struct region *e, uint64_t start,
 {
     for (;; e = &x->overflow[e->next]) {
         if (e->start < end && start < e->start + e->length && (e->flags & REGION_USED) != 0) {
-            if (e->kind != REGION_CONTIGUOUS || !is_gone(x, e))
+            if (e->kind != REGION_CONTIGUOUS || !regions_is_gone(x, e))
                 return false;
             region_remove(x, e);
         }
@@ -178,10 +179,11 @@ static struct region *find_chained(const struct regions *x, const struct span *s
 }
 
 /* Where a new record of a bucket goes: in place of a dense one that has gone, or behind the others. */
-static inline struct region *find_place(struct regions *x, struct region *head)
+static inline struct region *regions_find_place(struct regions *x, struct region *head)
 {
     for (struct region *e = head;; e = &x->overflow[e->next]) {
-        if ((e->flags & REGION_USED) == 0 || (e->kind == REGION_CONTIGUOUS && is_gone(x, e)))
+        if ((e->flags & REGION_USED) == 0 ||
+            (e->kind == REGION_CONTIGUOUS && regions_is_gone(x, e)))
             return e;
         if (e->next == 0)
             break;
@@ -242,7 +244,7 @@ __attribute__((noinline)) static struct region *insert_dense(struct regions *x,
     if (x->level_crossing[level] != 0 &&
         !is_clear(x, &x->table[region_bucket(x, 0, level, cell - 1)], start, end))
         return NULL;
-    e = find_place(x, head);
+    e = regions_find_place(x, head);
     if (e == NULL)
         return NULL;
     take_over(x, e, start, span->length, level, is_crossing);
@@ -418,7 +420,7 @@ __attribute__((always_inline)) static inline struct region *find_in_frame(
                 gone = e;
                 gone_shape = shape;
             } else if (is_new && is_in_cell(x, &box, shape, ndims)) {
-                if (!is_gone(x, e))
+                if (!regions_is_gone(x, e))
                     return NULL;
                 region_remove(x, e);
             }
@@ -646,7 +648,7 @@ void region_drop_vector(struct regions *x, struct region *e)
 }
 
 /* Adds t to the vector of the record. */
-static int append(struct regions *x, struct slot *t, struct region *e, uint32_t flags)
+static int regions_append(struct regions *x, struct slot *t, struct region *e, uint32_t flags)
 {
     struct region_vector *v;
 
@@ -766,7 +768,8 @@ struct ref region_latest_user(struct regions *x, const struct region *e, bool wi
 }
 
 /* A reader for which the record has no room, or which supersedes writers in the vector. */
-static int append_reader(struct regions *x, struct slot *t, struct region *e, bool is_ordered)
+static int regions_append_reader(struct regions *x, struct slot *t, struct region *e,
+                                 bool is_ordered)
 {
     uint32_t kept = 0;
 
@@ -781,13 +784,13 @@ static int append_reader(struct regions *x, struct slot *t, struct region *e, bo
         e->flags &= ~(uint32_t)REGION_MORE_WRITERS;
     }
     if (e->vector != 0)
-        return append(x, t, e, 0);
+        return regions_append(x, t, e, 0);
     for (uint32_t i = 0; i < REGION_READERS_INLINE; i++) /* forget finished ones */
         if (ref_is_alive(x, e->reader[i]))
             e->reader[kept++] = e->reader[i];
     e->reader_count = kept & 3;
     if (kept == REGION_READERS_INLINE)
-        return append(x, t, e, 0);
+        return regions_append(x, t, e, 0);
     e->reader[e->reader_count++] = slot_ref(t);
     return PTO_OK;
 }

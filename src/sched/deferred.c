@@ -21,7 +21,7 @@ static void unlock_deferred(struct deferred *d)
     a32_store_release(&d->lock, 0); /* R18 */
 }
 
-static struct deferred_task *find_task(struct deferred *d, const struct slot *slot)
+static struct deferred_task *deferred_find_task(struct deferred *d, const struct slot *slot)
 {
     uint32_t count = a32_load_relaxed(&d->count); /* under the lock */
 
@@ -35,7 +35,7 @@ static struct deferred_task *find_task(struct deferred *d, const struct slot *sl
 static int add_conditions(struct deferred *d, struct slot *slot, const struct core_slab *slab,
                           uint64_t *bad_out)
 {
-    struct deferred_task *t = find_task(d, slot);
+    struct deferred_task *t = deferred_find_task(d, slot);
     uint32_t count = a32_load_relaxed(&d->count); /* under the lock */
     bool is_new = t == &d->task[count];
 
@@ -92,7 +92,7 @@ bool sched_defer(struct sched *s, struct slot *slot, struct core_slab *slab)
 }
 
 /* Drops the conditions that hold. True: all of them do, or never will: their memory is gone. */
-static bool holds(struct sched *s, struct deferred_task *t)
+static bool deferred_holds(struct sched *s, struct deferred_task *t)
 {
     for (uint32_t i = 0; i < t->count;) {
         uint64_t addr = t->condition[i].addr;
@@ -121,7 +121,7 @@ uint32_t sched_poll(struct sched *s, struct graph *g)
         return 0;
     count = a32_load_relaxed(&d->count); /* under the lock */
     for (uint32_t i = 0; i < count;) {
-        if (holds(s, &d->task[i]) || sched_is_stopped(s)) {
+        if (deferred_holds(s, &d->task[i]) || sched_is_stopped(s)) {
             over[over_count++] = d->task[i].slot;
             d->task[i] = d->task[--count];
         } else {

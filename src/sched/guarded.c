@@ -28,8 +28,8 @@ bool guarded_begin(struct sched *sched, const struct slot *s, const struct pto_t
 }
 
 /* The first argument around which something was written; their count: none. */
-static uint32_t find_breach(const struct slot *s, const struct pto_tensor *tensor,
-                            struct guard_breach *out)
+static uint32_t guarded_find_breach(const struct slot *s, const struct pto_tensor *tensor,
+                                    struct guard_breach *out)
 {
     uint32_t i = 0;
 
@@ -103,7 +103,7 @@ uint32_t guarded_enter(const struct guarded_watch *first, struct guarded_watch *
                        const struct slot *s, const struct pto_tensor *tensor)
 {
     struct guard_breach breach;
-    uint32_t argument = find_breach(s, tensor, &breach);
+    uint32_t argument = guarded_find_breach(s, tensor, &breach);
 
     if (argument == s->tensor_count) {
         show_watch(own, s, tensor);
@@ -132,7 +132,7 @@ void guarded_leave(const struct guarded_watch *first, struct guarded_watch *own,
                    uint32_t kernel, uint32_t found)
 {
     struct guard_breach breach;
-    uint32_t argument = find_breach(s, tensor, &breach);
+    uint32_t argument = guarded_find_breach(s, tensor, &breach);
 
     if (argument < s->tensor_count && (found & GUARDED_LEFT) == 0) {
         if (is_given(first, own, tensor[argument].addr, s->seq))

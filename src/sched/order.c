@@ -35,7 +35,7 @@ static uint64_t next_random(struct worker *w)
     return w->order;
 }
 
-static uint32_t kernel_of(const struct slot *s)
+static uint32_t order_kernel_of(const struct slot *s)
 {
     return s->lanes != 0 ? slot_kernel(s, slot_first_lane(s->lanes)) : 0;
 }
@@ -49,7 +49,7 @@ static uint64_t rank(struct worker *w, const struct slot *s)
     case ORDER_OLDEST:
         break;
     case ORDER_KERNELS:
-        high = mix(w->order_salt + kernel_of(s));
+        high = mix(w->order_salt + order_kernel_of(s));
         low = (w->order_salt & 1) != 0 ? s->seq : low;
         break;
     case ORDER_DELAYS:

@@ -15,7 +15,7 @@ enum step {
     STEP_HELD,  /* it was not begun: the run is late */
 };
 
-static bool attend(struct worker *w);
+static bool worker_attend(struct worker *w);
 static enum step run_special(struct worker *w, struct slot *s);
 static void set_hungry(struct worker *w, bool is_hungry);
 static struct slot *take_task(struct worker *w);
@@ -194,7 +194,7 @@ __attribute__((always_inline)) static inline enum step run_plain(struct worker *
         kind_is_image(kind) ? (const void *)graph_slot(w->graph, s->payload) : s->tensor;
 
     if (__builtin_expect(a32_load_relaxed(&w->sched->attention) != 0, 0) && /* soon enough */
-        !attend(w))
+        !worker_attend(w))
         return run_stopped(w, s);
     if (!has_core(w, s))
         return STEP_LATER;
@@ -323,7 +323,7 @@ __attribute__((noinline)) static enum sched_result run_lines(struct worker *w, u
     return line == end ? SCHED_IDLE : line == stop ? SCHED_BUDGET : SCHED_HELD;
 }
 
-static inline bool is_alone(const struct worker *w)
+static inline bool worker_is_alone(const struct worker *w)
 {
     return !w->is_shared && w->order == 0 && w->trace == NULL;
 }
@@ -332,7 +332,7 @@ static inline enum sched_result run_as(struct worker *w, struct slot *s, uint32_
 {
     if (w->graph->successor == NULL)
         return worker_streams_alone(w) ? run_streamed_alone(w, s, max) : run_streamed(w, s, max);
-    return is_alone(w) ? run_launched_alone(w, s, max) : run_launched(w, s, max);
+    return worker_is_alone(w) ? run_launched_alone(w, s, max) : run_launched(w, s, max);
 }
 
 enum sched_result sched_run(struct worker *w, uint32_t max)
@@ -349,7 +349,7 @@ enum sched_result sched_run(struct worker *w, uint32_t max)
     if (a32_load_relaxed(&w->sched->finished) != 0) /* a glance; sched_complete_finished decides */
         sched_complete_finished(w);
     if (a32_load_relaxed(&w->sched->attention) != 0) /* soon enough */
-        attend(w);
+        worker_attend(w);
     s = take_task(w);
     if (s != NULL && w->is_hungry)
         set_hungry(w, false);
@@ -365,7 +365,7 @@ enum sched_result sched_run(struct worker *w, uint32_t max)
 }
 
 /* Something is unusual. Returns whether kernels may be started. */
-static bool attend(struct worker *w)
+static bool worker_attend(struct worker *w)
 {
     uint32_t attention = a32_load_relaxed(&w->sched->attention); /* soon enough */
 
@@ -398,7 +398,7 @@ __attribute__((noinline)) static enum step run_special(struct worker *w, struct 
             sched_complete_finished(w); /* what follows it is ordered with the rest */
         return STEP_LATER;
     }
-    if (a32_load_relaxed(&w->sched->attention) != 0 && !attend(w)) { /* soon enough */
+    if (a32_load_relaxed(&w->sched->attention) != 0 && !worker_attend(w)) { /* soon enough */
         if (!sched_is_stopped(w->sched))
             return STEP_HELD;
         atomic_note_read(&s->block_next);
