@@ -77,11 +77,5 @@ int child_nested_open(const struct tree_hello *hello, struct pto_worker **worker
 /* Calls the function, and waits for what it has submitted. */
 int child_nested_call(struct pto_worker *worker, pto_nested_fn fn, const struct pto_sub_call *call,
                       uint64_t timeout_ns, struct wire_failure *failure);
-/* What was registered for its children, by the index of its number. */
-int child_nested_load(struct pto_worker *worker, uint32_t index, const struct wire_load *load,
-                      struct pto_error *error);
-void child_nested_unload(struct pto_worker *worker, uint32_t index);
-/* Starts its dead children. */
-int child_nested_reopen(struct pto_worker *worker, struct pto_error *error);
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/os.h"
 #include "base/spawn.h"
 #include "tree/child.h"
-#include "tree/tree.h"
+#include "tree/tree_nested.h"
 
 enum { ARGUMENTS_MAX = 64, COMMAND_MAX = 1 << 17 };
 
@@ -169,20 +169,12 @@ int child_nested_call(struct pto_worker *worker, pto_nested_fn fn, const struct 
 {
     static struct pto_worker_report report; /* of the only thread that runs anything */
     struct nested_call nested = { fn, call, timeout_ns };
-    int status;
-    struct tree *t = worker_get(worker, &status);
+    int status = tree_nested_lend(worker, call->tensor, call->tensor_count);
 
-    if (status < 0)
-        return status;
-    pthread_mutex_lock(&t->lock);
-    status = tree_lend(t, call->tensor, call->tensor_count);
-    pthread_mutex_unlock(&t->lock);
     pto_worker_report_init(&report);
     if (status >= 0)
         status = pto_worker_run(worker, orchestrate, &nested, &report);
-    pthread_mutex_lock(&t->lock);
-    tree_take_back(t);
-    pthread_mutex_unlock(&t->lock);
+    tree_nested_take_back(worker);
     if (status >= 0)
         return PTO_OK;
     snprintf(failure->text, TREE_TEXT, "%s",
@@ -193,45 +185,4 @@ int child_nested_call(struct pto_worker *worker, pto_nested_fn fn, const struct 
     memcpy(failure->place, report.path + report.path_count - failure->count,
            failure->count * sizeof(failure->place[0]));
     return status;
-}
-
-/* ---- requests ---- */
-
-int child_nested_load(struct pto_worker *worker, uint32_t index, const struct wire_load *load,
-                      struct pto_error *error)
-{
-    int status;
-    struct tree *t = worker_get(worker, &status);
-
-    return status < 0 ? status : tree_register_below(t, index, load, error);
-}
-
-void child_nested_unload(struct pto_worker *worker, uint32_t index)
-{
-    int status;
-    struct tree *t = worker_get(worker, &status);
-
-    if (status >= 0)
-        tree_unregister_below(t, index);
-}
-
-int child_nested_reopen(struct pto_worker *worker, struct pto_error *error)
-{
-    int status, count = 0;
-    struct tree *t = worker_get(worker, &status);
-
-    for (uint32_t i = 0; status >= 0 && i < t->child_count; i++) {
-        struct pto_child_info info;
-
-        pto_child_info_init(&info);
-        status = pto_worker_child(worker, i, &info);
-        if (status >= 0 && (info.state == PTO_CHILD_DEAD || info.kind == PTO_CHILD_WORKER)) {
-            status = pto_worker_reopen(worker, i, error);
-            count += status >= 0;
-            status = status == PTO_EBUSY && info.state == PTO_CHILD_READY ? PTO_OK : status;
-        }
-    }
-    return status < 0 || count != 0
-               ? status
-               : error_tell(error, PTO_EBUSY, "it and all its children are alive");
 }

@@ -27,7 +27,7 @@
 #include "host/host.h"
 #include "pto/pto.h"
 #include "pto/worker.h"
-#include "tree/tree.h"
+#include "tree/tree_nested.h"
 
 enum { STALE_STACK = 1 << 18 }; /* bytes below a frame that the thread has unwound to */
 
@@ -365,7 +365,7 @@ static void forget(struct loaded *l)
 static void unload(struct child *c, uint32_t index)
 {
     if (c->loaded[index].is_below)
-        child_nested_unload(c->worker, index);
+        tree_nested_unload(c->worker, index);
     forget(&c->loaded[index]);
 }
 
@@ -438,7 +438,7 @@ static int load_callable(struct child *c, const struct record *r, struct pto_err
     if (c->hello.kind == PTO_CHILD_CHIP)
         status = load_for_chip(c, l, &load, error);
     else if (load.is_below != 0 && c->worker != NULL)
-        status = child_nested_load(c->worker, (uint32_t)r->head.value, &load, error);
+        status = tree_nested_load(c->worker, (uint32_t)r->head.value, &load, error);
     else
         status = load_function(c, l, &load, error);
     l->is_below = load.is_below != 0 && c->worker != NULL && status >= 0;
@@ -678,7 +678,7 @@ static bool handle(struct child *c, struct record *r)
         unload(c, (uint32_t)r->head.value);
         answer(c, RECORD_ANSWERED, r->head.key, PTO_OK, "");
     } else if (r->head.kind == RECORD_REOPEN && c->worker != NULL) {
-        status = child_nested_reopen(c->worker, &error);
+        status = tree_nested_reopen(c->worker, &error);
         answer(c, RECORD_ANSWERED, r->head.key, status, error.text);
     } else if ((r->head.kind == RECORD_OFFER || r->head.kind == RECORD_JOIN) &&
                domain_of(c, r) != NULL) {

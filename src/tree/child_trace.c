@@ -16,7 +16,7 @@
 
 #include "host/timeline.h"
 #include "tree/child.h"
-#include "tree/tree.h"
+#include "tree/tree_nested.h"
 
 static bool put_at(int file, const char *bytes, size_t size, uint64_t at)
 {
@@ -110,30 +110,19 @@ void child_trace(struct child_tracer *tracer, struct pto_device *handle, struct 
 void child_trace_below(struct pto_worker *worker, const struct tree_shared *shared,
                        const struct tree_hello *hello)
 {
-    const struct tree_tracing *tracing = &shared->tracing; /* which says why relaxed is enough */
-    int status;
-    struct tree *t = worker_get(worker, &status);
-
-    if (status >= 0)
-        (void)tree_trace_begin(t, (enum pto_trace)a32_load_relaxed(&tracing->chips), /* see above */
-                               tracing, hello->child);
+    tree_nested_trace_begin(worker, &shared->tracing, hello->child);
 }
 
 static void put_below(const void *context, FILE *out)
 {
-    tree_trace_put(context, ",", out);
+    tree_nested_trace_put((struct pto_worker *)(uintptr_t)context, out);
 }
 
 void child_trace_nested(struct child_tracer *tracer, struct pto_worker *worker,
                         struct tree_shared *shared, const struct tree_hello *hello)
 {
-    int status;
-    struct tree *t = worker_get(worker, &status);
-
-    if (status < 0 || !t->is_traced)
-        return;
-    tree_trace_end(t);
-    append(tracer, &shared->line[hello->child], hello, put_below, t);
+    if (tree_nested_trace_end(worker))
+        append(tracer, &shared->line[hello->child], hello, put_below, worker);
 }
 
 void child_trace_close(struct child_tracer *tracer)

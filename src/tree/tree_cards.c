@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "tree/tree.h"
+#include "tree/tree_domain.h"
+#include "tree/tree_run.h"
 
 bool tree_has_cards(const struct tree *t)
 {

@@ -13,6 +13,8 @@
 
 #include "base/os.h"
 #include "tree/tree.h"
+#include "tree/tree_run.h"
+#include "tree/tree_trace.h"
 
 /* For children that were asked to end. A nested worker waits for half as long as the one above, so that it can end its own. */
 enum { END_WAIT_MS = 3000, END_WAIT_MIN_MS = 100 };

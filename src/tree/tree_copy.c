@@ -9,6 +9,7 @@
 #include "base/os.h"
 #include "pto/run.h"
 #include "tree/tree.h"
+#include "tree/tree_run.h"
 
 enum {
     PIECE_BYTES = 4 << 20

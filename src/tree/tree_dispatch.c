@@ -3,7 +3,7 @@
  * Ready tasks, who gets which, and what follows from their end. All of it under the lock.
  *
  * A task for one child waits in that child's queue, one that several could have in a list of
- * those (tree_flexible.c). The members of a group are put into their queues at the same
+ * those (tree_shared_queue.c). The members of a group are put into their queues at the same
  * moment, and start when each is the first of its queue. So groups are in the same order
  * everywhere, and cannot wait for each other in a circle.
  */
@@ -12,6 +12,9 @@
 #include <string.h>
 
 #include "tree/tree.h"
+#include "tree/tree_domain.h"
+#include "tree/tree_run.h"
+#include "tree/tree_trace.h"
 
 static void settle(struct tree *t);
 
@@ -247,7 +250,7 @@ static void enqueue(struct tree *t, struct slot *s, int child)
     if (child >= 0)
         tree_queue_push(t, &t->child[child].queue, s->number);
     else
-        tree_flexible_push(t, s->number);
+        tree_shared_queue_push(t, s->number);
 }
 
 /* A child for each member that may have any: those with least to do. False: there are not enough. */
@@ -431,17 +434,17 @@ void tree_dispatch(struct tree *t)
     bool is_moving = t->ready_count != 0;
 
     while (is_moving) {
-        is_moving = t->flexible_count != 0 && tree_flexible_give(t);
+        is_moving = t->flexible_count != 0 && tree_shared_queue_give(t);
         for (uint32_t i = 0; i < t->child_count && t->ready_count != 0; i++) {
             struct tree_child *c = &t->child[i];
 
-            if (c->queue.first != 0 && tree_has_room(c) && !tree_flexible_is_first(t, c) &&
+            if (c->queue.first != 0 && tree_has_room(c) && !tree_shared_queue_is_first(t, c) &&
                 start_own(t, c))
                 is_moving = true;
         }
     }
     if (t->open_count != 0)
-        tree_flexible_balance(t);
+        tree_shared_queue_balance(t);
 }
 
 void tree_withdraw(struct tree *t, const struct tree_run *run)

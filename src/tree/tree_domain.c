@@ -12,6 +12,8 @@
 #include "comm/comm.h"
 #include "pto/worker_domain.h"
 #include "tree/tree.h"
+#include "tree/tree_domain.h"
+#include "tree/tree_run.h"
 
 /* Of one member: what its kernels follow. In an allocation of its own. */
 struct tree_context {

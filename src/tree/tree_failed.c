@@ -24,6 +24,7 @@
 #include <stdlib.h>
 
 #include "tree/tree.h"
+#include "tree/tree_run.h"
 
 struct tree_hold {
     struct tree_hold *next;

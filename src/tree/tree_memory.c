@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "tree/tree.h"
+#include "tree/tree_domain.h"
+#include "tree/tree_region.h"
 
 enum { GUARD_BYTES = 1024, GUARD_BYTE = 0xb6 }; /* before and behind each allocation */
 

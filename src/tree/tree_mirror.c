@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "tree/tree.h"
+#include "tree/tree_region.h"
+#include "tree/tree_run.h"
 
 /* Somebody who wants to send the child. */
 struct turn {

@@ -18,6 +18,8 @@
 #include "base/os.h"
 #include "base/sized.h"
 #include "tree/tree.h"
+#include "tree/tree_trace.h"
+#include "tree/tree_run.h"
 
 enum { SHARE = 8 }; /* of the memory, for all of them together */
 
@@ -261,4 +263,106 @@ uint64_t pto_level_children(struct pto_level *level, enum pto_child_kind kind)
             children |= 1ull << i;
     (void)tree_level_leave(run, 0);
     return children;
+}
+
+/* ---- what the process of a nested worker asks ---- */
+
+/* NULL: it is no worker, or another process's. */
+static struct tree *nested_get(const struct pto_worker *worker)
+{
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    return status < 0 ? NULL : t;
+}
+
+int tree_nested_lend(struct pto_worker *worker, const struct pto_tensor *tensor, uint32_t count)
+{
+    struct tree *t = nested_get(worker);
+    int status;
+
+    if (t == NULL)
+        return PTO_EINVAL;
+    pthread_mutex_lock(&t->lock);
+    status = tree_lend(t, tensor, count);
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+void tree_nested_take_back(struct pto_worker *worker)
+{
+    struct tree *t = nested_get(worker);
+
+    if (t == NULL)
+        return;
+    pthread_mutex_lock(&t->lock);
+    tree_take_back(t);
+    pthread_mutex_unlock(&t->lock);
+}
+
+int tree_nested_load(struct pto_worker *worker, uint32_t index, const struct wire_load *load,
+                     struct pto_error *error)
+{
+    struct tree *t = nested_get(worker);
+
+    return t != NULL ? tree_register_below(t, index, load, error) : PTO_EINVAL;
+}
+
+void tree_nested_unload(struct pto_worker *worker, uint32_t index)
+{
+    struct tree *t = nested_get(worker);
+
+    if (t != NULL)
+        tree_unregister_below(t, index);
+}
+
+int tree_nested_reopen(struct pto_worker *worker, struct pto_error *error)
+{
+    struct tree *t = nested_get(worker);
+    int status = t != NULL ? PTO_OK : PTO_EINVAL, count = 0;
+
+    for (uint32_t i = 0; status >= 0 && i < t->child_count; i++) {
+        struct pto_child_info info;
+
+        pto_child_info_init(&info);
+        status = pto_worker_child(worker, i, &info);
+        if (status < 0 || (info.state != PTO_CHILD_DEAD && info.kind != PTO_CHILD_WORKER))
+            continue;
+        status = pto_worker_reopen(worker, i, error);
+        count += status >= 0;
+        if (status == PTO_EBUSY && info.state == PTO_CHILD_READY)
+            status = PTO_OK; /* a nested one of which nothing is dead */
+    }
+    return status < 0 || count != 0
+               ? status
+               : error_tell(error, PTO_EBUSY, "it and all its children are alive");
+}
+
+void tree_nested_trace_begin(struct pto_worker *worker, const struct tree_tracing *above,
+                             uint32_t child)
+{
+    struct tree *t = nested_get(worker);
+
+    if (t != NULL)
+        (void)tree_trace_begin(t,
+                               (enum pto_trace)a32_load_relaxed(&above->chips), /* which says why */
+                               above, child);
+}
+
+bool tree_nested_trace_end(struct pto_worker *worker)
+{
+    struct tree *t = nested_get(worker);
+    bool is_traced = t != NULL && t->is_traced;
+
+    if (is_traced)
+        tree_trace_end(t);
+    return is_traced;
+}
+
+void tree_nested_trace_put(struct pto_worker *worker, FILE *out)
+{
+    const struct tree *t = nested_get(worker);
+
+    if (t != NULL)
+        tree_trace_put(t, ",", out);
 }

@@ -15,6 +15,7 @@
 #include "base/sized.h"
 #include "pto/run.h"
 #include "tree/tree.h"
+#include "tree/tree_run.h"
 
 /* Options of a run that tasks of it have. */
 struct tree_options {

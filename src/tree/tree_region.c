@@ -18,6 +18,9 @@
 #include "pto/run.h"
 #include "pto/worker_region.h"
 #include "tree/tree.h"
+#include "tree/tree_domain.h"
+#include "tree/tree_region.h"
+#include "tree/tree_run.h"
 
 #define LOOK_NS 1000000ull
 #define CARD_LOOK_NS 50000ull /* at first; then twice as long each time, up to LOOK_NS */

@@ -9,6 +9,8 @@
 #include "base/os.h"
 #include "base/sized.h"
 #include "tree/tree.h"
+#include "tree/tree_run.h"
+#include "tree/tree_trace.h"
 
 enum { FILE_MAX = 1 << 30 };
 

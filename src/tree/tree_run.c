@@ -14,6 +14,9 @@
 #include "host/handle.h"
 #include "pto/run.h"
 #include "tree/tree.h"
+#include "tree/tree_domain.h"
+#include "tree/tree_run.h"
+#include "tree/tree_trace.h"
 
 /* ---- driving ---- */
 

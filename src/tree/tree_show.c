@@ -23,6 +23,7 @@
 #include "pto/status.h"
 #include "pto/watch.h"
 #include "tree/tree.h"
+#include "tree/tree_trace.h"
 
 enum {
     PROGRAM_MAX = 200,

@@ -10,6 +10,7 @@
 #include "host/handle.h"
 #include "host/sentences.h"
 #include "tree/tree.h"
+#include "tree/tree_run.h"
 
 enum {
     POOL_UNIT_LOG = 26,

@@ -11,6 +11,7 @@
 
 #include "base/os.h"
 #include "tree/tree.h"
+#include "tree/tree_run.h"
 
 /* What a child may take although its run is over: it may have begun a moment ago. */
 #define RUN_GRACE_NS 100000000ull

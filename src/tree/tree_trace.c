@@ -22,6 +22,8 @@
 #include "host/timeline.h"
 #include "pto/worker_trace.h"
 #include "tree/tree.h"
+#include "tree/tree_run.h"
+#include "tree/tree_trace.h"
 
 enum { TASKS_MAX = 1 << 22, FILE_NAME = 64, TRACK_TASKS = 1, TRACK_NEVER = 2 };
 

@@ -12,6 +12,10 @@
 #include "host/handle.h"
 #include "pto/run.h"
 #include "tree/tree.h"
+#include "tree/tree_domain.h"
+#include "tree/tree_region.h"
+#include "tree/tree_run.h"
+#include "tree/tree_trace.h"
 
 enum { ATTEMPTS = 8 }; /* of finding addresses that are free in all processes */
 #define MEMORY_DEFAULT (32ull << 30)

@@ -1,95 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ready tasks that several children could have, and what is in flight. All of it under the lock.
+ * Ready tasks that several children could have. All of it under the lock.
  *
  * Such tasks wait in a list for each set of children. They are given to the child with least to
  * do, also when it has something to do already: a child that had to be woken for each task
  * would do little else. One that has nothing to do, while others have not begun with theirs, gets
- * the oldest of these: the first child takes it back from the stream of the second.
+ * the oldest of these, which is taken back from the stream of the other one.
  */
 #include "tree/tree.h"
-
-/* ---- in flight ---- */
-
-struct tree_flight *tree_flight_at(struct tree_child *c, uint32_t index)
-{
-    return &c->flight[(c->flight_first + index) % TREE_CREDITS];
-}
-
-static bool is_flexible(const struct tree_task *k)
-{
-    return k->group == NULL && (k->children & (k->children - 1)) != 0;
-}
-
-void tree_flight_add(struct tree *t, struct tree_child *c, uint32_t number)
-{
-    bool is_open = is_flexible(&t->task[number]);
-
-    if (c->in_flight == 0)
-        c->since_ns = 0;
-    *tree_flight_at(c, c->in_flight++) =
-        (struct tree_flight){ number, is_open, c->link.line->out.last };
-    t->open_count += is_open;
-}
-
-uint32_t tree_flight_remove(struct tree *t, struct tree_child *c, uint32_t index)
-{
-    struct tree_flight gone = *tree_flight_at(c, index);
-
-    if (index == 0)
-        c->since_ns = 0;
-    t->open_count -= gone.is_open;
-    for (; index > 0; index--)
-        *tree_flight_at(c, index) = *tree_flight_at(c, index - 1);
-    c->flight_first = (c->flight_first + 1) % TREE_CREDITS;
-    c->in_flight--;
-    return gone.number;
-}
-
-/* The child will not run it. Otherwise it has begun, and that is not asked again. */
-static bool take_back(struct tree *t, struct tree_child *c, uint32_t index)
-{
-    struct tree_flight *f = tree_flight_at(c, index);
-    uint32_t number;
-
-    if (!channel_take_back(&c->link.line->out, f->sent)) {
-        t->open_count -= f->is_open;
-        f->is_open = false;
-        return false;
-    }
-    number = tree_flight_remove(t, c, index);
-    t->task[number].state = TASK_READY;
-    t->task[number].child = -1;
-    t->ready_count++;
-    return true;
-}
-
-void tree_flight_recall(struct tree *t, struct tree_child *c, const struct tree_run *run)
-{
-    for (uint32_t i = 0; i < c->in_flight;) {
-        uint32_t number = tree_flight_at(c, i)->number;
-        const struct tree_task *k = &t->task[number];
-
-        /* The others of a group may be waiting for it. */
-        if (k->run == run && k->group == NULL && take_back(t, c, i))
-            tree_flexible_push(t, number); /* from where it is withdrawn with the others */
-        else
-            i++;
-    }
-}
-
-void tree_flight_rescue(struct tree *t, struct tree_child *c, uint64_t ready)
-{
-    for (uint32_t i = 0; i < c->in_flight;) {
-        struct tree_flight *f = tree_flight_at(c, i);
-        uint32_t number = f->number;
-
-        if (f->is_open && (t->task[number].children & ready) != 0 && take_back(t, c, i))
-            tree_flexible_push(t, number);
-        else
-            i++;
-    }
-}
 
 /* ---- lists ---- */
 
@@ -109,7 +27,7 @@ static uint32_t find_list(struct tree *t, uint64_t children)
     return found;
 }
 
-void tree_flexible_push(struct tree *t, uint32_t number)
+void tree_shared_queue_push(struct tree *t, uint32_t number)
 {
     struct tree_task *k = &t->task[number];
 
@@ -162,7 +80,7 @@ static bool give_one(struct tree *t, struct tree_list *list, uint32_t number, ui
     return true;
 }
 
-bool tree_flexible_give(struct tree *t)
+bool tree_shared_queue_give(struct tree *t)
 {
     struct tree_list *mixed = &t->flexible[TREE_LISTS - 1];
     bool is_moving = false;
@@ -182,7 +100,7 @@ bool tree_flexible_give(struct tree *t)
     return is_moving;
 }
 
-bool tree_flexible_is_first(const struct tree *t, const struct tree_child *c)
+bool tree_shared_queue_is_first(const struct tree *t, const struct tree_child *c)
 {
     if (t->flexible_count == 0 || c->in_flight < TREE_AHEAD)
         return false;
@@ -210,14 +128,14 @@ static bool find_open(struct tree *t, const struct tree_child *idle, uint32_t *n
 
             *number_out = f->number;
             if (f->is_open && (t->task[f->number].children >> idle->index & 1) != 0 &&
-                is_next(t, idle, f->number) && take_back(t, c, k))
+                is_next(t, idle, f->number) && tree_flight_take_back(t, c, k))
                 return true;
         }
     }
     return false;
 }
 
-void tree_flexible_balance(struct tree *t)
+void tree_shared_queue_balance(struct tree *t)
 {
     for (uint32_t i = 0; i < t->child_count && t->open_count != 0; i++) {
         struct tree_child *c = &t->child[i];

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tasks in flight: what was written to the stream of a child, which may not have begun with it. All of it
+ * under the lock.
+ */
+#include "tree/tree.h"
+
+struct tree_flight *tree_flight_at(struct tree_child *c, uint32_t index)
+{
+    return &c->flight[(c->flight_first + index) % TREE_CREDITS];
+}
+
+static bool is_flexible(const struct tree_task *k)
+{
+    return k->group == NULL && (k->children & (k->children - 1)) != 0;
+}
+
+void tree_flight_add(struct tree *t, struct tree_child *c, uint32_t number)
+{
+    bool is_open = is_flexible(&t->task[number]);
+
+    if (c->in_flight == 0)
+        c->since_ns = 0;
+    *tree_flight_at(c, c->in_flight++) =
+        (struct tree_flight){ number, is_open, c->link.line->out.last };
+    t->open_count += is_open;
+}
+
+uint32_t tree_flight_remove(struct tree *t, struct tree_child *c, uint32_t index)
+{
+    struct tree_flight gone = *tree_flight_at(c, index);
+
+    if (index == 0)
+        c->since_ns = 0;
+    t->open_count -= gone.is_open;
+    for (; index > 0; index--)
+        *tree_flight_at(c, index) = *tree_flight_at(c, index - 1);
+    c->flight_first = (c->flight_first + 1) % TREE_CREDITS;
+    c->in_flight--;
+    return gone.number;
+}
+
+bool tree_flight_take_back(struct tree *t, struct tree_child *c, uint32_t index)
+{
+    struct tree_flight *f = tree_flight_at(c, index);
+    uint32_t number;
+
+    if (!channel_take_back(&c->link.line->out, f->sent)) {
+        t->open_count -= f->is_open;
+        f->is_open = false;
+        return false;
+    }
+    number = tree_flight_remove(t, c, index);
+    t->task[number].state = TASK_READY;
+    t->task[number].child = -1;
+    t->ready_count++;
+    return true;
+}
+
+void tree_flight_recall(struct tree *t, struct tree_child *c, const struct tree_run *run)
+{
+    for (uint32_t i = 0; i < c->in_flight;) {
+        uint32_t number = tree_flight_at(c, i)->number;
+        const struct tree_task *k = &t->task[number];
+
+        /* The others of a group may be waiting for it. */
+        if (k->run == run && k->group == NULL && tree_flight_take_back(t, c, i))
+            tree_shared_queue_push(t, number); /* from where it is withdrawn with the others */
+        else
+            i++;
+    }
+}
+
+void tree_flight_rescue(struct tree *t, struct tree_child *c, uint64_t ready)
+{
+    for (uint32_t i = 0; i < c->in_flight;) {
+        struct tree_flight *f = tree_flight_at(c, i);
+        uint32_t number = f->number;
+
+        if (f->is_open && (t->task[number].children & ready) != 0 && tree_flight_take_back(t, c, i))
+            tree_shared_queue_push(t, number);
+        else
+            i++;
+    }
+}
