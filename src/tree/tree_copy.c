@@ -172,39 +172,39 @@ static void give_staging(struct tree *t, void *staging)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* `to` or `from` is the caller's: the other one is `memory`, of the worker. */
-static int transfer(struct pto_worker *worker, char *to, const char *from, const void *memory,
-                    uint64_t bytes, uint64_t timeout_ns, struct pto_error *error)
+/* `to`, or else `from`, is memory of the worker; the other one is the caller's. */
+static int transfer(struct pto_worker *worker, const struct transfer *x, bool is_to,
+                    uint64_t timeout_ns, struct pto_error *error)
 {
-    uint64_t now = os_now_ns();
-    uint64_t deadline_ns = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+    uint64_t deadline_ns = tree_time_after(timeout_ns != 0 ? timeout_ns : PTO_TIMEOUT_DEFAULT_NS);
+    const void *memory = is_to ? x->to : x->from;
     void *staging = NULL;
     int status;
     struct tree *t = worker_get(worker, &status);
 
     if (status < 0)
         return status;
-    if (to == NULL || from == NULL)
+    if (x->to == NULL || x->from == NULL)
         return error_tell(error, PTO_EINVAL, "a copy needs two addresses");
     pthread_mutex_lock(&t->lock);
-    if (tree_find_memory(t, (uint64_t)(uintptr_t)memory, bytes, "copy", error) == NULL)
+    if (tree_find_memory(t, (uint64_t)(uintptr_t)memory, x->bytes, "copy", error) == NULL)
         status = PTO_EMEMORY;
-    else if (bytes != 0 && take_staging(t, &staging) < 0)
+    else if (x->bytes != 0 && take_staging(t, &staging) < 0)
         status = error_tell(error, PTO_ENOMEM, "there is no shared memory left for a copy");
     pthread_mutex_unlock(&t->lock);
-    for (uint64_t done = 0; status >= 0 && done < bytes; done += PIECE_BYTES) {
-        struct transfer x = { to + done, from + done,
-                              bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES };
+    for (uint64_t done = 0; status >= 0 && done < x->bytes; done += PIECE_BYTES) {
+        struct transfer piece = { x->to + done, x->from + done,
+                                  x->bytes - done < PIECE_BYTES ? x->bytes - done : PIECE_BYTES };
 
-        if (memory == to) {
-            memcpy(staging, x.from, x.bytes);
-            x.from = staging;
+        if (is_to) {
+            memcpy(staging, piece.from, piece.bytes);
+            piece.from = staging;
         } else {
-            x.to = staging;
+            piece.to = staging;
         }
-        status = transfer_piece(worker, &x, deadline_ns, &staging, error);
-        if (memory == from && status >= 0)
-            memcpy(to + done, staging, x.bytes);
+        status = transfer_piece(worker, &piece, deadline_ns, &staging, error);
+        if (!is_to && status >= 0)
+            memcpy(x->to + done, staging, piece.bytes);
     }
     if (staging != NULL)
         give_staging(t, staging);
@@ -214,13 +214,11 @@ static int transfer(struct pto_worker *worker, char *to, const char *from, const
 int pto_worker_copy_to(struct pto_worker *worker, void *to, const void *from, uint64_t bytes,
                        uint64_t timeout_ns, struct pto_error *error)
 {
-    return transfer(worker, to, from, to, bytes,
-                    timeout_ns != 0 ? timeout_ns : PTO_TIMEOUT_DEFAULT_NS, error);
+    return transfer(worker, &(struct transfer){ to, from, bytes }, true, timeout_ns, error);
 }
 
 int pto_worker_copy_from(struct pto_worker *worker, void *to, const void *from, uint64_t bytes,
                          uint64_t timeout_ns, struct pto_error *error)
 {
-    return transfer(worker, to, from, from, bytes,
-                    timeout_ns != 0 ? timeout_ns : PTO_TIMEOUT_DEFAULT_NS, error);
+    return transfer(worker, &(struct transfer){ to, from, bytes }, false, timeout_ns, error);
 }

@@ -372,6 +372,7 @@ void tree_give(struct tree *t, struct tree_child *c, uint32_t number)
     struct slot *s = tree_slot(t, number);
     struct tree_task *k = &t->task[number];
     struct pto_tensor tensor[PTO_TASK_TENSORS_MAX];
+    bool is_sent;
     const struct record_head head = { .kind = RECORD_TASK,
                                       .key = (uint64_t)s->seq << 32 | number,
                                       .value = k->callable,
@@ -392,7 +393,8 @@ void tree_give(struct tree *t, struct tree_child *c, uint32_t number)
     k->state = TASK_IN_FLIGHT;
     k->child = (int32_t)c->index;
     t->ready_count--;
-    port_assert(line_send(c->link.line, &head, part, 2));
+    is_sent = line_send(c->link.line, &head, part, 2);
+    port_assert(is_sent); /* tree_has_room was asked */
     tree_flight_add(t, c, number);
 }
 

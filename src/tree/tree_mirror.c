@@ -168,25 +168,25 @@ int tree_mirror_close(struct tree *t, const struct mirror *m, struct pto_error *
     return PTO_OK;
 }
 
-int tree_mirror_send(struct tree *t, const struct mirror *m, const struct errand_part *part,
-                     uint32_t count, uint64_t deadline_ns, struct pto_error *error)
+int tree_mirror_send(struct tree *t, const struct mirror *m, const struct mirror_copy *copy,
+                     uint64_t deadline_ns, struct pto_error *error)
 {
     struct turn turn = { &t->child[m->chip], m->generation, false };
     int status = await_move(t, &turn, deadline_ns, error);
 
     if (status >= 0)
-        ask(turn.child, m, ERRAND_MOVE, part, count);
+        ask(turn.child, m, ERRAND_MOVE, copy->part, copy->count);
     return status;
 }
 
-int tree_mirror_fetch(struct tree *t, const struct mirror *m, const struct errand_part *part,
-                      uint32_t count, bool is_look, uint64_t deadline_ns, struct pto_error *error)
+int tree_mirror_fetch(struct tree *t, const struct mirror *m, const struct mirror_copy *copy,
+                      uint64_t deadline_ns, struct pto_error *error)
 {
-    struct turn turn = { &t->child[m->chip], m->generation, is_look };
+    struct turn turn = { &t->child[m->chip], m->generation, copy->is_look };
     int status = await_move(t, &turn, deadline_ns, error);
 
     if (status < 0)
         return status;
-    ask(turn.child, m, ERRAND_MOVE, part, count);
+    ask(turn.child, m, ERRAND_MOVE, copy->part, copy->count);
     return await_back(t, &turn, deadline_ns, error);
 }

@@ -63,8 +63,10 @@ static int note_copied(struct tree_region *r, int status)
 /* The lock is held in both; nothing is to be done for chips that are no cards. */
 static int send(struct tree_region *r, const struct errand_part *part, uint32_t count)
 {
+    const struct mirror_copy copy = { part, count, false };
+
     return r->is_on_card && count != 0
-               ? note_copied(r, tree_mirror_send(r->tree, &r->mirror, part, count,
+               ? note_copied(r, tree_mirror_send(r->tree, &r->mirror, &copy,
                                                  tree_control_deadline(r->tree), NULL))
                : PTO_OK;
 }
@@ -73,10 +75,10 @@ static int fetch(struct tree_region *r, const void *at, uint64_t bytes, uint64_t
                  struct pto_error *error)
 {
     struct errand_part part = part_of(r, at, bytes, true);
+    const struct mirror_copy copy = { &part, 1, false };
 
     return r->is_on_card && bytes != 0
-               ? note_copied(
-                     r, tree_mirror_fetch(r->tree, &r->mirror, &part, 1, false, deadline_ns, error))
+               ? note_copied(r, tree_mirror_fetch(r->tree, &r->mirror, &copy, deadline_ns, error))
                : PTO_OK;
 }
 
@@ -442,14 +444,14 @@ static void await_memory(struct region_wait *w, uint64_t deadline_ns)
 static void await_card(struct region_wait *w, uint64_t deadline_ns, struct pto_error *error)
 {
     struct tree_region *r = w->region;
+    const struct mirror_copy copy = { w->part, w->part_count, true };
     uint64_t nap_ns = CARD_LOOK_NS, now;
 
     for (;;) {
         bool may_come = has_writer(r);
         int status =
             w->part_count != 0
-                ? note_copied(r, tree_mirror_fetch(r->tree, &r->mirror, w->part, w->part_count,
-                                                   true, deadline_ns, error))
+                ? note_copied(r, tree_mirror_fetch(r->tree, &r->mirror, &copy, deadline_ns, error))
                 : PTO_OK;
 
         w->status = status >= 0 ? w->look(w) : status == PTO_ETIMEOUT ? PTO_EAGAIN : PTO_EPEER;
@@ -467,11 +469,8 @@ static void await_card(struct region_wait *w, uint64_t deadline_ns, struct pto_e
 static int await_region(struct region_wait *w, uint64_t timeout_ns, struct pto_error *error)
 {
     struct tree *t = w->region->tree;
-    uint64_t now = os_now_ns(), deadline_ns;
+    uint64_t deadline_ns = tree_time_after(timeout_ns != 0 ? timeout_ns : PTO_TIMEOUT_DEFAULT_NS);
 
-    if (timeout_ns == 0)
-        timeout_ns = PTO_TIMEOUT_DEFAULT_NS;
-    deadline_ns = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
     pthread_mutex_lock(&t->lock);
     if (w->region->is_on_card)
         await_card(w, deadline_ns, error);

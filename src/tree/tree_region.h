@@ -27,13 +27,18 @@ struct mirror {
 int tree_mirror_open(struct tree *t, struct mirror *m, struct pto_error *error);
 /* PTO_ETIMEOUT: the child may still use it. */
 int tree_mirror_close(struct tree *t, const struct mirror *m, struct pto_error *error);
+struct mirror_copy {
+    const struct errand_part *part;
+    uint32_t count;
+    bool is_look; /* it lets others go first */
+};
 /*
  * Copies parts: all of them to the card, and it is not waited for; or as they say. PTO_ETIMEOUT; PTO_EPEER:
- * the child has gone; or why an earlier one could not be done. A look lets others go first.
+ * the child has gone; or why an earlier one could not be done.
  */
-int tree_mirror_send(struct tree *t, const struct mirror *m, const struct errand_part *part,
-                     uint32_t count, uint64_t deadline_ns, struct pto_error *error);
-int tree_mirror_fetch(struct tree *t, const struct mirror *m, const struct errand_part *part,
-                      uint32_t count, bool is_look, uint64_t deadline_ns, struct pto_error *error);
+int tree_mirror_send(struct tree *t, const struct mirror *m, const struct mirror_copy *copy,
+                     uint64_t deadline_ns, struct pto_error *error);
+int tree_mirror_fetch(struct tree *t, const struct mirror *m, const struct mirror_copy *copy,
+                      uint64_t deadline_ns, struct pto_error *error);
 
 #endif

@@ -24,10 +24,7 @@ struct tree_callable *tree_find_callable(struct tree *t, uint64_t number)
 
 uint64_t tree_control_deadline(const struct tree *t)
 {
-    uint64_t now = os_now_ns();
-    uint64_t timeout_ns = t->params.control_timeout_ns;
-
-    return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+    return tree_time_after(t->params.control_timeout_ns);
 }
 
 uint64_t tree_callable_number(const struct tree *t, const struct tree_callable *k)

@@ -360,15 +360,12 @@ int pto_worker_run_wait(struct pto_worker_run *handle, uint64_t timeout_ns)
 {
     int status;
     struct tree_run *run = run_get(handle, &status);
-    uint64_t now = os_now_ns();
 
     if (status < 0)
         return status;
-    if (timeout_ns == 0)
-        timeout_ns = PTO_TIMEOUT_DEFAULT_NS;
     pthread_mutex_lock(&run->tree->lock);
     status = tree_await(run->tree, has_ended, run,
-                        timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns);
+                        tree_time_after(timeout_ns != 0 ? timeout_ns : PTO_TIMEOUT_DEFAULT_NS));
     if (status >= 0)
         tree_run_told(run);
     pthread_mutex_unlock(&run->tree->lock);

@@ -57,6 +57,8 @@ int tree_background_start(struct tree *t);
 void tree_background_stop(struct tree *t);
 
 /* tree_time.c */
+/* So much from now on; UINT64_MAX: never. */
+uint64_t tree_time_after(uint64_t timeout_ns);
 /* When the next task or run is late; those that are late now are ended. */
 uint64_t tree_deadline(struct tree *t);
 /* The status of a task that a killed child had, and why, if it was killed for it. */

@@ -267,12 +267,21 @@ static int check_submit(struct tree *t, struct tree_callable *k, uint64_t *child
                       __builtin_ctzll(*children), how);
 }
 
-/* One task, of a group or alone. On success *slot_out is its slot, and *is_ready_out whether it waits. */
-static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t children,
-                      const struct pto_args *args, const struct pto_site *site,
-                      struct tree_group *group, struct pto_outputs *out, uint32_t *number_out)
+/* What all tasks of a submit have in common. */
+struct submission {
+    struct tree_run *run;
+    struct tree_callable *callable; /* NULL: there is none with the number that was given */
+    const struct pto_site *site;
+    struct tree_group *group; /* NULL: it is one task */
+};
+
+/* One task, of a group or alone. On success *number_out is that of its slot. */
+static int submit_one(const struct submission *s, uint64_t children, const struct pto_args *args,
+                      struct pto_outputs *out, uint32_t *number_out)
 {
     static const struct pto_kernels kernels = { -1, 0, -1 };
+    struct tree_callable *k = s->callable;
+    struct tree_run *run = s->run;
     struct tree *t = run->tree;
     struct graph_task task = { NULL, false };
     struct pto_error error;
@@ -281,17 +290,17 @@ static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t ch
     pto_error_init(&error);
     status = check_submit(t, k, &children, args, &error);
     if (status < 0)
-        return tree_refuse(run, &error, site);
+        return tree_refuse(run, &error, s->site);
     graph_catch_up(&t->graph);
     status = t->is_graph_broken ? PTO_ENOMEM : make_room(t);
     if (status >= 0)
-        status = graph_submit_task(&t->graph, &kernels, args, site, out, &task);
+        status = graph_submit_task(&t->graph, &kernels, args, s->site, out, &task);
     port_assert(t->graph.info_count <= t->task_room);
     if (status < 0) {
         tree_submitted(t, NULL);
         if (args->error == NULL)
             tree_undo_tensors(t, args);
-        status = refuse_of_graph(t, run, status, args, site);
+        status = refuse_of_graph(t, run, status, args, s->site);
         if (task.slot != NULL) /* others may wait for it: it becomes a task that runs nothing */
             t->task[task.slot->number] = (struct tree_task){ 0 };
         if (task.is_ready)
@@ -300,7 +309,7 @@ static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t ch
     }
     *number_out = task.slot->number;
     t->task[*number_out] = (struct tree_task){ .run = run,
-                                               .group = group,
+                                               .group = s->group,
                                                .callable = (uint32_t)(k - t->callable),
                                                .child = -1,
                                                .children = children,
@@ -321,16 +330,17 @@ struct pto_outputs tree_submit(struct tree_run *run, uint64_t callable, uint64_t
                                const struct pto_args *args, const struct pto_site *site)
 {
     struct pto_outputs out = { pto_task_id_invalid(), 0, NULL };
+    struct submission s = { .run = run, .site = site };
     struct tree *t = run->tree;
     uint32_t number;
+    int status;
 
     if (run->report.error.status < 0)
         return out;
-    if (await_room(run, site) >= 0 &&
-        submit_one(run,
-                   callable == TREE_COPY_NUMBER ? &t->callable[TREE_COPY]
-                                                : tree_find_callable(t, callable),
-                   children, args, site, NULL, &out, &number) >= 0)
+    status = await_room(run, site);
+    s.callable =
+        callable == TREE_COPY_NUMBER ? &t->callable[TREE_COPY] : tree_find_callable(t, callable);
+    if (status >= 0 && submit_one(&s, children, args, &out, &number) >= 0)
         move_on(t);
     else
         out = (struct pto_outputs){ pto_task_id_invalid(), 0, NULL };
@@ -375,11 +385,11 @@ static int check_group(struct tree *t, const struct tree_callable *k, const uint
 }
 
 /* Submits the members. A negative status: the group was refused; some of its members may exist. */
-static int submit_members(struct tree_run *run, struct tree_callable *k, const uint32_t *children,
-                          const struct pto_args *args, struct tree_group *g, uint32_t count,
-                          const struct pto_site *site, struct pto_outputs *outputs)
+static int submit_members(const struct submission *s, const uint32_t *children,
+                          const struct pto_args *args, uint32_t count, struct pto_outputs *outputs)
 {
-    struct tree *t = run->tree;
+    struct tree_group *g = s->group;
+    struct tree *t = s->run->tree;
 
     for (uint32_t i = 0; i < count; i++) {
         struct pto_outputs out = { pto_task_id_invalid(), 0, NULL };
@@ -389,8 +399,8 @@ static int submit_members(struct tree_run *run, struct tree_callable *k, const u
         g->count++;
         g->left++;
         g->waiting++;
-        status = submit_one(run, k, children != NULL ? 1ull << children[i] : 0, &args[i], site, g,
-                            &out, &g->member[i]);
+        status = submit_one(s, children != NULL ? 1ull << children[i] : 0, &args[i], &out,
+                            &g->member[i]);
         if (status < 0) {
             g->count--;
             g->left--;
@@ -406,7 +416,7 @@ static int submit_members(struct tree_run *run, struct tree_callable *k, const u
                                  "members %u and %u of the group use the same memory, and one of "
                                  "them writes it: they cannot start together",
                                  j, i);
-                (void)tree_refuse(run, &error, site);
+                (void)tree_refuse(s->run, &error, s->site);
                 /* It would wait for a member that waits for it: it is ready as far as the group goes. */
                 t->task[g->member[i]].group = NULL;
                 t->task[g->member[i]].is_poisoned = true;
@@ -450,7 +460,8 @@ int pto_level_submit_group_at(struct pto_level *level, uint64_t callable, const 
         return tree_level_leave(run, tree_refuse(run, &error, site));
     }
     g->waiting = g->left = 1; /* this call */
-    status = submit_members(run, k, children, args, g, count, site, outputs);
+    status =
+        submit_members(&(struct submission){ run, k, site, g }, children, args, count, outputs);
     g->is_skipped = g->is_skipped || status < 0;
     tree_group_submitted(t, g);
     move_on(t); /* the run may fail here, of another task: the group was accepted all the same */

@@ -25,6 +25,11 @@ static uint64_t add_ns(uint64_t from, uint64_t ns)
     return ns > UINT64_MAX - from ? UINT64_MAX : from + ns;
 }
 
+uint64_t tree_time_after(uint64_t timeout_ns)
+{
+    return add_ns(os_now_ns(), timeout_ns);
+}
+
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
