@@ -92,6 +92,7 @@ int tree_child_start(struct tree *t, uint32_t index, uint64_t deadline_ns, struc
                                   .leads = is_worker && tree_depth(t) == 0 };
     int status = PTO_OK;
 
+    assert_not_held(&t->lock);
     if (is_worker && tree_nested_clear(t, c) < 0)
         status = error_tell(error, PTO_ESYSTEM, "the memory of child %u cannot be cleared: %s",
                             c->index, strerror(errno));
@@ -161,6 +162,7 @@ int tree_children_await(struct tree *t, uint64_t children, uint64_t deadline_ns,
     struct starting s = { t, children };
     int status = tree_await(t, have_started, &s, deadline_ns);
 
+    assert_held(&t->lock);
     for (uint32_t i = 0; i < t->child_count; i++) {
         struct tree_child *c = &t->child[i];
         char how[128];
@@ -206,6 +208,7 @@ void tree_children_end(struct tree *t)
     uint64_t deadline_ns =
         os_now_ns() + (wait_ms > END_WAIT_MIN_MS ? wait_ms : END_WAIT_MIN_MS) * 1000000ull;
 
+    assert_not_held(&t->lock);
     for (uint32_t i = 0; i < t->child_count; i++) {
         struct tree_child *c = &t->child[i];
 

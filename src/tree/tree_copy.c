@@ -157,6 +157,7 @@ static int transfer_piece(struct pto_worker *worker, struct transfer *x, uint64_
 /* Memory for a copy: what the last one has left, if nobody else has it. The lock is held. */
 static int take_staging(struct tree *t, void **staging_out)
 {
+    assert_held(&t->lock);
     *staging_out = t->staging;
     t->staging = NULL;
     return *staging_out != NULL ? PTO_OK : tree_alloc(t, -1, PIECE_BYTES, staging_out);

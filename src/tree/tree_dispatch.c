@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ready tasks, who gets which, and what follows from their end. All of it under the lock.
+ * Ready tasks, which child gets which, and what follows from their end.
  *
  * A task for one child waits in that child's queue, one that several could have in a list of
  * those (tree_shared_queue.c). The members of a group are put into their queues at the same
@@ -20,6 +20,7 @@ static void settle(struct tree *t);
 
 void tree_note(struct tree *t)
 {
+    assert_held(&t->lock);
     (void)a32_add_acq_rel(&t->changes, 1);
     waker_wake(&t->shared->waker);
 }
@@ -41,6 +42,7 @@ void tree_queue_remove(struct tree *t, struct tree_queue *q, uint32_t number, ui
 {
     uint32_t next = t->task[number].next;
 
+    assert(q->count != 0 && (before != 0 || q->first == number));
     if (before != 0)
         t->task[before].next = next;
     else
@@ -65,6 +67,8 @@ void tree_complete(struct tree *t, struct slot *s, int status)
 {
     struct tree_task *k = tree_task_of(t, s);
 
+    assert_held(&t->lock);
+    assert(k->state != TASK_OVER && k->state != TASK_KEPT);
     k->state = TASK_OVER;
     k->status = status;
     tree_queue_push(t, &t->over, s->number);
@@ -110,6 +114,7 @@ static void fail_task(struct tree *t, struct slot *s, int child, int status, con
     struct pto_error error;
     int length = 0;
 
+    assert_held(&t->lock);
     pto_error_init(&error);
     error.level = t->level;
     error.status = status;
@@ -162,6 +167,7 @@ static void release_successor(void *context, struct slot *next, bool is_ready)
 
 static void leave_group(struct tree_group *g)
 {
+    assert(g == NULL || g->left != 0);
     if (g != NULL && --g->left == 0)
         free(g);
 }
@@ -172,6 +178,7 @@ static void settle_one(struct tree *t, struct slot *s)
 
     bool is_kept;
 
+    assert(k.state == TASK_OVER);
     t->task[s->number] = (struct tree_task){ 0 };
     if (k.status < 0)
         tree_blame(t, &k);
@@ -196,6 +203,7 @@ static void settle_one(struct tree *t, struct slot *s)
 /* One after the other: what is skipped has successors of its own, and so on. */
 static void settle(struct tree *t)
 {
+    assert_held(&t->lock);
     if (t->is_settling)
         return;
     t->is_settling = true;
@@ -284,6 +292,7 @@ static void ready_group(struct tree *t, struct tree_group *g)
     bool is_skipped = g->is_skipped;
     bool is_placed = !is_skipped && place_group(t, g);
 
+    assert_held(&t->lock);
     memcpy(member, g->member, count * sizeof(member[0]));
     g->order = ++t->order;
     for (uint32_t i = 0; i < count; i++) {
@@ -312,6 +321,7 @@ void tree_ready(struct tree *t, struct slot *s)
     struct tree_task *k = tree_task_of(t, s);
     uint64_t may;
 
+    assert_held(&t->lock);
     if (k->run == NULL) { /* a join, or a submit that was refused: nothing to run */
         tree_complete(t, s, k->is_poisoned ? PTO_ECANCELED : PTO_OK);
         return;
@@ -386,10 +396,12 @@ void tree_give(struct tree *t, struct tree_child *c, uint32_t number)
                                    { s->scalar_count == 1 ? &s->scalar : slot_scalars(s),
                                      s->scalar_count * (uint32_t)sizeof(uint64_t) } };
 
+    assert_held(&t->lock);
     for (uint32_t i = 0; i < s->tensor_count; i++) {
         tensor[i] = s->tensor[i];
         tensor[i].owner = pto_task_id_invalid(); /* there it comes from outside */
     }
+    assert(k->state == TASK_READY && t->ready_count != 0);
     k->state = TASK_IN_FLIGHT;
     k->child = (int32_t)c->index;
     t->ready_count--;
@@ -435,6 +447,7 @@ void tree_dispatch(struct tree *t)
 {
     bool is_moving = t->ready_count != 0;
 
+    assert_held(&t->lock);
     while (is_moving) {
         is_moving = t->flexible_count != 0 && tree_shared_queue_give(t);
         for (uint32_t i = 0; i < t->child_count && t->ready_count != 0; i++) {
@@ -451,6 +464,7 @@ void tree_dispatch(struct tree *t)
 
 void tree_withdraw(struct tree *t, const struct tree_run *run)
 {
+    assert_held(&t->lock);
     for (uint32_t i = 0; i < t->child_count; i++)
         tree_flight_recall(t, &t->child[i], run);
     for (uint32_t i = 0; i < t->child_count + TREE_LISTS; i++) {
@@ -630,6 +644,7 @@ static void bury(struct tree *t, struct tree_child *c)
 
 void tree_drive(struct tree *t)
 {
+    assert_held(&t->lock);
     for (uint32_t i = 0; i < t->child_count; i++) {
         struct tree_child *c = &t->child[i];
         bool has_ended =

@@ -2,7 +2,7 @@
 /*
  * Domains over chips. Windows and contexts lie in the memory that all processes have at the
  * same address, so a domain is opened by the worker alone; over cards they are on these, and what lies
- * here only stands for them (tree_cards.c). All of it under the lock.
+ * here only stands for them (tree_cards.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -227,6 +227,7 @@ static int open_domain(struct tree *t, const struct pto_worker_domain_params *pa
     uint32_t number = 0;
     int status = check_params(t, params, error);
 
+    assert_held(&t->lock);
     if (status < 0)
         return status;
     collect_leaving(t);
@@ -367,6 +368,7 @@ int pto_worker_domain_release(struct pto_worker *worker, uint64_t domain)
 
 void tree_domains_of_run(struct tree *t, const struct tree_run *run)
 {
+    assert_held(&t->lock);
     for (uint32_t i = 0; i < TREE_DOMAINS && t->domain_count != 0; i++)
         if (t->domain[i] != NULL && t->domain[i]->run == run)
             release(t, t->domain[i]);
@@ -412,17 +414,20 @@ static void lose(struct tree *t, struct tree_domain *d)
 
 void tree_domain_lose(struct tree *t, struct tree_domain *d)
 {
+    assert_held(&t->lock);
     lose(t, d);
 }
 
 void tree_domain_unuse(struct tree *t, struct tree_domain *d)
 {
+    assert_held(&t->lock);
     if (--d->users == 0 && d->is_released)
         free_domain(t, d);
 }
 
 void tree_domains_bury(struct tree *t, uint32_t child)
 {
+    assert_held(&t->lock);
     for (uint32_t i = 0; i < TREE_DOMAINS; i++)
         for (uint32_t k = 0; t->domain[i] != NULL && k < t->domain[i]->count; k++)
             if (t->domain[i]->member[k].chip == child)

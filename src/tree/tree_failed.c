@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks that failed, and what comes after them. All of it under the lock.
+ * Tasks that failed, and what comes after them.
  *
  * The rule (docs/user/workers.md): a task that comes after one that failed or was skipped does not run,
  * whichever run it is of, if it was submitted before the program was told how the run of
@@ -66,6 +66,7 @@ void tree_follows(void *context, const struct slot *before, const struct slot *a
     const struct tree_task *k = tree_task_of(t, before);
     uint32_t ignored;
 
+    assert_held(&t->lock);
     (void)after;
     if (k->state != TASK_KEPT)
         return; /* the task itself, while a join is made for it */
@@ -77,6 +78,7 @@ void tree_submitted(struct tree *t, const struct slot *s)
 {
     struct tree_task *k = s != NULL ? tree_task_of(t, s) : NULL;
 
+    assert_held(&t->lock);
     if (!t->next.is_poisoned)
         return;
     if (k != NULL)
@@ -106,6 +108,7 @@ void tree_poison(struct tree *t, struct tree_task *k, const struct slot *next)
     bool is_join = slot_is_join(next);
     uint32_t until = k->until;
 
+    assert_held(&t->lock);
     if (after->run == NULL && !is_join)
         return; /* a submit that was refused: it stands for nothing */
     if (is_open(k)) {
@@ -138,6 +141,7 @@ bool tree_keep(struct tree *t, const struct slot *s, const struct tree_task *k)
 {
     struct tree_task *kept = tree_task_of(t, s);
 
+    assert_held(&t->lock);
     if (!is_open(k)) /* mutation: tree-forgets-failures */
         return false;
     *kept = (struct tree_task){ .state = TASK_KEPT,
@@ -163,6 +167,7 @@ static void let_go(struct tree *t, uint32_t list)
         struct slot *s = tree_slot(t, list);
         struct tree_task k = t->task[list];
 
+        assert(k.state == TASK_KEPT && t->kept_count != 0);
         t->task[list] = (struct tree_task){ 0 };
         list = k.next;
         while (k.holds != NULL) {
@@ -189,6 +194,7 @@ void tree_run_told(struct tree_run *run)
     struct tree *t = run->tree;
     uint32_t list = 0, next;
 
+    assert_held(&run->tree->lock);
     if (run->told_seq == 0)
         run->told_seq = t->graph.seq;
     for (uint32_t number = run->kept; number != 0; number = next) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks in flight: what was written to the stream of a child, which may not have begun with it. All of it
- * under the lock.
+ * Tasks in flight: what was written to the stream of a child, which may not have begun with it.
  */
 #include "tree/tree.h"
 
@@ -19,6 +18,8 @@ void tree_flight_add(struct tree *t, struct tree_child *c, uint32_t number)
 {
     bool is_open = is_flexible(&t->task[number]);
 
+    assert_held(&t->lock);
+    assert(c->in_flight < TREE_CREDITS);
     if (c->in_flight == 0)
         c->since_ns = 0;
     *tree_flight_at(c, c->in_flight++) =
@@ -30,6 +31,8 @@ uint32_t tree_flight_remove(struct tree *t, struct tree_child *c, uint32_t index
 {
     struct tree_flight gone = *tree_flight_at(c, index);
 
+    assert_held(&t->lock);
+    assert(index < c->in_flight);
     if (index == 0)
         c->since_ns = 0;
     t->open_count -= gone.is_open;
@@ -45,6 +48,7 @@ bool tree_flight_take_back(struct tree *t, struct tree_child *c, uint32_t index)
     struct tree_flight *f = tree_flight_at(c, index);
     uint32_t number;
 
+    assert_held(&t->lock);
     if (!channel_take_back(&c->link.line->out, f->sent)) {
         t->open_count -= f->is_open;
         f->is_open = false;

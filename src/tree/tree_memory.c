@@ -57,6 +57,7 @@ struct tree_allocation *tree_find_memory(struct tree *t, uint64_t addr, uint64_t
 {
     struct tree_allocation *a = find_allocation(t, addr);
 
+    assert_held(&t->lock);
     if (a != NULL && bytes <= a->bytes - (addr - a->addr))
         return a;
     if (a != NULL)
@@ -158,6 +159,7 @@ int tree_alloc(struct tree *t, int32_t child, uint64_t bytes, void **addr_out)
     struct tree_allocation made = { .bytes = bytes, .child = child };
     char *memory;
 
+    assert_held(&t->lock);
     if (make_entry(t) < 0)
         return PTO_ENOMEM;
     memory = bytes != 0 && bytes <= t->bytes ? arena_take(t->arena, bytes + 2 * GUARD_BYTES) : NULL;
@@ -173,6 +175,7 @@ int tree_alloc(struct tree *t, int32_t child, uint64_t bytes, void **addr_out)
 
 int tree_lend(struct tree *t, const struct pto_tensor *tensor, uint32_t count)
 {
+    assert_held(&t->lock);
     for (uint32_t i = 0; i < count; i++) {
         struct tree_allocation made = {
             .addr = tensor[i].addr, .bytes = tensor[i].size, .child = -1, .kind = MEMORY_LENT
@@ -203,6 +206,7 @@ int tree_lend(struct tree *t, const struct pto_tensor *tensor, uint32_t count)
 
 void tree_take_back(struct tree *t)
 {
+    assert_held(&t->lock);
     for (uint32_t i = t->allocation_count; i-- > 0;)
         if (t->allocation[i].kind == MEMORY_LENT)
             remove_entry(t, &t->allocation[i]);
@@ -268,6 +272,7 @@ int tree_free(struct tree *t, uint64_t addr, struct pto_error *error)
     int status = PTO_OK;
     char text[160];
 
+    assert_held(&t->lock);
     if (a == NULL)
         return error_tell(error, PTO_EMEMORY, "%#llx %s", (unsigned long long)addr,
                           tell_absence(t, addr));
@@ -311,6 +316,7 @@ void tree_own_memory(struct tree *t, void *memory, enum memory_kind kind, void *
 {
     struct tree_allocation *a = find_allocation(t, (uint64_t)(uintptr_t)memory);
 
+    assert_held(&t->lock);
     a->kind = kind;
     a->owner = owner;
 }
@@ -344,6 +350,7 @@ static int use(struct tree_allocation *a, const char *what, uint64_t *children,
 
 static void unuse(struct tree *t, struct tree_allocation *a)
 {
+    assert(a->users != 0);
     a->users--;
     if (a->kind == MEMORY_REGION)
         tree_region_unuse(t, a->owner, PTO_OK);
@@ -433,6 +440,7 @@ static void undo(struct tree *t, const struct pto_args *args, uint32_t tensor_co
 
 void tree_undo_tensors(struct tree *t, const struct pto_args *args)
 {
+    assert_held(&t->lock);
     undo(t, args, args->tensor_count, args->scalar_count);
 }
 
@@ -441,6 +449,7 @@ int tree_use_tensors(struct tree *t, const struct pto_args *args, uint64_t *chil
 {
     int status;
 
+    assert_held(&t->lock);
     for (uint32_t i = 0; i < args->tensor_count; i++) {
         const struct pto_tensor *x = args->tensor[i];
 
@@ -466,6 +475,7 @@ void tree_unuse_tensors(struct tree *t, struct slot *s, uint32_t addresses)
 {
     const uint64_t *scalar = s->scalar_count == 1 ? &s->scalar : slot_scalars(s);
 
+    assert_held(&t->lock);
     for (uint32_t i = 0; i < s->tensor_count; i++)
         if (is_allocated(&s->tensor[i]))
             unuse(t, find_allocation(t, s->tensor[i].addr));
@@ -481,6 +491,7 @@ void tree_lose_tensors(struct tree *t, struct slot *s, struct tree_task *k)
 {
     const uint64_t *scalar = s->scalar_count == 1 ? &s->scalar : slot_scalars(s);
 
+    assert_held(&t->lock);
     for (uint32_t i = 0; i < s->tensor_count; i++)
         if (is_allocated(&s->tensor[i]) &&
             lose(t, find_allocation(t, s->tensor[i].addr), k->status))

@@ -97,6 +97,7 @@ static int await_turn(struct tree *t, struct turn *turn, uint64_t deadline_ns,
     struct tree_child *c = turn->child;
     int status;
 
+    assert_held(&t->lock);
     c->wanting += !turn->is_look;
     status = tree_await(t, has_turn, turn, deadline_ns);
     c->wanting -= !turn->is_look;
@@ -161,6 +162,7 @@ int tree_mirror_close(struct tree *t, const struct mirror *m, struct pto_error *
     struct turn turn = { &t->child[m->chip], m->generation, false };
     int status = tree_await(t, can_close, &turn, tree_control_deadline(t));
 
+    assert_held(&t->lock);
     if (status < 0)
         return tell_late(&turn, error);
     if (!is_left(&turn))

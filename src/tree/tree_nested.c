@@ -227,6 +227,7 @@ int tree_reopen_below(struct tree *t, uint32_t child, struct pto_error *error)
 {
     const struct record_head head = { .kind = RECORD_REOPEN };
 
+    assert_held(&t->lock);
     return tree_ask(t, &head, 1ull << child, error);
 }
 

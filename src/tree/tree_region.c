@@ -60,11 +60,12 @@ static int note_copied(struct tree_region *r, int status)
     return status;
 }
 
-/* The lock is held in both; nothing is to be done for chips that are no cards. */
+/* Nothing is to be done for chips that are no cards, here and in fetch. */
 static int send(struct tree_region *r, const struct errand_part *part, uint32_t count)
 {
     const struct mirror_copy copy = { part, count, false };
 
+    assert_held(&r->tree->lock);
     return r->is_on_card && count != 0
                ? note_copied(r, tree_mirror_send(r->tree, &r->mirror, &copy,
                                                  tree_control_deadline(r->tree), NULL))
@@ -77,6 +78,7 @@ static int fetch(struct tree_region *r, const void *at, uint64_t bytes, uint64_t
     struct errand_part part = part_of(r, at, bytes, true);
     const struct mirror_copy copy = { &part, 1, false };
 
+    assert_held(&r->tree->lock);
     return r->is_on_card && bytes != 0
                ? note_copied(r, tree_mirror_fetch(r->tree, &r->mirror, &copy, deadline_ns, error))
                : PTO_OK;
@@ -357,6 +359,8 @@ int tree_region_use(struct tree_region *r, const char *what, struct pto_error *e
 
 void tree_region_unuse(struct tree *t, struct tree_region *r, int status)
 {
+    assert_held(&t->lock);
+    assert(r->users != 0);
     r->users--;
     if (status < 0 && r->lost == 0)
         r->lost = status;

@@ -19,6 +19,7 @@ struct tree_callable *tree_find_callable(struct tree *t, uint64_t number)
     uint64_t index = (number & UINT32_MAX) - 1;
     struct tree_callable *k = index < TREE_CALLABLES ? &t->callable[index] : NULL;
 
+    assert_held(&t->lock);
     return k != NULL && k->users != 0 && k->is_settled && k->generation == number >> 32 ? k : NULL;
 }
 
@@ -71,6 +72,7 @@ static int ask(struct tree *t, const struct record_head *head, const struct wire
     struct room room = { t, children, part.size };
     int status = PTO_OK;
 
+    assert_held(&t->lock);
     *agreed_out = 0;
     (void)tree_await(t, has_room, &room, deadline_ns);
     for (uint32_t i = 0; i < t->child_count; i++) {

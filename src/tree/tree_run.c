@@ -41,6 +41,7 @@ static bool await_news(struct tree *t, uint32_t calls, uint64_t deadline_ns)
     struct look l = { t, a32_load_relaxed(&t->changes), calls }; /* under the lock */
     bool is_there;
 
+    assert_held(&t->lock);
     pthread_mutex_unlock(&t->lock);
     is_there = waker_await(&t->shared->waker,
                            &(struct waker_wait){
@@ -57,6 +58,7 @@ static bool await_news(struct tree *t, uint32_t calls, uint64_t deadline_ns)
 /* Nobody waits any more, but there is something to be driven. */
 static void hand_over(struct tree *t)
 {
+    assert_held(&t->lock);
     if (t->waiting != 0 || t->runs == NULL || !t->is_parked)
         return;
     t->is_parked = false;
@@ -69,6 +71,7 @@ int tree_await(struct tree *t, bool (*holds)(void *context), void *context, uint
     bool is_late = false;
     bool is_so;
 
+    assert_held(&t->lock);
     t->waiting++;
     for (;;) {
         uint32_t calls = a32_load_acquire(&t->shared->calls); /* before `holds` looks */
@@ -139,6 +142,7 @@ void tree_run_ended(struct tree_run *run)
     struct tree *t = run->tree;
     struct tree_run **link = &t->runs;
 
+    assert_held(&t->lock);
     while (*link != run)
         link = &(*link)->next;
     *link = run->next;
@@ -176,6 +180,7 @@ static void end_scopes(struct tree *t, struct tree_run *run)
 {
     struct pto_error error;
 
+    assert_held(&t->lock);
     if (t->graph.scope_count > 1) {
         pto_error_init(&error);
         error.level = t->level;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ready tasks that several children could have. All of it under the lock.
+ * Ready tasks that several children could have.
  *
  * Such tasks wait in a list for each set of children. They are given to the child with least to
  * do, also when it has something to do already: a child that had to be woken for each task
@@ -31,6 +31,7 @@ void tree_shared_queue_push(struct tree *t, uint32_t number)
 {
     struct tree_task *k = &t->task[number];
 
+    assert_held(&t->lock);
     k->list = (uint8_t)find_list(t, k->children);
     tree_queue_push(t, &t->flexible[k->list].queue, number);
     t->flexible_count++;
@@ -86,6 +87,7 @@ bool tree_shared_queue_give(struct tree *t)
     bool is_moving = false;
     uint32_t before = 0;
 
+    assert_held(&t->lock);
     for (uint32_t i = 0; i < TREE_LISTS - 1; i++)
         while (t->flexible[i].queue.first != 0 &&
                give_one(t, &t->flexible[i], t->flexible[i].queue.first, 0))
@@ -137,6 +139,7 @@ static bool find_open(struct tree *t, const struct tree_child *idle, uint32_t *n
 
 void tree_shared_queue_balance(struct tree *t)
 {
+    assert_held(&t->lock);
     for (uint32_t i = 0; i < t->child_count && t->open_count != 0; i++) {
         struct tree_child *c = &t->child[i];
         uint32_t number;

@@ -54,6 +54,7 @@ void tree_show_child(struct tree *t, struct tree_child *c)
     struct tree_status *shown = &c->line->status;
     uint64_t base = (uint64_t)(uintptr_t)tree_map(t);
 
+    assert_held(&t->lock);
     a32_store_relaxed(&shown->kind, (uint32_t)c->kind); /* tree_status says why */
     a32_store_relaxed(&shown->device, c->device);
     a32_store_relaxed(&shown->generation, c->generation);

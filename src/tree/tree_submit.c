@@ -121,6 +121,7 @@ static int make_room(struct tree *t)
 
 void tree_run_fail(struct tree_run *run, int child, const struct pto_error *error)
 {
+    assert_held(&run->tree->lock);
     if (run->report.error.status < 0)
         return;
     run->report.error = *error;
@@ -131,6 +132,7 @@ void tree_run_fail(struct tree_run *run, int child, const struct pto_error *erro
 
 int tree_refuse(struct tree_run *run, struct pto_error *error, const struct pto_site *site)
 {
+    assert_held(&run->tree->lock);
     error->level = run->tree->level;
     if (site != NULL && error->site.file == NULL) {
         char text[PTO_ERROR_TEXT_MAX];
@@ -190,6 +192,7 @@ struct tree_run *tree_level_enter(struct pto_level *level)
 
 int tree_level_leave(struct tree_run *run, int status)
 {
+    assert_held(&run->tree->lock);
     pthread_mutex_unlock(&run->tree->lock);
     return status;
 }
@@ -335,6 +338,7 @@ struct pto_outputs tree_submit(struct tree_run *run, uint64_t callable, uint64_t
     uint32_t number;
     int status;
 
+    assert_held(&run->tree->lock);
     if (run->report.error.status < 0)
         return out;
     status = await_room(run, site);

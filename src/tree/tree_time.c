@@ -77,6 +77,7 @@ int tree_tell_late(struct tree *t, struct tree_child *c, uint32_t number, char *
     char grace[64] = "";
     const char *why = "its time-out";
 
+    assert_held(&t->lock);
     if (k->group != NULL && k->group->hurt_ns == 0)
         k->group->hurt_ns = os_now_ns();
     if (c->late_task != number)
@@ -121,6 +122,7 @@ uint64_t tree_deadline(struct tree *t)
     uint64_t first = UINT64_MAX;
     bool is_over = false;
 
+    assert_held(&t->lock);
     for (struct tree_run *run = t->runs, *next; t->timed_runs != 0 && run != NULL; run = next) {
         bool was_cancelled = run->is_cancelled;
 
@@ -151,6 +153,7 @@ void tree_run_begin_time(struct tree_run *run)
 
 void tree_run_set_time(struct tree_run *run, uint64_t timeout_ns)
 {
+    assert_held(&run->tree->lock);
     run->tree->timed_runs -= run->deadline_ns != UINT64_MAX;
     run->deadline_ns = timeout_ns != 0 ? add_ns(run->begin_ns, timeout_ns) : UINT64_MAX;
     run->tree->timed_runs += run->deadline_ns != UINT64_MAX;

@@ -92,6 +92,7 @@ void tree_trace_task(struct tree *t, const struct slot *s, const struct tree_tas
     struct traced_task *task;
     const char *slash;
 
+    assert_held(&t->lock);
     if (!make_room(trace, (void **)&trace->task, trace->task_count, &trace->task_room,
                    sizeof(*task)))
         return;
@@ -115,6 +116,7 @@ void tree_trace_run(struct tree *t, const struct tree_run *run)
 {
     struct tree_trace *trace = t->trace;
 
+    assert_held(&t->lock);
     if (!make_room(trace, (void **)&trace->run, trace->run_count, &trace->run_room,
                    sizeof(*trace->run)))
         return;

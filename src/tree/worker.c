@@ -406,6 +406,7 @@ static int load_all(struct tree *t, uint32_t child, struct pto_error *error)
 {
     int status = PTO_OK;
 
+    assert_held(&t->lock);
     for (uint32_t i = 0; i < TREE_CALLABLES && status >= 0; i++) {
         struct tree_callable *k = &t->callable[i];
         uint64_t loaded;
