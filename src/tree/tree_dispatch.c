@@ -262,7 +262,7 @@ static void enqueue(struct tree *t, struct slot *s, int child)
 }
 
 /* A child for each member that may have any: those with least to do. False: there are not enough. */
-static bool place_group(struct tree *t, struct tree_group *g)
+static bool dispatch_place_group(struct tree *t, struct tree_group *g)
 {
     uint64_t ready = ready_children(t), taken = 0;
 
@@ -290,7 +290,7 @@ static void ready_group(struct tree *t, struct tree_group *g)
     uint32_t count = g->count;
     uint32_t member[TREE_CHILDREN_MAX]; /* it may be gone after the last one */
     bool is_skipped = g->is_skipped;
-    bool is_placed = !is_skipped && place_group(t, g);
+    bool is_placed = !is_skipped && dispatch_place_group(t, g);
 
     assert_held(&t->lock);
     memcpy(member, g->member, count * sizeof(member[0]));
@@ -528,7 +528,7 @@ static void take_done(struct tree *t, struct tree_child *c, const struct record 
     }
 }
 
-static void take_answer(struct tree *t, const struct tree_child *c, const struct record *r)
+static void dispatch_take_answer(struct tree *t, const struct tree_child *c, const struct record *r)
 {
     for (struct tree_request *q = t->requests; q != NULL; q = q->next)
         if (q->key == r->head.key && q->child == c->index) {
@@ -539,7 +539,7 @@ static void take_answer(struct tree *t, const struct tree_child *c, const struct
         }
 }
 
-static void take_record(struct tree *t, struct tree_child *c, struct record *r)
+static void dispatch_take_record(struct tree *t, struct tree_child *c, struct record *r)
 {
     if (r->head.kind == RECORD_DONE) {
         take_done(t, c, r);
@@ -549,7 +549,7 @@ static void take_record(struct tree *t, struct tree_child *c, struct record *r)
         return; /* it has room: what waits for it is given to it now */
     r->body[r->head.body_bytes < TREE_TEXT ? r->head.body_bytes : TREE_TEXT - 1] = '\0';
     if (r->head.kind == RECORD_ANSWERED) {
-        take_answer(t, c, r);
+        dispatch_take_answer(t, c, r);
     } else if (r->head.kind == RECORD_READY && c->state == CHILD_STARTING) {
         c->ready_status = r->head.status;
         memcpy(c->text, r->body, sizeof(c->text));
@@ -569,7 +569,7 @@ static void read_child(struct tree *t, struct tree_child *c)
         case CHANNEL_EMPTY:
             return;
         case CHANNEL_RECORD:
-            take_record(t, c, &r);
+            dispatch_take_record(t, c, &r);
             break;
         case CHANNEL_BROKEN:
             condemn(c);
@@ -602,7 +602,7 @@ static void fail_queued(struct tree *t, uint32_t number)
 }
 
 /* The process has gone: nothing of it writes to memory any more. */
-static void bury(struct tree *t, struct tree_child *c)
+static void dispatch_child_died(struct tree *t, struct tree_child *c)
 {
     uint64_t ready;
     char how[128], text[256];
@@ -652,7 +652,7 @@ void tree_drive(struct tree *t)
 
         read_child(t, c);
         if (has_ended && a32_load_relaxed(&c->is_buried) == 0) /* written under the lock */
-            bury(t, c);
+            dispatch_child_died(t, c);
     }
     tree_dispatch(t);
 }

@@ -49,7 +49,7 @@ static uint64_t id_of(const struct tree *t, const struct tree_domain *d)
     return (uint64_t)t->domain_generation[d->number] << 32 | (d->number + 1);
 }
 
-static struct tree_domain *find_domain(struct tree *t, uint64_t id)
+static struct tree_domain *domain_find(struct tree *t, uint64_t id)
 {
     uint64_t number = (id & UINT32_MAX) - 1;
     struct tree_domain *d = number < TREE_DOMAINS ? t->domain[number] : NULL;
@@ -60,7 +60,7 @@ static struct tree_domain *find_domain(struct tree *t, uint64_t id)
                : NULL;
 }
 
-static struct tree_domain *find_name(struct tree *t, const char *name)
+static struct tree_domain *domain_find_name(struct tree *t, const char *name)
 {
     for (uint32_t i = 0; i < TREE_DOMAINS; i++)
         if (t->domain[i] != NULL && !t->domain[i]->is_released &&
@@ -91,12 +91,12 @@ static int check_chips(const struct tree *t, const struct pto_worker_domain_para
     return PTO_OK;
 }
 
-static int check_params(struct tree *t, const struct pto_worker_domain_params *params,
-                        struct pto_error *error)
+static int domain_check_params(struct tree *t, const struct pto_worker_domain_params *params,
+                               struct pto_error *error)
 {
     if (params->name == NULL || params->name[0] == '\0' || strlen(params->name) >= TREE_NAME)
         return error_tell(error, PTO_EINVAL, "a domain has a name of 1 to %d bytes", TREE_NAME - 1);
-    if (find_name(t, params->name) != NULL)
+    if (domain_find_name(t, params->name) != NULL)
         return error_tell(error, PTO_EBUSY, "there is a domain '%s' already; release that first",
                           params->name);
     if (params->chip_count == 0 || params->chip_count > t->chip_count)
@@ -157,7 +157,7 @@ static void free_memory(struct tree *t, struct tree_domain *d)
 }
 
 /* Whether nothing of it is looked at by a child. */
-static bool has_gone(const struct tree *t, const struct tree_domain *d)
+static bool domain_has_gone(const struct tree *t, const struct tree_domain *d)
 {
     for (uint32_t i = 0; i < d->count; i++) {
         const struct tree_child *c = &t->child[d->member[i].chip];
@@ -176,7 +176,7 @@ static void collect_leaving(struct tree *t)
     while (*link != NULL) {
         struct tree_domain *d = *link;
 
-        if (has_gone(t, d)) {
+        if (domain_has_gone(t, d)) {
             *link = d->next;
             free_memory(t, d);
         } else {
@@ -185,7 +185,7 @@ static void collect_leaving(struct tree *t)
     }
 }
 
-static void free_domain(struct tree *t, struct tree_domain *d)
+static void domain_free(struct tree *t, struct tree_domain *d)
 {
     t->domain[d->number] = NULL;
     t->domain_count--;
@@ -220,12 +220,12 @@ static int open_on_cards(struct tree *t, struct tree_domain *d, struct pto_error
     return status;
 }
 
-static int open_domain(struct tree *t, const struct pto_worker_domain_params *params,
+static int domain_open(struct tree *t, const struct pto_worker_domain_params *params,
                        struct tree_run *run, uint64_t *domain_out, struct pto_error *error)
 {
     struct tree_domain *d;
     uint32_t number = 0;
-    int status = check_params(t, params, error);
+    int status = domain_check_params(t, params, error);
 
     assert_held(&t->lock);
     if (status < 0)
@@ -250,7 +250,7 @@ static int open_domain(struct tree *t, const struct pto_worker_domain_params *pa
     for (uint32_t i = 0; i < d->count && status >= 0; i++)
         status = make_member(t, d, i, params->chips != NULL ? params->chips[i] : i);
     if (status < 0) {
-        free_domain(t, d);
+        domain_free(t, d);
         return error_tell(error, status, "there is no memory for %u windows of %llu bytes",
                           params->chip_count, (unsigned long long)params->window_bytes);
     }
@@ -259,7 +259,7 @@ static int open_domain(struct tree *t, const struct pto_worker_domain_params *pa
     } else {
         status = open_on_cards(t, d, error);
         if (status < 0) {
-            free_domain(t, d);
+            domain_free(t, d);
             return status;
         }
     }
@@ -268,8 +268,8 @@ static int open_domain(struct tree *t, const struct pto_worker_domain_params *pa
 }
 
 /* What the caller gave; with all chips counted if none are listed. */
-static int read_params(const struct tree *t, const struct pto_worker_domain_params *given,
-                       struct pto_worker_domain_params *params)
+static int domain_read_params(const struct tree *t, const struct pto_worker_domain_params *given,
+                              struct pto_worker_domain_params *params)
 {
     pto_worker_domain_params_init(params);
     if (sized_read(params, sizeof(*params), given) < 0)
@@ -292,13 +292,13 @@ int pto_level_domain_open(struct pto_level *level, const struct pto_worker_domai
     pto_error_init(&error);
     if (run->report.error.status < 0)
         return tree_level_leave(run, run->report.error.status);
-    if (domain_out == NULL || read_params(run->tree, given, &params) < 0) {
+    if (domain_out == NULL || domain_read_params(run->tree, given, &params) < 0) {
         params.error = NULL;
         status = error_tell(&error, PTO_EINVAL,
                             "the parameters are not initialised: call "
                             "pto_worker_domain_params_init");
     } else {
-        status = open_domain(run->tree, &params, run, domain_out, &error);
+        status = domain_open(run->tree, &params, run, domain_out, &error);
     }
     if (status >= 0)
         return tree_level_leave(run, PTO_OK);
@@ -316,11 +316,11 @@ int pto_worker_domain_open(struct pto_worker *worker, const struct pto_worker_do
 
     if (status < 0)
         return status;
-    if (domain_out == NULL || read_params(t, given, &params) < 0)
+    if (domain_out == NULL || domain_read_params(t, given, &params) < 0)
         return PTO_EINVAL;
     pthread_mutex_lock(&t->lock);
     tree_drive(t);
-    status = open_domain(t, &params, NULL, domain_out, params.error);
+    status = domain_open(t, &params, NULL, domain_out, params.error);
     pthread_mutex_unlock(&t->lock);
     return status;
 }
@@ -332,12 +332,12 @@ static void release(struct tree *t, struct tree_domain *d)
     d->is_released = true;
     d->run = NULL;
     if (d->users == 0)
-        free_domain(t, d);
+        domain_free(t, d);
 }
 
 static int release_id(struct tree *t, uint64_t id)
 {
-    struct tree_domain *d = find_domain(t, id);
+    struct tree_domain *d = domain_find(t, id);
 
     if (d == NULL)
         return PTO_EINVAL;
@@ -402,7 +402,7 @@ int tree_domain_use(struct tree_domain *d, const char *what, struct pto_error *e
     return PTO_OK;
 }
 
-static void lose(struct tree *t, struct tree_domain *d)
+static void domain_lose(struct tree *t, struct tree_domain *d)
 {
     if (d->wire != NULL && !d->is_lost)
         tree_cards_lose(t, d->wire);
@@ -415,14 +415,14 @@ static void lose(struct tree *t, struct tree_domain *d)
 void tree_domain_lose(struct tree *t, struct tree_domain *d)
 {
     assert_held(&t->lock);
-    lose(t, d);
+    domain_lose(t, d);
 }
 
 void tree_domain_unuse(struct tree *t, struct tree_domain *d)
 {
     assert_held(&t->lock);
     if (--d->users == 0 && d->is_released)
-        free_domain(t, d);
+        domain_free(t, d);
 }
 
 void tree_domains_bury(struct tree *t, uint32_t child)
@@ -431,7 +431,7 @@ void tree_domains_bury(struct tree *t, uint32_t child)
     for (uint32_t i = 0; i < TREE_DOMAINS; i++)
         for (uint32_t k = 0; t->domain[i] != NULL && k < t->domain[i]->count; k++)
             if (t->domain[i]->member[k].chip == child)
-                lose(t, t->domain[i]);
+                domain_lose(t, t->domain[i]);
 }
 
 /* ---- asking ---- */
@@ -439,7 +439,7 @@ void tree_domains_bury(struct tree *t, uint32_t child)
 static int describe_member(struct tree *t, uint64_t id, uint32_t rank,
                            struct pto_worker_member *member)
 {
-    struct tree_domain *d = find_domain(t, id);
+    struct tree_domain *d = domain_find(t, id);
     struct pto_worker_member known;
 
     if (d == NULL || rank >= d->count || member == NULL || !sized_is_valid(member))
@@ -491,7 +491,7 @@ int pto_worker_domain_info(struct pto_worker *worker, uint64_t domain,
     pto_worker_domain_info_init(&known);
     pthread_mutex_lock(&t->lock);
     tree_drive(t);
-    d = find_domain(t, domain);
+    d = domain_find(t, domain);
     if (d != NULL) {
         known.rank_count = d->count;
         known.window_bytes = d->window_bytes;
@@ -516,7 +516,7 @@ int pto_worker_domain_find(struct pto_worker *worker, const char *name, uint64_t
     if (name == NULL || domain_out == NULL)
         return PTO_EINVAL;
     pthread_mutex_lock(&t->lock);
-    d = find_name(t, name);
+    d = domain_find_name(t, name);
     if (d != NULL && d->is_opening)
         d = NULL;
     if (d != NULL)

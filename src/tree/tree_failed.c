@@ -53,7 +53,7 @@ static void poison(struct tree_task *k, const struct tree_task *from)
 }
 
 /* Whether submits to come have to find it. */
-static bool is_open(const struct tree_task *k)
+static bool failed_is_open(const struct tree_task *k)
 {
     return k->held != 0 || (k->run != NULL && k->run->told_seq == 0);
 }
@@ -111,7 +111,7 @@ void tree_poison(struct tree *t, struct tree_task *k, const struct slot *next)
     assert_held(&t->lock);
     if (after->run == NULL && !is_join)
         return; /* a submit that was refused: it stands for nothing */
-    if (is_open(k)) {
+    if (failed_is_open(k)) {
         poison(after, k);
         add_hold(&k->holds, slot_ref(next), &after->held);
         return;
@@ -142,7 +142,7 @@ bool tree_keep(struct tree *t, const struct slot *s, const struct tree_task *k)
     struct tree_task *kept = tree_task_of(t, s);
 
     assert_held(&t->lock);
-    if (!is_open(k)) /* mutation: tree-forgets-failures */
+    if (!failed_is_open(k)) /* mutation: tree-forgets-failures */
         return false;
     *kept = (struct tree_task){ .state = TASK_KEPT,
                                 .held = k->held,
@@ -161,7 +161,7 @@ bool tree_keep(struct tree *t, const struct slot *s, const struct tree_task *k)
 }
 
 /* Those of a list, linked by `next`, are kept no longer, nor is what only they held. */
-static void let_go(struct tree *t, uint32_t list)
+static void failed_let_go(struct tree *t, uint32_t list)
 {
     while (list != 0) {
         struct slot *s = tree_slot(t, list);
@@ -209,5 +209,5 @@ void tree_run_told(struct tree_run *run)
         }
     }
     run->kept = 0;
-    let_go(t, list);
+    failed_let_go(t, list);
 }

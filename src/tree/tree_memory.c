@@ -80,7 +80,7 @@ static void lay_guards(const struct tree_allocation *a)
 }
 
 /* How far from the allocation the nearest byte is that was overwritten; 0: none was. */
-static uint32_t find_breach(const unsigned char *guard, bool is_before)
+static uint32_t memory_find_breach(const unsigned char *guard, bool is_before)
 {
     for (uint32_t i = 0; i < GUARD_BYTES; i++)
         if (guard[is_before ? GUARD_BYTES - 1 - i : i] != GUARD_BYTE)
@@ -89,11 +89,11 @@ static uint32_t find_breach(const unsigned char *guard, bool is_before)
 }
 
 /* False with a sentence, once for each time. */
-static bool is_whole(const struct tree_allocation *a, char *text, size_t size)
+static bool memory_is_whole(const struct tree_allocation *a, char *text, size_t size)
 {
     const unsigned char *guard = (const unsigned char *)(uintptr_t)a->addr;
-    uint32_t before = find_breach(guard - GUARD_BYTES, true);
-    uint32_t behind = find_breach(guard + a->bytes, false);
+    uint32_t before = memory_find_breach(guard - GUARD_BYTES, true);
+    uint32_t behind = memory_find_breach(guard + a->bytes, false);
 
     if (before == 0 && behind == 0)
         return true;
@@ -110,7 +110,8 @@ bool tree_has_kept_bounds(struct tree *t, const struct slot *s, char *text, size
         if (is_allocated(&s->tensor[i])) {
             const struct tree_allocation *a = find_allocation(t, s->tensor[i].addr);
 
-            if (a->kind != MEMORY_LENT && !is_whole(a, text, size)) /* its owner looks, too */
+            if (a->kind != MEMORY_LENT &&
+                !memory_is_whole(a, text, size)) /* its owner looks, too */
                 return false;
         }
     return true;
@@ -118,7 +119,7 @@ bool tree_has_kept_bounds(struct tree *t, const struct slot *s, char *text, size
 
 /* ---- allocating ---- */
 
-static int make_entry(struct tree *t)
+static int memory_make_entry(struct tree *t)
 {
     uint32_t room = t->allocation_room != 0 ? 2 * t->allocation_room : 64;
     struct tree_allocation *grown;
@@ -160,7 +161,7 @@ int tree_alloc(struct tree *t, int32_t child, uint64_t bytes, void **addr_out)
     char *memory;
 
     assert_held(&t->lock);
-    if (make_entry(t) < 0)
+    if (memory_make_entry(t) < 0)
         return PTO_ENOMEM;
     memory = bytes != 0 && bytes <= t->bytes ? arena_take(t->arena, bytes + 2 * GUARD_BYTES) : NULL;
     if (memory == NULL)
@@ -183,7 +184,7 @@ int tree_lend(struct tree *t, const struct pto_tensor *tensor, uint32_t count)
 
         if (!is_allocated(&tensor[i]))
             continue;
-        if (make_entry(t) < 0)
+        if (memory_make_entry(t) < 0)
             return PTO_ENOMEM;
         for (uint32_t j = 0; j < t->allocation_count; j++) { /* parts of one buffer become one */
             struct tree_allocation a = t->allocation[j];
@@ -290,7 +291,7 @@ int tree_free(struct tree *t, uint64_t addr, struct pto_error *error)
                           "tasks use the allocation, as %u arguments: they are not over, or the "
                           "program has not waited for their run, which failed",
                           a->users);
-    if (!is_whole(a, text, sizeof(text)))
+    if (!memory_is_whole(a, text, sizeof(text)))
         status = error_tell(error, PTO_EMEMORY, "%s", text);
     remove_allocation(t, a);
     return status;
@@ -359,7 +360,7 @@ static void unuse(struct tree *t, struct tree_allocation *a)
 }
 
 /* Of a task that failed. True: it has no use for it any more. */
-static bool lose(struct tree *t, struct tree_allocation *a, int status)
+static bool memory_lose(struct tree *t, struct tree_allocation *a, int status)
 {
     if (a->kind == MEMORY_REGION) {
         a->users--;
@@ -387,8 +388,8 @@ static int use_tensor(struct tree *t, const struct pto_tensor *x, uint32_t argum
 }
 
 /* What scalar `index` is an address in; NULL: it is a number, or 0. */
-static struct tree_allocation *find_address(struct tree *t, uint32_t addresses,
-                                            const uint64_t *scalar, uint32_t index)
+static struct tree_allocation *memory_find_address(struct tree *t, uint32_t addresses,
+                                                   const uint64_t *scalar, uint32_t index)
 {
     struct tree_allocation *a;
 
@@ -401,7 +402,7 @@ static struct tree_allocation *find_address(struct tree *t, uint32_t addresses,
 static int use_scalar(struct tree *t, const struct pto_args *args, uint32_t index,
                       uint64_t *children, struct pto_error *error)
 {
-    struct tree_allocation *a = find_address(t, args->addresses, args->scalar, index);
+    struct tree_allocation *a = memory_find_address(t, args->addresses, args->scalar, index);
     uint64_t addr = args->scalar[index];
     char what[32];
 
@@ -431,7 +432,7 @@ static void undo(struct tree *t, const struct pto_args *args, uint32_t tensor_co
             unuse(t, find_allocation(t, x->addr));
     }
     for (uint32_t i = 0; i < scalar_count; i++) {
-        struct tree_allocation *a = find_address(t, args->addresses, args->scalar, i);
+        struct tree_allocation *a = memory_find_address(t, args->addresses, args->scalar, i);
 
         if (a != NULL)
             unuse(t, a);
@@ -480,7 +481,7 @@ void tree_unuse_tensors(struct tree *t, struct slot *s, uint32_t addresses)
         if (is_allocated(&s->tensor[i]))
             unuse(t, find_allocation(t, s->tensor[i].addr));
     for (uint32_t i = 0; i < s->scalar_count; i++) {
-        struct tree_allocation *a = find_address(t, addresses, scalar, i);
+        struct tree_allocation *a = memory_find_address(t, addresses, scalar, i);
 
         if (a != NULL)
             unuse(t, a);
@@ -494,12 +495,12 @@ void tree_lose_tensors(struct tree *t, struct slot *s, struct tree_task *k)
     assert_held(&t->lock);
     for (uint32_t i = 0; i < s->tensor_count; i++)
         if (is_allocated(&s->tensor[i]) &&
-            lose(t, find_allocation(t, s->tensor[i].addr), k->status))
+            memory_lose(t, find_allocation(t, s->tensor[i].addr), k->status))
             s->tensor[i].size = 0; /* tree_unuse_tensors passes over it */
     for (uint32_t i = 0; i < s->scalar_count; i++) {
-        struct tree_allocation *a = find_address(t, k->addresses, scalar, i);
+        struct tree_allocation *a = memory_find_address(t, k->addresses, scalar, i);
 
-        if (a != NULL && lose(t, a, k->status))
+        if (a != NULL && memory_lose(t, a, k->status))
             k->addresses = (uint16_t)(k->addresses & ~(1u << i)); /* as above */
     }
 }

@@ -19,12 +19,12 @@ struct turn {
     bool is_look; /* others go first */
 };
 
-static bool has_gone(const struct turn *turn)
+static bool mirror_has_gone(const struct turn *turn)
 {
     return turn->child->generation != turn->generation || turn->child->state != CHILD_READY;
 }
 
-static bool is_free(const struct tree_child *c)
+static bool mirror_is_free(const struct tree_child *c)
 {
     const struct wire_errand *e = &c->line->errand;
 
@@ -36,18 +36,18 @@ static bool has_turn(void *context)
 {
     const struct turn *turn = context;
 
-    return has_gone(turn) || (is_free(turn->child) && !turn->child->is_awaited &&
-                              !(turn->is_look && turn->child->wanting != 0));
+    return mirror_has_gone(turn) || (mirror_is_free(turn->child) && !turn->child->is_awaited &&
+                                     !(turn->is_look && turn->child->wanting != 0));
 }
 
 static bool is_back(void *context)
 {
     const struct turn *turn = context;
 
-    return has_gone(turn) || is_free(turn->child);
+    return mirror_has_gone(turn) || mirror_is_free(turn->child);
 }
 
-static int tell_gone(const struct turn *turn, struct pto_error *error)
+static int mirror_tell_gone(const struct turn *turn, struct pto_error *error)
 {
     return error_tell(error, PTO_EPEER,
                       "chip %u is dead, and what the region held has gone with it",
@@ -60,7 +60,7 @@ static int tell_late(const struct turn *turn, struct pto_error *error)
 }
 
 /* What the child said; it is not trusted. */
-static int take_answer(const struct tree_child *c, struct pto_error *error)
+static int mirror_take_answer(const struct tree_child *c, struct pto_error *error)
 {
     const struct wire_errand *e = &c->line->errand;
     int status = e->status;
@@ -74,8 +74,8 @@ static int take_answer(const struct tree_child *c, struct pto_error *error)
     return error_tell(error, status, "chip %u: %.400s", c->index, text);
 }
 
-static void ask(struct tree_child *c, const struct mirror *m, enum errand_kind kind,
-                const struct errand_part *part, uint32_t count)
+static void mirror_ask(struct tree_child *c, const struct mirror *m, enum errand_kind kind,
+                       const struct errand_part *part, uint32_t count)
 {
     struct wire_errand *e = &c->line->errand;
 
@@ -101,8 +101,8 @@ static int await_turn(struct tree *t, struct turn *turn, uint64_t deadline_ns,
     c->wanting += !turn->is_look;
     status = tree_await(t, has_turn, turn, deadline_ns);
     c->wanting -= !turn->is_look;
-    if (has_gone(turn))
-        return tell_gone(turn, error);
+    if (mirror_has_gone(turn))
+        return mirror_tell_gone(turn, error);
     return status < 0 ? tell_late(turn, error) : PTO_OK;
 }
 
@@ -113,7 +113,7 @@ static int await_move(struct tree *t, struct turn *turn, uint64_t deadline_ns,
     int status = await_turn(t, turn, deadline_ns, error);
 
     if (status >= 0 && turn->child->line->errand.kind == ERRAND_MOVE)
-        status = take_answer(turn->child, error);
+        status = mirror_take_answer(turn->child, error);
     return status;
 }
 
@@ -126,9 +126,9 @@ static int await_back(struct tree *t, struct turn *turn, uint64_t deadline_ns,
     status = tree_await(t, is_back, turn, deadline_ns);
     turn->child->is_awaited = false;
     tree_note(t);
-    if (has_gone(turn))
-        return tell_gone(turn, error);
-    return status < 0 ? tell_late(turn, error) : take_answer(turn->child, error);
+    if (mirror_has_gone(turn))
+        return mirror_tell_gone(turn, error);
+    return status < 0 ? tell_late(turn, error) : mirror_take_answer(turn->child, error);
 }
 
 int tree_mirror_open(struct tree *t, struct mirror *m, struct pto_error *error)
@@ -140,7 +140,7 @@ int tree_mirror_open(struct tree *t, struct mirror *m, struct pto_error *error)
     m->generation = turn.generation;
     if (status < 0)
         return status;
-    ask(turn.child, m, ERRAND_OPEN, NULL, 0);
+    mirror_ask(turn.child, m, ERRAND_OPEN, NULL, 0);
     return await_back(t, &turn, deadline_ns, error);
 }
 
@@ -166,7 +166,8 @@ int tree_mirror_close(struct tree *t, const struct mirror *m, struct pto_error *
     if (status < 0)
         return tell_late(&turn, error);
     if (!is_left(&turn))
-        ask(turn.child, m, ERRAND_CLOSE, NULL, 0); /* nobody waits: what comes next is behind it */
+        mirror_ask(turn.child, m, ERRAND_CLOSE, NULL,
+                   0); /* nobody waits: what comes next is behind it */
     return PTO_OK;
 }
 
@@ -177,7 +178,7 @@ int tree_mirror_send(struct tree *t, const struct mirror *m, const struct mirror
     int status = await_move(t, &turn, deadline_ns, error);
 
     if (status >= 0)
-        ask(turn.child, m, ERRAND_MOVE, copy->part, copy->count);
+        mirror_ask(turn.child, m, ERRAND_MOVE, copy->part, copy->count);
     return status;
 }
 
@@ -189,6 +190,6 @@ int tree_mirror_fetch(struct tree *t, const struct mirror *m, const struct mirro
 
     if (status < 0)
         return status;
-    ask(turn.child, m, ERRAND_MOVE, copy->part, copy->count);
+    mirror_ask(turn.child, m, ERRAND_MOVE, copy->part, copy->count);
     return await_back(t, &turn, deadline_ns, error);
 }

@@ -186,7 +186,7 @@ static int make_region(struct tree *t, uint32_t chip, uint64_t payload_bytes,
 }
 
 /* The lock is held. */
-static int publish(struct tree_region *r, enum handle_kind kind, void **handle_out)
+static int region_publish(struct tree_region *r, enum handle_kind kind, void **handle_out)
 {
     r->is_queue = kind == HANDLE_QUEUE;
     r->handle = handle_create(kind, r);
@@ -222,7 +222,7 @@ int pto_worker_region_open(struct pto_worker *worker, const struct pto_worker_re
     status =
         make_region(t, params.chip, params.payload_bytes, params.counter_bytes, &r, params.error);
     if (status >= 0)
-        status = publish(r, HANDLE_REGION, &handle);
+        status = region_publish(r, HANDLE_REGION, &handle);
     pthread_mutex_unlock(&t->lock);
     if (status >= 0)
         *region_out = handle;
@@ -275,7 +275,7 @@ int pto_worker_queue_open(struct pto_worker *worker, const struct pto_worker_que
         put_queue_scalars(r, params.depth, params.input_bytes, params.output_bytes, scalars);
         (void)pto_queue_init(&r->queue, scalars, false);
         r->queue.region = r->quiet;
-        status = publish(r, HANDLE_QUEUE, &handle);
+        status = region_publish(r, HANDLE_QUEUE, &handle);
     }
     pthread_mutex_unlock(&t->lock);
     if (status >= 0)
@@ -294,7 +294,7 @@ static struct tree_region *region_get(enum handle_kind kind, const void *handle,
     return r;
 }
 
-static int close_region(enum handle_kind kind, const void *handle)
+static int region_close(enum handle_kind kind, const void *handle)
 {
     struct tree *t;
     int status;
@@ -327,12 +327,12 @@ static int close_region(enum handle_kind kind, const void *handle)
 
 int pto_worker_region_close(struct pto_worker_region *region)
 {
-    return close_region(HANDLE_REGION, region);
+    return region_close(HANDLE_REGION, region);
 }
 
 int pto_worker_queue_close(struct pto_worker_queue *queue)
 {
-    return close_region(HANDLE_QUEUE, queue);
+    return region_close(HANDLE_QUEUE, queue);
 }
 
 void tree_forget_regions(struct tree *t)
@@ -368,7 +368,7 @@ void tree_region_unuse(struct tree *t, struct tree_region *r, int status)
 }
 
 /* Whether somebody may still write to it; before it is looked. */
-static bool has_writer(const struct tree_region *r)
+static bool region_has_writer(const struct tree_region *r)
 {
     return r->lost == 0 && (r->users != 0 || !r->was_used);
 }
@@ -381,7 +381,7 @@ static int tell_lost(const struct tree_region *r, struct pto_error *error)
     if (r->lost < 0)
         return error_tell(error, PTO_EPEER, "a task that had the region failed or never ran: %s",
                           pto_strerror(r->lost));
-    if (!has_writer(r))
+    if (!region_has_writer(r))
         return error_tell(error, PTO_EPEER, "the task that had the region has ended");
     return error_tell(error, PTO_EPEER, "the task has given up");
 }
@@ -399,20 +399,20 @@ struct region_wait {
     int status;
 };
 
-static void add_part(struct region_wait *w, const void *at, uint64_t bytes)
+static void region_add_part(struct region_wait *w, const void *at, uint64_t bytes)
 {
     w->part[w->part_count++] = part_of(w->region, at, bytes, true);
 }
 
 static void add_counter(struct region_wait *w, uint64_t offset)
 {
-    add_part(w, pto_region_counter(&w->region->region, offset), sizeof(int32_t));
+    region_add_part(w, pto_region_counter(&w->region->region, offset), sizeof(int32_t));
 }
 
-static bool has_come(void *context)
+static bool region_has_come(void *context)
 {
     struct region_wait *w = context;
-    bool may_come = has_writer(w->region);
+    bool may_come = region_has_writer(w->region);
 
     w->status = w->look(w);
     if (w->status == PTO_EAGAIN && !may_come)
@@ -422,7 +422,7 @@ static bool has_come(void *context)
 
 static bool has_lost_writer(void *context)
 {
-    return !has_writer(context);
+    return !region_has_writer(context);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -437,7 +437,7 @@ static void await_memory(struct region_wait *w, uint64_t deadline_ns)
 
     do {
         w->status =
-            tree_await(w->region->tree, has_come, w, earlier(now + LOOK_NS, deadline_ns)) < 0
+            tree_await(w->region->tree, region_has_come, w, earlier(now + LOOK_NS, deadline_ns)) < 0
                 ? PTO_EAGAIN
                 : w->status;
         now = os_now_ns();
@@ -452,7 +452,7 @@ static void await_card(struct region_wait *w, uint64_t deadline_ns, struct pto_e
     uint64_t nap_ns = CARD_LOOK_NS, now;
 
     for (;;) {
-        bool may_come = has_writer(r);
+        bool may_come = region_has_writer(r);
         int status =
             w->part_count != 0
                 ? note_copied(r, tree_mirror_fetch(r->tree, &r->mirror, &copy, deadline_ns, error))
@@ -507,8 +507,8 @@ int pto_worker_region_scalars(struct pto_worker_region *region, uint64_t *scalar
 }
 
 /* Bytes of the payload that are to be copied from or to `other`. NULL with a status. */
-static void *reach(struct tree_region *r, uint64_t offset, uint64_t bytes, const void *other,
-                   int *status_out)
+static void *region_reach(struct tree_region *r, uint64_t offset, uint64_t bytes, const void *other,
+                          int *status_out)
 {
     void *at;
 
@@ -524,7 +524,7 @@ int pto_worker_region_write(struct pto_worker_region *region, uint64_t offset, c
 {
     int status;
     struct tree_region *r = region_get(HANDLE_REGION, region, &status);
-    void *at = reach(r, offset, bytes, from, &status);
+    void *at = region_reach(r, offset, bytes, from, &status);
 
     if (at == NULL)
         return status;
@@ -537,7 +537,7 @@ int pto_worker_region_read(struct pto_worker_region *region, uint64_t offset, vo
 {
     int status;
     struct tree_region *r = region_get(HANDLE_REGION, region, &status);
-    const void *at = reach(r, offset, bytes, to, &status);
+    const void *at = region_reach(r, offset, bytes, to, &status);
 
     if (at != NULL && r->is_on_card)
         status = fetch_locked(r, at, bytes);
@@ -624,7 +624,7 @@ static int look_for_room(struct region_wait *w)
 }
 
 /* What was published, on a card; its tail behind the rest. */
-static int send_message(struct tree_region *r, const struct pto_message *m)
+static int region_send_message(struct tree_region *r, const struct pto_message *m)
 {
     struct pto_queue *q = &r->queue;
     const struct errand_part part[] = {
@@ -668,7 +668,7 @@ int pto_worker_queue_send(struct pto_worker_queue *queue, enum pto_message_kind 
     pthread_mutex_lock(&w.region->tree->lock); /* another thread may give the queue up */
     status = pto_queue_publish(q, &w.message, kind);
     if (status >= 0)
-        status = send_message(w.region, &w.message);
+        status = region_send_message(w.region, &w.message);
     pthread_mutex_unlock(&w.region->tree->lock);
     return status;
 }
@@ -715,7 +715,7 @@ int pto_worker_queue_receive(struct pto_worker_queue *queue, struct pto_worker_m
 
         add_counter(&w, q->other_end_at);
         add_counter(&w, q->in.tail_at);
-        add_part(&w, pto_queue_slot(q, &q->in, q->in.taken), PTO_QUEUE_SLOT_BYTES);
+        region_add_part(&w, pto_queue_slot(q, &q->in, q->in.taken), PTO_QUEUE_SLOT_BYTES);
     }
     status = await_region(&w, timeout_ns, error);
     if (status < 0)

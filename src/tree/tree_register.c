@@ -46,7 +46,7 @@ struct room {
     uint32_t bytes;
 };
 
-static bool has_room(void *context)
+static bool register_has_room(void *context)
 {
     const struct room *room = context;
 
@@ -63,8 +63,9 @@ static bool has_room(void *context)
  * Sends a request to each of the children, and waits for all answers. The first refusal is told. Nothing else is
  * sent to any of them meanwhile: what two threads ask comes in one order everywhere.
  */
-static int ask(struct tree *t, const struct record_head *head, const struct wire_load *load,
-               uint64_t children, uint64_t *agreed_out, struct pto_error *error)
+static int register_ask(struct tree *t, const struct record_head *head,
+                        const struct wire_load *load, uint64_t children, uint64_t *agreed_out,
+                        struct pto_error *error)
 {
     struct tree_request request[TREE_CHILDREN_MAX] = { { .next = NULL } };
     uint64_t deadline_ns = tree_control_deadline(t);
@@ -74,7 +75,7 @@ static int ask(struct tree *t, const struct record_head *head, const struct wire
 
     assert_held(&t->lock);
     *agreed_out = 0;
-    (void)tree_await(t, has_room, &room, deadline_ns);
+    (void)tree_await(t, register_has_room, &room, deadline_ns);
     for (uint32_t i = 0; i < t->child_count; i++) {
         struct tree_child *c = &t->child[i];
         struct record_head whole = *head;
@@ -117,7 +118,7 @@ int tree_ask(struct tree *t, const struct record_head *head, uint64_t children,
 {
     uint64_t agreed;
 
-    return ask(t, head, NULL, children, &agreed, error);
+    return register_ask(t, head, NULL, children, &agreed, error);
 }
 
 static enum load_form load_form(const struct tree_callable *k)
@@ -144,19 +145,19 @@ int tree_load(struct tree *t, struct tree_callable *k, uint64_t children, uint64
     load.form = (uint32_t)load_form(k);
     memcpy(load.symbol, k->symbol, sizeof(load.symbol));
     memcpy(load.name, k->name, sizeof(load.name));
-    status = ask(t, &head, &load, children, loaded_out, error);
+    status = register_ask(t, &head, &load, children, loaded_out, error);
     if (status != PTO_ETIMEOUT) /* else somebody may still read it: it is kept until the end */
         arena_give(t->arena, memory);
     return status;
 }
 
-static void unload(struct tree *t, const struct tree_callable *k, uint64_t children)
+static void register_unload(struct tree *t, const struct tree_callable *k, uint64_t children)
 {
     const struct record_head head = { .kind = RECORD_UNLOAD, .value = (uint64_t)(k - t->callable) };
     uint64_t agreed;
 
-    (void)ask(t, &head, NULL, children, &agreed,
-              NULL); /* who does not answer is dead, or will be */
+    (void)register_ask(t, &head, NULL, children, &agreed,
+                       NULL); /* who does not answer is dead, or will be */
 }
 
 /* ---- registering ---- */
@@ -176,7 +177,7 @@ void tree_forget_callables(struct tree *t)
 }
 
 /* The children that are meant; 0: the error says why there are none. */
-static uint64_t choose_children(const struct tree *t, const struct pto_worker_callable *params,
+static uint64_t register_choose(const struct tree *t, const struct pto_worker_callable *params,
                                 struct pto_error *error)
 {
     enum pto_child_kind kind = params->is_below ? PTO_CHILD_WORKER : params->kind;
@@ -196,8 +197,8 @@ static uint64_t choose_children(const struct tree *t, const struct pto_worker_ca
 }
 
 /* Fills a callable from the parameters; the bytes are its own then. */
-static int prepare(const struct tree *t, const struct pto_worker_callable *params,
-                   struct tree_callable *k, struct pto_error *error)
+static int register_prepare(const struct tree *t, const struct pto_worker_callable *params,
+                            struct tree_callable *k, struct pto_error *error)
 {
     const char *symbol = params->symbol != NULL ? params->symbol : "";
     const char *name = params->name != NULL ? params->name
@@ -209,7 +210,7 @@ static int prepare(const struct tree *t, const struct pto_worker_callable *param
 
     *k = (struct tree_callable){ .kind = params->kind,
                                  .is_below = (uint32_t)params->is_below,
-                                 .children = choose_children(t, params, error) };
+                                 .children = register_choose(t, params, error) };
     if (k->children == 0)
         return PTO_EINVAL;
     if (strlen(symbol) >= TREE_SYMBOL)
@@ -292,7 +293,7 @@ static int add_callable(struct tree *t, struct tree_callable *made, uint64_t *ca
     tree_show_name(t, k);
     status = tree_load(t, k, k->children, &loaded, error);
     if (status < 0) {
-        unload(t, k, loaded);
+        register_unload(t, k, loaded);
         free_callable(k);
         k->is_burnt = status == PTO_ETIMEOUT; /* a child may load it yet */
     } else {
@@ -321,7 +322,7 @@ int tree_register_below(struct tree *t, uint32_t index, const struct wire_load *
     params.bytes = (const void *)(uintptr_t)load->addr;
     params.byte_count = load->bytes;
     params.symbol = load->symbol[0] != '\0' ? load->symbol : NULL;
-    status = prepare(t, &params, &made, error);
+    status = register_prepare(t, &params, &made, error);
     if (status < 0)
         return status;
     made.generation = load->generation;
@@ -331,7 +332,7 @@ int tree_register_below(struct tree *t, uint32_t index, const struct wire_load *
     tree_show_name(t, k);
     status = tree_load(t, k, k->children, &loaded, error);
     if (status < 0) {
-        unload(t, k, loaded);
+        register_unload(t, k, loaded);
         free_callable(k);
     } else {
         k->is_settled = true;
@@ -347,7 +348,7 @@ void tree_unregister_below(struct tree *t, uint32_t index)
     pthread_mutex_lock(&t->lock);
     if (k->users != 0) {
         k->is_settled = false;
-        unload(t, k, k->children);
+        register_unload(t, k, k->children);
         free_callable(k);
     }
     pthread_mutex_unlock(&t->lock);
@@ -370,7 +371,7 @@ int pto_worker_register(struct pto_worker *worker, const struct pto_worker_calla
         return PTO_EINVAL;
     if (params.error != NULL)
         params.error->level = t->level;
-    status = prepare(t, &params, &made, params.error);
+    status = register_prepare(t, &params, &made, params.error);
     if (status < 0)
         return status;
     pthread_mutex_lock(&t->lock);
@@ -398,7 +399,7 @@ int pto_worker_unregister(struct pto_worker *worker, uint64_t callable)
         status = PTO_EBUSY;
     } else {
         k->is_settled = false; /* nobody finds it from here on */
-        unload(t, k, k->children);
+        register_unload(t, k, k->children);
         free_callable(k);
         tree_note(t);
     }

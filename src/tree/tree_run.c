@@ -26,7 +26,7 @@ struct look {
     uint32_t calls;
 };
 
-static bool has_news(void *context)
+static bool run_has_news(void *context)
 {
     const struct look *l = context;
 
@@ -45,7 +45,7 @@ static bool await_news(struct tree *t, uint32_t calls, uint64_t deadline_ns)
     pthread_mutex_unlock(&t->lock);
     is_there = waker_await(&t->shared->waker,
                            &(struct waker_wait){
-                               .holds = has_news,
+                               .holds = run_has_news,
                                .context = &l,
                                .policy = t->spin_policy,
                                .deadline_ns = late_ns < deadline_ns ? late_ns : deadline_ns }) >= 0;
@@ -170,7 +170,7 @@ static void free_abandoned(struct tree_run *run)
     free(run);
 }
 
-static bool is_free(void *context)
+static bool run_can_build(void *context)
 {
     return ((const struct tree *)context)->building == NULL;
 }
@@ -193,8 +193,8 @@ static void end_scopes(struct tree *t, struct tree_run *run)
 }
 
 /* Calls the orchestration, one at a time, and submits its tasks. The lock is not held. PTO_ETIMEOUT: its turn did not come. */
-static int build(struct tree *t, struct tree_run *run, pto_level_fn fn, void *context,
-                 uint64_t deadline_ns)
+static int run_build(struct tree *t, struct tree_run *run, pto_level_fn fn, void *context,
+                     uint64_t deadline_ns)
 {
     struct pto_level *level = handle_create(HANDLE_LEVEL, run);
     int status;
@@ -206,7 +206,7 @@ static int build(struct tree *t, struct tree_run *run, pto_level_fn fn, void *co
         status = PTO_EBUSY;
         goto unlock;
     }
-    status = tree_await(t, is_free, t, deadline_ns);
+    status = tree_await(t, run_can_build, t, deadline_ns);
     if (status >= 0)
         status = tree_graph_refresh(t);
     if (status >= 0)
@@ -255,7 +255,7 @@ static struct tree_run *make_run(struct tree *t)
 }
 
 /* Frees a run that has ended. */
-static int dispose(struct tree_run *run, struct pto_worker_report *report)
+static int run_dispose(struct tree_run *run, struct pto_worker_report *report)
 {
     struct tree *t = run->tree;
     int status = run->report.error.status;
@@ -271,7 +271,7 @@ static int dispose(struct tree_run *run, struct pto_worker_report *report)
     return status;
 }
 
-static bool has_ended(void *context)
+static bool run_has_ended(void *context)
 {
     return a32_load_acquire(&((const struct tree_run *)context)->has_ended) != 0;
 }
@@ -290,15 +290,15 @@ int pto_worker_run(struct pto_worker *worker, pto_level_fn orchestration, void *
     run = make_run(t);
     if (run == NULL)
         return PTO_ENOMEM;
-    status = build(t, run, orchestration, context, os_now_ns() + PTO_TIMEOUT_DEFAULT_NS);
+    status = run_build(t, run, orchestration, context, os_now_ns() + PTO_TIMEOUT_DEFAULT_NS);
     if (status < 0) {
         free(run);
         return status;
     }
     pthread_mutex_lock(&t->lock);
-    (void)tree_await(t, has_ended, run, UINT64_MAX);
+    (void)tree_await(t, run_has_ended, run, UINT64_MAX);
     pthread_mutex_unlock(&t->lock);
-    return dispose(run, report);
+    return run_dispose(run, report);
 }
 
 int pto_worker_launch(struct pto_worker *worker, pto_level_fn orchestration, void *context,
@@ -327,7 +327,7 @@ int tree_launch(struct pto_worker *worker, pto_level_fn orchestration, void *con
         return PTO_ENOMEM;
     }
     run->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    status = run->event >= 0 ? build(t, run, orchestration, context, deadline_ns) : PTO_ESYSTEM;
+    status = run->event >= 0 ? run_build(t, run, orchestration, context, deadline_ns) : PTO_ESYSTEM;
     if (status < 0) {
         (void)handle_destroy(HANDLE_WORKER_RUN, handle);
         if (run->event >= 0)
@@ -343,7 +343,7 @@ int tree_launch(struct pto_worker *worker, pto_level_fn orchestration, void *con
 }
 
 /* NULL with a status. */
-static struct tree_run *run_get(const struct pto_worker_run *handle, int *status_out)
+static struct tree_run *worker_run_get(const struct pto_worker_run *handle, int *status_out)
 {
     struct tree_run *run = handle_get(HANDLE_WORKER_RUN, handle);
 
@@ -354,22 +354,22 @@ static struct tree_run *run_get(const struct pto_worker_run *handle, int *status
 int pto_worker_run_poll(struct pto_worker_run *handle)
 {
     int status;
-    struct tree_run *run = run_get(handle, &status);
+    struct tree_run *run = worker_run_get(handle, &status);
 
     if (status < 0)
         return status;
-    return has_ended(run) ? PTO_RUN_ENDED : PTO_RUN_PENDING;
+    return run_has_ended(run) ? PTO_RUN_ENDED : PTO_RUN_PENDING;
 }
 
 int pto_worker_run_wait(struct pto_worker_run *handle, uint64_t timeout_ns)
 {
     int status;
-    struct tree_run *run = run_get(handle, &status);
+    struct tree_run *run = worker_run_get(handle, &status);
 
     if (status < 0)
         return status;
     pthread_mutex_lock(&run->tree->lock);
-    status = tree_await(run->tree, has_ended, run,
+    status = tree_await(run->tree, run_has_ended, run,
                         tree_time_after(timeout_ns != 0 ? timeout_ns : PTO_TIMEOUT_DEFAULT_NS));
     if (status >= 0)
         tree_run_told(run);
@@ -381,7 +381,7 @@ int pto_worker_run_cancel(struct pto_worker_run *handle)
 {
     struct pto_error error;
     int status;
-    struct tree_run *run = run_get(handle, &status);
+    struct tree_run *run = worker_run_get(handle, &status);
 
     if (status < 0)
         return status;
@@ -390,7 +390,7 @@ int pto_worker_run_cancel(struct pto_worker_run *handle)
     (void)error_tell(&error, PTO_ECANCELED, "the run was cancelled");
     pthread_mutex_lock(&run->tree->lock);
     tree_drive(run->tree);
-    if (!has_ended(run) && !run->is_cancelled) {
+    if (!run_has_ended(run) && !run->is_cancelled) {
         run->is_cancelled = true;
         tree_run_fail(run, -1, &error);
         tree_withdraw(run->tree, run);
@@ -403,7 +403,7 @@ int pto_worker_run_cancel(struct pto_worker_run *handle)
 int pto_worker_run_fd(struct pto_worker_run *handle)
 {
     int status;
-    struct tree_run *run = run_get(handle, &status);
+    struct tree_run *run = worker_run_get(handle, &status);
 
     return status < 0 ? status : run->event;
 }
@@ -411,17 +411,17 @@ int pto_worker_run_fd(struct pto_worker_run *handle)
 int pto_worker_run_finish(struct pto_worker_run *handle, struct pto_worker_report *report)
 {
     int status;
-    struct tree_run *run = run_get(handle, &status);
+    struct tree_run *run = worker_run_get(handle, &status);
 
     if (status < 0)
         return status;
     if (!sized_is_valid(report))
         return PTO_EINVAL;
-    if (!has_ended(run))
+    if (!run_has_ended(run))
         return PTO_EBUSY;
     if (handle_destroy(HANDLE_WORKER_RUN, handle) == NULL)
         return PTO_EINVAL;
-    return dispose(run, report);
+    return run_dispose(run, report);
 }
 
 void tree_run_abandon(struct pto_worker_run *handle, void *staging)
@@ -434,7 +434,7 @@ void tree_run_abandon(struct pto_worker_run *handle, void *staging)
     t->run_count--;
     run->is_abandoned = true;
     run->staging = staging;
-    if (has_ended(run))
+    if (run_has_ended(run))
         free_abandoned(run);
     pthread_mutex_unlock(&t->lock);
 }

@@ -106,7 +106,7 @@ static long read_status(int32_t pid, const char *key, bool *is_several_out)
     return value;
 }
 
-static void read_program(struct process *p)
+static void show_read_program(struct process *p)
 {
     char path[64];
     ssize_t got = -1;
@@ -151,9 +151,9 @@ static bool is_child_of(int32_t pid, const struct process *worker)
 
 /* ---- one worker ---- */
 
-static struct pto_watch_child look_at_child(const struct tree_shared *shared,
-                                            const struct tree_status *shown,
-                                            const struct process *p)
+static struct pto_watch_child show_look_at_child(const struct tree_shared *shared,
+                                                 const struct tree_status *shown,
+                                                 const struct process *p)
 {
     uint32_t doing = a32_load_relaxed(&shown->doing); /* a copy, nobody writes it */
     uint64_t since = a64_load_relaxed(&shown->since_ns), now = os_now_ns();
@@ -220,7 +220,7 @@ static bool look_at_memory(int fd, uint64_t at, const struct process *p, struct 
             (ssize_t)sizeof(shown))
             break;
         sight->nested_at[i] = a64_load_relaxed(&shown.nested_at); /* a copy */
-        sight->child[worker->child_count++] = look_at_child(shared, &shown, p);
+        sight->child[worker->child_count++] = show_look_at_child(shared, &shown, p);
     }
     return true;
 }
@@ -252,13 +252,13 @@ static void look_at_tree(struct look *l, int fd, uint64_t at, const struct proce
 
         if (sight->nested_at[i] <= at || child->state == PTO_WATCH_DEAD)
             continue;
-        read_program(&nested);
+        show_read_program(&nested);
         look_at_tree(l, fd, sight->nested_at[i], &nested, depth + 1);
     }
 }
 
 /* Opens the descriptor of another process if it is a worker's memory. Negative: it is not. */
-static int open_memory(int folder, const char *name)
+static int show_open_memory(int folder, const char *name)
 {
     char link[PATH_MAX];
     ssize_t length = readlinkat(folder, name, link, sizeof(link) - 1);
@@ -284,7 +284,7 @@ static void look_at_process(struct look *l, int32_t pid)
     folder = opendir(path);
     for (struct dirent *e;
          folder != NULL && (e = readdir(folder)) != NULL && seen_count < WORKERS_MAX;) {
-        int fd = e->d_name[0] != '.' ? open_memory(dirfd(folder), e->d_name) : -1;
+        int fd = e->d_name[0] != '.' ? show_open_memory(dirfd(folder), e->d_name) : -1;
         struct stat info;
         bool is_new = fd >= 0 && fstat(fd, &info) == 0;
 
@@ -292,7 +292,7 @@ static void look_at_process(struct look *l, int32_t pid)
             is_new = seen[i] != info.st_ino;
         if (is_new && p.own_pid == 0) {
             p.own_pid = (int32_t)read_status(pid, "NSpid:", &p.is_elsewhere);
-            read_program(&p);
+            show_read_program(&p);
         }
         if (is_new) {
             seen[seen_count++] = info.st_ino;

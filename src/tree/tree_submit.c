@@ -23,7 +23,7 @@ enum {
 
 /* ---- open and close ---- */
 
-static void reserve_pool(struct pool *pool, uint64_t share, void *context)
+static void submit_reserve_pool(struct pool *pool, uint64_t share, void *context)
 {
     struct tree *t = context;
     uint64_t bytes = share << POOL_UNIT_LOG;
@@ -43,7 +43,7 @@ static void check_pool(struct pool *pool, uint64_t share, void *context)
         *(bool *)context = false;
 }
 
-static void release_pool(struct pool *pool, uint64_t share, void *context)
+static void submit_release_pool(struct pool *pool, uint64_t share, void *context)
 {
     struct tree *t = context;
 
@@ -52,12 +52,12 @@ static void release_pool(struct pool *pool, uint64_t share, void *context)
         os_release(pool->base, pool->max);
 }
 
-static void no_kernel(int64_t *args)
+static void submit_no_kernel(int64_t *args)
 {
     (void)args;
 }
 
-static int start_graph(struct tree *t)
+static int submit_start_graph(struct tree *t)
 {
     const struct graph_params params = { .kernels = &t->kernel,
                                          .kernel_count = 1,
@@ -78,17 +78,17 @@ int tree_graph_open(struct tree *t)
 
     t->budget.max = ENGINE_BYTES;
     t->heap_budget.max = t->heap_budget.used = t->heap_bytes;
-    t->kernel = (struct graph_kernel){ no_kernel, PTO_CORE_TYPES };
+    t->kernel = (struct graph_kernel){ submit_no_kernel, PTO_CORE_TYPES };
     t->task = calloc(TASKS_FIRST, sizeof(*t->task));
     t->task_room = TASKS_FIRST;
-    graph_each_pool(&t->graph, reserve_pool, t);
+    graph_each_pool(&t->graph, submit_reserve_pool, t);
     graph_each_pool(&t->graph, check_pool, &is_whole);
-    return is_whole && t->task != NULL ? start_graph(t) : PTO_ENOMEM;
+    return is_whole && t->task != NULL ? submit_start_graph(t) : PTO_ENOMEM;
 }
 
 void tree_graph_close(struct tree *t)
 {
-    graph_each_pool(&t->graph, release_pool, t);
+    graph_each_pool(&t->graph, submit_release_pool, t);
     free(t->task);
 }
 
@@ -96,11 +96,11 @@ int tree_graph_refresh(struct tree *t)
 {
     if (t->graph.live != 0 || (!t->is_graph_broken && t->graph.seq < TREE_SEQ_MAX))
         return PTO_OK;
-    return start_graph(t);
+    return submit_start_graph(t);
 }
 
 /* For the next task and the joins that come with it, whose slots may have new numbers. */
-static int make_room(struct tree *t)
+static int submit_make_room(struct tree *t)
 {
     uint32_t room = t->task_room;
     struct tree_task *grown;
@@ -198,7 +198,7 @@ int tree_level_leave(struct tree_run *run, int status)
 }
 
 /* Not at once for the next one, which would have to wait again. */
-static bool has_room(void *context)
+static bool submit_has_room(void *context)
 {
     const struct tree *t = context;
 
@@ -212,7 +212,7 @@ static int await_room(struct tree_run *run, const struct pto_site *site)
     struct pto_error error;
 
     if (t->graph.live - t->kept_count < TREE_LIVE_MAX ||
-        tree_await(t, has_room, t, os_now_ns() + ROOM_NS) >= 0)
+        tree_await(t, submit_has_room, t, os_now_ns() + ROOM_NS) >= 0)
         return run->report.error.status;
     pto_error_init(&error);
     (void)error_tell(&error, PTO_ETIMEOUT,
@@ -295,7 +295,7 @@ static int submit_one(const struct submission *s, uint64_t children, const struc
     if (status < 0)
         return tree_refuse(run, &error, s->site);
     graph_catch_up(&t->graph);
-    status = t->is_graph_broken ? PTO_ENOMEM : make_room(t);
+    status = t->is_graph_broken ? PTO_ENOMEM : submit_make_room(t);
     if (status >= 0)
         status = graph_submit_task(&t->graph, &kernels, args, s->site, out, &task);
     port_assert(t->graph.info_count <= t->task_room);

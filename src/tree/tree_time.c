@@ -52,7 +52,7 @@ static uint64_t task_deadline(const struct tree *t, struct tree_child *c)
     return smaller(own, runs);
 }
 
-static uint64_t look_at_child(struct tree *t, struct tree_child *c, uint64_t now)
+static uint64_t time_look_at_child(struct tree *t, struct tree_child *c, uint64_t now)
 {
     uint64_t deadline_ns;
 
@@ -133,7 +133,7 @@ uint64_t tree_deadline(struct tree *t)
             break;
     }
     for (uint32_t i = 0; i < t->child_count; i++)
-        first = smaller(first, look_at_child(t, &t->child[i], now));
+        first = smaller(first, time_look_at_child(t, &t->child[i], now));
     if (!is_over)
         return first;
     tree_dispatch(t); /* a group of it may have been in the way */

@@ -67,8 +67,8 @@ struct tree_trace {
 /* ---- recording ---- */
 
 /* Room for one more; false: there is none, and it is lost. */
-static bool make_room(struct tree_trace *trace, void **items, uint64_t count, uint64_t *room,
-                      size_t bytes)
+static bool trace_make_room(struct tree_trace *trace, void **items, uint64_t count, uint64_t *room,
+                            size_t bytes)
 {
     uint64_t more = *room != 0 ? 2 * *room : 256;
     void *grown = NULL;
@@ -93,8 +93,8 @@ void tree_trace_task(struct tree *t, const struct slot *s, const struct tree_tas
     const char *slash;
 
     assert_held(&t->lock);
-    if (!make_room(trace, (void **)&trace->task, trace->task_count, &trace->task_room,
-                   sizeof(*task)))
+    if (!trace_make_room(trace, (void **)&trace->task, trace->task_count, &trace->task_room,
+                         sizeof(*task)))
         return;
     task = &trace->task[trace->task_count++];
     *task = (struct traced_task){ .run = k->run->number,
@@ -117,8 +117,8 @@ void tree_trace_run(struct tree *t, const struct tree_run *run)
     struct tree_trace *trace = t->trace;
 
     assert_held(&t->lock);
-    if (!make_room(trace, (void **)&trace->run, trace->run_count, &trace->run_room,
-                   sizeof(*trace->run)))
+    if (!trace_make_room(trace, (void **)&trace->run, trace->run_count, &trace->run_room,
+                         sizeof(*trace->run)))
         return;
     trace->run[trace->run_count++] = (struct traced_run){ .number = run->number,
                                                           .begin_ns = run->begin_ns,
@@ -262,14 +262,14 @@ void tree_trace_close(struct tree *t)
 
 /* ---- writing ---- */
 
-static double micros(const struct tree_trace *trace, uint64_t ns)
+static double trace_micros(const struct tree_trace *trace, uint64_t ns)
 {
     return (double)(int64_t)(ns - trace->base_ns) / 1000;
 }
 
 /* The name of a process or of a track; without a comma before the very first one. */
-static void put_name(FILE *out, const char *before, const char *what, uint32_t pid, uint32_t tid,
-                     const char *name)
+static void trace_put_name(FILE *out, const char *before, const char *what, uint32_t pid,
+                           uint32_t tid, const char *name)
 {
     fprintf(out,
             "%s\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\",\"args\":{\"name\":", before,
@@ -288,16 +288,16 @@ static void put_names(const struct tree *t, const char *before, FILE *out)
     char name[TREE_TRACE_NAME + 64];
 
     snprintf(name, sizeof(name), "%sorchestrations of level %u", whose, t->level);
-    put_name(out, before, "process_name", own, 0, name);
-    put_name(out, ",", "thread_name", own, TRACK_TASKS, "orchestrations");
-    put_name(out, ",", "thread_name", own, TRACK_NEVER, "tasks that have no times");
+    trace_put_name(out, before, "process_name", own, 0, name);
+    trace_put_name(out, ",", "thread_name", own, TRACK_TASKS, "orchestrations");
+    trace_put_name(out, ",", "thread_name", own, TRACK_NEVER, "tasks that have no times");
     for (uint32_t i = 0; i < t->child_count; i++) {
         uint32_t pid = own + 1 + i;
 
         snprintf(name, sizeof(name), "%s%s %u%s%s", whose, kind[t->child[i].kind], i,
                  i < t->chip_count ? ", " : "", i < t->chip_count ? t->platform : "");
-        put_name(out, ",", "process_name", pid, 0, name);
-        put_name(out, ",", "thread_name", pid, TRACK_TASKS, "tasks");
+        trace_put_name(out, ",", "process_name", pid, 0, name);
+        trace_put_name(out, ",", "thread_name", pid, TRACK_TASKS, "tasks");
         fprintf(out,
                 ",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\",\"args\":{"
                 "\"sort_index\":%u}}",
@@ -320,14 +320,14 @@ static void put_run(const struct tree_trace *trace, const struct traced_run *run
             ",\n{\"ph\":\"X\",\"cat\":\"orchestration\",\"name\":\"orchestration\",\"pid\":%u,"
             "\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"run\":%" PRIu64 ",\"tasks\":%" PRIu64
             ",\"status\":%d}}",
-            trace->pid, TRACK_TASKS, micros(trace, run->begin_ns),
+            trace->pid, TRACK_TASKS, trace_micros(trace, run->begin_ns),
             (double)(run->built_ns - run->begin_ns) / 1000, run->number, run->tasks, run->status);
     for (int i = 0; i < 2; i++)
         fprintf(out,
                 ",\n{\"ph\":\"%s\",\"cat\":\"run\",\"name\":\"run %" PRIu64 "\",\"id\":%" PRIu64
                 ",\"pid\":%u,\"tid\":%d,\"ts\":%.3f}",
                 phase[i], run->number, flow_base(trace) + run->number, trace->pid, TRACK_TASKS,
-                micros(trace, when[i]));
+                trace_micros(trace, when[i]));
 }
 
 static void put_task(const struct tree_trace *trace, const struct traced_task *k, uint64_t id,
@@ -335,7 +335,7 @@ static void put_task(const struct tree_trace *trace, const struct traced_task *k
 {
     bool has_run = k->begin_ns != 0 && k->child >= 0;
     uint32_t pid = has_run ? trace->pid + 1 + (uint32_t)k->child : trace->pid;
-    double begin = micros(trace, has_run ? k->begin_ns : k->submit_ns);
+    double begin = trace_micros(trace, has_run ? k->begin_ns : k->submit_ns);
 
     fputs(",\n{\"ph\":\"X\",\"cat\":\"task\",\"name\":", out);
     trace_put_string(out, k->name);
@@ -357,7 +357,7 @@ static void put_task(const struct tree_trace *trace, const struct traced_task *k
     fprintf(out,
             ",\n{\"ph\":\"s\",\"cat\":\"submit\",\"name\":\"submit\",\"id\":%" PRIu64
             ",\"pid\":%u,\"tid\":%d,\"ts\":%.3f}",
-            id, trace->pid, TRACK_TASKS, micros(trace, k->submit_ns));
+            id, trace->pid, TRACK_TASKS, trace_micros(trace, k->submit_ns));
     fprintf(out,
             ",\n{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"submit\",\"name\":\"submit\",\"id\":%" PRIu64
             ",\"pid\":%u,\"tid\":%d,\"ts\":%.3f}",
@@ -365,7 +365,7 @@ static void put_task(const struct tree_trace *trace, const struct traced_task *k
 }
 
 /* What a chip or a nested worker recorded: as many bytes as it says are whole. */
-static void put_file(const struct tree *t, uint32_t child, FILE *out)
+static void trace_put_file(const struct tree *t, uint32_t child, FILE *out)
 {
     uint64_t left = a64_load_relaxed(&t->shared->line[child].trace_bytes); /* nothing runs */
     char bytes[8192];
@@ -394,7 +394,7 @@ void tree_trace_put(const struct tree *t, const char *before, FILE *out)
         put_task(trace, &trace->task[i], flow_base(trace) + trace->flow + i, out);
     for (uint32_t i = 0; i < t->child_count; i++)
         if (trace->file[i] >= 0)
-            put_file(t, i, out);
+            trace_put_file(t, i, out);
 }
 
 static int put_document(const void *context, FILE *out)

@@ -21,8 +21,8 @@ enum { ATTEMPTS = 8 }; /* of finding addresses that are free in all processes */
 #define MEMORY_DEFAULT (32ull << 30)
 #define MEMORY_MIN (64ull << 20)
 
-static int check_params(const struct pto_worker_params *given, struct pto_worker_params *params,
-                        struct pto_error *error);
+static int worker_check_params(const struct pto_worker_params *given,
+                               struct pto_worker_params *params, struct pto_error *error);
 static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error);
 static void close_tree(struct tree *t);
 
@@ -56,7 +56,7 @@ int pto_worker_open(const struct pto_worker_params *given, struct pto_worker **w
     pto_error_init(&why);
     pto_worker_params_init(&params);
     status = worker_out == NULL ? error_tell(&why, PTO_EINVAL, "worker_out is NULL")
-                                : check_params(given, &params, &why);
+                                : worker_check_params(given, &params, &why);
     for (uint32_t i = 0; status >= 0 && handle == NULL && i < ATTEMPTS; i++) {
         t = calloc(1, sizeof(*t));
         if (t == NULL) {
@@ -97,7 +97,7 @@ int tree_open_nested(const struct tree_outer *outer, const struct pto_worker_par
     pto_worker_params_init(&params);
     if (t == NULL)
         return status;
-    status = check_params(given, &params, given->error);
+    status = worker_check_params(given, &params, given->error);
     t->params = params;
     t->outer = *outer;
     if (status >= 0)
@@ -128,8 +128,8 @@ static int check_devices(const struct pto_worker_params *params, struct pto_erro
     return PTO_OK;
 }
 
-static int check_params(const struct pto_worker_params *given, struct pto_worker_params *params,
-                        struct pto_error *error)
+static int worker_check_params(const struct pto_worker_params *given,
+                               struct pto_worker_params *params, struct pto_error *error)
 {
     uint32_t cpus = os_cpu_count();
 
@@ -170,7 +170,7 @@ static int check_params(const struct pto_worker_params *given, struct pto_worker
 }
 
 /* One file for all that the processes share, mapped where it can be mapped in all of them. */
-static int open_file(struct tree *t, uint32_t attempt, struct pto_error *error)
+static int worker_open_file(struct tree *t, uint32_t attempt, struct pto_error *error)
 {
     char *range, why[LIMIT_TEXT];
     int status;
@@ -200,7 +200,7 @@ static int open_part(struct tree *t)
     return arena_open_part(o->memory, (uint64_t)(t->base - o->map), t->base, t->bytes, &t->arena);
 }
 
-static int open_memory(struct tree *t, uint32_t attempt, struct pto_error *error)
+static int worker_open_memory(struct tree *t, uint32_t attempt, struct pto_error *error)
 {
     uint64_t shared_bytes =
         sizeof(struct tree_shared) + (uint64_t)t->child_count * sizeof(struct tree_line);
@@ -208,7 +208,7 @@ static int open_memory(struct tree *t, uint32_t attempt, struct pto_error *error
     int status;
 
     t->bytes = t->params.memory_max / page * page;
-    status = t->outer.map != NULL ? open_part(t) : open_file(t, attempt, error);
+    status = t->outer.map != NULL ? open_part(t) : worker_open_file(t, attempt, error);
     if (status < 0)
         return status;
     t->shared = (void *)arena_take(t->arena, shared_bytes); /* the first: at the beginning */
@@ -265,7 +265,7 @@ static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error)
     status = tree_program_copy(t->params.sub_program, &t->sub_program);
     if (status < 0)
         return error_tell(error, status, "sub_program has no path, or too long a one");
-    status = open_memory(t, attempt, error);
+    status = worker_open_memory(t, attempt, error);
     init_children(t);
     tree_copy_open(t);
     if (status >= 0)
@@ -418,7 +418,7 @@ static int load_all(struct tree *t, uint32_t child, struct pto_error *error)
 }
 
 /* It could not be opened anew: it is as dead as before, once its process has gone. */
-static void give_up(struct tree_child *c)
+static void worker_give_up(struct tree_child *c)
 {
     if (c->state == CHILD_DEAD)
         return;
@@ -427,7 +427,7 @@ static void give_up(struct tree_child *c)
 }
 
 /* Nothing is left of the process that was killed. */
-static bool is_gone(void *context)
+static bool worker_is_gone(void *context)
 {
     return ((const struct tree_child *)context)->state != CHILD_BROKEN;
 }
@@ -444,7 +444,7 @@ int pto_worker_reopen(struct pto_worker *worker, uint32_t child, struct pto_erro
     if (child >= t->child_count)
         return error_tell(error, PTO_EINVAL, "there is no child %u", child);
     pthread_mutex_lock(&t->lock);
-    (void)tree_await(t, is_gone, &t->child[child], deadline_ns);
+    (void)tree_await(t, worker_is_gone, &t->child[child], deadline_ns);
     if (t->child[child].kind == PTO_CHILD_WORKER && child_is_ready(&t->child[child])) {
         status = tree_reopen_below(t, child, error);
         pthread_mutex_unlock(&t->lock);
@@ -466,7 +466,7 @@ int pto_worker_reopen(struct pto_worker *worker, uint32_t child, struct pto_erro
         status = load_all(t, child, error);
     t->child[child].is_loading = false;
     if (status < 0)
-        give_up(&t->child[child]);
+        worker_give_up(&t->child[child]);
     tree_dispatch(t);
     pthread_mutex_unlock(&t->lock);
     return status;
