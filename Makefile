@@ -21,7 +21,7 @@ DOOR_SRC = door.c door_log.c door_source.c
 CHIP_SRC = chip.c local_code.c null.c null_orch.c
 # What connects processes.
 LINK_SRC = channel.c endpoint.c hello.c line.c payload.c watcher.c
-SIM_SRC = far.c far_chip.c far_memory.c far_record.c far_runs.c far_wait.c far_will.c port_sim.c sim.c sim_crash.c \
+SIM_SRC = isolated.c isolated_memory.c isolated_record.c isolated_report.c isolated_runs.c isolated_serve.c isolated_wait.c port_sim.c sim.c sim_crash.c \
 	sim_device.c sim_dump.c sim_graphs.c sim_guards.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
 # The real chips: the host's side. What runs on them is in src/cann/device.
 CANN_SRC = agent.c boot.c cann.c cann_build.c cann_code.c cann_cores.c cann_failures.c cann_graphs.c cann_mc2.c cann_memory.c cann_record.c \

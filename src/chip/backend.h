@@ -102,7 +102,7 @@ struct chip {
 };
 
 extern const struct chip_backend sim_backend;
-extern const struct chip_backend sim_far_backend;
+extern const struct chip_backend sim_isolated_backend;
 extern const struct chip_backend cann_backend;
 extern const struct chip_backend chip_null_backend;
 

@@ -15,7 +15,7 @@
 
 static const struct chip_backend *const backends[] = {
     &sim_backend,
-    &sim_far_backend,
+    &sim_isolated_backend,
     &cann_backend,
     &chip_null_backend,
 };

@@ -36,7 +36,7 @@ struct chip_code;  /* loaded code; the backend's */
 struct chip_graph; /* a built graph; the backend's */
 
 struct chip_params {
-    const char *backend;    /* "sim", "far", "null", "cann" */
+    const char *backend;    /* "sim", "isolated", "null", "cann" */
     const char *generation; /* "a2a3": for backends that differ by it */
     uint32_t card;          /* which one of several, for real chips */
     uint32_t clusters;

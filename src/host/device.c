@@ -135,7 +135,7 @@ static int device_check_params(const struct pto_device_params *given,
                           "only a simulated chip can be isolated, and %s is none", platform->name);
     *platform_out = platform;
     *chip_out = (struct chip_params){
-        .backend = params.is_isolated ? "far" : platform->backend,
+        .backend = params.is_isolated ? "isolated" : platform->backend,
         .generation = platform->generation,
         .card = params.card,
         .clusters = params.clusters != 0 ? params.clusters : platform->clusters,

@@ -41,7 +41,7 @@ static int watcher_wait_ms(struct endpoint *const living[], uint32_t count)
     return first > now ? (int)((first - now) / 1000000) + 1 : 0;
 }
 
-static void *watcher_main(void *context)
+static void *watcher_run(void *context)
 {
     struct watcher *w = context;
     struct pollfd on[WATCHER_MAX + 1];
@@ -80,7 +80,7 @@ int watcher_start(struct watcher *w)
     w->alarm = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->alarm < 0)
         return PTO_ESYSTEM;
-    if (os_thread_start(&w->thread, watcher_main, w) == PTO_OK)
+    if (os_thread_start(&w->thread, watcher_run, w) == PTO_OK)
         return PTO_OK;
     close(w->alarm);
     w->alarm = -1;

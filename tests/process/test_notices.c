@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 
 #include "pto/comm.h"
-#include "tests/fixture/far_test.h"
+#include "tests/fixture/isolated_test.h"
 #include "tests/fixture/tree_test.h"
 
 enum { ROUNDS = 25, ROUNDS_MAX = 10000 };
@@ -123,7 +123,7 @@ static uint64_t await_run(void *run)
 
 static struct notice notice_device(void)
 {
-    struct rig r = set_rig(open_far(2));
+    struct rig r = set_rig(open_isolated(2));
     struct pto_run_options options;
     struct pto_run *run;
     struct notice n;
@@ -309,7 +309,7 @@ static void a_death_is_noticed_as_a_bare_process_would(void **state)
 static int set_up_all(void **state)
 {
     board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (board == MAP_FAILED || set_up_far(state) != 0)
+    if (board == MAP_FAILED || set_up_isolated(state) != 0)
         return -1;
     sub_object = keep(compile(sub_text, ""));
     return 0;
@@ -318,7 +318,7 @@ static int set_up_all(void **state)
 static int tear_down_all(void **state)
 {
     free_kept();
-    return tear_down_far(state);
+    return tear_down_isolated(state);
 }
 
 int main(int argc, char **argv)

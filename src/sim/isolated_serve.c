@@ -8,7 +8,7 @@
 #define _DEFAULT_SOURCE
 #endif
 
-#include "sim/far_chip.h"
+#include "sim/isolated_serve.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -18,14 +18,14 @@
 
 #include "base/error.h"
 #include "base/limit.h"
-#include "sim/far_wire.h"
+#include "sim/isolated_wire.h"
 #include "sim/sim.h"
 
-struct far_chip {
+struct isolated_server {
     struct chip *chip;
     struct arena *arena;
-    struct far_hello hello;
-    struct line line[FAR_LINES];
+    struct isolated_hello hello;
+    struct line line[ISOLATED_LINES];
     struct spin_policy spin_policy;
     struct a32 turns; /* of the two threads that serve: what one made the other sees */
     pthread_t side;
@@ -33,18 +33,18 @@ struct far_chip {
     uint64_t scalar[PTO_ENTRY_SCALARS_MAX];
 };
 
-static int far_chip_open(struct far_chip *p, struct payload *out);
-static void far_chip_send(struct far_chip *p, struct line *l, struct record_head head,
-                          struct payload *out);
-_Noreturn static void far_chip_serve(struct far_chip *p, struct line *l);
-static void far_chip_answer(struct far_chip *p, struct record_head *head, struct payload *in,
-                            struct payload *out);
+static int serve_open(struct isolated_server *p, struct payload *out);
+static void serve_send(struct isolated_server *p, struct line *l, struct record_head head,
+                       struct payload *out);
+_Noreturn static void serve_serve(struct isolated_server *p, struct line *l);
+static void serve_answer(struct isolated_server *p, struct record_head *head, struct payload *in,
+                         struct payload *out);
 
-int sim_far_serve(void)
+int sim_isolated_serve(void)
 {
     static const int from_terminal[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP };
-    struct far_chip *p = aligned_alloc(64, (sizeof(*p) + 63) / 64 * 64);
-    struct record_head ready = { .kind = FAR_READY };
+    struct isolated_server *p = aligned_alloc(64, (sizeof(*p) + 63) / 64 * 64);
+    struct record_head ready = { .kind = ISOLATED_READY };
     struct payload out = { 0 };
     void *memory;
     int code = CHILD_EXIT_HELLO;
@@ -53,7 +53,7 @@ int sim_far_serve(void)
         memset(p, 0, sizeof(*p));
         code = link_meet(&p->hello, sizeof(p->hello), &memory);
     }
-    if (code == 0 && p->hello.link.memory_bytes != sizeof(struct far_control))
+    if (code == 0 && p->hello.link.memory_bytes != sizeof(struct isolated_control))
         code = CHILD_EXIT_HELLO;
     if (code != 0) {
         free(p);
@@ -65,27 +65,27 @@ int sim_far_serve(void)
         (void)signal(from_terminal[i], SIG_IGN);
     setvbuf(stdout, NULL, _IOLBF, 0); /* what kernels print and what the host prints is in order */
     p->spin_policy = waker_spin_policy(2);
-    for (uint32_t i = 0; i < FAR_LINES; i++) {
-        struct far_line *line = &((struct far_control *)memory)->line[i];
+    for (uint32_t i = 0; i < ISOLATED_LINES; i++) {
+        struct isolated_line *line = &((struct isolated_control *)memory)->line[i];
 
         line_open(&p->line[i],
                   &(struct line_ends){ .out = &line->to_host,
                                        .in = &line->to_chip,
                                        .own = &line->chip,
                                        .other = &line->host },
-                  p->hello.link.generation, FAR_KINDS);
+                  p->hello.link.generation, ISOLATED_KINDS);
     }
-    sim_will_begin(&((struct far_control *)memory)->will);
-    ready.status = far_chip_open(p, &out);
-    far_chip_send(p, &p->line[FAR_LINE_RUNS], ready, &out);
+    sim_report_begin(&((struct isolated_control *)memory)->report);
+    ready.status = serve_open(p, &out);
+    serve_send(p, &p->line[ISOLATED_LINE_RUNS], ready, &out);
     payload_free(&out);
-    far_chip_serve(p, &p->line[FAR_LINE_RUNS]);
+    serve_serve(p, &p->line[ISOLATED_LINE_RUNS]);
 }
 
 /* ---- threads ---- */
 
-static void far_chip_send(struct far_chip *p, struct line *l, struct record_head head,
-                          struct payload *out)
+static void serve_send(struct isolated_server *p, struct line *l, struct record_head head,
+                       struct payload *out)
 {
     const struct payload_wait wait = { payload_await, &p->spin_policy };
 
@@ -97,7 +97,7 @@ static void far_chip_send(struct far_chip *p, struct line *l, struct record_head
         link_leave(CHILD_EXIT_BROKEN);
 }
 
-static void far_chip_serve(struct far_chip *p, struct line *l)
+static void serve_serve(struct isolated_server *p, struct line *l)
 {
     const struct payload_wait wait = { payload_await, &p->spin_policy };
     struct payload in = { 0 }, out = { 0 };
@@ -108,34 +108,34 @@ static void far_chip_serve(struct far_chip *p, struct line *l)
 
         payload_clear(&out);
         a32_add_acq_rel(&p->turns, 1); /* the host puts requests in an order, but not in memory */
-        far_chip_answer(p, &answer, &in, &out);
+        serve_answer(p, &answer, &in, &out);
         a32_add_acq_rel(&p->turns, 1);
-        far_chip_send(p, l, answer, &out);
+        serve_send(p, l, answer, &out);
     }
     link_leave(CHILD_EXIT_BROKEN);
 }
 
-static void *far_chip_side_main(void *arg)
+static void *serve_side_main(void *arg)
 {
-    struct far_chip *p = arg;
+    struct isolated_server *p = arg;
 
-    far_chip_serve(p, &p->line[FAR_LINE_SIDE]);
+    serve_serve(p, &p->line[ISOLATED_LINE_SIDE]);
 }
 
 /* ---- hello ---- */
 
-static bool is_same_version(const struct far_hello *hello)
+static bool is_same_version(const struct isolated_hello *hello)
 {
-    uint32_t size[FAR_SIZES];
+    uint32_t size[ISOLATED_SIZES];
 
-    sim_far_sizes(size);
+    sim_isolated_sizes(size);
     return memcmp(size, hello->size, sizeof(size)) == 0 &&
            strncmp(hello->version, pto_version(), sizeof(hello->version)) == 0;
 }
 
-static int open_chip(struct far_chip *p)
+static int open_chip(struct isolated_server *p)
 {
-    const struct far_hello *hello = &p->hello;
+    const struct isolated_hello *hello = &p->hello;
     const struct chip_params params = { .backend = "sim",
                                         .clusters = hello->clusters,
                                         .workers = hello->workers,
@@ -150,19 +150,19 @@ static int open_chip(struct far_chip *p)
     status = sim_open_in(&params, p->arena, &p->chip);
     if (status < 0)
         return status;
-    sim_will_name(sim_of(p->chip));
-    return os_thread_start(&p->side, far_chip_side_main, p);
+    sim_report_name(sim_of(p->chip));
+    return os_thread_start(&p->side, serve_side_main, p);
 }
 
 /* What the first record says: the status, and a welcome or a sentence. */
-static int far_chip_open(struct far_chip *p, struct payload *out)
+static int serve_open(struct isolated_server *p, struct payload *out)
 {
-    struct far_welcome welcome;
+    struct isolated_welcome welcome;
     char text[200], words[LIMIT_TEXT];
     int status;
 
     if (!is_same_version(&p->hello)) {
-        p->hello.version[FAR_VERSION_TEXT - 1] = '\0';
+        p->hello.version[ISOLATED_VERSION_TEXT - 1] = '\0';
         snprintf(text, sizeof(text),
                  "pto-child is of version %s, and the library of version %s or built in another "
                  "way; install both together",
@@ -175,8 +175,8 @@ static int far_chip_open(struct far_chip *p, struct payload *out)
         payload_put_text(out, limit_strerror(status, words));
         return status;
     }
-    welcome = (struct far_welcome){ .properties = p->chip->properties,
-                                    .record = (uint64_t)(uintptr_t)sim_of(p->chip)->record };
+    welcome = (struct isolated_welcome){ .properties = p->chip->properties,
+                                         .record = (uint64_t)(uintptr_t)sim_of(p->chip)->record };
     payload_put(out, &welcome, sizeof(welcome));
     return PTO_OK;
 }
@@ -194,7 +194,7 @@ static struct chip_object take_object(struct payload *in)
     return object;
 }
 
-static int take_program(struct far_chip *p, struct payload *in, struct payload *out,
+static int take_program(struct isolated_server *p, struct payload *in, struct payload *out,
                         uint64_t *value_out)
 {
     struct chip_program program = { .name = payload_take_text(in) };
@@ -263,7 +263,7 @@ static void put_ended(struct payload *out, const struct chip_result *result,
         payload_put_text(out, result->stall.task[i].site.file);
 }
 
-static int take_run(struct far_chip *p, struct payload *in, struct payload *out)
+static int take_run(struct isolated_server *p, struct payload *in, struct payload *out)
 {
     struct pto_run_report report = { .size = sizeof(report) };
     struct chip_result refused = { .failure = { .kernel = -1, .argument = -1 } };
@@ -309,8 +309,8 @@ static int tell(struct payload *out, int status, const struct pto_error *error)
     return status;
 }
 
-static void far_chip_answer(struct far_chip *p, struct record_head *head, struct payload *in,
-                            struct payload *out)
+static void serve_answer(struct isolated_server *p, struct record_head *head, struct payload *in,
+                         struct payload *out)
 {
     struct pto_error error;
     uint64_t value = head->value;
@@ -321,34 +321,34 @@ static void far_chip_answer(struct far_chip *p, struct record_head *head, struct
         return;
     }
     switch (head->kind) {
-    case FAR_RUN:
+    case ISOLATED_RUN:
         head->status = take_run(p, in, out);
         break;
-    case FAR_DROP:
+    case ISOLATED_DROP:
         chip_drop(p->chip, (struct chip_graph *)(uintptr_t)value);
         break;
-    case FAR_ALLOC:
+    case ISOLATED_ALLOC:
         head->status = chip_alloc(p->chip, value, &head->value, NULL);
         break;
-    case FAR_FREE:
+    case ISOLATED_FREE:
         head->status = tell(out, chip_free(p->chip, value, &error), &error);
         break;
-    case FAR_CHECK:
+    case ISOLATED_CHECK:
         head->status = tell(out, chip_check(p->chip, &error), &error);
         break;
-    case FAR_LOAD:
+    case ISOLATED_LOAD:
         head->status = take_program(p, in, out, &head->value);
         break;
-    case FAR_UNLOAD:
+    case ISOLATED_UNLOAD:
         chip_unload(p->chip, (struct chip_code *)(uintptr_t)value);
         break;
-    case FAR_CANCEL:
+    case ISOLATED_CANCEL:
         chip_cancel(p->chip, value);
         break;
-    case FAR_PROGRESS:
+    case ISOLATED_PROGRESS:
         head->value = chip_progress(p->chip);
         break;
-    case FAR_CLOSE:
+    case ISOLATED_CLOSE:
         flush_output();
         link_leave(0); /* kernels may go on: there is no exit report */
     default:

@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sim/far_chip.h"
-#include "sim/far_wire.h"
+#include "sim/isolated_serve.h"
+#include "sim/isolated_wire.h"
 #include "sim/sim.h"
 
 static const int fatal[] = { SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL };
@@ -30,19 +30,19 @@ enum { FATAL = sizeof(fatal) / sizeof(fatal[0]) };
 enum { NAPS = 100, NAP_NS = 1000000 };
 
 static struct sim *chip_here;
-static struct far_will will;
-static struct far_will *will_shared; /* where the host finds it */
-static pid_t will_process;           /* not a child that a kernel has forked */
+static struct isolated_report report;
+static struct isolated_report *report_shared; /* where the host finds it */
+static pid_t report_process;                  /* not a child that a kernel has forked */
 
 static void on_signal(int number);
 static void leave_at_exit(int status, void *arg);
 
-void sim_will_begin(struct far_will *report)
+void sim_report_begin(struct isolated_report *report)
 {
     struct sigaction action;
 
-    will_shared = report;
-    will_process = getpid();
+    report_shared = report;
+    report_process = getpid();
     memset(&action, 0, sizeof(action));
     action.sa_handler = on_signal;
     action.sa_flags = SA_ONSTACK | SA_NODEFER;
@@ -52,7 +52,7 @@ void sim_will_begin(struct far_will *report)
     (void)on_exit(leave_at_exit, NULL); /* without memory for that there is no report */
 }
 
-void sim_will_name(struct sim *m)
+void sim_report_name(struct sim *m)
 {
     chip_here = m;
 }
@@ -64,7 +64,7 @@ static bool is_inside(const struct thread *th)
     return a32_load_acquire(&th->core.exec) % 2 != 0; /* sees what R7 published */
 }
 
-static void keep_site(struct far_will_kernel *k, const struct pto_site *site)
+static void keep_site(struct isolated_report_kernel *k, const struct pto_site *site)
 {
     size_t length;
 
@@ -80,11 +80,11 @@ static void keep_site(struct far_will_kernel *k, const struct pto_site *site)
 /* Once; a slot that has another task by now says nothing. */
 static void add_kernel(const struct thread *th)
 {
-    struct far_will_kernel *k = &will.kernel[will.count];
+    struct isolated_report_kernel *k = &report.kernel[report.count];
     const struct slot *s = th->core.slot;
     uint32_t type, index = 0, lane;
 
-    if (will.count == FAR_WILL_KERNELS || s == NULL || s->lanes == 0 ||
+    if (report.count == ISOLATED_REPORT_KERNELS || s == NULL || s->lanes == 0 ||
         slot_id(s).raw != th->core.local.task.raw)
         return;
     type = th->lane.slot != NULL ? th->lane.type : s->core_type;
@@ -95,13 +95,13 @@ static void add_kernel(const struct thread *th)
     else if (th->place != NULL)
         index = th->place->core_index[type];
     lane = type == PTO_CORE_AIC ? LANE_AIC : LANE_AIV0 + index % 2;
-    *k = (struct far_will_kernel){ .task = s->seq - 1,
-                                   .kernel = (int32_t)slot_kernel(s, lane),
-                                   .block = (uint32_t)th->core.local.block_index,
-                                   .core = index,
-                                   .is_aiv = type == PTO_CORE_AIV };
+    *k = (struct isolated_report_kernel){ .task = s->seq - 1,
+                                          .kernel = (int32_t)slot_kernel(s, lane),
+                                          .block = (uint32_t)th->core.local.block_index,
+                                          .core = index,
+                                          .is_aiv = type == PTO_CORE_AIV };
     keep_site(k, s->site);
-    will.count++;
+    report.count++;
 }
 
 /* What an orchestration did last comes first. */
@@ -109,12 +109,12 @@ static void add_submit(const struct slot *s)
 {
     if (s == NULL)
         return;
-    if (will.count == FAR_WILL_KERNELS)
-        will.count--;
-    memmove(&will.kernel[1], &will.kernel[0], will.count * sizeof(will.kernel[0]));
-    will.kernel[0] = (struct far_will_kernel){ .task = s->seq - 1, .kernel = -1 };
-    keep_site(&will.kernel[0], s->site);
-    will.count++;
+    if (report.count == ISOLATED_REPORT_KERNELS)
+        report.count--;
+    memmove(&report.kernel[1], &report.kernel[0], report.count * sizeof(report.kernel[0]));
+    report.kernel[0] = (struct isolated_report_kernel){ .task = s->seq - 1, .kernel = -1 };
+    keep_site(&report.kernel[0], s->site);
+    report.count++;
 }
 
 static void add_kernels(const struct sim *m, const struct thread *own, bool is_running)
@@ -141,7 +141,7 @@ static uint32_t find_suspect(const struct sim *m)
 {
     const struct thread *own = find_own(m);
 
-    if (own != NULL && is_inside(own)) { /* mutation: no-will */
+    if (own != NULL && is_inside(own)) { /* mutation: no-report */
         add_kernel(own);
         add_kernels(m, own, true);
         return SUSPECT_CAUGHT;
@@ -151,10 +151,10 @@ static uint32_t find_suspect(const struct sim *m)
         add_submit(orch_last_submit(&m->orch));
         return SUSPECT_ORCHESTRATION;
     }
-    if (will.count != 0)
+    if (report.count != 0)
         return SUSPECT_RUNNING;
     add_kernels(m, NULL, false);
-    return will.count != 0 ? SUSPECT_LAST : SUSPECT_NONE;
+    return report.count != 0 ? SUSPECT_LAST : SUSPECT_NONE;
 }
 
 /* Whoever has the lock gives it back soon, unless it is this thread, or the lock is damaged. */
@@ -177,18 +177,18 @@ static void leave(void)
 {
     for (uint32_t i = 0; i < FATAL; i++)
         (void)signal(fatal[i], SIG_DFL); /* whatever goes wrong from here on is the end */
-    if (will.magic != 0 || getpid() != will_process) /* there is one report */
+    if (report.magic != 0 || getpid() != report_process) /* there is one report */
         return;
-    will.magic = FAR_MAGIC;
+    report.magic = ISOLATED_MAGIC;
     if (chip_here != NULL) {
         bool has_lock = lock_if_possible(chip_here);
 
-        will.suspect = find_suspect(chip_here);
+        report.suspect = find_suspect(chip_here);
         if (has_lock)
             pthread_mutex_unlock(&chip_here->lock);
     }
-    *will_shared = will;
-    a32_store_release(&will_shared->is_whole, 1); /* the process may be killed halfway */
+    *report_shared = report;
+    a32_store_release(&report_shared->is_whole, 1); /* the process may be killed halfway */
 }
 
 static void on_signal(int number)

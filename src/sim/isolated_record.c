@@ -9,18 +9,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sim/far.h"
+#include "sim/isolated.h"
 #include "sim/sim_record.h"
 
 /* False: it is not in the device's memory, or cannot be read. */
-static bool read_memory(const struct far *f, uint64_t addr, void *to, uint64_t bytes)
+static bool read_memory(const struct isolated *iso, uint64_t addr, void *to, uint64_t bytes)
 {
-    uint64_t at = addr - (uint64_t)(uintptr_t)f->range;
+    uint64_t at = addr - (uint64_t)(uintptr_t)iso->range;
 
-    if (at > f->range_bytes || bytes > f->range_bytes - at)
+    if (at > iso->range_bytes || bytes > iso->range_bytes - at)
         return false;
     while (bytes != 0) {
-        ssize_t count = pread(f->memory, to, bytes, (off_t)at);
+        ssize_t count = pread(iso->memory, to, bytes, (off_t)at);
 
         if (count < 0 && errno == EINTR)
             continue;
@@ -34,16 +34,17 @@ static bool read_memory(const struct far *f, uint64_t addr, void *to, uint64_t b
 }
 
 /* A copy of what is at this address of the program's. */
-static int copy_memory(const struct far *f, const void *theirs, uint64_t bytes, void **copy_out)
+static int copy_memory(const struct isolated *iso, const void *theirs, uint64_t bytes,
+                       void **copy_out)
 {
     void *copy;
 
-    if (bytes > f->range_bytes)
+    if (bytes > iso->range_bytes)
         return PTO_EFORMAT;
     copy = malloc(bytes + 1);
     if (copy == NULL)
         return PTO_ENOMEM;
-    if (!read_memory(f, (uint64_t)(uintptr_t)theirs, copy, bytes)) {
+    if (!read_memory(iso, (uint64_t)(uintptr_t)theirs, copy, bytes)) {
         free(copy);
         return PTO_EFORMAT;
     }
@@ -51,12 +52,13 @@ static int copy_memory(const struct far *f, const void *theirs, uint64_t bytes, 
     return PTO_OK;
 }
 
-static int copy_ring(const struct far *f, const struct trace_ring *theirs, struct trace_ring *own)
+static int copy_ring(const struct isolated *iso, const struct trace_ring *theirs,
+                     struct trace_ring *own)
 {
     uint64_t kept = theirs->count <= theirs->mask ? theirs->count : theirs->mask + 1ull;
     void *records = NULL;
     int status = (theirs->mask & (theirs->mask + 1ull)) == 0
-                     ? copy_memory(f, theirs->record, kept * sizeof(*theirs->record), &records)
+                     ? copy_memory(iso, theirs->record, kept * sizeof(*theirs->record), &records)
                      : PTO_EFORMAT;
 
     if (status < 0)
@@ -81,43 +83,45 @@ static void free_record(struct sim_record *own)
     free(own);
 }
 
-void sim_far_forget_record(struct far *f)
+void sim_isolated_forget_record(struct isolated *iso)
 {
-    free_record(f->recorded);
-    f->recorded = NULL;
+    free_record(iso->recorded);
+    iso->recorded = NULL;
 }
 
 /* So many of a list, into one of the record's; none: it stays NULL. */
-static int copy_list(const struct far *f, const void *theirs, uint64_t count, size_t bytes,
+static int copy_list(const struct isolated *iso, const void *theirs, uint64_t count, size_t bytes,
                      void *list_out)
 {
     void *list = NULL;
     int status = count <= PAYLOAD_BYTES_MAX ? PTO_OK : PTO_EFORMAT;
 
     if (status >= 0 && count != 0)
-        status = copy_memory(f, theirs, count * bytes, &list);
+        status = copy_memory(iso, theirs, count * bytes, &list);
     memcpy(list_out, &list, sizeof(list));
     return status;
 }
 
 /* What it points to. */
-static int copy_parts(const struct far *f, const struct sim_record *theirs, struct sim_record *own)
+static int copy_parts(const struct isolated *iso, const struct sim_record *theirs,
+                      struct sim_record *own)
 {
     int status = theirs->ring_count <= SCHED_WORKERS_MAX + 1 ? PTO_OK : PTO_EFORMAT;
 
     for (uint32_t i = 0; status >= 0 && i < theirs->ring_count; i++) {
-        status = copy_ring(f, &theirs->ring[i], &own->ring[i]);
+        status = copy_ring(iso, &theirs->ring[i], &own->ring[i]);
         own->ring_list[i] = &own->ring[i];
         own->ring_count = i + 1;
     }
     if (status >= 0)
-        status = copy_list(f, theirs->edge, theirs->edge_count, sizeof(*own->edge), &own->edge);
+        status = copy_list(iso, theirs->edge, theirs->edge_count, sizeof(*own->edge), &own->edge);
     if (status >= 0)
-        status = copy_list(f, theirs->told, theirs->told_bytes, 1, &own->told);
+        status = copy_list(iso, theirs->told, theirs->told_bytes, 1, &own->told);
     if (status >= 0)
-        status = copy_list(f, theirs->scope, theirs->scope_count, sizeof(*own->scope), &own->scope);
+        status =
+            copy_list(iso, theirs->scope, theirs->scope_count, sizeof(*own->scope), &own->scope);
     if (status >= 0)
-        status = copy_list(f, theirs->dumped, theirs->dumped_bytes, 1, &own->dumped);
+        status = copy_list(iso, theirs->dumped, theirs->dumped_bytes, 1, &own->dumped);
     own->edge_count = theirs->edge_count;
     own->told_bytes = theirs->told_bytes;
     own->scope_count = theirs->scope_count;
@@ -143,13 +147,13 @@ static uint64_t count_tasks(const struct sim_record *own)
 }
 
 /* The run ended with the program. */
-static void complete(struct far *f, struct sim_record *own)
+static void complete(struct isolated *iso, struct sim_record *own)
 {
     own->tasks = count_tasks(own);
-    pthread_mutex_lock(&f->end_lock);
-    own->end_ns = f->end_ns;
-    own->end_cycles = f->end_cycles;
-    pthread_mutex_unlock(&f->end_lock);
+    pthread_mutex_lock(&iso->end_lock);
+    own->end_ns = iso->end_ns;
+    own->end_cycles = iso->end_cycles;
+    pthread_mutex_unlock(&iso->end_lock);
 }
 
 static struct sim_record *make_record(void)
@@ -162,19 +166,19 @@ static struct sim_record *make_record(void)
     return record;
 }
 
-/* Into `f->recorded`, unless it fails. */
-static int copy_record(struct far *f)
+/* Into `iso->recorded`, unless it fails. */
+static int copy_record(struct isolated *iso)
 {
     struct sim_record *theirs = make_record(), *own = make_record();
     int status = theirs != NULL && own != NULL ? PTO_OK : PTO_ENOMEM;
 
-    if (status >= 0 && !read_memory(f, f->record_addr, theirs, sizeof(*theirs)))
+    if (status >= 0 && !read_memory(iso, iso->record_addr, theirs, sizeof(*theirs)))
         status = PTO_ESYSTEM;
-    if (status >= 0 &&
-        (f->traced == 0 || theirs->number != f->traced || (!theirs->is_whole && !far_is_gone(f))))
-        status = far_is_gone(f) ? PTO_EPEER : PTO_EINVAL;
+    if (status >= 0 && (iso->traced == 0 || theirs->number != iso->traced ||
+                        (!theirs->is_whole && !isolated_is_gone(iso))))
+        status = isolated_is_gone(iso) ? PTO_EPEER : PTO_EINVAL;
     if (status >= 0)
-        status = copy_parts(f, theirs, own);
+        status = copy_parts(iso, theirs, own);
     if (status >= 0) {
         own->edges_lost = theirs->edges_lost;
         own->told_lost = theirs->told_lost;
@@ -186,8 +190,8 @@ static int copy_record(struct far *f)
         own->end_ns = theirs->end_ns;
         own->tasks = theirs->tasks;
         if (!theirs->is_whole)
-            complete(f, own);
-        f->recorded = own;
+            complete(iso, own);
+        iso->recorded = own;
         own = NULL;
     }
     free_record(own);
@@ -195,17 +199,17 @@ static int copy_record(struct far *f)
     return status;
 }
 
-int sim_far_record(struct chip *chip, struct chip_record *out)
+int sim_isolated_record(struct chip *chip, struct chip_record *out)
 {
-    struct far *f = far_of(chip);
+    struct isolated *iso = isolated_of(chip);
     const struct sim_record *own;
     int status;
 
-    sim_far_forget_record(f);
-    status = copy_record(f);
+    sim_isolated_forget_record(iso);
+    status = copy_record(iso);
     if (status < 0)
         return status;
-    own = f->recorded;
+    own = iso->recorded;
     *out = (struct chip_record){ .ring = own->ring_list,
                                  .ring_count = own->ring_count,
                                  .edge = own->edge,
@@ -220,9 +224,9 @@ int sim_far_record(struct chip *chip, struct chip_record *out)
                                  .scope = own->scope,
                                  .scope_count = own->scope_count,
                                  .scopes_lost = own->scopes_lost,
-                                 .core_count =
-                                     f->base.properties.aic_count + f->base.properties.aiv_count,
-                                 .aic_count = f->base.properties.aic_count,
+                                 .core_count = iso->base.properties.aic_count +
+                                               iso->base.properties.aiv_count,
+                                 .aic_count = iso->base.properties.aic_count,
                                  .begin_cycles = own->begin_cycles,
                                  .end_cycles = own->end_cycles,
                                  .begin_ns = own->begin_ns,

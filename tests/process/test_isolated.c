@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Isolated devices: what they can do as any other one, that nothing is left of them, and
- * what they refuse. What ends their processes is in test_far_ends.c.
+ * what they refuse. What ends their processes is in test_isolated_ends.c.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 
 #include "link/watcher.h"
-#include "sim/far_wire.h"
-#include "tests/fixture/far_test.h"
+#include "sim/isolated_wire.h"
+#include "tests/fixture/isolated_test.h"
 
 /* ---- as any other device ---- */
 
@@ -40,7 +40,7 @@ static void add_on(struct pto_device *device)
 
 static void tensors_of_the_host_are_copied_there_and_back(void **state)
 {
-    struct pto_device *device = open_far(2);
+    struct pto_device *device = open_isolated(2);
 
     (void)state;
     add_on(device);
@@ -50,7 +50,7 @@ static void tensors_of_the_host_are_copied_there_and_back(void **state)
 
 static void tells_what_it_is(void **state)
 {
-    struct pto_device *device = open_far(2);
+    struct pto_device *device = open_isolated(2);
     struct pto_device_info info;
 
     (void)state;
@@ -71,7 +71,7 @@ static void tells_what_it_is(void **state)
 /* Whatever the host has, its address is none of the device's. */
 static void device_memory_is_out_of_reach_and_has_bounds(void **state)
 {
-    struct pto_device *device = open_far(1), *second = open_far(1);
+    struct pto_device *device = open_isolated(1), *second = open_isolated(1);
     uint64_t addr, other;
     char text[] = "through the file", got[sizeof(text)] = { 0 };
     struct pto_error error;
@@ -107,7 +107,7 @@ static void device_memory_is_out_of_reach_and_has_bounds(void **state)
 
 static void a_kernel_that_writes_beyond_its_tensor_is_noticed(void **state)
 {
-    struct rig r = set_rig(open_far(1));
+    struct rig r = set_rig(open_isolated(1));
     struct pto_error error;
 
     (void)state;
@@ -121,7 +121,7 @@ static void a_kernel_that_writes_beyond_its_tensor_is_noticed(void **state)
 
 static void a_child_that_a_kernel_forks_ends_when_it_returns(void **state)
 {
-    struct rig r = set_rig(open_far(2));
+    struct rig r = set_rig(open_isolated(2));
 
     (void)state;
     assert_int_equal(run_wild(&r, FORK), PTO_OK);
@@ -133,7 +133,7 @@ static void a_child_that_a_kernel_forks_ends_when_it_returns(void **state)
 
 static void graphs_are_built_and_launched(void **state)
 {
-    struct rig r = set_rig(open_far(2)), other = set_rig(r.device);
+    struct rig r = set_rig(open_isolated(2)), other = set_rig(r.device);
     struct pto_graph *graph = NULL;
 
     (void)state;
@@ -154,7 +154,7 @@ static void graphs_are_built_and_launched(void **state)
 
 static void a_run_is_recorded(void **state)
 {
-    struct rig r = set_rig(open_far(2));
+    struct rig r = set_rig(open_isolated(2));
     struct pto_run_options options;
     struct pto_error error;
     char path[100];
@@ -188,7 +188,7 @@ static void a_failure_has_its_place_in_the_source(void **state)
     (void)state;
     if (IS_SANITIZED && !IS_TSAN)
         return; /* whose handlers are there instead of the one that calls a thread back */
-    r = set_rig(open_far(2));
+    r = set_rig(open_isolated(2));
     pto_run_options_init(&options);
     options.stall_timeout_ns = 1000 * MS; /* longer than a busy machine keeps a process waiting */
     pto_run_report_init(&report);
@@ -205,7 +205,7 @@ static void a_failure_has_its_place_in_the_source(void **state)
 
 static void a_run_can_be_cancelled(void **state)
 {
-    struct rig r = set_rig(open_far(1));
+    struct rig r = set_rig(open_isolated(1));
     struct pto_run *run;
 
     (void)state;
@@ -223,7 +223,7 @@ static void a_run_can_be_cancelled(void **state)
 
 static void several_devices_work_beside_each_other(void **state)
 {
-    struct rig r[3] = { set_rig(open_far(2)), set_rig(open_far(1)),
+    struct rig r[3] = { set_rig(open_isolated(2)), set_rig(open_isolated(1)),
                         set_rig(open_device("a2a3sim", 2, 2)) };
     struct pto_run *run[3];
 
@@ -252,7 +252,7 @@ static void several_devices_work_beside_each_other(void **state)
 
 static void a_child_of_the_host_leaves_the_device_alone(void **state)
 {
-    struct rig r = set_rig(open_far(1));
+    struct rig r = set_rig(open_isolated(1));
     struct pto_callable *mine = load_flags(ADD);
     pid_t child;
     int status;
@@ -291,7 +291,7 @@ static void nothing_is_left_after_close(void **state)
 
     (void)state;
     for (int i = 0; i < 20; i++) {
-        r = set_rig(open_far(2));
+        r = set_rig(open_isolated(2));
         if (i % 4 == 3)
             (void)run_wild(&r, EXIT);
         else
@@ -320,7 +320,7 @@ static void watch_task(void *context, const struct pto_task_view *view)
 
 static void functions_and_observers_are_refused(void **state)
 {
-    struct rig r = set_rig(open_far(1));
+    struct rig r = set_rig(open_isolated(1));
     struct pto_callable *functions = make_callable(NULL, 0, orchestrate_nothing);
     struct pto_run_options options;
 
@@ -383,16 +383,16 @@ static void note_end(void *waker)
 static void a_library_of_another_version_is_refused(void **state)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    struct far_hello hello = { .link = link_hello_make(LINK_DEVICE, sizeof(hello)),
-                               .clusters = 1,
-                               .workers = 1,
-                               .version = "99.1" };
+    struct isolated_hello hello = { .link = link_hello_make(LINK_DEVICE, sizeof(hello)),
+                                    .clusters = 1,
+                                    .workers = 1,
+                                    .version = "99.1" };
     struct endpoint_start how = { .hello = &hello.link };
     struct spin_policy policy = waker_spin_policy(2);
     const struct payload_wait wait = { payload_await, &policy };
     struct watcher watcher = { .count = 1, .ended = note_end };
     struct payload in = { 0 };
-    struct far_control *control;
+    struct isolated_control *control;
     struct record_head answer;
     struct endpoint e;
 
@@ -402,7 +402,7 @@ static void a_library_of_another_version_is_refused(void **state)
     assert_ptr_not_equal(control, MAP_FAILED);
     hello.link.memory_bytes = sizeof(*control);
     hello.link.generation = 1;
-    sim_far_sizes(hello.size);
+    sim_isolated_sizes(hello.size);
     endpoint_init(&e, &lock);
     watcher.endpoint[0] = &e;
     watcher.owner = &control->line[0].host;
@@ -410,11 +410,11 @@ static void a_library_of_another_version_is_refused(void **state)
     line_open(e.line,
               &(struct line_ends){ &control->line[0].to_chip, &control->line[0].to_host,
                                    &control->line[0].host, &control->line[0].chip },
-              1, FAR_KINDS);
+              1, ISOLATED_KINDS);
     assert_int_equal(e.ops->start(&e, &how, NULL), PTO_OK);
     watcher_add(&watcher, &e);
     assert_int_equal(payload_receive(e.line, &answer, &in, &wait), PTO_OK);
-    assert_int_equal(answer.kind, FAR_READY);
+    assert_int_equal(answer.kind, ISOLATED_READY);
     assert_int_equal(answer.status, PTO_ENOSUP);
     assert_non_null(strstr(payload_take_text(&in), "99.1"));
     watcher_stop(&watcher);
@@ -445,5 +445,5 @@ int main(void)
     };
 
     alarm(2 * HANG_SECONDS); /* for all tests, which start many processes */
-    return cmocka_run_group_tests(tests, set_up_far, tear_down_far);
+    return cmocka_run_group_tests(tests, set_up_isolated, tear_down_isolated);
 }

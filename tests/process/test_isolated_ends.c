@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 
 #include "base/os.h"
-#include "sim/far.h"
-#include "tests/fixture/far_test.h"
+#include "sim/isolated.h"
+#include "tests/fixture/isolated_test.h"
 
 enum { SHORT_SECOND_MS = 30 };
 
@@ -34,7 +34,7 @@ static void assert_gone(struct rig *r, int status, const char *words)
     assert_int_equal(pto_mem_free(r->device, r->addr, NULL), PTO_ELOST);
     assert_int_equal(pto_device_close(r->device), PTO_OK);
     assert_int_equal(pto_stuck_threads(), 0);
-    other = set_rig(open_far(2));
+    other = set_rig(open_isolated(2));
     assert_works(&other);
     assert_int_equal(pto_device_close(other.device), PTO_OK);
 }
@@ -104,14 +104,14 @@ static void the_timeline_of_a_run_outlives_its_process(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < sizeof(deeds) / sizeof(deeds[0]); i++) {
-        r = set_rig(open_far(2));
+        r = set_rig(open_isolated(2));
         assert_int_equal(run_recorded(&r, NOTHING), PTO_OK);
         assert_int_equal(run_recorded(&r, deeds[i]), PTO_EPEER);
         assert_timeline(&r, PTO_EPEER);
         assert_int_equal(pto_device_close(r.device), PTO_OK);
     }
     /* What was recorded is that of an earlier run. */
-    r = set_rig(open_far(2));
+    r = set_rig(open_isolated(2));
     assert_int_equal(run_recorded(&r, NOTHING), PTO_OK);
     assert_int_equal(kill(only_child(), SIGKILL), 0);
     assert_int_equal(run_recorded(&r, NOTHING), PTO_EPEER);
@@ -123,7 +123,7 @@ static void the_timeline_of_a_run_outlives_its_process(void **state)
 
 static void exit_in_a_kernel_ends_its_device_only(void **state)
 {
-    struct rig r = set_rig(open_far(2));
+    struct rig r = set_rig(open_isolated(2));
     char story[4096];
 
     (void)state;
@@ -139,7 +139,7 @@ static void exit_in_a_kernel_ends_its_device_only(void **state)
 
 static void abort_in_a_kernel_ends_its_device_only(void **state)
 {
-    struct rig r = set_rig(open_far(2));
+    struct rig r = set_rig(open_isolated(2));
 
     (void)state;
     assert_gone(&r, run_wild(&r, ABORT),
@@ -149,7 +149,7 @@ static void abort_in_a_kernel_ends_its_device_only(void **state)
 
 static void an_end_without_a_word_is_told_as_such(void **state)
 {
-    struct rig r = set_rig(open_far(1));
+    struct rig r = set_rig(open_isolated(1));
 
     (void)state;
     assert_gone(&r, run_wild(&r, UNDERSCORE_EXIT), "exit code 9, and left no word");
@@ -157,14 +157,14 @@ static void an_end_without_a_word_is_told_as_such(void **state)
 
 static void an_orchestration_that_ends_the_process_is_named(void **state)
 {
-    struct rig r = set_rig(open_far(1));
+    struct rig r = set_rig(open_isolated(1));
 
     (void)state;
     assert_gone(&r, run_wild(&r, ORCH_EXIT),
                 IS_SANITIZED ? "by the orchestration" : "exit code 3, by the orchestration");
     if (IS_SANITIZED)
         return; /* which has handlers of its own for crashes */
-    r = set_rig(open_far(1));
+    r = set_rig(open_isolated(1));
     assert_int_equal(run_wild(&r, ORCH_CRASH), PTO_ECRASH);
     assert_int_equal(run_wild(&r, NOTHING), PTO_ELOST);
     assert_int_equal(pto_device_close(r.device), PTO_OK);
@@ -177,24 +177,24 @@ static void a_damaged_heap_is_the_heap_of_one_process(void **state)
 
     (void)state;
     if (!IS_TSAN) { /* which does not look */
-        r = set_rig(open_far(1));
+        r = set_rig(open_isolated(1));
         assert_gone(&r, run_wild(&r, BAD_FREE),
                     IS_SANITIZED ? "the process of the device"
                                  : "kernel \"wild\" in block 0 of task 1 ended the process");
     }
-    r = set_rig(open_far(1));
+    r = set_rig(open_isolated(1));
     assert_true(run_wild(&r, SCRIBBLE) < 0);
     for (int i = 0; i < 5; i++)
         (void)run_wild(&r, NOTHING); /* with what is left of it */
     assert_int_equal(pto_device_close(r.device), PTO_OK);
-    r = set_rig(open_far(1));
+    r = set_rig(open_isolated(1));
     assert_works(&r);
     assert_int_equal(pto_device_close(r.device), PTO_OK);
 }
 
 static void a_crash_in_a_kernel_is_no_end(void **state)
 {
-    struct rig r = set_rig(open_far(2));
+    struct rig r = set_rig(open_isolated(2));
 
     (void)state;
     if (IS_SANITIZED) { /* as in a process of the sanitizer's */
@@ -210,12 +210,12 @@ static void a_crash_in_a_kernel_is_no_end(void **state)
 
 static void kernels_beside_whoever_ends_the_process_are_named(void **state)
 {
-    struct rig r = set_rig(open_far(1));
+    struct rig r = set_rig(open_isolated(1));
     pid_t pid;
 
     (void)state;
     assert_gone(&r, run_wild(&r, BESIDE), "while kernel \"wild\" ran block 0 of task 1");
-    r = set_rig(open_far(1));
+    r = set_rig(open_isolated(1));
     pid = only_child();
     assert_int_equal(run_wild(&r, LATER), PTO_OK);
     set_element(&r, 2, 1);
@@ -242,7 +242,7 @@ static struct pto_run *launch_loop(struct rig *r)
 
 static void a_process_that_is_killed_ends_its_run(void **state)
 {
-    struct rig r = set_rig(open_far(1));
+    struct rig r = set_rig(open_isolated(1));
     struct pto_run *run = launch_loop(&r);
 
     (void)state;
@@ -250,12 +250,12 @@ static void a_process_that_is_killed_ends_its_run(void **state)
     pto_run_report_init(&report);
     assert_int_equal(pto_run_wait(run, 0), PTO_EPEER);
     assert_gone(&r, pto_run_finish(run, &report), "was ended by signal 9");
-    r = set_rig(open_far(1)); /* before it knows the callable */
+    r = set_rig(open_isolated(1)); /* before it knows the callable */
     assert_int_equal(kill(only_child(), SIGKILL), 0);
     assert_refused(run_wild(&r, NOTHING), PTO_ELOST, "was ended by signal 9");
     assert_int_equal(pto_device_close(r.device), PTO_OK);
     /* While nothing runs: whoever runs first is told. */
-    r = set_rig(open_far(1));
+    r = set_rig(open_isolated(1));
     assert_works(&r);
     assert_int_equal(kill(only_child(), SIGKILL), 0);
     assert_gone(&r, run_wild(&r, NOTHING), "was ended by signal 9");
@@ -263,15 +263,15 @@ static void a_process_that_is_killed_ends_its_run(void **state)
 
 static void a_process_that_is_stopped_is_ended(void **state)
 {
-    struct rig r = set_rig(open_far(1));
+    struct rig r = set_rig(open_isolated(1));
     struct pto_run *run = launch_loop(&r);
 
     (void)state;
     assert_int_equal(kill(only_child(), SIGSTOP), 0);
-    a32_store_relaxed(&sim_far_second_ms, 2 * SHORT_SECOND_MS); /* from the next look on */
+    a32_store_relaxed(&sim_isolated_second_ms, 2 * SHORT_SECOND_MS); /* from the next look on */
     pto_run_report_init(&report);
     assert_int_equal(pto_run_wait(run, 0), PTO_EPEER);
-    a32_store_relaxed(&sim_far_second_ms, 1000);
+    a32_store_relaxed(&sim_isolated_second_ms, 1000);
     assert_gone(&r, pto_run_finish(run, &report), "did not answer for 10 s and was ended for it");
 }
 
@@ -304,7 +304,7 @@ static void no_call_waits_longer_for_a_stopped_process(void **state)
 {
     (void)state;
     for (int call = 0; call < CALLS; call++) {
-        struct rig r = set_rig(open_far(1));
+        struct rig r = set_rig(open_isolated(1));
         struct pto_error error;
         pid_t pid = only_child();
         uint64_t begin_ns, took_ns;
@@ -315,12 +315,12 @@ static void no_call_waits_longer_for_a_stopped_process(void **state)
         assert_int_equal(kill(pid, SIGSTOP), 0);
         while (state_of(pid) != 'T')
             nap_ns(MS);
-        a32_store_relaxed(&sim_far_second_ms, SHORT_SECOND_MS);
+        a32_store_relaxed(&sim_isolated_second_ms, SHORT_SECOND_MS);
         begin_ns = os_now_ns();
         status = call_stopped(&r, call, &error);
         took_ns = os_now_ns() - begin_ns;
-        a32_store_relaxed(&sim_far_second_ms, 1000);
-        assert_true(took_ns >= FAR_ANSWER_SECONDS * SHORT_SECOND_MS * MS);
+        a32_store_relaxed(&sim_isolated_second_ms, 1000);
+        assert_true(took_ns >= ISOLATED_ANSWER_SECONDS * SHORT_SECOND_MS * MS);
         assert_int_equal(state_of(pid), 0); /* it was killed, and collected */
         if (call == CALL_CLOSE) {
             assert_int_equal(status, PTO_OK);
@@ -335,7 +335,7 @@ static void no_call_waits_longer_for_a_stopped_process(void **state)
 
 static void a_process_that_is_stopped_does_not_hold_up_the_deadline(void **state)
 {
-    struct rig r = set_rig(open_far(1));
+    struct rig r = set_rig(open_isolated(1));
     struct pto_run_options options;
     struct pto_run *run;
 
@@ -358,7 +358,7 @@ static void a_process_that_is_stopped_does_not_hold_up_the_deadline(void **state
 
 static void signals_of_a_terminal_are_the_hosts(void **state)
 {
-    struct rig r = set_rig(open_far(1));
+    struct rig r = set_rig(open_isolated(1));
     pid_t pid = only_child();
 
     (void)state;
@@ -375,9 +375,9 @@ static int be_killed(void)
     void *state = NULL;
     struct rig r;
 
-    if (set_up_far(&state) != 0)
+    if (set_up_isolated(&state) != 0)
         return 1;
-    r = set_rig(open_far(1));
+    r = set_rig(open_isolated(1));
     (void)launch_loop(&r);
     (void)remove_folder(&state);
     if (write(STDOUT_FILENO, "!", 1) != 1)
@@ -434,5 +434,5 @@ int main(int argc, char **argv)
         return be_killed();
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, set_up_far, tear_down_far);
+    return cmocka_run_group_tests(tests, set_up_isolated, tear_down_isolated);
 }
