@@ -17,8 +17,8 @@ static bool may_begin(const struct run *run);
 static void enqueue_run(struct run *run);
 static void forget_due(struct run *run);
 static int start_runners(struct device *device);
-static void *runner_main(void *arg);
-static void *watcher_main(void *arg);
+static void *run_runner_main(void *arg);
+static void *run_watcher_main(void *arg);
 static void set_launch_deadline(struct run *run);
 static void fail_in_queue(struct run *run);
 
@@ -65,7 +65,7 @@ int run_launch(struct run *run)
     pthread_mutex_lock(&device->lock);
     status = run->state == RUN_PREPARED ? start_runners(device) : PTO_EINVAL;
     if (status == PTO_OK && run->options.launch_timeout_ns != 0 && !device->has_watcher) {
-        status = os_thread_start(&device->watcher, watcher_main, device);
+        status = os_thread_start(&device->watcher, run_watcher_main, device);
         device->has_watcher = status == PTO_OK;
     }
     if (status == PTO_OK) {
@@ -252,14 +252,14 @@ static int start_runners(struct device *device)
 
     assert_held(&device->lock);
     while (status == PTO_OK && device->runner_count < wanted) {
-        status = os_thread_start(&device->runner[device->runner_count], runner_main, device);
+        status = os_thread_start(&device->runner[device->runner_count], run_runner_main, device);
         device->runner_count += status == PTO_OK;
     }
     return device->runner_count != 0 ? PTO_OK : status;
 }
 
 /* Beside the runner, which is in a run while others wait for their turn. */
-static void *watcher_main(void *arg)
+static void *run_watcher_main(void *arg)
 {
     struct device *device = arg;
 
@@ -281,7 +281,7 @@ static struct run *first_queued(const struct device *device)
 }
 
 /* Runs what was launched, in the order of the queue, until the device is closed. */
-static void *runner_main(void *arg)
+static void *run_runner_main(void *arg)
 {
     struct device *device = arg;
 
