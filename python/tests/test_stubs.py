@@ -136,7 +136,7 @@ ERRORS = {"EINVAL": pto.InvalidArgument, "EGRAPH": pto.GraphMismatch, "ETIMEOUT"
 def test_every_status_that_can_be_handled_has_a_class():
     with open(os.path.join(ROOT, "include", "pto", "status.h"), encoding="utf-8") as file:
         numbers = {name: int(value) for name, value in re.findall(r"X\((\w+), (-\d+),", file.read())}
-    with open(os.path.join(ROOT, "docs", "python.md"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "docs", "user", "python.md"), encoding="utf-8") as file:
         documented = file.read()
     classes = {own for own in vars(pto).values() if inspect.isclass(own) and issubclass(own, pto.Error)}
     assert {*ERRORS.values(), pto.Error} == classes
