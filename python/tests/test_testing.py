@@ -509,6 +509,6 @@ def test_the_scene_of_the_manual_runs(tmp_path):
     with open(os.path.join(ROOT, "docs/user/python.md")) as file:
         pieces = re.findall(r"^```python\n(.*?)^```", file.read(), re.M | re.S)
     path = tmp_path / "test_both.py"
-    path.write_text(pieces[0] + "".join(piece for piece in pieces if "@scene_test" in piece))
+    path.write_text("".join(piece for piece in pieces if "ORCHESTRATION =" in piece or "@scene_test" in piece))
     done = run_pytest(path)
     assert "2 passed" in done.stdout, done.stdout + done.stderr
