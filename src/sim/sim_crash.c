@@ -101,7 +101,7 @@ int32_t sim_find_operation(const struct sim *m, const struct crash *crash)
 }
 
 /* Under the lock. */
-static bool has_kernels(const struct sim *m)
+static bool crash_has_kernels(const struct sim *m)
 {
     bool has_any = false;
 
@@ -123,7 +123,7 @@ void sim_end_torn(struct sim *m)
     sim_drop_teams(m);
     while (has_any && os_now_ns() < until_ns) {
         pthread_mutex_lock(&m->lock);
-        has_any = has_kernels(m);
+        has_any = crash_has_kernels(m);
         pthread_mutex_unlock(&m->lock);
         if (has_any)
             os_wait(&m->event, a32_load_relaxed(&m->event), os_now_ns() + LOOK_NS); /* no matter */

@@ -10,7 +10,7 @@
 
 static char *allocate_image(uint64_t bytes);
 static bool reserve_bytes(struct sim *m, struct chip_graph *graph, uint64_t bytes);
-static int refuse(struct sim *m, uint64_t bytes);
+static int graphs_refuse(struct sim *m, uint64_t bytes);
 
 struct chip_graph *sim_graph_create(void)
 {
@@ -34,15 +34,15 @@ int sim_graph_keep(struct sim *m, struct chip_graph *graph)
         char *memory = b->has_lost_fact ? NULL : there->take(there->context, b, behind, &heap);
 
         if (memory == NULL)
-            return refuse(m, bytes);
+            return graphs_refuse(m, bytes);
         built_graph_fill(b, &m->orch, memory, heap);
         return PTO_OK;
     }
     if (b->has_lost_fact || !reserve_bytes(m, graph, bytes))
-        return refuse(m, bytes);
+        return graphs_refuse(m, bytes);
     graph->memory = allocate_image(bytes);
     if (graph->memory == NULL)
-        return refuse(m, bytes);
+        return graphs_refuse(m, bytes);
     built_graph_fill(b, &m->orch, graph->memory + heap, (uint64_t)(uintptr_t)graph->memory);
     return PTO_OK;
 }
@@ -60,7 +60,7 @@ void sim_drop(struct chip *chip, struct chip_graph *graph)
     free(graph);
 }
 
-static int refuse(struct sim *m, uint64_t bytes)
+static int graphs_refuse(struct sim *m, uint64_t bytes)
 {
     struct failure why = orch_failure(PTO_ENOMEM, FAULT_LAUNCH_MEMORY, NULL);
 

@@ -10,14 +10,14 @@
 #include "orch/telling.h"
 #include "sim/sim.h"
 
-static void add_edge(void *context, uint32_t before, uint32_t after);
+static void record_add_edge(void *context, uint32_t before, uint32_t after);
 static void add_task(void *context, const struct orch_told *told);
 static void add_scope(void *context, const struct orch_scope *scope);
 static char *take_told(void *context, uint64_t bytes);
 
 /* ---- its memory ---- */
 
-static void *take(struct sim *m, uint64_t bytes)
+static void *record_take(struct sim *m, uint64_t bytes)
 {
     return m->arena != NULL ? arena_take(m->arena, bytes) : malloc(bytes);
 }
@@ -32,7 +32,7 @@ static void give(struct sim *m, void *memory)
 
 bool sim_record_grow(struct sim *m, void *list, uint64_t used, uint64_t bytes)
 {
-    void *old, *memory = take(m, bytes);
+    void *old, *memory = record_take(m, bytes);
 
     if (memory == NULL)
         return false;
@@ -75,7 +75,7 @@ static int prepare_ring(struct sim *m, struct trace_ring *ring, uint32_t records
     if (ring->record == NULL || ring->mask + 1 != records) {
         give(m, ring->record);
         *ring = (struct trace_ring){ 0 };
-        ring->record = take(m, records * sizeof(struct trace_record));
+        ring->record = record_take(m, records * sizeof(struct trace_record));
         if (ring->record == NULL)
             return PTO_ENOMEM;
         ring->mask = records - 1;
@@ -113,7 +113,7 @@ int sim_record_begin(struct sim *m, const struct pto_run_options *options, struc
             m->sched.worker[i]->trace = ring;
     }
     m->trace = &record->ring[workers];
-    run->wired_fn = add_edge;
+    run->wired_fn = record_add_edge;
     run->wired_context = m;
     run->recorder.context = m;
     if (options->trace == PTO_TRACE_ARGUMENTS) {
@@ -155,7 +155,7 @@ uint64_t sim_record_lost(const struct sim *m)
 }
 
 /* Called by the submitter. */
-static void add_edge(void *context, uint32_t before, uint32_t after)
+static void record_add_edge(void *context, uint32_t before, uint32_t after)
 {
     struct sim *m = context;
     struct sim_record *record = m->record;

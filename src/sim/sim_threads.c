@@ -465,10 +465,10 @@ bool port_core_lost(struct core *core, struct slot *s)
 
 /* ---- for whoever tells the story of a stall ---- */
 
-static void tell_running(struct sim *m, struct thread *th,
-                         void (*each)(void *context, struct slot *slot, uint32_t core,
-                                      uint32_t block),
-                         void *context)
+static void threads_tell_running(struct sim *m, struct thread *th,
+                                 void (*each)(void *context, struct slot *slot, uint32_t core,
+                                              uint32_t block),
+                                 void *context)
 {
     uint32_t type, index;
 
@@ -493,9 +493,9 @@ void port_each_running(void *machine,
     struct sim *m = machine;
 
     pthread_mutex_lock(&m->lock);
-    tell_running(m, &m->caller, each, context);
+    threads_tell_running(m, &m->caller, each, context);
     for (struct thread *th = m->all; th != NULL; th = th->next)
-        tell_running(m, th, each, context);
+        threads_tell_running(m, th, each, context);
     pthread_mutex_unlock(&m->lock);
 }
 

@@ -74,7 +74,7 @@ static bool is_news(const struct child_domain *d)
            (!d->is_told && d->at != 0 && a32_load_relaxed(&d->wire->is_lost) != 0);
 }
 
-static bool has_news(void *context)
+static bool child_domain_has_news(void *context)
 {
     struct child_domains *ds = context;
     bool is_any = a32_load_relaxed(&ds->is_closing) != 0; /* the alarm's F41 */
@@ -101,9 +101,9 @@ static void *watch_main(void *context)
     struct child_domains *ds = context;
 
     for (;;) {
-        (void)waker_await(
-            ds->alarm,
-            &(struct waker_wait){ .holds = has_news, .context = ds, .deadline_ns = UINT64_MAX });
+        (void)waker_await(ds->alarm, &(struct waker_wait){ .holds = child_domain_has_news,
+                                                           .context = ds,
+                                                           .deadline_ns = UINT64_MAX });
         if (a32_load_relaxed(&ds->is_closing) != 0) /* the alarm's F41 */
             return NULL;
         pthread_mutex_lock(&ds->lock);
@@ -146,8 +146,8 @@ void child_domains_close(struct child_domains *ds)
 
 /* ---- opening ---- */
 
-static struct child_domain *find_domain(const struct child_domains *ds,
-                                        const struct wire_domain *wire)
+static struct child_domain *child_domain_find(const struct child_domains *ds,
+                                              const struct wire_domain *wire)
 {
     struct child_domain *d = ds->first;
 
@@ -206,7 +206,8 @@ static bool is_worth_while(void *context)
            a32_load_relaxed(&d->wire->is_lost) == 0;
 }
 
-static int join(struct child_domains *ds, struct child_domain *d, struct pto_error *error)
+static int child_domain_join(struct child_domains *ds, struct child_domain *d,
+                             struct pto_error *error)
 {
     const struct chip_patience patience = { is_worth_while, d };
     struct chip_offer *others = calloc(d->count, sizeof(*others));
@@ -243,7 +244,7 @@ int child_domain_step(struct child_domains *ds, struct wire_domain *wire, bool i
 
     pthread_mutex_lock(&ds->lock); /* no task runs meanwhile: nobody waits for the watcher */
     take_news(ds);
-    d = find_domain(ds, wire);
+    d = child_domain_find(ds, wire);
     if (d == NULL && is_offer)
         d = add_domain(ds, wire);
     if (d == NULL)
@@ -251,7 +252,7 @@ int child_domain_step(struct child_domains *ds, struct wire_domain *wire, bool i
     else if (is_offer)
         status = offer(ds, d, error);
     else
-        status = join(ds, d, error);
+        status = child_domain_join(ds, d, error);
     if (status >= 0 && !is_offer)
         status = make_context(ds, d, error);
     take_news(ds); /* of what has happened meanwhile */

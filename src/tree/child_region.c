@@ -94,8 +94,8 @@ static int open_region(struct child_regions *rs, const struct errand *e, struct 
     return PTO_OK;
 }
 
-static int close_region(struct child_regions *rs, struct child_region **link,
-                        struct pto_error *error)
+static int child_region_close(struct child_regions *rs, struct child_region **link,
+                              struct pto_error *error)
 {
     struct child_region *r = *link;
     int status;
@@ -138,7 +138,7 @@ static int do_errand(struct child_regions *rs, const struct errand *e, struct pt
     case ERRAND_MOVE:
         return move_parts(rs, *link, e, error);
     case ERRAND_CLOSE:
-        return close_region(rs, link, error);
+        return child_region_close(rs, link, error);
     }
     return error_tell(error, PTO_EINVAL, "there is no errand %u", (unsigned)e->kind);
 }
@@ -152,7 +152,7 @@ static bool has_errand(void *context)
                a32_load_relaxed(&rs->errand->done);  /* its own */
 }
 
-static void serve(struct child_regions *rs)
+static void child_region_serve(struct child_regions *rs)
 {
     struct wire_errand *wire = rs->errand;
     uint32_t asked = a32_load_acquire(&wire->asked); /* A44 */
@@ -179,7 +179,7 @@ static void *serve_main(void *context)
             &(struct waker_wait){ .holds = has_errand, .context = rs, .deadline_ns = UINT64_MAX });
         if (a32_load_relaxed(&rs->is_closing) != 0) /* the alarm's F41 */
             return NULL;
-        serve(rs);
+        child_region_serve(rs);
     }
 }
 

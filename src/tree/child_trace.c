@@ -34,8 +34,8 @@ static bool put_at(int file, const char *bytes, size_t size, uint64_t at)
     return true;
 }
 
-static void open_file(struct child_tracer *tracer, const struct tree_line *line,
-                      const struct tree_hello *hello)
+static void trace_open_file(struct child_tracer *tracer, const struct tree_line *line,
+                            const struct tree_hello *hello)
 {
     uint32_t file = a32_load_relaxed(&line->trace_file); /* it came with the task */
     char path[64];
@@ -49,15 +49,15 @@ static void open_file(struct child_tracer *tracer, const struct tree_line *line,
 typedef void (*put_fn)(const void *context, FILE *out);
 
 /* Appends what `put` writes to the file that the worker has for this child. */
-static void append(struct child_tracer *tracer, struct tree_line *line,
-                   const struct tree_hello *hello, put_fn put, const void *context)
+static void trace_append(struct child_tracer *tracer, struct tree_line *line,
+                         const struct tree_hello *hello, put_fn put, const void *context)
 {
     uint64_t at = a64_load_relaxed(&line->trace_bytes); /* its own, or it came with the task */
     char *text = NULL;
     size_t size = 0;
     FILE *out;
 
-    open_file(tracer, line, hello);
+    trace_open_file(tracer, line, hello);
     out = tracer->file >= 0 ? open_memstream(&text, &size) : NULL;
     if (out == NULL)
         return;
@@ -101,7 +101,7 @@ void child_trace(struct child_tracer *tracer, struct pto_device *handle, struct 
         return;
     k.place.flow = ((uint64_t)pid << 32) + tracer->flow;
     tracer->flow += snapshot.record.edge_count;
-    append(tracer, line, hello, put_kernels, &k);
+    trace_append(tracer, line, hello, put_kernels, &k);
     trace_slices_free(&slices);
 }
 
@@ -122,7 +122,7 @@ void child_trace_nested(struct child_tracer *tracer, struct pto_worker *worker,
                         struct tree_shared *shared, const struct tree_hello *hello)
 {
     if (tree_nested_trace_end(worker))
-        append(tracer, &shared->line[hello->child], hello, put_below, worker);
+        trace_append(tracer, &shared->line[hello->child], hello, put_below, worker);
 }
 
 void child_trace_close(struct child_tracer *tracer)

@@ -5,8 +5,8 @@
  *
  * Ordering
  *   R43 drop_domain (child_domain.c) -> A43 tree_cards_has_left   a child has left a domain's memory
- *   R44 mirror_ask (tree_mirror.c) -> A44 serve (child_region.c)   an errand, and what it is to bring
- *   R45 serve (child_region.c) -> A45 mirror_is_free (tree_mirror.c)   what it has brought, and its answer
+ *   R44 mirror_ask (tree_mirror.c) -> A44 child_region_serve   an errand, and what it is to bring
+ *   R45 child_region_serve -> A45 mirror_is_free (tree_mirror.c)   what it has brought, and its answer
  */
 #ifndef PTO_TREE_WIRE_H
 #define PTO_TREE_WIRE_H
