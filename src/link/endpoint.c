@@ -29,7 +29,7 @@
 enum {
     KILLED_WAIT_MS = 3000, /* for one that was killed */
     NOTICE_MS = 500,       /* for children of a dead one to notice it */
-    DEEP_NOTICE_MS = 2000, /* the same further down, where more is ended then */
+    DEEP_NOTICE_MS = 5000, /* the same further down, where more is ended then */
 };
 
 void endpoint_init(struct endpoint *e, pthread_mutex_t *lock)
