@@ -202,7 +202,7 @@ static void expect_overrun(const struct setting *at, uint32_t count, int64_t fir
     assert_non_null(strstr(report.error.text, "test_guards.c"));
 }
 
-static void check_overruns(const struct setting *at)
+static void whoever_writes_beyond_a_tensor_is_named(const struct setting *at)
 {
     expect_overrun(
         at, FLOATS, 0, FLOATS + 1,
@@ -214,12 +214,6 @@ static void check_overruns(const struct setting *at)
     expect_overrun(at, FLOATS, -3, 3, "wrote up to 12 bytes before the start of argument 0");
 }
 
-static void whoever_writes_beyond_a_tensor_is_named(void **state)
-{
-    (void)state;
-    each_setting(2, check_overruns);
-}
-
 static void orchestrate_team(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor_info info = floats(FLOATS);
@@ -229,16 +223,10 @@ static void orchestrate_team(struct pto_orch *o, const struct pto_entry *entry)
             PTO_INT(FLOATS + 1));
 }
 
-static void check_team(const struct setting *at)
+static void so_is_a_lane_of_a_team(const struct setting *at)
 {
     assert_refused(run(at, orchestrate_team), PTO_EOVERRUN,
                    "or another lane wrote up to 4 bytes beyond the end of argument 0");
-}
-
-static void so_is_a_lane_of_a_team(void **state)
-{
-    (void)state;
-    each_setting(2, check_team);
 }
 
 /* The others begin while the first lane, which has left its tensor, is still in its kernel. */
@@ -258,7 +246,7 @@ static void orchestrate_by_hand(struct pto_orch *o, const struct pto_entry *entr
     pto_aiv(o, KERNEL_BY_HAND, PTO_OUT(&info));
 }
 
-static void check_team_at_once(const struct setting *at)
+static void a_lane_that_begins_later_is_not_blamed(const struct setting *at)
 {
     struct pto_run_options options = guarded();
 
@@ -271,13 +259,6 @@ static void check_team_at_once(const struct setting *at)
     memset(&beside, 0, sizeof(beside));
     assert_int_equal(run_with(at, kernels, KERNELS, orchestrate_by_hand, &options), PTO_OK);
     assert_int_equal(beside.steps, 1);
-    assert_nothing_unexpected();
-}
-
-static void a_lane_that_begins_later_is_not_blamed(void **state)
-{
-    (void)state;
-    each_setting(2, check_team_at_once);
 }
 
 /*
@@ -320,7 +301,7 @@ static void orchestrate_beside_first(struct pto_orch *o, const struct pto_entry 
     submit_halves(o, true);
 }
 
-static void check_beside(const struct setting *at)
+static void a_task_beside_the_culprit_is_not_blamed_for_certain(const struct setting *at)
 {
     struct pto_run_options options = guarded();
 
@@ -334,13 +315,6 @@ static void check_beside(const struct setting *at)
                    "kernel \"attend\" wrote up to 4 bytes beyond the end of argument 0 of task 1, "
                    "an intermediate tensor of 400 bytes, unless it was another task that has this "
                    "tensor and ran at the same time");
-    assert_nothing_unexpected();
-}
-
-static void a_task_beside_the_culprit_is_not_blamed_for_certain(void **state)
-{
-    (void)state;
-    each_setting(2, check_beside);
 }
 
 /* ---- reading what nobody wrote ---- */
@@ -406,7 +380,7 @@ static void orchestrate_get(struct pto_orch *o, const struct pto_entry *entry)
         (void)pto_get_data(o, pto_output(out, 0), 1, (const uint32_t[]){ 5 });
 }
 
-static void check_unwritten(const struct setting *at)
+static void a_task_that_reads_what_nobody_wrote_is_named(const struct setting *at)
 {
     struct pto_run_options options = guarded();
 
@@ -425,12 +399,6 @@ static void check_unwritten(const struct setting *at)
     assert_refused(run(at, orchestrate_read_other_half), PTO_EUNWRITTEN,
                    "argument 0 of task 2 (\"read\") reads 200 bytes");
     assert_refused(run(at, orchestrate_read_of_dummy), PTO_EUNWRITTEN, "argument 0 of task 1");
-}
-
-static void a_task_that_reads_what_nobody_wrote_is_named(void **state)
-{
-    (void)state;
-    each_setting(2, check_unwritten);
 }
 
 /* ---- what is right ---- */
@@ -465,15 +433,9 @@ static void orchestrate_right(struct pto_orch *o, const struct pto_entry *entry)
     pto_aiv(o, KERNEL_READ, PTO_OUT(&none));
 }
 
-static void check_right(const struct setting *at)
+static void correct_programs_are_not_suspected(const struct setting *at)
 {
     assert_int_equal(run(at, orchestrate_right), PTO_OK);
-}
-
-static void correct_programs_are_not_suspected(void **state)
-{
-    (void)state;
-    each_setting(2, check_right);
 }
 
 /* A tile that is alone is enough: there is room for few spans, and what is not known is not said. */
@@ -495,15 +457,9 @@ static void orchestrate_scattered(struct pto_orch *o, const struct pto_entry *en
         }
 }
 
-static void check_scattered(const struct setting *at)
+static void however_many_tiles_there_are(const struct setting *at)
 {
     assert_int_equal(run(at, orchestrate_scattered), PTO_OK);
-}
-
-static void however_many_tiles_there_are(void **state)
-{
-    (void)state;
-    each_setting(2, check_scattered);
 }
 
 /* ---- poison ---- */
@@ -536,7 +492,7 @@ static void orchestrate_read_beyond(struct pto_orch *o, const struct pto_entry *
 }
 
 /* Nobody sees who reads beyond a tensor, but what it computes of that is no number. */
-static void check_read_beyond(const struct setting *at)
+static void what_is_read_beyond_a_tensor_is_no_number(const struct setting *at)
 {
     for (plan.floats = FLOATS; plan.floats <= FULL; plan.floats += FULL - FLOATS) {
         memset(&seen, 0, sizeof(seen));
@@ -547,13 +503,7 @@ static void check_read_beyond(const struct setting *at)
     }
 }
 
-static void what_is_read_beyond_a_tensor_is_no_number(void **state)
-{
-    (void)state;
-    each_setting(2, check_read_beyond);
-}
-
-static void check_poison(const struct setting *at)
+static void outputs_are_poisoned_when_created_and_when_freed(const struct setting *at)
 {
     memset(&seen, 0, sizeof(seen));
     assert_int_equal(run(at, orchestrate_peek), PTO_OK);
@@ -563,27 +513,15 @@ static void check_poison(const struct setting *at)
     assert_true(seen.freed == 0xfffbfffbfffbfffbull); /* NaN, too, twice */
 }
 
-static void outputs_are_poisoned_when_created_and_when_freed(void **state)
-{
-    (void)state;
-    each_setting(2, check_poison);
-}
-
 /* ---- without guards ---- */
 
-static void check_without(const struct setting *at)
+static void nobody_looks_unless_asked(const struct setting *at)
 {
     plan.floats = FLOATS;
     plan.first = 0;
     plan.count = FLOATS + 1; /* in the padding: harmless, and not looked at */
     assert_int_equal(run_with(at, kernels, KERNELS, orchestrate_write, NULL), PTO_OK);
     assert_int_equal(run_with(at, kernels, KERNELS, orchestrate_read_allocated, NULL), PTO_OK);
-}
-
-static void nobody_looks_unless_asked(void **state)
-{
-    (void)state;
-    each_setting(2, check_without);
 }
 
 /* ---- scopes, guards or not ---- */
@@ -605,7 +543,7 @@ static void orchestrate_too_late(struct pto_orch *o, const struct pto_entry *ent
     pto_aiv(o, KERNEL_READ, PTO_IN(&t));
 }
 
-static void check_too_late(const struct setting *at)
+static void an_output_cannot_be_used_after_its_scope(const struct setting *at)
 {
     static const char words[] =
         "argument 0 of task 9 (\"read\") was created by task 0 in the scope of";
@@ -614,26 +552,20 @@ static void check_too_late(const struct setting *at)
     assert_refused(run_with(at, kernels, KERNELS, orchestrate_too_late, NULL), PTO_EARGS, words);
 }
 
-static void an_output_cannot_be_used_after_its_scope(void **state)
-{
-    (void)state;
-    each_setting(2, check_too_late);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(whoever_writes_beyond_a_tensor_is_named),
-        TEST(so_is_a_lane_of_a_team),
-        TEST(a_lane_that_begins_later_is_not_blamed),
-        TEST(a_task_beside_the_culprit_is_not_blamed_for_certain),
-        TEST(a_task_that_reads_what_nobody_wrote_is_named),
-        TEST(what_is_read_beyond_a_tensor_is_no_number),
-        TEST(correct_programs_are_not_suspected),
-        TEST(however_many_tiles_there_are),
-        TEST(outputs_are_poisoned_when_created_and_when_freed),
-        TEST(nobody_looks_unless_asked),
-        TEST(an_output_cannot_be_used_after_its_scope),
+        EACH(2, whoever_writes_beyond_a_tensor_is_named),
+        EACH(2, so_is_a_lane_of_a_team),
+        EACH(2, a_lane_that_begins_later_is_not_blamed),
+        EACH(2, a_task_beside_the_culprit_is_not_blamed_for_certain),
+        EACH(2, a_task_that_reads_what_nobody_wrote_is_named),
+        EACH(2, what_is_read_beyond_a_tensor_is_no_number),
+        EACH(2, correct_programs_are_not_suspected),
+        EACH(2, however_many_tiles_there_are),
+        EACH(2, outputs_are_poisoned_when_created_and_when_freed),
+        EACH(2, nobody_looks_unless_asked),
+        EACH(2, an_output_cannot_be_used_after_its_scope),
     };
 
     alarm(HANG_SECONDS);

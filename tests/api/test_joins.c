@@ -76,7 +76,7 @@ static void assert_ran(void)
     assert_int_equal(report.dummies, 0);
 }
 
-static void run_rounds(const struct setting *at)
+static void all_order_is_kept_with_few_edges(const struct setting *at)
 {
     struct pto_run_options options;
 
@@ -93,12 +93,6 @@ static void run_rounds(const struct setting *at)
     deps = PTO_DEPS_SAFE;
 }
 
-static void all_order_is_kept_with_few_edges(void **state)
-{
-    (void)state;
-    each_setting(0, run_rounds);
-}
-
 static bool count_edge(void *context, uint64_t before, uint64_t after)
 {
     EXPECT(before < after);
@@ -109,7 +103,7 @@ static bool count_edge(void *context, uint64_t before, uint64_t after)
 /* Readers wait for each tile; a tile waits for each reader, and for who wrote it before. */
 enum { ALL_EDGES = ROUNDS * TILES * READERS + (ROUNDS - 1) * TILES * (READERS + 1) };
 
-static void run_told(const struct setting *at)
+static void who_asks_is_told_of_every_edge(const struct setting *at)
 {
     struct pto_run_options options;
     uint64_t told = 0;
@@ -122,12 +116,6 @@ static void run_told(const struct setting *at)
     assert_ran();
     assert_int_equal(told, ALL_EDGES);
     assert_int_equal(report.edges, ALL_EDGES);
-}
-
-static void who_asks_is_told_of_every_edge(void **state)
-{
-    (void)state;
-    each_setting_of(0, PTO_MODE_HOST, PTO_MODE_HOST, run_told);
 }
 
 static uint64_t count_flows(struct pto_device *device)
@@ -149,7 +137,7 @@ static uint64_t count_flows(struct pto_device *device)
 }
 
 /* Built without a recorder, so with joins; launched with and without one. */
-static void launch_rounds(const struct setting *at)
+static void a_launch_records_tasks_only(const struct setting *at)
 {
     struct pto_callable *callable = make_callable(kernels, 2, submit_rounds);
     struct pto_run_options options;
@@ -172,19 +160,13 @@ static void launch_rounds(const struct setting *at)
     assert_int_equal(pto_callable_destroy(callable), PTO_OK);
 }
 
-static void a_launch_records_tasks_only(void **state)
-{
-    (void)state;
-    each_setting_of(0, PTO_MODE_HOST, PTO_MODE_HOST, launch_rounds);
-}
-
 static void assert_tells(const char *story, const char *part, bool is_told)
 {
     if ((strstr(story, part) != NULL) != is_told)
         fail_msg("\"%s\" is %sin \"%s\"", part, is_told ? "not " : "", story);
 }
 
-static void stall_rounds(const struct setting *at)
+static void a_stall_tells_of_tasks_only(const struct setting *at)
 {
     struct pto_run_options options;
     static char story[16384];
@@ -204,19 +186,13 @@ static void stall_rounds(const struct setting *at)
     assert_tells(story, "dummy", false);
 }
 
-static void a_stall_tells_of_tasks_only(void **state)
-{
-    (void)state;
-    each_setting_of(0, PTO_MODE_HOST, PTO_MODE_HOST, stall_rounds);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(all_order_is_kept_with_few_edges),
-        TEST(who_asks_is_told_of_every_edge),
-        TEST(a_launch_records_tasks_only),
-        TEST(a_stall_tells_of_tasks_only),
+        EACH(0, all_order_is_kept_with_few_edges),
+        EACH_HOST(0, who_asks_is_told_of_every_edge),
+        EACH_HOST(0, a_launch_records_tasks_only),
+        EACH_HOST(0, a_stall_tells_of_tasks_only),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,13 +66,11 @@ static struct {
 } scene;
 
 /* What the next orchestration is to submit. */
+static struct launch plan;
 static struct {
-    struct pto_kernels lanes;
-    int32_t blocks;
-    bool is_gang;
     uint32_t count;
     uint32_t at;
-} plan;
+} others;
 
 /* ---- kernels ---- */
 
@@ -271,11 +269,6 @@ static int run(const struct setting *at, pto_orch_fn orchestration)
     return run_with(at, kernels, KERNELS, orchestration, NULL);
 }
 
-static uint32_t lane_count(struct pto_kernels lanes)
-{
-    return (uint32_t)((lanes.aic >= 0) + (lanes.aiv0 >= 0) + (lanes.aiv1 >= 0));
-}
-
 static const struct pto_kernels all_combinations[] = {
     { KERNEL_LANE_AIC, KERNEL_LANE_AIV0, KERNEL_LANE_AIV1 },
     { KERNEL_LANE_AIC, KERNEL_LANE_AIV0, -1 },
@@ -297,7 +290,7 @@ static void orchestrate_lanes(struct pto_orch *o, const struct pto_entry *entry)
 
     (void)entry;
     pto_mix(o, plan.lanes, PTO_INOUT(&t), PTO_INT(0), PTO_INT(lane_count(plan.lanes)),
-            plan.is_gang ? PTO_GANG(plan.blocks) : PTO_BLOCKS(plan.blocks));
+            LAUNCHED(plan));
 }
 
 /* ---- lanes ---- */
@@ -329,53 +322,30 @@ static void assert_visits(struct pto_kernels lanes, uint32_t blocks)
     assert_int_equal(report.tasks, 1);
 }
 
-static void check_lanes_meet(const struct setting *at)
+static void lanes_run_at_the_same_time_with_the_same_arguments_on_threads_of_their_own(
+    const struct setting *at)
 {
     for (uint32_t i = 0; i < COMBINATIONS; i++) {
-        plan.lanes = all_combinations[i];
-        plan.blocks = 1;
-        plan.is_gang = false;
+        plan = (struct launch){ all_combinations[i], 1, false };
         assert_int_equal(run(at, orchestrate_lanes), PTO_OK);
-        assert_nothing_unexpected();
         assert_visits(plan.lanes, 1);
     }
 }
 
-static void lanes_run_at_the_same_time_with_the_same_arguments_on_threads_of_their_own(void **state)
+static void lanes_meet_on_the_only_cluster(const struct setting *at)
 {
-    (void)state;
-    each_setting(2, check_lanes_meet);
+    lanes_run_at_the_same_time_with_the_same_arguments_on_threads_of_their_own(at);
 }
 
-static void check_lanes_of_the_smallest_chip(const struct setting *at)
-{
-    check_lanes_meet(at);
-}
-
-static void lanes_meet_on_the_only_cluster(void **state)
-{
-    (void)state;
-    each_setting(1, check_lanes_of_the_smallest_chip);
-}
-
-static void check_waves(const struct setting *at)
+static void more_blocks_of_lanes_than_clusters_run_in_waves(const struct setting *at)
 {
     for (uint32_t i = 0; i < COMBINATIONS; i++) {
-        plan.lanes = all_combinations[i];
-        plan.blocks = 11;
-        plan.is_gang = false;
+        plan = (struct launch){ all_combinations[i], 11, false };
         assert_int_equal(run(at, orchestrate_lanes), PTO_OK);
-        assert_nothing_unexpected();
         assert_visits(plan.lanes, 11);
         assert_true(scene.inside_max[PTO_CORE_AIC] <= at->clusters);
         assert_true(scene.inside_max[PTO_CORE_AIV] <= 2 * at->clusters);
     }
-}
-
-static void more_blocks_of_lanes_than_clusters_run_in_waves(void **state)
-{
-    (void)state;
-    each_setting(2, check_waves);
 }
 
 /* A task that is over when its lanes have returned, and one that reads what they wrote. */
@@ -384,16 +354,13 @@ static void orchestrate_blocks_then_sum(struct pto_orch *o, const struct pto_ent
     struct pto_tensor t = token();
 
     (void)entry;
-    pto_mix(o, plan.lanes, PTO_INOUT(&t),
-            plan.is_gang ? PTO_GANG(plan.blocks) : PTO_BLOCKS(plan.blocks));
+    pto_mix(o, plan.lanes, PTO_INOUT(&t), LAUNCHED(plan));
     pto_aiv(o, KERNEL_SUM, PTO_INOUT(&t), PTO_INT(plan.blocks));
 }
 
-static void check_mix_results(const struct setting *at)
+static void the_next_task_sees_what_every_lane_wrote(const struct setting *at)
 {
-    plan.lanes = PTO_LANES(KERNEL_BLOCK_AIC, -1, -1);
-    plan.blocks = 100;
-    plan.is_gang = false;
+    plan = (struct launch){ PTO_LANES(KERNEL_BLOCK_AIC, -1, -1), 100, false };
     assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
     assert_int_equal(scene.word[0], 1);
     plan.lanes = PTO_LANES(KERNEL_MEET_AIC, KERNEL_BLOCK_AIV, -1);
@@ -401,24 +368,14 @@ static void check_mix_results(const struct setting *at)
     assert_int_equal(report.executions, 201);
 }
 
-static void the_next_task_sees_what_every_lane_wrote(void **state)
+static void a_task_with_aiv1_only_is_an_aiv_task(const struct setting *at)
 {
-    (void)state;
-    each_setting(2, check_mix_results);
-}
-
-static void check_aiv1_alone(const struct setting *at)
-{
-    plan.lanes = PTO_LANES(-1, -1, KERNEL_LANE_AIV1);
-    plan.blocks = 1;
-    plan.is_gang = false;
+    plan = (struct launch){ PTO_LANES(-1, -1, KERNEL_LANE_AIV1), 1, false };
     assert_int_equal(run(at, orchestrate_lanes), PTO_OK);
     assert_int_equal(scene.visit[0][2].count, 1);
     assert_int_equal(report.executions, 1);
     /* As a gang it has the room of an AIV task, not that of one with lanes. */
-    plan.lanes = PTO_LANES(-1, -1, KERNEL_BLOCK_AIV);
-    plan.blocks = 2 * (int32_t)at->clusters;
-    plan.is_gang = true;
+    plan = (struct launch){ PTO_LANES(-1, -1, KERNEL_BLOCK_AIV), 2 * (int32_t)at->clusters, true };
     assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
     assert_int_equal(scene.order_count, plan.blocks);
     /* And in blocks it may use both AIVs of a cluster. */
@@ -427,13 +384,7 @@ static void check_aiv1_alone(const struct setting *at)
     assert_int_equal(scene.order_count, plan.blocks);
 }
 
-static void a_task_with_aiv1_only_is_an_aiv_task(void **state)
-{
-    (void)state;
-    each_setting(2, check_aiv1_alone);
-}
-
-static void check_bad_lanes(const struct setting *at)
+static void a_kernel_for_the_wrong_lane_is_refused(const struct setting *at)
 {
     static const struct {
         struct pto_kernels lanes;
@@ -448,19 +399,11 @@ static void check_bad_lanes(const struct setting *at)
         { { -1, -1, KERNEL_LANE_AIC }, "other core type" },
     };
 
-    plan.blocks = 1;
-    plan.is_gang = false;
     for (uint32_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        plan.lanes = bad[i].lanes;
+        plan = (struct launch){ bad[i].lanes, 1, false };
         assert_refused(run(at, orchestrate_lanes), PTO_EARGS, bad[i].words);
         assert_int_equal(report.executions, 0);
     }
-}
-
-static void a_kernel_for_the_wrong_lane_is_refused(void **state)
-{
-    (void)state;
-    each_setting(2, check_bad_lanes);
 }
 
 enum { SMALL_MIXES = 40 };
@@ -479,7 +422,7 @@ static void orchestrate_crowd(struct pto_orch *o, const struct pto_entry *entry)
     }
 }
 
-static void check_crowd(const struct setting *at)
+static void lanes_and_ordinary_tasks_share_the_only_cluster(const struct setting *at)
 {
     assert_int_equal(run(at, orchestrate_crowd), PTO_OK);
     assert_int_equal(scene.word[40], SMALL_MIXES);
@@ -487,12 +430,6 @@ static void check_crowd(const struct setting *at)
     assert_int_equal(report.executions, 2 * SMALL_MIXES + SMALL_MIXES / 4 * (3 + 2 + 2 + 2));
     assert_true(scene.inside_max[PTO_CORE_AIC] <= 1);
     assert_true(scene.inside_max[PTO_CORE_AIV] <= 2);
-}
-
-static void lanes_and_ordinary_tasks_share_the_only_cluster(void **state)
-{
-    (void)state;
-    each_setting(1, check_crowd);
 }
 
 /* ---- state that a cluster shares ---- */
@@ -508,14 +445,13 @@ static void orchestrate_state(struct pto_orch *o, const struct pto_entry *entry)
             PTO_INT(0), PTO_INT(LANES), PTO_GANG(plan.blocks));
 }
 
-static void check_state(const struct setting *at)
+static void a_cluster_has_state_of_its_own_for_one_run(const struct setting *at)
 {
     assert_null(pto_sim_get_pipe_shared_state(PIPE_KEY, PIPE_BYTES));
     assert_int_equal(pto_sim_get_subblock_id(), 0);
     plan.blocks = (int32_t)at->clusters;
     for (uint32_t round = 0; round < 3; round++) { /* what one run left, the next does not see */
         assert_int_equal(run(at, orchestrate_state), PTO_OK);
-        assert_nothing_unexpected();
         for (uint32_t b = 0; b < at->clusters; b++)
             for (uint32_t lane = 0; lane < LANES; lane++) {
                 const struct visit *v = &scene.visit[b][lane];
@@ -532,22 +468,14 @@ static void check_state(const struct setting *at)
     }
 }
 
-static void a_cluster_has_state_of_its_own_for_one_run(void **state)
-{
-    (void)state;
-    each_setting(3, check_state);
-}
-
 /* ---- which cores ---- */
 
-static void check_cores(const struct setting *at)
+static void a_gang_of_lanes_uses_every_cluster_s_own_cores_once(const struct setting *at)
 {
     uint32_t n = at->clusters;
 
     for (uint32_t i = 0; i < COMBINATIONS; i++) {
-        plan.lanes = all_combinations[i];
-        plan.blocks = (int32_t)n;
-        plan.is_gang = true;
+        plan = (struct launch){ all_combinations[i], (int32_t)n, true };
         assert_int_equal(run(at, orchestrate_lanes), PTO_OK);
         assert_int_equal(report.core_count, 3 * n);
         for (uint32_t c = 0; c < n; c++) {
@@ -555,8 +483,7 @@ static void check_cores(const struct setting *at)
             assert_int_equal(report.core_tasks[n + 2 * c], has_lane(plan.lanes, 1));
             assert_int_equal(report.core_tasks[n + 2 * c + 1], has_lane(plan.lanes, 2));
         }
-        plan.blocks = 1; /* the cores of one block are of one cluster */
-        plan.is_gang = false;
+        plan = (struct launch){ all_combinations[i], 1, false }; /* of one cluster */
         assert_int_equal(run(at, orchestrate_lanes), PTO_OK);
         for (uint32_t c = 0; c < n; c++) {
             uint32_t sum = report.core_tasks[c] + report.core_tasks[n + 2 * c] +
@@ -567,19 +494,11 @@ static void check_cores(const struct setting *at)
     }
 }
 
-static void a_gang_of_lanes_uses_every_cluster_s_own_cores_once(void **state)
-{
-    (void)state;
-    each_setting(5, check_cores);
-}
-
-static void check_aiv_cores(const struct setting *at)
+static void a_gang_of_all_aivs_uses_each_of_them_once(const struct setting *at)
 {
     uint32_t n = at->clusters;
 
-    plan.lanes = PTO_LANES(-1, KERNEL_BLOCK_AIV, -1);
-    plan.blocks = 2 * (int32_t)n;
-    plan.is_gang = true;
+    plan = (struct launch){ PTO_LANES(-1, KERNEL_BLOCK_AIV, -1), 2 * (int32_t)n, true };
     assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
     for (uint32_t i = 0; i < n; i++)
         assert_int_equal(report.core_tasks[i], 0);
@@ -588,25 +507,17 @@ static void check_aiv_cores(const struct setting *at)
     }
 }
 
-static void a_gang_of_all_aivs_uses_each_of_them_once(void **state)
-{
-    (void)state;
-    each_setting(5, check_aiv_cores);
-}
-
 /* ---- SPMD ---- */
 
-static void check_spmd(const struct setting *at)
+static void every_block_runs_once_and_before_the_next_task(const struct setting *at)
 {
     static const int32_t counts[] = { 1, 2, 1000, IS_SANITIZED ? 3000 : BLOCKS_MAX };
 
     for (uint32_t i = 0; i < 2 * sizeof(counts) / sizeof(counts[0]); i++) {
-        plan.lanes =
-            i % 2 != 0 ? PTO_LANES(KERNEL_BLOCK_AIC, -1, -1) : PTO_LANES(-1, KERNEL_BLOCK_AIV, -1);
-        plan.blocks = counts[i / 2];
-        plan.is_gang = false;
+        plan = (struct launch){ i % 2 != 0 ? PTO_LANES(KERNEL_BLOCK_AIC, -1, -1)
+                                           : PTO_LANES(-1, KERNEL_BLOCK_AIV, -1),
+                                counts[i / 2], false };
         assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
-        assert_nothing_unexpected();
         for (int32_t b = 0; b < plan.blocks; b++)
             if (scene.hits[b] != 1)
                 fail_msg("block %d of %d ran %u times", b, plan.blocks, scene.hits[b]);
@@ -616,17 +527,9 @@ static void check_spmd(const struct setting *at)
     }
 }
 
-static void every_block_runs_once_and_before_the_next_task(void **state)
+static void one_worker_runs_blocks_in_increasing_order(const struct setting *at)
 {
-    (void)state;
-    each_setting(0, check_spmd);
-}
-
-static void check_block_order(const struct setting *at)
-{
-    plan.lanes = PTO_LANES(-1, KERNEL_BLOCK_AIV, -1);
-    plan.blocks = 1000;
-    plan.is_gang = false;
+    plan = (struct launch){ PTO_LANES(-1, KERNEL_BLOCK_AIV, -1), 1000, false };
     if (at->workers != 1)
         return;
     for (uint32_t round = 0; round < 20; round++) {
@@ -639,41 +542,24 @@ static void check_block_order(const struct setting *at)
         assert_int_equal(scene.order[b], b);
 }
 
-static void one_worker_runs_blocks_in_increasing_order(void **state)
-{
-    (void)state;
-    each_setting(0, check_block_order);
-}
-
 static void orchestrate_meeting_blocks(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = token();
 
     (void)entry;
-    pto_mix(o, plan.lanes, PTO_INOUT(&t), PTO_INT(0),
-            PTO_INT((uint32_t)plan.blocks * lane_count(plan.lanes)),
-            plan.is_gang ? PTO_GANG(plan.blocks) : PTO_BLOCKS(plan.blocks));
+    pto_mix(o, plan.lanes, PTO_INOUT(&t), PTO_INT(0), PTO_INT(invocations(&plan)), LAUNCHED(plan));
 }
 
-static void check_waiting_blocks(const struct setting *at)
+static void blocks_of_an_ordinary_task_may_wait_for_each_other(const struct setting *at)
 {
     static const int32_t kernel[] = { KERNEL_MEET_AIV, KERNEL_SPIN_AIV };
 
     for (uint32_t i = 0; i < 2; i++) {
-        plan.lanes = PTO_LANES(-1, kernel[i], -1);
-        plan.blocks = 8;
-        plan.is_gang = false;
+        plan = (struct launch){ PTO_LANES(-1, kernel[i], -1), 8, false };
         assert_int_equal(run(at, orchestrate_meeting_blocks), PTO_OK);
-        assert_nothing_unexpected();
         assert_int_equal(scene.word[0], 8);
         assert_int_equal(report.executions, 8);
     }
-}
-
-static void blocks_of_an_ordinary_task_may_wait_for_each_other(void **state)
-{
-    (void)state;
-    each_setting(4, check_waiting_blocks);
 }
 
 static void orchestrate_bad_blocks(struct pto_orch *o, const struct pto_entry *entry)
@@ -686,46 +572,35 @@ static void orchestrate_bad_blocks(struct pto_orch *o, const struct pto_entry *e
     EXPECT(pto_orch_status(o) == PTO_EARGS);
 }
 
-static void check_bad_blocks(const struct setting *at)
+static void bad_block_counts_are_refused(const struct setting *at)
 {
-    static const struct {
-        struct pto_kernels lanes;
-        int32_t blocks;
-    } bad[] = {
-        { { -1, KERNEL_BLOCK_AIV, -1 }, 0 },
-        { { -1, KERNEL_BLOCK_AIV, -1 }, -1 },
-        { { -1, KERNEL_BLOCK_AIV, -1 }, INT32_MIN },
-        { { -1, KERNEL_BLOCK_AIV, -1 }, INT32_MAX },
-        { { -1, KERNEL_BLOCK_AIV, -1 }, (1 << 30) + 1 },
-        { { KERNEL_BLOCK_AIC, KERNEL_BLOCK_AIV, -1 }, 0 },
-        { { KERNEL_BLOCK_AIC, KERNEL_BLOCK_AIV, -1 }, (1 << 29) + 1 },
-        { { KERNEL_BLOCK_AIC, KERNEL_BLOCK_AIV, KERNEL_BLOCK_AIV }, INT32_MAX },
+    static const struct launch bad[] = {
+        { { -1, KERNEL_BLOCK_AIV, -1 }, 0, false },
+        { { -1, KERNEL_BLOCK_AIV, -1 }, -1, false },
+        { { -1, KERNEL_BLOCK_AIV, -1 }, INT32_MIN, false },
+        { { -1, KERNEL_BLOCK_AIV, -1 }, INT32_MAX, false },
+        { { -1, KERNEL_BLOCK_AIV, -1 }, (1 << 30) + 1, false },
+        { { KERNEL_BLOCK_AIC, KERNEL_BLOCK_AIV, -1 }, 0, false },
+        { { KERNEL_BLOCK_AIC, KERNEL_BLOCK_AIV, -1 }, (1 << 29) + 1, false },
+        { { KERNEL_BLOCK_AIC, KERNEL_BLOCK_AIV, KERNEL_BLOCK_AIV }, INT32_MAX, false },
     };
 
     for (uint32_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char words[64];
 
-        plan.lanes = bad[i].lanes;
-        plan.blocks = bad[i].blocks;
+        plan = bad[i];
         snprintf(words, sizeof(words), "%d blocks", bad[i].blocks);
         assert_refused(run(at, orchestrate_bad_blocks), PTO_EARGS, words);
         assert_int_equal(report.executions, 0);
         assert_int_equal(scene.order_count, 0);
     }
-    plan.blocks = 3;
-    plan.lanes = PTO_LANES(-1, KERNEL_BLOCK_AIV, -1);
+    plan = (struct launch){ PTO_LANES(-1, KERNEL_BLOCK_AIV, -1), 3, false };
     assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
-}
-
-static void bad_block_counts_are_refused(void **state)
-{
-    (void)state;
-    each_setting(2, check_bad_blocks);
 }
 
 /* ---- gangs ---- */
 
-static void check_gangs_meet(const struct setting *at)
+static void a_gang_of_the_whole_chip_meets(const struct setting *at)
 {
     const struct pto_kernels lanes[] = {
         { -1, KERNEL_MEET_AIV, -1 },
@@ -735,27 +610,17 @@ static void check_gangs_meet(const struct setting *at)
     };
 
     for (uint32_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) {
-        plan.lanes = lanes[i];
-        plan.blocks = (int32_t)(i == 0 ? 2 * at->clusters : at->clusters);
-        plan.is_gang = true;
+        plan =
+            (struct launch){ lanes[i], (int32_t)(i == 0 ? 2 * at->clusters : at->clusters), true };
         assert_int_equal(run(at, orchestrate_meeting_blocks), PTO_OK);
-        assert_nothing_unexpected();
-        assert_int_equal(scene.word[0], (uint32_t)plan.blocks * lane_count(lanes[i]));
+        assert_int_equal(scene.word[0], invocations(&plan));
         assert_int_equal(report.executions, scene.word[0]);
     }
 }
 
-static void a_gang_of_the_whole_chip_meets(void **state)
+static void a_gang_of_one_block_is_an_ordinary_task(const struct setting *at)
 {
-    (void)state;
-    each_setting(0, check_gangs_meet);
-}
-
-static void check_gang_of_one(const struct setting *at)
-{
-    plan.is_gang = true;
-    plan.blocks = 1;
-    plan.lanes = PTO_LANES(-1, KERNEL_BLOCK_AIV, -1);
+    plan = (struct launch){ PTO_LANES(-1, KERNEL_BLOCK_AIV, -1), 1, true };
     assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
     assert_int_equal(scene.word[0], 1);
     plan.lanes = all_combinations[0];
@@ -763,13 +628,7 @@ static void check_gang_of_one(const struct setting *at)
     assert_visits(plan.lanes, 1);
 }
 
-static void a_gang_of_one_block_is_an_ordinary_task(void **state)
-{
-    (void)state;
-    each_setting(1, check_gang_of_one);
-}
-
-static void check_too_large(const struct setting *at)
+static void a_gang_larger_than_the_chip_is_refused(const struct setting *at)
 {
     static const struct pto_kernels lanes[] = {
         { KERNEL_BLOCK_AIC, -1, -1 },
@@ -780,13 +639,12 @@ static void check_too_large(const struct setting *at)
         { -1, -1, KERNEL_BLOCK_AIV },
     };
 
+    assert_int_equal(PTO_ESYNC_START, -7);
     for (uint32_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) {
         uint32_t most = i < 4 ? at->clusters : 2 * at->clusters;
         char words[64];
 
-        plan.lanes = lanes[i];
-        plan.is_gang = true;
-        plan.blocks = (int32_t)most + 1;
+        plan = (struct launch){ lanes[i], (int32_t)most + 1, true };
         snprintf(words, sizeof(words), "room for %u;", most);
         assert_refused(run(at, orchestrate_blocks_then_sum), PTO_ESYNC_START, words);
         assert_int_equal(report.executions, 0);
@@ -795,18 +653,10 @@ static void check_too_large(const struct setting *at)
         plan.blocks = (int32_t)most;
         assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
         assert_int_equal(report.executions, most * lane_count(lanes[i]) + 1);
-        plan.is_gang = false; /* in waves it may be as large as it likes */
-        plan.blocks = (int32_t)most + 1;
+        plan = (struct launch){ lanes[i], (int32_t)most + 1, false }; /* in waves: of any size */
         assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
         assert_int_equal(report.executions, (most + 1) * lane_count(lanes[i]) + 1);
     }
-}
-
-static void a_gang_larger_than_the_chip_is_refused(void **state)
-{
-    (void)state;
-    assert_int_equal(PTO_ESYNC_START, -7);
-    each_setting(3, check_too_large);
 }
 
 enum { GANGS = 6 };
@@ -829,21 +679,14 @@ static void orchestrate_rivals(struct pto_orch *o, const struct pto_entry *entry
     }
 }
 
-static void check_rivals(const struct setting *at)
+static void gangs_that_do_not_fit_beside_each_other_all_run(const struct setting *at)
 {
     assert_int_equal(run(at, orchestrate_rivals), PTO_OK);
-    assert_nothing_unexpected();
     for (uint32_t i = 0; i < GANGS; i++) {
         assert_int_equal(scene.word[3 * i], 2 * at->clusters - i % 3);
         assert_int_equal(scene.word[3 * i + 1], 3 * (at->clusters - i % 2));
         assert_int_equal(scene.word[3 * i + 2], at->clusters - i % 2);
     }
-}
-
-static void gangs_that_do_not_fit_beside_each_other_all_run(void **state)
-{
-    (void)state;
-    each_setting(4, check_rivals);
 }
 
 enum { CROWD_ROUNDS = 10 };
@@ -879,7 +722,7 @@ static void assert_everything(const struct setting *at)
     assert_int_equal(scene.ordinary, 3 * CROWD_ROUNDS);
 }
 
-static void check_everything(const struct setting *at)
+static void gangs_lanes_blocks_and_ordinary_tasks_run_together(const struct setting *at)
 {
     struct pto_run_options options;
 
@@ -889,22 +732,15 @@ static void check_everything(const struct setting *at)
         memset(&scene, 0, sizeof(scene));
         options.order_seed = i; /* newest first, or in any order */
         assert_int_equal(run_with(at, kernels, KERNELS, orchestrate_everything, &options), PTO_OK);
-        assert_nothing_unexpected();
         assert_everything(at);
     }
-}
-
-static void gangs_lanes_blocks_and_ordinary_tasks_run_together(void **state)
-{
-    (void)state;
-    each_setting(3, check_everything);
 }
 
 /* ---- who goes first ---- */
 
 enum { ORDINARY = 50, ORDINARY_FEW = 20 }; /* all of them fit the window of one worker */
 
-/* One task releases all others at once; what has to go first is the one at plan.at. */
+/* One task releases all others at once; what has to go first is the one at others.at. */
 static void orchestrate_rush(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = token();
@@ -912,9 +748,8 @@ static void orchestrate_rush(struct pto_orch *o, const struct pto_entry *entry)
     (void)entry;
     pto_aiv(o, KERNEL_MS, PTO_INOUT(&t));
     for (uint32_t i = 0; i <= ORDINARY; i++) {
-        if (i == plan.at)
-            pto_mix(o, plan.lanes, PTO_IN(&t),
-                    plan.is_gang ? PTO_GANG(plan.blocks) : PTO_BLOCKS(plan.blocks));
+        if (i == others.at)
+            pto_mix(o, plan.lanes, PTO_IN(&t), LAUNCHED(plan));
         else
             pto_aiv(o, KERNEL_MS, PTO_IN(&t));
     }
@@ -943,41 +778,25 @@ static void check_rush(const struct setting *at)
     for (uint32_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         uint32_t before = ORDINARY;
 
-        plan.at = places[i];
+        others.at = places[i];
         for (uint32_t j = 0; j < attempts && before >= ORDINARY_FEW; j++)
             before = rush(at);
         if (before >= ORDINARY_FEW)
-            fail_msg("submitted as number %u, it ran after %u ordinary tasks, %u times", plan.at,
+            fail_msg("submitted as number %u, it ran after %u ordinary tasks, %u times", others.at,
                      before, attempts);
     }
 }
 
-static void check_gang_first(const struct setting *at)
+static void a_ready_gang_goes_before_ordinary_tasks(const struct setting *at)
 {
-    plan.is_gang = true;
-    plan.blocks = 2 * (int32_t)at->clusters;
-    plan.lanes = PTO_LANES(-1, KERNEL_GANG, -1);
+    plan = (struct launch){ PTO_LANES(-1, KERNEL_GANG, -1), 2 * (int32_t)at->clusters, true };
     check_rush(at);
 }
 
-static void a_ready_gang_goes_before_ordinary_tasks(void **state)
+static void a_ready_task_with_lanes_goes_before_ordinary_tasks(const struct setting *at)
 {
-    (void)state;
-    each_setting(2, check_gang_first);
-}
-
-static void check_lanes_first(const struct setting *at)
-{
-    plan.is_gang = false;
-    plan.blocks = 1;
-    plan.lanes = PTO_LANES(KERNEL_GANG_AIC, KERNEL_GANG, KERNEL_GANG);
+    plan = (struct launch){ PTO_LANES(KERNEL_GANG_AIC, KERNEL_GANG, KERNEL_GANG), 1, false };
     check_rush(at);
-}
-
-static void a_ready_task_with_lanes_goes_before_ordinary_tasks(void **state)
-{
-    (void)state;
-    each_setting(2, check_lanes_first);
 }
 
 /* A gang gets its cores although there is always an ordinary task for each core. */
@@ -986,25 +805,19 @@ static void orchestrate_flood(struct pto_orch *o, const struct pto_entry *entry)
     struct pto_tensor t = token();
 
     (void)entry;
-    for (uint32_t i = 0; i < plan.count; i++) {
+    for (uint32_t i = 0; i < others.count; i++) {
         if (i == 50)
             pto_aiv(o, KERNEL_GANG, PTO_AFTER(&t), PTO_GANG(2 * pto_cluster_count(o)));
         pto_aiv(o, KERNEL_MS, PTO_AFTER(&t));
     }
 }
 
-static void check_flood(const struct setting *at)
+static void a_gang_is_not_starved_by_ordinary_tasks(const struct setting *at)
 {
-    plan.count = 400;
+    others.count = 400;
     assert_int_equal(run(at, orchestrate_flood), PTO_OK);
-    assert_int_equal(scene.ordinary, plan.count);
+    assert_int_equal(scene.ordinary, others.count);
     assert_true(scene.before != 0);
-}
-
-static void a_gang_is_not_starved_by_ordinary_tasks(void **state)
-{
-    (void)state;
-    each_setting(2, check_flood);
 }
 
 /*
@@ -1028,48 +841,38 @@ static void orchestrate_holder(struct pto_orch *o, const struct pto_entry *entry
     pto_set_blocks(&args, plan.blocks);
     pto_set_sync_start(&args, plan.is_gang);
     pto_submit_mix(o, plan.lanes, &args);
-    for (uint32_t i = 0; i < plan.count; i++) {
+    for (uint32_t i = 0; i < others.count; i++) {
         pto_args_init(&args);
         pto_add_no_dep(&args, &t);
         pto_add_scalar(&args, WORD_ORDINARY);
         pto_set_deps(&args, &ordinary_may, NULL, 1);
         pto_submit_aiv(o, KERNEL_ADD_AIV, &args);
     }
-    pto_aiv(o, KERNEL_HOLDER, PTO_AFTER(&t), PTO_INT(plan.at));
+    pto_aiv(o, KERNEL_HOLDER, PTO_AFTER(&t), PTO_INT(others.at));
 }
 
-static void check_holder(const struct setting *at)
+static void a_kernel_may_wait_for_an_ordinary_task_while_a_gang_waits_for_its_core(
+    const struct setting *at)
 {
     static const struct {
         uint32_t ms, count;
-        struct pto_kernels lanes;
-        int32_t blocks;
-        bool is_gang;
+        struct launch launch;
     } cases[] = {
-        { 4, 1, { -1, KERNEL_ADD_AIV, -1 }, 2, true },
-        { 4, 5, { -1, KERNEL_ADD_AIV, -1 }, 2, true },
-        { 20, 5, { -1, KERNEL_ADD_AIV, -1 }, 2, true },
-        { 4, 1, { KERNEL_ADD_AIC, KERNEL_ADD_AIV, KERNEL_ADD_AIV }, 2, false },
-        { 20, 5, { KERNEL_ADD_AIC, KERNEL_ADD_AIV, KERNEL_ADD_AIV }, 2, false },
+        { 4, 1, { { -1, KERNEL_ADD_AIV, -1 }, 2, true } },
+        { 4, 5, { { -1, KERNEL_ADD_AIV, -1 }, 2, true } },
+        { 20, 5, { { -1, KERNEL_ADD_AIV, -1 }, 2, true } },
+        { 4, 1, { { KERNEL_ADD_AIC, KERNEL_ADD_AIV, KERNEL_ADD_AIV }, 2, false } },
+        { 20, 5, { { KERNEL_ADD_AIC, KERNEL_ADD_AIV, KERNEL_ADD_AIV }, 2, false } },
     };
 
     for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        plan.at = cases[i].ms;
-        plan.count = cases[i].count;
-        plan.lanes = cases[i].lanes;
-        plan.blocks = cases[i].blocks;
-        plan.is_gang = cases[i].is_gang;
+        others.at = cases[i].ms;
+        others.count = cases[i].count;
+        plan = cases[i].launch;
         assert_int_equal(run(at, orchestrate_holder), PTO_OK);
-        assert_nothing_unexpected();
         assert_int_equal(scene.word[WORD_GANG], 2 * lane_count(plan.lanes));
-        assert_int_equal(scene.word[WORD_ORDINARY], plan.count);
+        assert_int_equal(scene.word[WORD_ORDINARY], others.count);
     }
-}
-
-static void a_kernel_may_wait_for_an_ordinary_task_while_a_gang_waits_for_its_core(void **state)
-{
-    (void)state;
-    each_setting(1, check_holder);
 }
 
 /* ---- cancelled ---- */
@@ -1094,30 +897,20 @@ static void orchestrate_gate(struct pto_orch *o, const struct pto_entry *entry)
     pto_aiv(o, KERNEL_GATE, PTO_AFTER(&t));
 }
 
-static void check_cancel(const struct setting *at)
+static void gangs_and_lanes_that_wait_for_cores_are_cancelled(const struct setting *at)
 {
-    static const struct {
-        struct pto_kernels lanes;
-        int32_t blocks;
-        bool is_gang;
-    } cases[] = {
+    static const struct launch cases[] = {
         { { -1, KERNEL_ADD_AIV, -1 }, 2, true },
         { { KERNEL_ADD_AIC, KERNEL_ADD_AIV, KERNEL_ADD_AIV }, 3, false },
     };
 
     for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct pto_callable *callable = make_callable(kernels, KERNELS, orchestrate_gate);
-        struct pto_run_options options;
-        struct pto_run *handle = NULL;
+        struct pto_run *handle;
 
-        plan.lanes = cases[i].lanes;
-        plan.blocks = cases[i].blocks;
-        plan.is_gang = cases[i].is_gang;
+        plan = cases[i];
         memset(&scene, 0, sizeof(scene));
-        pto_run_options_init(&options);
-        options.mode = at->mode;
-        assert_int_equal(pto_run_prepare(at->device, callable, NULL, &options, &handle), PTO_OK);
-        assert_int_equal(pto_run_launch(handle), PTO_OK);
+        handle = start_run(at, callable);
         wait_until(&scene.word[WORD_AT_GATE], 1, true);
         pto_notify_set(&scene.word[WORD_GANG_MAY], 1);
         assert_int_equal(pto_run_wait(handle, 5 * MS), PTO_ETIMEOUT);
@@ -1129,45 +922,38 @@ static void check_cancel(const struct setting *at)
         assert_int_equal(scene.word[WORD_GANG], 0);
         assert_int_equal(pto_callable_destroy(callable), PTO_OK);
     }
-    plan.is_gang = true;
-    plan.lanes = PTO_LANES(KERNEL_MEET_AIC, KERNEL_MEET_AIV, KERNEL_MEET_AIV);
-    plan.blocks = (int32_t)at->clusters;
+    plan = (struct launch){ PTO_LANES(KERNEL_MEET_AIC, KERNEL_MEET_AIV, KERNEL_MEET_AIV),
+                            (int32_t)at->clusters, true };
     assert_int_equal(run(at, orchestrate_meeting_blocks), PTO_OK);
-}
-
-static void gangs_and_lanes_that_wait_for_cores_are_cancelled(void **state)
-{
-    (void)state;
-    each_setting(1, check_cancel);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(lanes_run_at_the_same_time_with_the_same_arguments_on_threads_of_their_own),
-        TEST(lanes_meet_on_the_only_cluster),
-        TEST(more_blocks_of_lanes_than_clusters_run_in_waves),
-        TEST(the_next_task_sees_what_every_lane_wrote),
-        TEST(a_task_with_aiv1_only_is_an_aiv_task),
-        TEST(a_kernel_for_the_wrong_lane_is_refused),
-        TEST(lanes_and_ordinary_tasks_share_the_only_cluster),
-        TEST(a_cluster_has_state_of_its_own_for_one_run),
-        TEST(a_gang_of_lanes_uses_every_cluster_s_own_cores_once),
-        TEST(a_gang_of_all_aivs_uses_each_of_them_once),
-        TEST(every_block_runs_once_and_before_the_next_task),
-        TEST(one_worker_runs_blocks_in_increasing_order),
-        TEST(blocks_of_an_ordinary_task_may_wait_for_each_other),
-        TEST(bad_block_counts_are_refused),
-        TEST(a_gang_of_the_whole_chip_meets),
-        TEST(a_gang_of_one_block_is_an_ordinary_task),
-        TEST(a_gang_larger_than_the_chip_is_refused),
-        TEST(gangs_that_do_not_fit_beside_each_other_all_run),
-        TEST(gangs_lanes_blocks_and_ordinary_tasks_run_together),
-        TEST(a_ready_gang_goes_before_ordinary_tasks),
-        TEST(a_ready_task_with_lanes_goes_before_ordinary_tasks),
-        TEST(a_gang_is_not_starved_by_ordinary_tasks),
-        TEST(a_kernel_may_wait_for_an_ordinary_task_while_a_gang_waits_for_its_core),
-        TEST(gangs_and_lanes_that_wait_for_cores_are_cancelled),
+        EACH(2, lanes_run_at_the_same_time_with_the_same_arguments_on_threads_of_their_own),
+        EACH(1, lanes_meet_on_the_only_cluster),
+        EACH(2, more_blocks_of_lanes_than_clusters_run_in_waves),
+        EACH(2, the_next_task_sees_what_every_lane_wrote),
+        EACH(2, a_task_with_aiv1_only_is_an_aiv_task),
+        EACH(2, a_kernel_for_the_wrong_lane_is_refused),
+        EACH(1, lanes_and_ordinary_tasks_share_the_only_cluster),
+        EACH(3, a_cluster_has_state_of_its_own_for_one_run),
+        EACH(5, a_gang_of_lanes_uses_every_cluster_s_own_cores_once),
+        EACH(5, a_gang_of_all_aivs_uses_each_of_them_once),
+        EACH(0, every_block_runs_once_and_before_the_next_task),
+        EACH(0, one_worker_runs_blocks_in_increasing_order),
+        EACH(4, blocks_of_an_ordinary_task_may_wait_for_each_other),
+        EACH(2, bad_block_counts_are_refused),
+        EACH(0, a_gang_of_the_whole_chip_meets),
+        EACH(1, a_gang_of_one_block_is_an_ordinary_task),
+        EACH(3, a_gang_larger_than_the_chip_is_refused),
+        EACH(4, gangs_that_do_not_fit_beside_each_other_all_run),
+        EACH(3, gangs_lanes_blocks_and_ordinary_tasks_run_together),
+        EACH(2, a_ready_gang_goes_before_ordinary_tasks),
+        EACH(2, a_ready_task_with_lanes_goes_before_ordinary_tasks),
+        EACH(2, a_gang_is_not_starved_by_ordinary_tasks),
+        EACH(1, a_kernel_may_wait_for_an_ordinary_task_while_a_gang_waits_for_its_core),
+        EACH(1, gangs_and_lanes_that_wait_for_cores_are_cancelled),
     };
 
     alarm(HANG_SECONDS);

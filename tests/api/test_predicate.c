@@ -35,9 +35,7 @@ static struct {
 } scene;
 
 static struct {
-    struct pto_kernels lanes;
-    int32_t blocks;
-    bool is_gang;
+    struct launch launch;
     bool is_true;
     uint32_t at;
 } plan;
@@ -246,8 +244,9 @@ static void orchestrate_comparisons(struct pto_orch *o, const struct pto_entry *
     }
 }
 
-static void check_comparisons(const struct setting *at)
+static void the_bits_are_sign_extended_and_compared(const struct setting *at)
 {
+    assert_int_equal(extended(PTO_UINT8, 0xff), -1);
     for (plan.at = 0; plan.at < OPERANDS; plan.at++) {
         uint32_t dtype = operands[plan.at].dtype;
         uint32_t n = 0, sum = 0;
@@ -270,13 +269,6 @@ static void check_comparisons(const struct setting *at)
         assert_int_equal(report.executions, sum);
         assert_int_equal(report.tasks, n);
     }
-}
-
-static void the_bits_are_sign_extended_and_compared(void **state)
-{
-    (void)state;
-    assert_int_equal(extended(PTO_UINT8, 0xff), -1);
-    each_setting(0, check_comparisons);
 }
 
 /* ---- what a predicate does to its task ---- */
@@ -306,7 +298,8 @@ static void orchestrate_skipped(struct pto_orch *o, const struct pto_entry *entr
     pto_aiv(o, KERNEL_CHECK, PTO_IN(&existing), PTO_INT(plan.is_true ? 5 : 33), PTO_INT(0));
 }
 
-static void check_skipped(const struct setting *at)
+static void a_task_that_is_skipped_leaves_its_outputs_and_releases_its_consumers(
+    const struct setting *at)
 {
     for (int i = 0; i < 2; i++) {
         plan.is_true = i != 0;
@@ -318,12 +311,6 @@ static void check_skipped(const struct setting *at)
         assert_int_equal(scene.value[1], i != 0 ? 5 : 33);
         assert_int_equal(report.executions, i != 0 ? 4 : 2);
     }
-}
-
-static void a_task_that_is_skipped_leaves_its_outputs_and_releases_its_consumers(void **state)
-{
-    (void)state;
-    each_setting(0, check_skipped);
 }
 
 /* The operand changes between the submit and the moment the task is ready. */
@@ -350,7 +337,7 @@ static void orchestrate_late_operand(struct pto_orch *o, const struct pto_entry 
     }
 }
 
-static void check_late_operand(const struct setting *at)
+static void it_is_evaluated_when_the_task_becomes_ready(const struct setting *at)
 {
     for (plan.at = PTO_DEPS_SAFE; plan.at <= PTO_DEPS_SIMPLER; plan.at++) {
         reset();
@@ -361,12 +348,6 @@ static void check_late_operand(const struct setting *at)
         assert_int_equal(scene.word[1], 0);
         assert_int_equal(report.executions, 3);
     }
-}
-
-static void it_is_evaluated_when_the_task_becomes_ready(void **state)
-{
-    (void)state;
-    each_setting(0, check_late_operand);
 }
 
 /* Whoever ran first is first in the order: without the edges the last one would be. */
@@ -381,7 +362,7 @@ static void orchestrate_operand_is_read(struct pto_orch *o, const struct pto_ent
     pto_aiv(o, KERNEL_ORDER, PTO_AFTER(&t), PTO_INT(4), PTO_INT(0), PTO_IF(&x, EQ, 0));
 }
 
-static void check_operand_is_read(const struct setting *at)
+static void the_operand_is_a_read_of_its_element(const struct setting *at)
 {
     reset();
     assert_int_equal(run(at, orchestrate_operand_is_read), PTO_OK);
@@ -389,12 +370,6 @@ static void check_operand_is_read(const struct setting *at)
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(scene.order[i], i + 1);
     assert_int_equal(report.edges, 3);
-}
-
-static void the_operand_is_a_read_of_its_element(void **state)
-{
-    (void)state;
-    each_setting(0, check_operand_is_read);
 }
 
 /* Only that element: its neighbour's writer is not waited for. */
@@ -408,19 +383,13 @@ static void orchestrate_neighbour(struct pto_orch *o, const struct pto_entry *en
     pto_aiv(o, KERNEL_COMPARE, PTO_INT(0), PTO_IF(&row, EQ, 0, 6));
 }
 
-static void check_neighbour(const struct setting *at)
+static void the_operand_is_one_element_only(const struct setting *at)
 {
     reset();
     assert_int_equal(run(at, orchestrate_neighbour), PTO_OK);
     assert_int_equal(scene.ran[0], 1);
     if (at->mode == PTO_MODE_HOST) /* else the writer may have completed before */
         assert_int_equal(report.edges, 1);
-}
-
-static void the_operand_is_one_element_only(void **state)
-{
-    (void)state;
-    each_setting(0, check_neighbour);
 }
 
 /* ---- operands ---- */
@@ -447,7 +416,7 @@ static void orchestrate_indices(struct pto_orch *o, const struct pto_entry *entr
     plan.at = n;
 }
 
-static void check_indices(const struct setting *at)
+static void indices_name_an_element_of_any_view(const struct setting *at)
 {
     reset();
     for (uint32_t i = 0; i < WORDS; i++)
@@ -456,12 +425,6 @@ static void check_indices(const struct setting *at)
     assert_int_equal(plan.at, 72);
     for (uint32_t i = 0; i < plan.at; i++)
         assert_int_equal(scene.ran[i], 1);
-}
-
-static void indices_name_an_element_of_any_view(void **state)
-{
-    (void)state;
-    each_setting(0, check_indices);
 }
 
 static void orchestrate_no_storage(struct pto_orch *o, const struct pto_entry *entry)
@@ -483,19 +446,13 @@ static void orchestrate_no_storage(struct pto_orch *o, const struct pto_entry *e
     pto_submit_aiv(o, KERNEL_MARK, &args);
 }
 
-static void check_no_storage(const struct setting *at)
+static void without_storage_or_operator_it_always_holds(const struct setting *at)
 {
     for (int deps = PTO_DEPS_SAFE; deps <= PTO_DEPS_SIMPLER; deps++) {
         reset();
         assert_int_equal(run_deps(at, (enum pto_deps)deps, orchestrate_no_storage), PTO_OK);
         assert_int_equal(scene.word[0], 9);
     }
-}
-
-static void without_storage_or_operator_it_always_holds(void **state)
-{
-    (void)state;
-    each_setting(0, check_no_storage);
 }
 
 enum { BAD_INDEX, BAD_SECOND_INDEX, BAD_NDIMS, BAD_OP, BAD_TENSOR, NULL_TENSOR, BAD_OPERANDS };
@@ -541,7 +498,7 @@ static void assert_device_works(const struct setting *at)
     assert_int_equal(scene.ran[7], 1);
 }
 
-static void check_bad_operands(const struct setting *at)
+static void an_operand_that_does_not_exist_is_refused(const struct setting *at)
 {
     static const char *const words[BAD_OPERANDS] = {
         [BAD_INDEX] = "an index is beyond the shape",
@@ -561,12 +518,6 @@ static void check_bad_operands(const struct setting *at)
             assert_int_equal(scene.ran[0], 0);
         }
     assert_device_works(at);
-}
-
-static void an_operand_that_does_not_exist_is_refused(void **state)
-{
-    (void)state;
-    each_setting(0, check_bad_operands);
 }
 
 enum { SCOPES = 30 };
@@ -621,7 +572,7 @@ static void orchestrate_operand_of_ended_scope(struct pto_orch *o, const struct 
     set_flag();
 }
 
-static void check_operand_of_ended_scope(const struct setting *at)
+static void the_operand_outlives_its_scope(const struct setting *at)
 {
     plan.is_true = at->mode == PTO_MODE_STREAM;
     reset();
@@ -629,12 +580,6 @@ static void check_operand_of_ended_scope(const struct setting *at)
     assert_int_equal(scene.late, 0);
     for (uint32_t i = 0; i < SCOPES; i++)
         assert_int_equal(scene.word[i], 1);
-}
-
-static void the_operand_outlives_its_scope(void **state)
-{
-    (void)state;
-    each_setting(0, check_operand_of_ended_scope);
 }
 
 /* With this much retained, the operand is one more. */
@@ -662,19 +607,13 @@ static void orchestrate_many_arguments(struct pto_orch *o, const struct pto_entr
         }
 }
 
-static void check_many_arguments(const struct setting *at)
+static void a_predicate_fits_beside_any_number_of_arguments(const struct setting *at)
 {
     reset();
     set_flag();
     assert_int_equal(run(at, orchestrate_many_arguments), PTO_OK);
     assert_int_equal(report.executions,
                      33 + 33 * 34 / 2); /* all of them held, and what made their operands ran */
-}
-
-static void a_predicate_fits_beside_any_number_of_arguments(void **state)
-{
-    (void)state;
-    each_setting(0, check_many_arguments);
 }
 
 /* Nobody else kept it: with its scope the memory went. */
@@ -693,18 +632,12 @@ static void orchestrate_operand_too_late(struct pto_orch *o, const struct pto_en
     pto_aiv(o, KERNEL_COMPARE, PTO_INT(0), PTO_IF(&gone, EQ, 1, 0));
 }
 
-static void check_operand_too_late(const struct setting *at)
+static void an_operand_whose_scope_has_ended_is_refused(const struct setting *at)
 {
     reset();
     assert_refused(run(at, orchestrate_operand_too_late), PTO_EARGS,
                    "the predicate's operand of task 1 was created by task 0 in the scope of");
     assert_int_equal(scene.ran[0], 0);
-}
-
-static void an_operand_whose_scope_has_ended_is_refused(void **state)
-{
-    (void)state;
-    each_setting(0, check_operand_too_late);
 }
 
 /* ---- lanes, blocks, gangs ---- */
@@ -715,32 +648,28 @@ static void orchestrate_launch(struct pto_orch *o, const struct pto_entry *entry
 
     (void)entry;
     pto_aiv(o, KERNEL_STORE, PTO_WRITE(&x), PTO_INT(plan.is_true), PTO_INT(1));
-    pto_mix(o, plan.lanes, PTO_INOUT(&t), PTO_INT(1), PTO_IF(&x, NE, 0, 0),
-            plan.is_gang ? PTO_GANG(plan.blocks) : PTO_BLOCKS(plan.blocks));
+    pto_mix(o, plan.launch.lanes, PTO_INOUT(&t), PTO_INT(1), PTO_IF(&x, NE, 0, 0),
+            LAUNCHED(plan.launch));
     pto_aiv(o, KERNEL_MARK, PTO_INOUT(&t), PTO_INT(2));
 }
 
-static void check_launch(const struct setting *at)
+static void it_holds_for_all_lanes_and_blocks_or_for_none(const struct setting *at)
 {
     static const struct {
-        struct pto_kernels lanes;
-        int32_t blocks;
-        bool is_gang;
+        struct launch launch;
         uint32_t executions;
     } launches[] = {
-        { { -1, KERNEL_MARK, -1 }, 1, false, 1 },
-        { { -1, KERNEL_MARK, -1 }, 1000, false, 1000 },
-        { { KERNEL_MARK_AIC, -1, -1 }, 2, true, 2 },
-        { { KERNEL_MARK_AIC, KERNEL_MARK, KERNEL_MARK }, 1, false, 3 },
-        { { -1, KERNEL_MARK, KERNEL_MARK }, 5, false, 10 },
-        { { KERNEL_MARK_AIC, KERNEL_MARK, KERNEL_MARK }, 2, true, 6 },
-        { { -1, -1, -1 }, 1, false, 0 },
+        { { { -1, KERNEL_MARK, -1 }, 1, false }, 1 },
+        { { { -1, KERNEL_MARK, -1 }, 1000, false }, 1000 },
+        { { { KERNEL_MARK_AIC, -1, -1 }, 2, true }, 2 },
+        { { { KERNEL_MARK_AIC, KERNEL_MARK, KERNEL_MARK }, 1, false }, 3 },
+        { { { -1, KERNEL_MARK, KERNEL_MARK }, 5, false }, 10 },
+        { { { KERNEL_MARK_AIC, KERNEL_MARK, KERNEL_MARK }, 2, true }, 6 },
+        { { { -1, -1, -1 }, 1, false }, 0 },
     };
 
     for (uint32_t i = 0; i < 2 * sizeof(launches) / sizeof(launches[0]); i++) {
-        plan.lanes = launches[i / 2].lanes;
-        plan.blocks = launches[i / 2].blocks;
-        plan.is_gang = launches[i / 2].is_gang;
+        plan.launch = launches[i / 2].launch;
         plan.is_true = i % 2 != 0;
         reset();
         assert_int_equal(run(at, orchestrate_launch), PTO_OK);
@@ -748,12 +677,6 @@ static void check_launch(const struct setting *at)
         assert_int_equal(scene.word[2], 1);
         assert_int_equal(report.executions, 2 + scene.word[1]);
     }
-}
-
-static void it_holds_for_all_lanes_and_blocks_or_for_none(void **state)
-{
-    (void)state;
-    each_setting(2, check_launch);
 }
 
 /* ---- the orchestration reads ---- */
@@ -781,7 +704,7 @@ static void orchestrate_get(struct pto_orch *o, const struct pto_entry *entry)
     EXPECT(pto_orch_status(o) == PTO_OK);
 }
 
-static void check_get(const struct setting *at)
+static void reading_waits_for_the_writers(const struct setting *at)
 {
     reset();
     plan.at = 0;
@@ -789,24 +712,12 @@ static void check_get(const struct setting *at)
     assert_int_equal(report.executions, 22);
 }
 
-static void reading_waits_for_the_writers(void **state)
-{
-    (void)state;
-    each_stream_setting(0, check_get);
-}
-
-static void check_slow_get(const struct setting *at)
+static void reading_waits_for_writers_that_take_longer_than_a_time_slice(const struct setting *at)
 {
     reset();
     plan.at = 4 * SLOW_MS;
     assert_int_equal(run(at, orchestrate_get), PTO_OK);
     assert_int_equal(report.executions, 22);
-}
-
-static void reading_waits_for_writers_that_take_longer_than_a_time_slice(void **state)
-{
-    (void)state;
-    each_stream_setting(0, check_slow_get);
 }
 
 /* Those who are there may wait for the orchestration: they are not waited for. */
@@ -832,19 +743,13 @@ static void orchestrate_get_past(struct pto_orch *o, const struct pto_entry *ent
     set_flag();
 }
 
-static void check_get_past(const struct setting *at)
+static void reading_does_not_wait_for_readers_neighbours_and_no_dep(const struct setting *at)
 {
     for (plan.at = 0; plan.at < 5; plan.at++) {
         reset();
         assert_int_equal(run(at, orchestrate_get_past), PTO_OK);
         assert_int_equal(scene.late, 0);
     }
-}
-
-static void reading_does_not_wait_for_readers_neighbours_and_no_dep(void **state)
-{
-    (void)state;
-    each_stream_setting(0, check_get_past);
 }
 
 static void orchestrate_get_types(struct pto_orch *o, const struct pto_entry *entry)
@@ -872,16 +777,10 @@ static void orchestrate_get_types(struct pto_orch *o, const struct pto_entry *en
     EXPECT(pto_bits_float(pto_float_bits(-1.5f)) == -1.5f);
 }
 
-static void check_get_types(const struct setting *at)
+static void an_element_is_as_many_bytes_as_its_type(const struct setting *at)
 {
     reset();
     assert_int_equal(run(at, orchestrate_get_types), PTO_OK);
-}
-
-static void an_element_is_as_many_bytes_as_its_type(void **state)
-{
-    (void)state;
-    each_setting(0, check_get_types);
 }
 
 /* ---- the orchestration writes ---- */
@@ -905,23 +804,16 @@ static void orchestrate_set(struct pto_orch *o, const struct pto_entry *entry)
     pto_aiv(o, KERNEL_CHECK, PTO_IN(&x), PTO_INT(4), PTO_INT(0));
 }
 
-static void check_set(const struct setting *at)
+static void writing_waits_for_readers_and_writers(const struct setting *at)
 {
     for (int deps = PTO_DEPS_SAFE; deps <= PTO_DEPS_SIMPLER; deps++)
         for (uint32_t i = 0; i < 2; i++) {
             plan.at = i * SLOW_MS;
             reset();
             assert_int_equal(run_deps(at, (enum pto_deps)deps, orchestrate_set), PTO_OK);
-            assert_nothing_unexpected();
             assert_int_equal(scene.value[0], 4);
             assert_int_equal(scene.word[0], 3);
         }
-}
-
-static void writing_waits_for_readers_and_writers(void **state)
-{
-    (void)state;
-    each_stream_setting(0, check_set);
 }
 
 /* ---- a graph that is built for later ---- */
@@ -981,7 +873,8 @@ static void orchestrate_host(struct pto_orch *o, const struct pto_entry *entry)
     }
 }
 
-static void check_host(const struct setting *at)
+static void in_host_mode_only_outside_memory_without_writers_can_be_reached(
+    const struct setting *at)
 {
     for (int deps = PTO_DEPS_SAFE; deps <= PTO_DEPS_SIMPLER; deps++)
         for (plan.at = 0; plan.at < HOST_CASES; plan.at++) {
@@ -991,7 +884,6 @@ static void check_host(const struct setting *at)
             reset();
             scene.value[0] = 5;
             status = run_deps(at, (enum pto_deps)deps, orchestrate_host);
-            assert_nothing_unexpected();
             if (plan.at <= HOST_READ || (plan.at == HOST_SET_READ && plan.is_true)) {
                 assert_int_equal(status, PTO_OK);
                 assert_int_equal(scene.word[0], 1);
@@ -1000,12 +892,6 @@ static void check_host(const struct setting *at)
                 assert_int_equal(scene.value[0], plan.at <= HOST_SET_WRITTEN ? 1 : 5);
             }
         }
-}
-
-static void in_host_mode_only_outside_memory_without_writers_can_be_reached(void **state)
-{
-    (void)state;
-    each_setting_of(0, PTO_MODE_HOST, PTO_MODE_HOST, check_host);
 }
 
 /* ---- what cannot be reached ---- */
@@ -1022,19 +908,12 @@ static void orchestrate_no_address(struct pto_orch *o, const struct pto_entry *e
         EXPECT(pto_set_data(o, &nowhere, 1, PTO_DIMS(0), 9) == PTO_EARGS);
 }
 
-static void check_no_address(const struct setting *at)
+static void without_storage_there_is_nothing_to_reach(const struct setting *at)
 {
     plan.at = PTO_DEPS_SIMPLER;
     assert_int_equal(run_deps(at, PTO_DEPS_SIMPLER, orchestrate_no_address), PTO_OK);
-    assert_nothing_unexpected();
     plan.at = PTO_DEPS_SAFE;
     assert_refused(run(at, orchestrate_no_address), PTO_EARGS, "its address is 0");
-}
-
-static void without_storage_there_is_nothing_to_reach(void **state)
-{
-    (void)state;
-    each_setting(0, check_no_address);
 }
 
 static void orchestrate_bad_element(struct pto_orch *o, const struct pto_entry *entry)
@@ -1066,21 +945,14 @@ static void orchestrate_bad_element(struct pto_orch *o, const struct pto_entry *
     EXPECT(pto_orch_status(o) == PTO_EARGS);
 }
 
-static void check_bad_elements(const struct setting *at)
+static void an_element_that_does_not_exist_is_refused(const struct setting *at)
 {
     for (plan.at = 0; plan.at < BAD_OPERANDS; plan.at++) {
         reset();
         memset(scene.value, 0xff, sizeof(scene.value));
         assert_refused(run(at, orchestrate_bad_element), PTO_EARGS, "cannot be reached");
-        assert_nothing_unexpected();
     }
     assert_device_works(at);
-}
-
-static void an_element_that_does_not_exist_is_refused(void **state)
-{
-    (void)state;
-    each_setting(0, check_bad_elements);
 }
 
 /* ---- deadlines ---- */
@@ -1105,8 +977,9 @@ static void orchestrate_deadline(struct pto_orch *o, const struct pto_entry *ent
     pto_aiv(o, KERNEL_MARK, PTO_INOUT(&x), PTO_INT(1)); /* not after an error */
 }
 
-static void check_deadline(const struct setting *at)
+static void what_does_not_come_in_time_ends_the_run(const struct setting *at)
 {
+    assert_int_equal(PTO_ETENSOR_WAIT, -8);
     for (plan.at = 0; plan.at < 3; plan.at++) {
         struct pto_run_options options;
 
@@ -1115,19 +988,11 @@ static void check_deadline(const struct setting *at)
         reset();
         assert_refused(run_with(at, kernels, KERNELS, orchestrate_deadline, &options),
                        PTO_ETENSOR_WAIT, "did not complete in 20 ms");
-        assert_nothing_unexpected();
         assert_true(gave_up_after_ns >= 20 * MS);
         assert_int_equal(scene.late, 0); /* the kernel was told, so nobody waited for it for long */
         assert_int_equal(scene.word[1], 0);
         assert_device_works(at);
     }
-}
-
-static void what_does_not_come_in_time_ends_the_run(void **state)
-{
-    (void)state;
-    assert_int_equal(PTO_ETENSOR_WAIT, -8);
-    each_stream_setting(0, check_deadline);
 }
 
 enum { PATIENCE_MS = 150 };
@@ -1142,19 +1007,13 @@ static void orchestrate_patience(struct pto_orch *o, const struct pto_entry *ent
     EXPECT(pto_get_data(o, &x, 1, PTO_DIMS(0)) == 1);
 }
 
-static void check_patience(const struct setting *at)
+static void a_slow_kernel_is_waited_for(const struct setting *at)
 {
     uint64_t begin = now_ns();
 
     reset();
     assert_int_equal(run(at, orchestrate_patience), PTO_OK);
     assert_true(now_ns() - begin >= PATIENCE_MS * MS);
-}
-
-static void a_slow_kernel_is_waited_for(void **state)
-{
-    (void)state;
-    each_stream_setting(1, check_patience);
 }
 
 /* ---- timing slots ---- */
@@ -1184,7 +1043,7 @@ static void assert_window(uint32_t slot, uint64_t least_ns)
     assert_true(w->end_ns - w->begin_ns >= least_ns * 99 / 100);
 }
 
-static void check_window(const struct setting *at)
+static void a_slot_spans_the_first_start_to_the_last_end(const struct setting *at)
 {
     reset();
     assert_int_equal(run(at, orchestrate_window), PTO_OK);
@@ -1204,12 +1063,6 @@ static void check_window(const struct setting *at)
         assert_int_equal(report.timing[i].end_ns, 0);
 }
 
-static void a_slot_spans_the_first_start_to_the_last_end(void **state)
-{
-    (void)state;
-    each_setting(0, check_window);
-}
-
 /* Blocks one after the other, or at the same time: in any case from the first to the last. */
 static void orchestrate_folded(struct pto_orch *o, const struct pto_entry *entry)
 {
@@ -1223,7 +1076,7 @@ static void orchestrate_folded(struct pto_orch *o, const struct pto_entry *entry
     pto_mix(o, PTO_LANES(-1, KERNEL_MS, KERNEL_MS), PTO_INOUT(&t), PTO_INT(2), PTO_TIMED(4));
 }
 
-static void check_folded(const struct setting *at)
+static void blocks_and_lanes_fold_into_one_slot(const struct setting *at)
 {
     reset();
     assert_int_equal(run(at, orchestrate_folded), PTO_OK);
@@ -1233,12 +1086,6 @@ static void check_folded(const struct setting *at)
     assert_window(4, 2 * MS);
     for (uint32_t i = 1; i < 4; i++)
         assert_true(report.timing[i].end_ns <= report.timing[i + 1].begin_ns);
-}
-
-static void blocks_and_lanes_fold_into_one_slot(void **state)
-{
-    (void)state;
-    each_setting(1, check_folded);
 }
 
 static void orchestrate_bad_slot(struct pto_orch *o, const struct pto_entry *entry)
@@ -1257,7 +1104,7 @@ static void orchestrate_bad_slot(struct pto_orch *o, const struct pto_entry *ent
     pto_submit_aiv(o, KERNEL_MARK, &args);
 }
 
-static void check_bad_slots(const struct setting *at)
+static void a_slot_that_does_not_exist_is_refused(const struct setting *at)
 {
     static const int32_t bad[] = { 16, 17, 256, INT32_MAX, -1, -2, INT32_MIN };
 
@@ -1274,40 +1121,34 @@ static void check_bad_slots(const struct setting *at)
     assert_device_works(at);
 }
 
-static void a_slot_that_does_not_exist_is_refused(void **state)
-{
-    (void)state;
-    each_setting(0, check_bad_slots);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_bits_are_sign_extended_and_compared),
-        TEST(a_task_that_is_skipped_leaves_its_outputs_and_releases_its_consumers),
-        TEST(it_is_evaluated_when_the_task_becomes_ready),
-        TEST(the_operand_is_a_read_of_its_element),
-        TEST(the_operand_is_one_element_only),
-        TEST(indices_name_an_element_of_any_view),
-        TEST(without_storage_or_operator_it_always_holds),
-        TEST(an_operand_that_does_not_exist_is_refused),
-        TEST(the_operand_outlives_its_scope),
-        TEST(an_operand_whose_scope_has_ended_is_refused),
-        TEST(a_predicate_fits_beside_any_number_of_arguments),
-        TEST(it_holds_for_all_lanes_and_blocks_or_for_none),
-        TEST(reading_waits_for_the_writers),
-        TEST(reading_waits_for_writers_that_take_longer_than_a_time_slice),
-        TEST(reading_does_not_wait_for_readers_neighbours_and_no_dep),
-        TEST(an_element_is_as_many_bytes_as_its_type),
-        TEST(writing_waits_for_readers_and_writers),
-        TEST(in_host_mode_only_outside_memory_without_writers_can_be_reached),
-        TEST(without_storage_there_is_nothing_to_reach),
-        TEST(an_element_that_does_not_exist_is_refused),
-        TEST(what_does_not_come_in_time_ends_the_run),
-        TEST(a_slow_kernel_is_waited_for),
-        TEST(a_slot_spans_the_first_start_to_the_last_end),
-        TEST(blocks_and_lanes_fold_into_one_slot),
-        TEST(a_slot_that_does_not_exist_is_refused),
+        EACH(0, the_bits_are_sign_extended_and_compared),
+        EACH(0, a_task_that_is_skipped_leaves_its_outputs_and_releases_its_consumers),
+        EACH(0, it_is_evaluated_when_the_task_becomes_ready),
+        EACH(0, the_operand_is_a_read_of_its_element),
+        EACH(0, the_operand_is_one_element_only),
+        EACH(0, indices_name_an_element_of_any_view),
+        EACH(0, without_storage_or_operator_it_always_holds),
+        EACH(0, an_operand_that_does_not_exist_is_refused),
+        EACH(0, the_operand_outlives_its_scope),
+        EACH(0, an_operand_whose_scope_has_ended_is_refused),
+        EACH(0, a_predicate_fits_beside_any_number_of_arguments),
+        EACH(2, it_holds_for_all_lanes_and_blocks_or_for_none),
+        EACH_STREAM(0, reading_waits_for_the_writers),
+        EACH_STREAM(0, reading_waits_for_writers_that_take_longer_than_a_time_slice),
+        EACH_STREAM(0, reading_does_not_wait_for_readers_neighbours_and_no_dep),
+        EACH(0, an_element_is_as_many_bytes_as_its_type),
+        EACH_STREAM(0, writing_waits_for_readers_and_writers),
+        EACH_HOST(0, in_host_mode_only_outside_memory_without_writers_can_be_reached),
+        EACH(0, without_storage_there_is_nothing_to_reach),
+        EACH(0, an_element_that_does_not_exist_is_refused),
+        EACH_STREAM(0, what_does_not_come_in_time_ends_the_run),
+        EACH_STREAM(1, a_slow_kernel_is_waited_for),
+        EACH(0, a_slot_spans_the_first_start_to_the_last_end),
+        EACH(1, blocks_and_lanes_fold_into_one_slot),
+        EACH(0, a_slot_that_does_not_exist_is_refused),
     };
 
     alarm(HANG_SECONDS);
