@@ -251,17 +251,30 @@ int graph_start(struct graph *g, const struct graph_params *params);
  */
 int graph_submit(struct graph *g, const struct pto_kernels *kernels, const struct pto_args *args,
                  const struct pto_site *site, struct pto_outputs *out, struct slot **ready_out);
-/*
- * For submit.h. They return the task if it is ready, NULL if it waits, or SUBMIT_REFUSED.
- * A task of a form of its own, for which a slot or an id may have to be made.
- */
-struct slot *graph_submit_closely(struct graph *g, const struct pto_kernels *kernels,
-                                  const struct pto_args *args, const struct pto_site *site,
-                                  struct pto_outputs *out);
+/* How a submit ended. */
+enum submit_end {
+    SUBMIT_WAITS,
+    SUBMIT_READY,
+    SUBMIT_REFUSED, /* g->refusal says why */
+    SUBMIT_STOPPED, /* by graph_submit_as only: nothing has changed, another function has to do it */
+};
+
+struct submitted {
+    enum submit_end end;
+    struct slot *slot; /* of a task that waits or is ready */
+};
+
+static const struct submitted submit_refused = { SUBMIT_REFUSED, NULL };
+static const struct submitted submit_stopped = { SUBMIT_STOPPED, NULL };
+
+/* For submit.h: a task of a form of its own, for which a slot or an id may have to be made. */
+struct submitted graph_submit_closely(struct graph *g, const struct pto_kernels *kernels,
+                                      const struct pto_args *args, const struct pto_site *site,
+                                      struct pto_outputs *out);
 /* Any task. */
-struct slot *graph_submit_unusual(struct graph *g, const struct pto_kernels *kernels,
-                                  const struct pto_args *args, const struct pto_site *site,
-                                  struct pto_outputs *out);
+struct submitted graph_submit_unusual(struct graph *g, const struct pto_kernels *kernels,
+                                      const struct pto_args *args, const struct pto_site *site,
+                                      struct pto_outputs *out);
 /* Buffers without a task: complete on return. */
 int graph_alloc(struct graph *g, const struct pto_args *args, struct pto_outputs *out);
 int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pto_site *site);

@@ -48,15 +48,15 @@ static int check_kernel(struct graph *g, int32_t kernel, uint32_t core_type)
     return graph_refuse(g, FAULT_CORE_TYPE, -1, (uint64_t)kernel);
 }
 
-static struct slot *lack_memory(struct graph *g)
+static struct submitted lack_memory(struct graph *g)
 {
     (void)graph_refuse(g, FAULT_MEMORY, -1, SLOT_LINES_MAX * SLOT_LINE_BYTES);
-    return SUBMIT_REFUSED;
+    return submit_refused;
 }
 
-struct slot *graph_submit_closely(struct graph *g, const struct pto_kernels *kernels,
-                                  const struct pto_args *args, const struct pto_site *site,
-                                  struct pto_outputs *out)
+struct submitted graph_submit_closely(struct graph *g, const struct pto_kernels *kernels,
+                                      const struct pto_args *args, const struct pto_site *site,
+                                      struct pto_outputs *out)
 {
     bool is_aic = kernels->aic >= 0;
     struct slot_info *info;
@@ -64,51 +64,48 @@ struct slot *graph_submit_closely(struct graph *g, const struct pto_kernels *ker
 
     if (check_args(g, is_aic ? kernels->aic : kernels->aiv0, is_aic ? PTO_CORE_AIC : PTO_CORE_AIV,
                    args) < 0)
-        return SUBMIT_REFUSED;
+        return submit_refused;
     info = slot_provide(g, class_for(args, FORM_PLAIN));
     id = info != NULL ? ids_make_room(g) : NULL;
     if (id == NULL)
         return lack_memory(g);
-    return submit_at(g, info, id, kernels, args, site, out, FORM_PLAIN);
+    return submit_at(g, &(struct submit_call){ kernels, args, site, out, FORM_PLAIN }, info, id);
 }
 
-struct slot *submit_abandon(struct graph *g, int status)
+void submit_abandon(struct graph *g, int status)
 {
     g->live--; /* it keeps its slot, but nobody is to wait for it */
     if (status != PTO_EARGS)
         (void)graph_refuse(g, FAULT_MEMORY, -1, 0);
-    return SUBMIT_REFUSED;
 }
 
-struct slot *graph_submit_unusual(struct graph *g, const struct pto_kernels *kernels,
-                                  const struct pto_args *args, const struct pto_site *site,
-                                  struct pto_outputs *out)
+struct submitted graph_submit_unusual(struct graph *g, const struct pto_kernels *kernels,
+                                      const struct pto_args *args, const struct pto_site *site,
+                                      struct pto_outputs *out)
 {
     bool is_aic = kernels->aic >= 0;
     uint32_t core_type = is_aic ? PTO_CORE_AIC : PTO_CORE_AIV;
     int32_t kernel = is_aic ? kernels->aic : kernels->aiv1 >= 0 ? kernels->aiv1 : kernels->aiv0;
     int status = check_args(g, kernel, core_type, args);
-    struct slot_info *info;
-    struct id_entry *id;
-    uint32_t buffer = 0;
+    struct submit_start start = { .kernel = (uint32_t)kernel, .core_type = core_type };
     int launch = 0;
     struct slot *t;
 
     if (status >= 0)
         status = launch = check_launch(g, kernels, core_type, args);
     if (status < 0)
-        return SUBMIT_REFUSED;
-    info = slot_provide(g, class_for(args, FORM_UNUSUAL));
-    id = info != NULL ? ids_make_room(g) : NULL;
-    if (id == NULL)
+        return submit_refused;
+    start.info = slot_provide(g, class_for(args, FORM_UNUSUAL));
+    start.id = start.info != NULL ? ids_make_room(g) : NULL;
+    if (start.id == NULL)
         return lack_memory(g);
-    if (args->output_count != 0 && buffers_create(g, args, out, &buffer) < 0)
-        return SUBMIT_REFUSED;
-    t = begin_task(g, info, id, buffer, (uint32_t)kernel, core_type, args, site, out, FORM_UNUSUAL);
+    if (args->output_count != 0 && buffers_create(g, args, out, &start.buffer) < 0)
+        return submit_refused;
+    t = begin_task(g, &(struct submit_call){ kernels, args, site, out, FORM_UNUSUAL }, &start);
     if (kernel < 0)
         t->lanes = 0;
-    if (kernel < 0 && buffer != 0 && g->guard_bytes != 0)
-        guards_track(g, buffer);
+    if (kernel < 0 && start.buffer != 0 && g->guard_bytes != 0)
+        guards_track(g, start.buffer);
     g->has_settled |= (launch & SLOT_IS_SETTLED_FIRST) != 0;
     if ((launch & SLOT_IS_TEAM) != 0)
         graph_share(g); /* its lanes end on other threads */
@@ -117,20 +114,25 @@ struct slot *graph_submit_unusual(struct graph *g, const struct pto_kernels *ker
         status = take_tensors(g, t, args, args->tensor_count, out, FORM_UNUSUAL);
     if ((launch & SLOT_HAS_PREDICATE) != 0 && status >= 0)
         status = submit_operand(g, t, args->predicate);
-    if (status < 0)
-        return submit_abandon(g, status);
-    return arm_task(g, t) ? t : NULL;
+    if (status < 0) {
+        submit_abandon(g, status);
+        return submit_refused;
+    }
+    return submit_result(t, arm_task(g, t));
 }
 
 int graph_submit(struct graph *g, const struct pto_kernels *kernels, const struct pto_args *args,
                  const struct pto_site *site, struct pto_outputs *out, struct slot **ready_out)
 {
+    struct submitted submitted;
+
     if (g->seq == UINT32_MAX)
         return graph_refuse(g, FAULT_TOO_MANY, -1, 0);
-    *ready_out = form_of(kernels, args) == FORM_UNUSUAL
-                     ? graph_submit_unusual(g, kernels, args, site, out)
-                     : graph_submit_closely(g, kernels, args, site, out);
-    if (*ready_out != SUBMIT_REFUSED)
+    submitted = form_of(kernels, args) == FORM_UNUSUAL
+                    ? graph_submit_unusual(g, kernels, args, site, out)
+                    : graph_submit_closely(g, kernels, args, site, out);
+    *ready_out = submitted.end == SUBMIT_READY ? submitted.slot : NULL;
+    if (submitted.end != SUBMIT_REFUSED)
         return PTO_OK;
     out->task = pto_task_id_invalid();
     return graph_refusal_status(g);

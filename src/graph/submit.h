@@ -31,8 +31,8 @@ enum form {
 /* submit.c */
 /* The class of slot with room for header, tensors and what is behind them. */
 uint32_t submit_class_with_tail(const struct pto_args *args);
-/* It was begun, but something about it is wrong. Returns SUBMIT_REFUSED. */
-__attribute__((cold)) struct slot *submit_abandon(struct graph *g, int status);
+/* The task was begun, but something about it is wrong. */
+__attribute__((cold)) void submit_abandon(struct graph *g, int status);
 
 /* submit_tensors.c */
 /* Any tensor argument: checked, copied, waited for, recorded. */
@@ -44,10 +44,6 @@ int submit_lone_tensor(struct graph *g, struct slot *t, const void *from, uint8_
 int submit_check_predicate(struct graph *g, const struct pto_args *args);
 /* The task, whose tensors are recorded, waits for who writes the operand, and reads it. */
 int submit_operand(struct graph *g, struct slot *t, const struct pto_predicate *p);
-
-/* What submits return beside the task, which is ready, and NULL: it waits. */
-#define SUBMIT_REFUSED ((struct slot *)(uintptr_t)1)
-#define SUBMIT_STOPPED ((struct slot *)(uintptr_t)2) /* by graph_submit_as only */
 
 /* A number that the compiler knows, if it can. */
 static inline uint32_t tensors_of(const struct pto_args *args, enum form form)
@@ -63,25 +59,15 @@ static inline bool has_one_lane(const struct pto_kernels *kernels)
 
 static inline enum form form_of(const struct pto_kernels *kernels, const struct pto_args *args)
 {
-    static const int32_t one_block[2] = { 1, -1 }; /* and no timing slot */
-    uint64_t launch, usual_launch, more;
-
-    memcpy(&launch, &args->block_count, sizeof(launch));
-    memcpy(&usual_launch, one_block, sizeof(usual_launch));
-    memcpy(&more, &args->dep_count, sizeof(more)); /* and `passed`, `addresses` */
-    more |= (uintptr_t)args->error | (uintptr_t)args->predicate;
-    if (!has_one_lane(kernels) || launch != usual_launch || more != 0)
+    if (!has_one_lane(kernels) || args->block_count != 1 || args->timing_slot != -1 ||
+        args->dep_count != 0 || args->passed != 0 || args->addresses != 0 || args->error != NULL ||
+        args->predicate != NULL)
         return FORM_UNUSUAL;
     /* mutation: dear-submit */
     if (args->scalar_count > 1 || args->tensor_count > 1 || args->output_count != 0)
         return FORM_PLAIN;
     return args->tensor_count == 0 ? FORM_BARE : FORM_SINGLE;
 }
-
-static_assert(offsetof(struct pto_args, timing_slot) == offsetof(struct pto_args, block_count) + 4,
-              "form_of looks at both at once");
-static_assert(offsetof(struct pto_args, passed) == offsetof(struct pto_args, dep_count) + 4,
-              "form_of looks at both at once");
 
 static inline uint32_t class_for(const struct pto_args *args, enum form form)
 {
@@ -104,15 +90,31 @@ static inline bool has_kernel(const struct graph *g, int32_t kernel, uint32_t co
             g->kernels[kernel].core_type == PTO_CORE_TYPES);
 }
 
-/*
- * The books' entry of a slot, an id's place and the first steps of a task with one
- * kernel that always runs once.
- */
+/* What a submit was called with. */
+struct submit_call {
+    const struct pto_kernels *kernels;
+    const struct pto_args *args;
+    const struct pto_site *site;
+    struct pto_outputs *out;
+    enum form form;
+};
+
+/* What a task is begun with: its slot, the place of its id, its outputs, its only kernel. */
+struct submit_start {
+    struct slot_info *info;
+    struct id_entry *id;
+    uint32_t buffer;
+    uint32_t kernel;
+    uint32_t core_type;
+};
+
+/* The first steps of a task with one kernel that always runs once. */
 __attribute__((always_inline)) static inline struct slot *begin_task(
-    struct graph *g, struct slot_info *info, struct id_entry *id, uint32_t buffer, uint32_t kernel,
-    uint32_t core_type, const struct pto_args *args, const struct pto_site *site,
-    struct pto_outputs *out, enum form form)
+    struct graph *g, const struct submit_call *call, const struct submit_start *start)
 {
+    const struct pto_args *args = call->args;
+    struct slot_info *info = start->info;
+    enum form form = call->form;
     struct slot *t = graph_slot(g, info->line);
     uint32_t number = (uint32_t)(info - g->info);
     uint32_t seq = g->seq;
@@ -122,13 +124,13 @@ __attribute__((always_inline)) static inline struct slot *begin_task(
     aptr_store_relaxed(&t->successors, NULL); /* others learn of the task through a release below */
     t->seq = seq;
     a32_store_relaxed(&t->pending, SLOT_BIAS);
-    t->kernel[0] = (uint16_t)kernel;
+    t->kernel[0] = (uint16_t)start->kernel;
     t->counts = slot_counts(tensors_of(args, form), args->scalar_count);
-    t->traits = slot_traits(core_type, buffer != 0 ? SLOT_HAS_BUFFER : 0);
-    t->buffer = buffer;
+    t->traits = slot_traits(start->core_type, start->buffer != 0 ? SLOT_HAS_BUFFER : 0);
+    t->buffer = start->buffer;
     t->block_count = form != FORM_UNUSUAL ? 1 : (uint32_t)args->block_count;
-    t->site = site;
-    t->id = out->task = ids_put(g, id, seq, number, buffer);
+    t->site = call->site;
+    t->id = call->out->task = ids_put(g, start->id, seq, number, start->buffer);
     if (args->scalar_count == 1)
         t->scalar = args->scalar[0];
     else if (form >= FORM_PLAIN && args->scalar_count > 1)
@@ -274,36 +276,44 @@ static inline bool arm_task(struct graph *g, struct slot *t)
     return left == 0;
 }
 
-/* With a slot and a place for its id at hand: the task itself. */
-__attribute__((always_inline)) static inline struct slot *submit_at(
-    struct graph *g, struct slot_info *info, struct id_entry *id, const struct pto_kernels *kernels,
-    const struct pto_args *args, const struct pto_site *site, struct pto_outputs *out,
-    enum form form)
+static inline struct submitted submit_result(struct slot *t, bool is_ready)
 {
-    bool is_aic = kernels->aic >= 0;
-    uint32_t core_type = is_aic ? PTO_CORE_AIC : PTO_CORE_AIV;
-    uint32_t kernel = (uint32_t)(is_aic ? kernels->aic : kernels->aiv0);
+    return (struct submitted){ is_ready ? SUBMIT_READY : SUBMIT_WAITS, t };
+}
+
+/* With a slot and a place for its id at hand: the task itself. */
+__attribute__((always_inline)) static inline struct submitted submit_at(
+    struct graph *g, const struct submit_call *call, struct slot_info *info, struct id_entry *id)
+{
+    const struct pto_args *args = call->args;
+    enum form form = call->form;
+    bool is_aic = call->kernels->aic >= 0;
+    struct submit_start start;
     uint32_t buffer = 0;
     struct slot *t;
     int status;
 
-    if (form == FORM_PLAIN && args->output_count != 0 && buffers_create(g, args, out, &buffer) < 0)
-        return SUBMIT_REFUSED;
-    t = begin_task(g, info, id, buffer, kernel, core_type, args, site, out, form);
-    status = take_tensors(g, t, args, tensors_of(args, form), out, form);
-    if (status < 0)
-        return submit_abandon(g, status);
-    return form == FORM_BARE || arm_task(g, t) ? t : NULL;
+    if (form == FORM_PLAIN && args->output_count != 0 &&
+        buffers_create(g, args, call->out, &buffer) < 0)
+        return submit_refused;
+    start = (struct submit_start){ info, id, buffer,
+                                   (uint32_t)(is_aic ? call->kernels->aic : call->kernels->aiv0),
+                                   is_aic ? PTO_CORE_AIC : PTO_CORE_AIV };
+    t = begin_task(g, call, &start);
+    status = take_tensors(g, t, args, tensors_of(args, form), call->out, form);
+    if (status < 0) {
+        submit_abandon(g, status);
+        return submit_refused;
+    }
+    return submit_result(t, form == FORM_BARE || arm_task(g, t));
 }
 
 /*
- * Submits a task of the form, which is not FORM_UNUSUAL. Returns the task if it is
- * ready, NULL if it waits, or SUBMIT_REFUSED: g->refusal tells why. There is hardly a
- * call in it: where a slot or an id has to be made first, or something is wrong with
- * the task itself, it changes nothing and returns SUBMIT_STOPPED; graph_submit_closely
- * then goes on.
+ * Submits a task of the form, which is not FORM_UNUSUAL. There is hardly a call in it:
+ * where a slot or an id has to be made first, or something is wrong with the task itself,
+ * it changes nothing and returns SUBMIT_STOPPED; graph_submit_closely then does it.
  */
-__attribute__((always_inline)) static inline struct slot *graph_submit_as(
+__attribute__((always_inline)) static inline struct submitted graph_submit_as(
     struct graph *g, const struct pto_kernels *kernels, const struct pto_args *args,
     const struct pto_site *site, struct pto_outputs *out, enum form form)
 {
@@ -315,7 +325,7 @@ __attribute__((always_inline)) static inline struct slot *graph_submit_as(
                     is_aic ? PTO_CORE_AIC : PTO_CORE_AIV) ||
         (form == FORM_PLAIN &&
          (args->tensor_count > PTO_TASK_TENSORS_MAX || args->scalar_count > PTO_TASK_SCALARS_MAX)))
-        return SUBMIT_STOPPED;
+        return submit_stopped;
     for (uint32_t i = 0; form == FORM_PLAIN && i < args->tensor_count; i++) { /* needed soon */
         __builtin_prefetch(args->tensor[i], 0, 3);
         __builtin_prefetch((const char *)args->tensor[i] + 64, 0, 3);
@@ -328,13 +338,13 @@ __attribute__((always_inline)) static inline struct slot *graph_submit_as(
     id = ids_next(g);
     info = &g->info[g->free_slot[class_for(args, form)]];
     if (id->seq >= g->regions.dead_before) /* a task that lives long may be there */
-        return SUBMIT_STOPPED;
+        return submit_stopped;
     if (id->buffer != 0 && /* so may its outputs; tasks with some often meet one with some */
         (form != FORM_PLAIN || graph_buffer(g, id->buffer)->seq == id->seq))
-        return SUBMIT_STOPPED;
+        return submit_stopped;
     if (info->is_spilled && (form == FORM_BARE || !slot_clean(g, info)))
-        return SUBMIT_STOPPED;
-    return submit_at(g, info, id, kernels, args, site, out, form);
+        return submit_stopped;
+    return submit_at(g, &(struct submit_call){ kernels, args, site, out, form }, info, id);
 }
 
 #endif

@@ -40,10 +40,10 @@ __attribute__((cold, noinline)) static int submit_closely(struct orch *o,
                                                           const struct pto_site *site,
                                                           struct pto_outputs *out)
 {
-    struct slot *ready = graph_submit_closely(o->graph, kernels, args, site, out);
+    struct submitted s = graph_submit_closely(o->graph, kernels, args, site, out);
 
-    return ready == SUBMIT_REFUSED ? submission_refuse(o, kernels, args, site, out)
-                                   : orch_hand_over(o, ready);
+    return s.end == SUBMIT_REFUSED ? submission_refuse(o, kernels, args, site, out)
+                                   : orch_hand_over(o, s);
 }
 
 /* The compiler makes a function of its own for each form of task. */
@@ -52,13 +52,13 @@ __attribute__((cold, noinline)) static int submit_closely(struct orch *o,
         struct orch *o, const struct pto_kernels *kernels, const struct pto_args *args, \
         const struct pto_site *site, struct pto_outputs *out)                           \
     {                                                                                   \
-        struct slot *ready = graph_submit_as(o->graph, kernels, args, site, out, form); \
+        struct submitted s = graph_submit_as(o->graph, kernels, args, site, out, form); \
                                                                                         \
-        if (ready == SUBMIT_STOPPED)                                                    \
+        if (s.end == SUBMIT_STOPPED)                                                    \
             return submit_closely(o, kernels, args, site, out);                         \
-        if ((form) != FORM_BARE && ready == SUBMIT_REFUSED)                             \
+        if ((form) != FORM_BARE && s.end == SUBMIT_REFUSED)                             \
             return submission_refuse(o, kernels, args, site, out);                      \
-        return orch_hand_over(o, ready);                                                \
+        return orch_hand_over(o, s);                                                    \
     }
 SUBMIT_AS(submit_bare, FORM_BARE)
 SUBMIT_AS(submit_single, FORM_SINGLE)
@@ -69,12 +69,12 @@ static int submit_unusual(struct orch *o, const struct pto_kernels *kernels,
                           const struct pto_args *args, const struct pto_site *site,
                           struct pto_outputs *out)
 {
-    struct slot *ready = graph_submit_unusual(o->graph, kernels, args, site, out);
+    struct submitted s = graph_submit_unusual(o->graph, kernels, args, site, out);
 
-    if (ready == SUBMIT_REFUSED)
+    if (s.end == SUBMIT_REFUSED)
         return submission_refuse(o, kernels, args, site, out);
-    if (ready != NULL)
-        sched_ready(o->submitter, ready);
+    if (s.end == SUBMIT_READY)
+        sched_ready(o->submitter, s.slot);
     return PTO_OK;
 }
 

@@ -10,9 +10,9 @@
 #include "orch/orch.h"
 
 /* The task gets its turn if it is ready. */
-static inline int orch_hand_over(struct orch *o, struct slot *ready)
+static inline int orch_hand_over(struct orch *o, struct submitted s)
 {
-    return ready != NULL ? sched_hand_over(o->submitter, ready) : PTO_OK;
+    return s.end == SUBMIT_READY ? sched_hand_over(o->submitter, s.slot) : PTO_OK;
 }
 
 /* Whether the handle is that of a run whose tasks start at once and whose submits nobody watches. */
@@ -27,18 +27,18 @@ static inline bool orch_is_plainly_streamed(const struct pto_orch *handle)
  * scalars; there are no outputs. Returns what graph_submit_as does. SUBMIT_STOPPED: it is not as
  * simple as that, and the submit of the table is to be called. A ready task goes into the deque.
  */
-__attribute__((always_inline)) static inline struct slot *orch_submit_as(
+__attribute__((always_inline)) static inline struct submitted orch_submit_as(
     struct orch *o, const struct pto_kernels *kernels, const struct pto_args *args,
     const struct pto_site *site, struct pto_outputs *out, enum form form)
 {
-    struct slot *ready;
+    struct submitted s;
 
     if (!orch_is_builder(o) || o->quota <= 0)
-        return SUBMIT_STOPPED;
-    ready = graph_submit_as(o->graph, kernels, args, site, out, form);
-    if (ready != SUBMIT_STOPPED)
+        return submit_stopped;
+    s = graph_submit_as(o->graph, kernels, args, site, out, form);
+    if (s.end != SUBMIT_STOPPED)
         o->quota--;
-    return ready;
+    return s;
 }
 
 #endif

@@ -339,15 +339,15 @@ __attribute__((always_inline)) static inline struct door_outputs *submit_as(
 {
     struct orch *o = rt->plain;
     struct pto_outputs out;
-    struct slot *ready = orch_submit_as(o, lane, args, rt->site, &out, form);
+    struct submitted s = orch_submit_as(o, lane, args, rt->site, &out, form);
 
-    if (ready == SUBMIT_STOPPED)
+    if (s.end == SUBMIT_STOPPED)
         return stream_submit(result, rt, kernels, from);
-    if (form != FORM_BARE && ready == SUBMIT_REFUSED)
+    if (form != FORM_BARE && s.end == SUBMIT_REFUSED)
         return door_refuse(result, rt, kernels, from);
     result->task = out.task;
     result->count = 0;
-    if (ready != NULL && sched_put_line(o->submitter, graph_slot_line(o->graph, ready)))
+    if (s.end == SUBMIT_READY && sched_put_line(o->submitter, graph_slot_line(o->graph, s.slot)))
         return see_to_deque(result, o->submitter);
     return result;
 }
