@@ -142,7 +142,9 @@ __attribute__((cold, noinline)) static void free_guarded(struct graph *g, uint32
 
 void buffer_release(struct graph *g, uint32_t index, bool is_submitter)
 {
-    if (a32_sub_acq_rel(&graph_buffer(g, index)->users, 1) != 1) /* R3 A3 */
+    port_check(index != 0 &&
+               a32_load_relaxed(&graph_buffer(g, index)->users) != 0); /* its own use */
+    if (a32_sub_acq_rel(&graph_buffer(g, index)->users, 1) != 1)       /* R3 A3 */
         return;
     if (g->guard_bytes != 0)
         free_guarded(g, index, is_submitter);

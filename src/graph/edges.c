@@ -35,6 +35,7 @@ int edges_link(struct regions *x, struct slot *t, struct ref r)
     struct slot *p = graph_slot(g, g->info[r.slot].line);
     void *head = aptr_load_acquire(&p->successors); /* A2 */
 
+    port_check(ref_is_alive(x, r) && p->number == r.slot);
     if (head == SLOT_SEALED || p == t || (uintptr_t)head - (uintptr_t)t < sizeof(struct slot)) {
         if (head == SLOT_SEALED && g->ended_fn != NULL)
             g->ended_fn(g->ended_context, p, t);
@@ -141,6 +142,7 @@ struct slot *edges_join_begin(struct regions *x, struct slot *t, uint32_t seq)
     join->id = pto_task_id_invalid();
     g->live++;
     g->join_total++;
+    port_check(aptr_load_relaxed(&t->successors) == NULL); /* it is being submitted */
     aptr_store_relaxed(&t->successors,
                        SLOT_SEALED); /* for as long as the join is made: nobody else knows t */
     return join;
@@ -150,6 +152,7 @@ struct ref edges_join_end(struct regions *x, struct slot *t, struct slot *join)
 {
     struct graph *g = graph_of_index(x);
 
+    port_check(aptr_load_relaxed(&t->successors) == SLOT_SEALED); /* by edges_join_begin */
     aptr_store_relaxed(&t->successors, NULL); /* as it was: nobody waits for t yet */
     if (!arm_task(g, join))
         return slot_ref(join);

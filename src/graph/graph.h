@@ -396,7 +396,7 @@ static inline void graph_retire(struct graph *g, uint32_t slot_number)
     struct slot_info *info = &g->info[slot_number];
     uint32_t *free_slot = &g->free_slot[info->size_class];
 
-    port_assert(info->seq != 0);
+    port_check(slot_number != 0 && info->seq != 0); /* once for each task */
     info->seq = 0;
     info->next = *free_slot;
     *free_slot = slot_number;
@@ -452,6 +452,7 @@ static inline struct pto_task_id ids_put(struct graph *g, struct id_entry *place
     uint32_t local = g->ids_now->next_local++;
     uint64_t raw = g->ring_raw | local;
 
+    port_check(place == &g->ids_now->entry[local & g->ids_now->mask]);
     *place = (struct id_entry){ local, seq, slot, buffer };
     return (struct pto_task_id){ raw };
 }

@@ -29,12 +29,13 @@ void graph_complete(struct slot *s, void (*each)(void *context, struct slot *nex
 {
     struct edge *e = aptr_load_relaxed(&s->successors); /* one thread */
 
-    port_assert(e != SLOT_SEALED);
+    port_check(e != SLOT_SEALED);                    /* once for each task */
     aptr_store_relaxed(&s->successors, SLOT_SEALED); /* one thread */
     while (e != NULL) {
         struct slot *next = e->self;
         uint32_t left = a32_load_relaxed(&next->pending) - 1; /* one thread */
 
+        port_check(left != UINT32_MAX);
         e = e->next;                             /* the edge lies in the slot of `next` */
         a32_store_relaxed(&next->pending, left); /* one thread */
         each(context, next, left == 0);
@@ -43,7 +44,7 @@ void graph_complete(struct slot *s, void (*each)(void *context, struct slot *nex
 
 void graph_free_task(struct graph *g, struct slot *s)
 {
-    port_assert(aptr_load_relaxed(&s->successors) == SLOT_SEALED); /* one thread */
+    port_check(aptr_load_relaxed(&s->successors) == SLOT_SEALED); /* one thread */
     if ((s->flags & (SLOT_HAS_BUFFER | SLOT_HAS_RETAINED)) != 0)
         graph_release_task(g, s, true);
     graph_retire(g, s->number);

@@ -119,6 +119,8 @@ __attribute__((always_inline)) static inline struct slot *begin_task(
     uint32_t number = (uint32_t)(info - g->info);
     uint32_t seq = g->seq;
 
+    port_check(number != 0 && info->seq == 0 && !info->is_spilled);
+    port_check(g->free_slot[class_for(args, form)] == number || info->next == 0); /* a new one */
     g->free_slot[class_for(args, form)] = info->next;
     atomic_note_write(t);
     aptr_store_relaxed(&t->successors, NULL); /* others learn of the task through a release below */
@@ -272,6 +274,7 @@ static inline bool arm_task(struct graph *g, struct slot *t)
     if (g->is_shared)
         return a32_sub_acq_rel(&t->pending, SLOT_BIAS - edges) == SLOT_BIAS - edges; /* R5 A5 */
     left = a32_load_relaxed(&t->pending) - (SLOT_BIAS - edges); /* nobody else writes */
+    port_check(left <= edges);
     a32_store_relaxed(&t->pending, left);
     return left == 0;
 }
@@ -321,6 +324,7 @@ __attribute__((always_inline)) static inline struct submitted graph_submit_as(
     struct slot_info *info;
     struct id_entry *id;
 
+    port_check(form != FORM_UNUSUAL);
     if (!has_kernel(g, is_aic ? kernels->aic : kernels->aiv0,
                     is_aic ? PTO_CORE_AIC : PTO_CORE_AIV) ||
         (form == FORM_PLAIN &&

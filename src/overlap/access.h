@@ -48,6 +48,7 @@ static inline void region_forget(struct regions *x, struct region *e)
 /* Records the access of t, where nobody else is recorded. */
 static inline void record_first(const struct slot *t, struct region *e, uint32_t access)
 {
+    port_check((e->flags & REGION_USED) != 0 && e->reader_count == 0 && e->vector == 0);
     e->last = t->seq;
     if ((access & (ACCESS_RECORD | ACCESS_WRITE)) == ACCESS_RECORD) {
         e->reader[0] = slot_ref(t);
@@ -188,6 +189,7 @@ static inline bool region_take_tile(struct regions *x, struct region *e, uint64_
 {
     const struct region_frame *f = &x->frame[e->frame];
 
+    port_check((e->flags & (REGION_USED | REGION_TANGLED)) == REGION_USED && f->flat != 0);
     if (e->next != 0 || e->last >= x->dead_before || e->vector != 0)
         return false;
     if (f->has_known)

@@ -274,6 +274,7 @@ static inline void fill_box(struct regions *x, struct region *e, const struct ge
 void region_fill(struct regions *x, struct region *e, const struct geom *geom, uint32_t frame,
                  uint32_t level)
 {
+    port_check((e->flags & REGION_USED) == 0 && geom->lo < geom->hi);
     region_touch(x, e);
     if (x->top < geom->hi)
         x->top = geom->hi;
@@ -357,6 +358,7 @@ void region_remove(struct regions *x, struct region *e)
 {
     uint32_t level = e->level;
 
+    port_check((e->flags & REGION_USED) != 0);
     if (e->vector != 0)
         region_drop_vector(x, e);
     region_leave_tree(x, e);
@@ -386,6 +388,7 @@ void region_remove(struct regions *x, struct region *e)
             f->first = shape->frame_next;
         if (shape->frame_next != 0)
             shape_at(x, shape->frame_next - 1)->frame_prev = shape->frame_prev;
+        port_check(f->population != 0 && f->class_of[level & REGION_CLASS].count != 0);
         f->population--;
         f->class_of[level & REGION_CLASS].count--;
     }

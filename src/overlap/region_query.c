@@ -68,6 +68,8 @@ void region_query(struct probe *p)
     struct regions *x = p->x;
     const struct region_frame *own = &x->frame[p->own_frame];
 
+    port_check(p->t != NULL || (p->access & (ACCESS_RECORD | ACCESS_LOOKUP)) == 0);
+    port_check(own->population == 0 || own->has_leaf != own->is_spread);
     if (x->has_versions) {
         query_everything(p);
         return;
@@ -414,6 +416,7 @@ void region_enter_tree(struct regions *x, struct region *e, uint32_t near)
 void region_leave_tree(struct regions *x, struct region *e)
 {
     if (has_leaf(x, e)) {
+        port_check(x->leaf_count != 0);
         shape_of(x, e)->serial = 0;
         x->leaf_count--;
     }

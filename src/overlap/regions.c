@@ -118,6 +118,7 @@ int region_apply(struct regions *x, struct slot *t, struct region *e, uint32_t a
     struct ref writer = e->writer;
     struct ref own = slot_ref(t);
 
+    port_check((e->flags & REGION_USED) != 0 && e->kind != REGION_FRAME);
     if (access == (ACCESS_LOOKUP | ACCESS_RECORD)) {
         struct region_vector *v = region_vector(x, e->vector);
 
@@ -200,6 +201,7 @@ static inline void take_over(struct regions *x, struct region *e, uint64_t start
     uint32_t was_crossing = 0;
 
     if ((e->flags & REGION_USED) != 0) {
+        port_check(e->level == level && e->kind == REGION_CONTIGUOUS && !region_is_alive(x, e));
         was_crossing = (e->flags & REGION_CROSSING) != 0;
         if (e->vector != 0)
             region_drop_vector(x, e);
@@ -628,6 +630,7 @@ static uint32_t take_vector(struct regions *x, uint32_t order)
             return 0;
         vector = (uint32_t)((uint64_t)(memory - x->vector_pool.base) / REGION_VECTOR_UNIT);
     }
+    port_check(vector != 0); /* the pool's first unit stands for none */
     region_vector(x, vector)->count = 0;
     region_vector(x, vector)->capacity = (uint32_t)(bytes / sizeof(struct ref)) - 1;
     return vector;
@@ -679,6 +682,7 @@ static int regions_append(struct regions *x, struct slot *t, struct region *e, u
     }
     if ((flags & REGION_REF_WRITE) != 0)
         e->flags |= REGION_HAS_WRITERS | REGION_MORE_WRITERS;
+    port_check(v->count < v->capacity && (t->number & ~(uint32_t)REGION_REF_SLOT) == 0);
     v->ref[v->count].slot = t->number | flags;
     v->ref[v->count++].seq = t->seq;
     return PTO_OK;

@@ -228,7 +228,7 @@ struct regions {
     struct region_shape *table_shape;
     uint64_t table_mask;     /* of the offset of a record in it, in bytes */
     uint32_t table_count;    /* a power of two */
-    uint32_t touched_count;  /* how often an entry of the table came into use */
+    uint64_t touched_count;  /* how often an entry of the table came into use */
     struct region *overflow; /* index 0 is never used */
     struct region_shape *overflow_shape;
     uint32_t overflow_count;
@@ -334,7 +334,7 @@ static inline void region_touch(struct regions *x, const struct region *e)
     if (at > x->table_mask)
         return; /* what is behind the table is cleared when it is taken */
     x->far->touched[bucket / 64] |= 1ull << bucket % 64;
-    x->touched_count += x->touched_count != UINT32_MAX; /* "many" stays many */
+    x->touched_count++;
 }
 
 /* False: the bucket is empty, and its head need not be looked at, which is far away in a large table. */
@@ -348,7 +348,7 @@ static inline bool region_is_touched(const struct regions *x, uint32_t bucket)
 static inline bool regions_are_crowded(const struct regions *x)
 {
     return x->overflow_live * 8 > x->table_count &&
-           2 * ((uint64_t)x->touched_count + x->overflow_live) > x->table_count;
+           2 * (x->touched_count + x->overflow_live) > x->table_count;
 }
 
 /* The grid whose cells are as long as the region or up to twice that; of an empty one, any. */
@@ -504,6 +504,8 @@ static inline struct region *region_find_known(const struct regions *x,
         known->form != (tensor_word(tensor, TENSOR_FORM) ^ x->known_epoch) ||
         known->extent != tensor->extent)
         return NULL;
+    port_check((known->record->flags & (REGION_USED | REGION_TANGLED)) == REGION_USED);
+    port_check(known->record->kind == REGION_BOX && known->record->frame != 0);
     return known->record;
 }
 

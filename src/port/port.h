@@ -21,7 +21,18 @@ enum port_start {
 /* An assertion failed: the state of the engine is broken. Does not return. */
 _Noreturn void port_panic(const char *what, const char *file, int line);
 
+/* For what is looked at anyway or rarely: also in shipped builds. */
 #define port_assert(condition) ((condition) ? (void)0 : port_panic(#condition, __FILE__, __LINE__))
+
+/*
+ * For invariants of the path of a task: in checked builds (PTO_CHECKED, which the sanitized variants and
+ * the scenarios of tests/explore define). In any other build nothing is evaluated.
+ */
+#ifdef PTO_CHECKED
+#define port_check(condition) port_assert(condition)
+#else
+#define port_check(condition) ((void)sizeof(!(condition)))
+#endif
 
 /* Sets a sleeping worker going: there is something to take. `machine` is the scheduler's. */
 void port_wake(void *machine);

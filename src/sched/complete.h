@@ -51,6 +51,7 @@ static inline struct slot *line_pop(const struct graph *g, uint32_t *list)
 {
     struct slot *s = graph_slot(g, *list);
 
+    port_check(*list != 0);
     *list = a32_load_relaxed(&s->pending);
     return s;
 }
@@ -86,7 +87,10 @@ static inline bool worker_streams_alone(const struct worker *w)
 /* Invocations that are over, or never will be started. True: they were the last ones. */
 static inline bool complete_block(struct slot *s, uint32_t count)
 {
-    return a32_sub_acq_rel(&s->block_left, count) == count; /* R17 A17 */
+    uint32_t left = a32_sub_acq_rel(&s->block_left, count); /* R17 A17 */
+
+    port_check(left >= count);
+    return left == count;
 }
 
 __attribute__((always_inline)) static inline struct slot *complete_in_image(struct worker *w,
@@ -117,6 +121,7 @@ __attribute__((always_inline)) static inline struct slot *complete_task(struct w
         e = aptr_load_relaxed(&s->successors); /* one thread */
         aptr_store_relaxed(&s->successors, SLOT_SEALED);
     }
+    port_check(e != SLOT_SEALED); /* a task completes once */
     while (e != NULL) {
         struct slot *t = e->self;
         uint32_t left;
@@ -129,6 +134,7 @@ __attribute__((always_inline)) static inline struct slot *complete_task(struct w
             left = a32_load_relaxed(&t->pending) - 1; /* one thread */
             a32_store_relaxed(&t->pending, left);
         }
+        port_check(left != UINT32_MAX);
         if (left != 0)
             continue;
         if ((t->flags & SLOT_IS_SETTLED_FIRST) != 0 && !sched_settle(w, t))
@@ -195,6 +201,7 @@ __attribute__((always_inline)) static inline struct slot *complete_count(struct 
                 left = a32_load_relaxed(counter) - 1; /* one thread */
                 a32_store_relaxed(counter, left);
             }
+            port_check(left != UINT32_MAX);
             if (left != 0)
                 continue;
             /* mutation: no-rewind */

@@ -25,6 +25,7 @@ static struct deferred_task *deferred_find_task(struct deferred *d, const struct
 {
     uint32_t count = a32_load_relaxed(&d->count); /* under the lock */
 
+    port_check(a32_load_relaxed(&d->lock) != 0 && count <= PTO_DEFERRED_MAX);
     for (uint32_t i = 0; i < count; i++)
         if (d->task[i].slot == slot)
             return &d->task[i];

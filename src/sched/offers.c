@@ -34,7 +34,8 @@ bool sched_claim_tasks(struct worker *w, struct worker *from)
 
 static void take_roots(struct worker *w, uint32_t first, uint32_t count)
 {
-    w->deque_head = 0; /* it is empty */
+    port_check(w->deque_tail == w->deque_head && count <= SCHED_DEQUE);
+    w->deque_head = 0;
     w->deque_tail = count;
     memcpy(w->deque, w->sched->root + first, count * sizeof(w->deque[0]));
 }
@@ -116,7 +117,8 @@ void sched_publish(struct worker *w)
     uint32_t tail = a32_load_relaxed(&w->public_tail); /* own index */
     uint32_t count = (w->deque_tail - w->deque_head + 1) / 2;
 
-    port_assert(w->is_shared);                    /* else nobody would look */
+    port_check(w->is_shared); /* else no other worker looks */
+    port_check(tail - head <= SCHED_PUBLIC);
     if (tail - head >= SCHED_CLAIM || count == 0) /* still something to take, or nothing to give */
         return;
     if (count > 4 * SCHED_CLAIM)

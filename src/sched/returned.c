@@ -4,7 +4,8 @@
 
 void sched_return_slot(struct worker *w, struct slot *s)
 {
-    atomic_note_write(s); /* from here on it is the submitter's */
+    port_check(w->index != 0); /* the submitter retires slots itself */
+    atomic_note_write(s);      /* from here on it is the submitter's */
     if (w->unreturned == 0 &&
         w->return_tail - a32_load_acquire(&w->return_head) < SCHED_RETURN) { /* A11 */
         a32_store_relaxed(&w->return_slot[w->return_tail % SCHED_RETURN], s->number);

@@ -91,6 +91,7 @@ int sched_pushed(struct worker *w)
 {
     uint32_t room = SCHED_DEQUE - (w->deque_tail - w->deque_head);
 
+    port_check(room <= SCHED_DEQUE);
     if (room == 0) { /* the older half goes into the list */
         for (uint32_t i = 0; i < SCHED_DEQUE / 2; i++)
             line_wait(w, graph_slot(w->graph, w->deque[w->deque_head++ % SCHED_DEQUE]));
@@ -517,6 +518,7 @@ static inline struct slot *pop_deque(struct worker *w)
 
 static inline struct slot *pop_newest(struct worker *w)
 {
+    port_check(w->deque_tail != w->deque_head);
     return graph_slot(w->graph, w->deque[--w->deque_tail % SCHED_DEQUE]);
 }
 
