@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "base/os.h"
+#include "host/host.h"
 #include "sim/isolated.h"
 #include "tests/fixture/isolated_test.h"
 
@@ -356,6 +357,62 @@ static void a_process_that_is_stopped_does_not_hold_up_the_deadline(void **state
     assert_int_equal(pto_device_close(r.device), PTO_OK);
 }
 
+/* ---- what is in the control memory ---- */
+
+/* Bytes that kernels could write there, while the process itself is stopped; now and then records in form. */
+static void scribble(struct isolated_control *control, unsigned *seed)
+{
+    struct channel as_chip;
+    unsigned char *bytes = (void *)control;
+    bool is_record = rand_r(seed) % 2 == 0;
+
+    channel_init(&as_chip, &control->line[ISOLATED_LINE_RUNS].to_host, 1, ISOLATED_KINDS);
+    as_chip.position = as_chip.other = a64_load_acquire(&as_chip.stream->tail);
+    for (uint64_t at = 0; is_record && at < as_chip.position; as_chip.number++)
+        at += ((struct record_head *)(void *)(as_chip.stream->bytes + at))->bytes;
+    for (int i = 0; i < 4 && is_record; i++) {
+        static unsigned char body[RECORD_BODY_MAX];
+        const struct record_head head = { .kind = 1 + (uint32_t)rand_r(seed) % (ISOLATED_KINDS - 1),
+                                          .key = (uint64_t)rand_r(seed) % 4,
+                                          .message_bytes = (uint64_t)rand_r(seed) % 20000 };
+
+        for (uint32_t k = 0; k < sizeof(body); k++)
+            body[k] = (unsigned char)rand_r(seed);
+        (void)channel_write(&as_chip, &head,
+                            &(struct record_part){ body, (uint32_t)rand_r(seed) % RECORD_BODY_MAX },
+                            1);
+    }
+    for (uint32_t i = 0; i < 2000 && !is_record; i++)
+        bytes[(uint32_t)rand_r(seed) % sizeof(*control)] = (unsigned char)rand_r(seed);
+    waker_wake_always(&control->line[ISOLATED_LINE_RUNS].host);
+}
+
+static void the_host_believes_no_process(void **state)
+{
+    unsigned seed = 3;
+    struct rig r;
+
+    (void)state;
+    for (int round = 0; round < (IS_SANITIZED ? 6 : 14); round++) {
+        struct pto_run *run;
+        int status;
+
+        r = set_rig(open_isolated(1));
+        assert_works(&r);
+        run = launch_loop(&r);
+        assert_int_equal(kill(only_child(), SIGSTOP), 0);
+        a32_store_relaxed(&sim_isolated_second_ms, SHORT_SECOND_MS);
+        scribble(isolated_of(device_get(r.device, &status)->chip)->control, &seed);
+        assert_true(pto_run_wait(run, 0) <= 0);
+        assert_true(pto_run_finish(run, &report) <= 0);
+        assert_int_equal(pto_device_close(r.device), PTO_OK);
+        a32_store_relaxed(&sim_isolated_second_ms, 1000);
+    }
+    r = set_rig(open_isolated(1));
+    assert_works(&r);
+    assert_int_equal(pto_device_close(r.device), PTO_OK);
+}
+
 static void signals_of_a_terminal_are_the_hosts(void **state)
 {
     struct rig r = set_rig(open_isolated(1));
@@ -425,6 +482,7 @@ int main(int argc, char **argv)
         TEST(a_process_that_is_stopped_is_ended),
         TEST(no_call_waits_longer_for_a_stopped_process),
         TEST(a_process_that_is_stopped_does_not_hold_up_the_deadline),
+        TEST(the_host_believes_no_process),
         TEST(signals_of_a_terminal_are_the_hosts),
         TEST(the_process_ends_with_its_host),
     };
