@@ -268,9 +268,11 @@ static const struct submitted submit_refused = { SUBMIT_REFUSED, NULL };
 static const struct submitted submit_stopped = { SUBMIT_STOPPED, NULL };
 
 /* For submit.h: a task of a form of its own, for which a slot or an id may have to be made. */
-struct submitted graph_submit_closely(struct graph *g, const struct pto_kernels *kernels,
-                                      const struct pto_args *args, const struct pto_site *site,
-                                      struct pto_outputs *out);
+__attribute__((noinline)) struct submitted graph_submit_closely(struct graph *g,
+                                                                const struct pto_kernels *kernels,
+                                                                const struct pto_args *args,
+                                                                const struct pto_site *site,
+                                                                struct pto_outputs *out);
 /* Any task. */
 struct submitted graph_submit_unusual(struct graph *g, const struct pto_kernels *kernels,
                                       const struct pto_args *args, const struct pto_site *site,
@@ -342,7 +344,11 @@ static inline struct slot_info *slot_provide(struct graph *g, uint32_t size_clas
 {
     struct slot_info *info = &g->info[g->free_slot[size_class]];
 
-    return !info->is_spilled || slot_clean(g, info) ? info : slot_make(g, size_class);
+    if (info == g->info)
+        return slot_make(g, size_class);
+    if (info->is_spilled)
+        (void)slot_clean(g, info);
+    return info;
 }
 
 /* The place of the current ring's next id, free. NULL: memory has run out. */

@@ -88,6 +88,7 @@ struct submitted graph_submit_unusual(struct graph *g, const struct pto_kernels 
     int32_t kernel = is_aic ? kernels->aic : kernels->aiv1 >= 0 ? kernels->aiv1 : kernels->aiv0;
     int status = check_args(g, kernel, core_type, args);
     struct submit_start start = { .kernel = (uint32_t)kernel, .core_type = core_type };
+    uint32_t buffer = 0;
     int launch = 0;
     struct slot *t;
 
@@ -99,13 +100,14 @@ struct submitted graph_submit_unusual(struct graph *g, const struct pto_kernels 
     start.id = start.info != NULL ? ids_make_room(g) : NULL;
     if (start.id == NULL)
         return lack_memory(g);
-    if (args->output_count != 0 && buffers_create(g, args, out, &start.buffer) < 0)
+    if (args->output_count != 0 && buffers_create(g, args, out, &buffer) < 0)
         return submit_refused;
+    start.buffer = buffer;
     t = begin_task(g, &(struct submit_call){ kernels, args, site, out, FORM_UNUSUAL }, &start);
     if (kernel < 0)
         t->lanes = 0;
-    if (kernel < 0 && start.buffer != 0 && g->guard_bytes != 0)
-        guards_track(g, start.buffer);
+    if (kernel < 0 && buffer != 0 && g->guard_bytes != 0)
+        guards_track(g, buffer);
     g->has_settled |= (launch & SLOT_IS_SETTLED_FIRST) != 0;
     if ((launch & SLOT_IS_TEAM) != 0)
         graph_share(g); /* its lanes end on other threads */

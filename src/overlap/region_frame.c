@@ -63,7 +63,7 @@ uint32_t region_bucket_of_frame(const struct regions *x, const struct geom *geom
     return region_cell_bucket(x, key >> 32);
 }
 
-uint32_t region_frame_of(struct probe *p, const struct geom *geom, bool may_create)
+uint32_t region_find_frame(struct probe *p, const struct geom *geom, bool may_create)
 {
     struct regions *x = p->x;
     uint32_t *cached = region_frame_cache(x, geom->base, geom->stride[0]);
@@ -73,9 +73,6 @@ uint32_t region_frame_of(struct probe *p, const struct geom *geom, bool may_crea
     struct region *e;
     uint32_t bucket, index;
 
-    if (*cached != 0 && geom_same_frame(&x->frame[*cached].geom, geom) &&
-        x->frame[*cached].geom.size == geom->size)
-        return *cached;
     probe_init(&q, p->x, p->t, &span, 0);
     q.salt = p->salt;
     span.kind = REGION_FRAME;

@@ -66,8 +66,8 @@ struct region *region_insert(struct probe *p, uint32_t bucket, uint32_t level);
 int regions_grow(struct regions *x);
 
 /* region_frame.c */
-/* The frame of a box: recently used, or known, or new. 0: none. */
-uint32_t region_frame_of(struct probe *p, const struct geom *geom, bool may_create);
+/* The frame of a box, which is not among those recently used: known, or new. 0: none. */
+uint32_t region_find_frame(struct probe *p, const struct geom *geom, bool may_create);
 /* The record of this very box; where it would be if there is none. */
 struct region *region_find_box(struct probe *p, uint32_t *bucket_out, uint32_t *class_out);
 uint32_t region_bucket_of_box(const struct regions *x, const struct geom *geom, uint32_t frame,
@@ -128,6 +128,17 @@ static inline struct region_shape *shape_at(const struct regions *x, uint32_t in
 static inline struct region_shape *shape_of(const struct regions *x, const struct region *e)
 {
     return shape_at(x, index_of(x, e));
+}
+
+/* The frame of a box: recently used, or known, or new. 0: none. */
+static inline uint32_t region_frame_of(struct probe *p, const struct geom *geom, bool may_create)
+{
+    uint32_t cached = *region_frame_cache(p->x, geom->base, geom->stride[0]);
+
+    if (cached != 0 && geom_same_frame(&p->x->frame[cached].geom, geom) &&
+        p->x->frame[cached].geom.size == geom->size)
+        return cached;
+    return region_find_frame(p, geom, may_create);
 }
 
 /* A box joins its frame. */

@@ -31,8 +31,8 @@ static inline bool kind_is_image(enum kind kind)
 bool sched_claim_tasks(struct worker *w, struct worker *from);
 /* Some of the tasks with which a launch starts. */
 bool sched_claim_roots(struct worker *w);
-/* A ready task for which the worker has no core. */
-void sched_park_task(struct worker *w, struct slot *s);
+/* A ready task for which the worker has no core: some other worker may. */
+void sched_park_shared(struct worker *w, struct slot *s);
 /* What was parked, for cores that the worker can have now. */
 bool sched_take_parked(struct worker *w);
 /* returned.c: completes what others have finished. False: there was nothing. */

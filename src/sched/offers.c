@@ -157,12 +157,8 @@ bool sched_has_offer(struct sched *s, const struct worker *w)
 
 /* ---- tasks for which a worker has no core ---- */
 
-void sched_park_task(struct worker *w, struct slot *s)
+void sched_park_shared(struct worker *w, struct slot *s)
 {
-    if (worker_is_only(w)) {
-        sched_park(w, s);
-        return;
-    }
     sched_share(w);
     line_push_shared(w->graph, &w->sched->parked[s->core_type], s);
     sched_signal(w->sched);

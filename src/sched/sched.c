@@ -116,7 +116,10 @@ __attribute__((noinline)) static bool find_core(struct worker *w, struct slot *s
     if ((w->core_none >> s->core_type & 1) == 0 &&
         port_core_acquire(w->sched->machine, w, s->core_type))
         return true;
-    sched_park_task(w, s);
+    if (worker_is_only(w))
+        sched_park(w, s);
+    else
+        sched_park_shared(w, s);
     return false;
 }
 

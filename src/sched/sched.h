@@ -16,7 +16,7 @@
  *   R11 sched_collect (head)     -> A11 sched_return_slot, sched_flush
  *                                                               an entry is read before it is reused
  *   R12 sched_finished           -> A12 sched_complete_finished a kernel elsewhere has returned
- *   R13 sched_park_task          -> A13 sched_take_parked       a parked task is whole
+ *   R13 sched_park_shared        -> A13 sched_take_parked       a parked task is whole
  *   R17 complete_block           -> A17 complete_block          what every invocation wrote is there
  *   R18 unlock_deferred          -> A18 try_lock_deferred       the table of conditions is whole
  *   R19 whoever notifies         -> A19 deferred_holds          what came with a condition is there
