@@ -71,53 +71,21 @@ static volatile int *volatile nowhere;
 static int64_t heap_bytes;   /* in use */
 static int64_t mapped_bytes; /* by the library: libc's own calls do not come here */
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t count, size_t bytes);
-void *__libc_realloc(void *old, size_t bytes);
-void *__libc_memalign(size_t align, size_t bytes);
-void __libc_free(void *memory);
-
-static void *add_block(void *memory)
+static inline void note_alloc(void *memory)
 {
     if (memory != NULL)
         __atomic_add_fetch(&heap_bytes, (int64_t)malloc_usable_size(memory), __ATOMIC_RELAXED);
-    return memory;
 }
 
-static void take_buffer(void *memory)
+static inline void note_free(void *memory)
 {
     if (memory != NULL)
         __atomic_sub_fetch(&heap_bytes, (int64_t)malloc_usable_size(memory), __ATOMIC_RELAXED);
 }
 
-void *malloc(size_t bytes)
-{
-    return add_block(__libc_malloc(bytes));
-}
+#include "tests/fixture/allocator_test.h"
 
-void *calloc(size_t count, size_t bytes)
-{
-    return add_block(__libc_calloc(count, bytes));
-}
-
-void *realloc(void *old, size_t bytes)
-{
-    take_buffer(old);
-    return add_block(__libc_realloc(old, bytes));
-}
-
-void *aligned_alloc(size_t align, size_t bytes)
-{
-    return add_block(__libc_memalign(align, bytes));
-}
-
-void free(void *memory)
-{
-    take_buffer(memory);
-    __libc_free(memory);
-}
-
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 void *mmap(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset)
 {
     long at = syscall(SYS_mmap, addr, bytes, prot, flags, fd, offset);
@@ -412,23 +380,13 @@ struct footprint {
     uint32_t threads;
 };
 
-/* From the page tables: the counters of /proc/self/status are late by some pages per CPU. */
 static struct footprint footprint_now(void)
 {
-    struct footprint f = { .descriptors = count_entries("/proc/self/fd"),
-                           .threads = count_threads() };
-    FILE *file = fopen("/proc/self/smaps_rollup", "r");
-    unsigned long long kib;
-    char line[256];
-
-    assert_non_null(file);
-    while (fgets(line, sizeof(line), file) != NULL)
-        if (sscanf(line, "Rss: %llu kB", &kib) == 1)
-            f.rss_kib = kib;
-    fclose(file);
-    f.heap_bytes = __atomic_load_n(&heap_bytes, __ATOMIC_RELAXED);
-    f.mapped_bytes = __atomic_load_n(&mapped_bytes, __ATOMIC_RELAXED);
-    return f;
+    return (struct footprint){ .rss_kib = resident_kib(),
+                               .heap_bytes = __atomic_load_n(&heap_bytes, __ATOMIC_RELAXED),
+                               .mapped_bytes = __atomic_load_n(&mapped_bytes, __ATOMIC_RELAXED),
+                               .descriptors = count_entries("/proc/self/fd"),
+                               .threads = count_threads() };
 }
 
 static void print_footprint(const char *what, const struct footprint *f)

@@ -9,13 +9,13 @@
  * a launch ends early in every way there is; the launch after it must compute
  * the same as ever.
  */
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "tests/fixture/kinds_test.h"
 #include "tests/fixture/open_test.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -27,9 +27,7 @@ enum { HAS_HANDLER = 1 };
 #endif
 
 enum {
-    WORDS = 8,
     OUT_WORDS = 32,
-    GANG = 3,
     BLOCKS = 5,
     CLUSTERS = 2,
     LAUNCHES = IS_SANITIZED ? 12 : 100,
@@ -47,61 +45,23 @@ enum {
 static uint32_t is_counting;
 static uint64_t allocations;
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t count, size_t bytes);
-void *__libc_realloc(void *old, size_t bytes);
-void *__libc_memalign(size_t align, size_t bytes);
-
-static void count_allocation(void)
+static inline void note_alloc(void *memory)
 {
+    (void)memory;
     if (__atomic_load_n(&is_counting, __ATOMIC_RELAXED) != 0)
         __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
 }
 
-void *malloc(size_t bytes)
+static inline void note_free(void *memory)
 {
-    count_allocation();
-    return __libc_malloc(bytes);
+    (void)memory;
 }
 
-void *calloc(size_t count, size_t bytes)
-{
-    count_allocation();
-    return __libc_calloc(count, bytes);
-}
-
-void *realloc(void *old, size_t bytes)
-{
-    count_allocation();
-    return __libc_realloc(old, bytes);
-}
-
-void *aligned_alloc(size_t align, size_t bytes)
-{
-    count_allocation();
-    return __libc_memalign(align, bytes);
-}
-#endif
+#include "tests/fixture/allocator_test.h"
 
 /* ---- kernels ---- */
 
-enum {
-    KERNEL_COPY,
-    KERNEL_ADD,
-    KERNEL_BLOCK,
-    KERNEL_MEET,
-    KERNEL_LANE_AIC,
-    KERNEL_LANE_AIV,
-    KERNEL_STORE,
-    KERNEL_DEFER,
-    KERNEL_RAISE,
-    KERNEL_SUM,
-    KERNEL_DOUBLE,
-    KERNEL_ADDRESS,
-    KERNEL_HOLD,
-    KERNELS
-};
+enum { KERNEL_STORE = KINDS_KERNELS, KERNEL_DOUBLE, KERNEL_ADDRESS, KERNEL_HOLD, KERNELS };
 
 /* What one kernel is to do instead of its work, and which. */
 enum how {
@@ -122,11 +82,6 @@ static uint32_t at_gate;
 static uint32_t is_open;
 static volatile int *volatile nowhere = NULL;
 
-static int32_t *words_of(const int64_t *args, int index)
-{
-    return pto_tensor_data(pto_arg_tensor(args, index));
-}
-
 static uint32_t how_at(uint32_t kernel)
 {
     return __atomic_load_n(&fail_at, __ATOMIC_RELAXED) == kernel
@@ -140,9 +95,12 @@ __attribute__((no_sanitize_thread, noinline)) static void crash(void)
     *nowhere = 1;
 }
 
-static void misbehave(uint32_t kernel, const int64_t *args)
+/* Whether the kernel is to do its work afterwards. */
+static bool misbehave(uint32_t kernel, const int64_t *args)
 {
-    switch (how_at(kernel)) {
+    uint32_t how = how_at(kernel);
+
+    switch (how) {
     case HOW_CRASH:
         crash();
         break;
@@ -160,80 +118,13 @@ static void misbehave(uint32_t kernel, const int64_t *args)
     default:
         break;
     }
-}
-
-static void kernel_copy(int64_t *args)
-{
-    misbehave(KERNEL_COPY, args);
-    memcpy(words_of(args, 1), words_of(args, 0), WORDS * sizeof(int32_t));
-}
-
-/* y += x + scalar */
-static void kernel_add(int64_t *args)
-{
-    for (int i = 0; i < WORDS; i++)
-        words_of(args, 1)[i] += words_of(args, 0)[i] + (int32_t)args[2];
-}
-
-static void kernel_block(int64_t *args)
-{
-    misbehave(KERNEL_BLOCK, args);
-    words_of(args, 0)[pto_block_index(args)] = 100 + pto_block_index(args);
-}
-
-/* All blocks of the gang are there before one of them leaves. */
-static void kernel_meet(int64_t *args)
-{
-    uint32_t *here = (uint32_t *)words_of(args, 0);
-
-    pto_notify_add(here, 1);
-    while (pto_notified(here) < GANG)
-        pto_pause();
-    misbehave(KERNEL_MEET, args);
-    words_of(args, 1)[pto_block_index(args)] = 200 + pto_block_index(args);
-}
-
-static void kernel_lane_aic(int64_t *args)
-{
-    misbehave(KERNEL_LANE_AIC, args);
-    words_of(args, 0)[0] = 300;
-}
-
-static void kernel_lane_aiv(int64_t *args)
-{
-    misbehave(KERNEL_LANE_AIV, args);
-    words_of(args, 0)[1 + pto_sub_block(args)] = 301 + pto_sub_block(args);
+    return how != HOW_NO_RAISE;
 }
 
 static void kernel_store(int64_t *args)
 {
     misbehave(KERNEL_STORE, args);
     words_of(args, 0)[0] = (int32_t)args[1];
-}
-
-static void kernel_defer(int64_t *args)
-{
-    misbehave(KERNEL_DEFER, args);
-    words_of(args, 1)[0] = 500;
-    (void)pto_defer(args, (const uint32_t *)words_of(args, 0), 1);
-}
-
-static void kernel_raise(int64_t *args)
-{
-    if (__atomic_load_n(&fail_how, __ATOMIC_RELAXED) != HOW_NO_RAISE)
-        pto_notify_set((uint32_t *)words_of(args, 0), 1);
-}
-
-/* The last argument becomes the sum of all words of those before it. */
-static void kernel_sum(int64_t *args)
-{
-    int32_t sum = 0;
-
-    misbehave(KERNEL_SUM, args);
-    for (int t = 0; t < 5; t++)
-        for (int i = 0; i < WORDS; i++)
-            sum += words_of(args, t)[i];
-    words_of(args, 5)[0] = sum;
 }
 
 static void kernel_double(int64_t *args)
@@ -263,16 +154,8 @@ static void kernel_hold(int64_t *args)
 }
 
 static const struct pto_kernel kernels[KERNELS] = {
-    [KERNEL_COPY] = { "copy", kernel_copy, PTO_CORE_AIV },
-    [KERNEL_ADD] = { "add", kernel_add, PTO_CORE_AIV },
-    [KERNEL_BLOCK] = { "block", kernel_block, PTO_CORE_AIV },
-    [KERNEL_MEET] = { "meet", kernel_meet, PTO_CORE_AIV },
-    [KERNEL_LANE_AIC] = { "lane_aic", kernel_lane_aic, PTO_CORE_AIC },
-    [KERNEL_LANE_AIV] = { "lane_aiv", kernel_lane_aiv, PTO_CORE_AIV },
+    KINDS_TABLE,
     [KERNEL_STORE] = { "store", kernel_store, PTO_CORE_AIV },
-    [KERNEL_DEFER] = { "defer", kernel_defer, PTO_CORE_AIV },
-    [KERNEL_RAISE] = { "raise", kernel_raise, PTO_CORE_AIV },
-    [KERNEL_SUM] = { "sum", kernel_sum, PTO_CORE_AIV },
     [KERNEL_DOUBLE] = { "double", kernel_double, PTO_CORE_AIV },
     [KERNEL_ADDRESS] = { "address", kernel_address, PTO_CORE_AIV },
     [KERNEL_HOLD] = { "hold", kernel_hold, PTO_CORE_AIV },
@@ -303,11 +186,6 @@ enum {
 };
 
 _Static_assert((int)OUT_END <= (int)OUT_WORDS, "results fit");
-
-static struct pto_tensor part_of(const struct pto_tensor *out, uint32_t at, uint32_t count)
-{
-    return pto_tensor_view(out, PTO_DIMS(count), PTO_DIMS(at));
-}
 
 static struct pto_tensor_info zeroed_words(uint32_t count)
 {
@@ -449,6 +327,7 @@ static uint32_t workers;
 static void open_launcher(const char *platform, uint32_t worker_count, uint64_t memory_max)
 {
     workers = worker_count;
+    kinds_hook = misbehave;
     device = open_device_with(.platform = platform, .workers = worker_count, .clusters = CLUSTERS,
                               .memory_max = memory_max);
 }
@@ -475,6 +354,21 @@ static void on_each_device(pto_orch_fn orchestration, void (*test)(void))
             close_both();
         }
 }
+
+struct on_each {
+    pto_orch_fn orchestration;
+    void (*test)(void);
+};
+
+static void test_on_each(void **state)
+{
+    const struct on_each *each = *state;
+
+    on_each_device(each->orchestration, each->test);
+}
+
+#define ON_EACH(orchestration, test) \
+    CASE(test, test_on_each, (&(struct on_each){ orchestration, test }))
 
 /* Scalar 0, if there is one, may vary. */
 static struct pto_graph *build(struct pto_callable *of, const struct pto_entry *entry)
@@ -522,7 +416,7 @@ static void assert_refused(struct pto_graph *graph, const struct pto_entry *entr
 
 static struct buffers room[3];
 
-static void launch_many(void)
+static void every_kind_of_task_is_right_in_every_launch(void)
 {
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
     struct pto_run_report run_report, report;
@@ -554,12 +448,6 @@ static void launch_many(void)
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
 
-static void every_kind_of_task_is_right_in_every_launch(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_all, launch_many);
-}
-
 static void orchestrate_wide(struct pto_orch *o, const struct pto_entry *entry)
 {
     const struct pto_tensor *in = &entry->tensor[0];
@@ -572,7 +460,7 @@ static void orchestrate_wide(struct pto_orch *o, const struct pto_entry *entry)
         pto_aiv(o, i == 0 ? KERNEL_STORE : KERNEL_DOUBLE, PTO_INOUT(&last), PTO_INT(1));
 }
 
-static void launch_wide(void)
+static void thousands_of_tasks_may_be_ready_at_once(void)
 {
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
     struct pto_run_report report;
@@ -587,12 +475,6 @@ static void launch_wide(void)
         assert_int_equal(report.edges, 19);
     }
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
-}
-
-static void thousands_of_tasks_may_be_ready_at_once(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_wide, launch_wide);
 }
 
 /* Chains of short tasks that are joined here and there. */
@@ -645,8 +527,11 @@ static uint64_t launch_short_once(struct pto_graph *graph)
     return report.stolen;
 }
 
-/* How long a task takes is a sanitizer's matter; the results never are. */
-static void launch_short(void)
+/*
+ * The submitter keeps launches of short tasks for itself, until they become long. How long a task
+ * takes is a sanitizer's matter; the results never are.
+ */
+static void launches_of_short_tasks_are_right_whoever_runs_them(void)
 {
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
     bool was_kept = false;
@@ -662,13 +547,6 @@ static void launch_short(void)
     for (int i = 0; i < 10; i++)
         (void)launch_short_once(graph);
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
-}
-
-/* The submitter keeps launches of short tasks for itself, until they become long. */
-static void launches_of_short_tasks_are_right_whoever_runs_them(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_short, launch_short);
 }
 
 /* Without blocks, so that one thread may run it line by line; one task may wait for the last. */
@@ -705,7 +583,8 @@ static void launch_lines_once(struct pto_graph *graph, uint32_t how)
     assert_int_equal(room[0].out[CHAINS], 1000);
 }
 
-static void launch_lines(void)
+/* A thread may not come back from a line, or its task not be complete: others do the rest. */
+static void launches_line_by_line_are_right_whatever_happens(void)
 {
     static const uint32_t hows[] = { HOW_AWAIT, HOW_DEFER, HOW_SLOW, HOW_CRASH };
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
@@ -719,14 +598,7 @@ static void launch_lines(void)
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
 
-/* A thread may not come back from a line, or its task not be complete: others go on with the rest. */
-static void launches_line_by_line_are_right_whatever_happens(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_lines, launch_lines);
-}
-
-static void launch_nothing(void)
+static void a_graph_may_be_empty(void)
 {
     struct pto_graph *graph = build(callable, NULL);
 
@@ -734,12 +606,6 @@ static void launch_nothing(void)
         launch(graph, NULL);
     assert_int_equal(pto_graph_run(graph, entry_for(&room[0], 1, 1), NULL, NULL), PTO_EGRAPH);
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
-}
-
-static void a_graph_may_be_empty(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_nothing, launch_nothing);
 }
 
 /* Outputs that tasks create: aligned as in a run, and with their values in each launch. */
@@ -769,7 +635,7 @@ static void orchestrate_outputs(struct pto_orch *o, const struct pto_entry *entr
     pto_aiv(o, KERNEL_STORE, PTO_INOUT(&second_at), PTO_INT(6), PTO_IF(other.tensor, EQ, 84, 0));
 }
 
-static void launch_outputs(void)
+static void outputs_begin_with_their_values_in_every_launch(void)
 {
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
 
@@ -786,15 +652,9 @@ static void launch_outputs(void)
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
 
-static void outputs_begin_with_their_values_in_every_launch(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_outputs, launch_outputs);
-}
-
 /* ---- what may not change ---- */
 
-static void refuse_shapes(void)
+static void other_shapes_are_refused(void)
 {
     static int32_t more[OUT_WORDS];
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
@@ -826,12 +686,6 @@ static void refuse_shapes(void)
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
 
-static void other_shapes_are_refused(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_all, refuse_shapes);
-}
-
 /* A predicate on a tensor without storage always holds; with storage it may not. */
 static void orchestrate_optional(struct pto_orch *o, const struct pto_entry *entry)
 {
@@ -840,7 +694,7 @@ static void orchestrate_optional(struct pto_orch *o, const struct pto_entry *ent
     pto_aiv(o, KERNEL_STORE, PTO_INOUT(&at), PTO_INT(7), PTO_IF(&entry->tensor[0], EQ, 77, 0));
 }
 
-static void refuse_storage(void)
+static void a_tensor_has_storage_always_or_never(void)
 {
     struct pto_entry entry = *entry_for(&room[0], 1, 3);
     struct pto_tensor with = room[0].tensor[0];
@@ -864,13 +718,7 @@ static void refuse_storage(void)
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
 
-static void a_tensor_has_storage_always_or_never(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_optional, refuse_storage);
-}
-
-static void refuse_scalars(void)
+static void scalars_change_if_they_are_declared_to(void)
 {
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
     struct pto_entry entry = *entry_for(&room[0], 1, 3);
@@ -888,12 +736,6 @@ static void refuse_scalars(void)
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
 
-static void scalars_change_if_they_are_declared_to(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_all, refuse_scalars);
-}
-
 /* The first scalar is passed on, the second, too; the third decides. */
 static void orchestrate_look(struct pto_orch *o, const struct pto_entry *entry)
 {
@@ -906,7 +748,7 @@ static void orchestrate_look(struct pto_orch *o, const struct pto_entry *entry)
         pto_aiv(o, KERNEL_DOUBLE, PTO_INOUT(&at));
 }
 
-static void refuse_looks(void)
+static void a_scalar_that_was_not_declared_is_part_of_the_graph(void)
 {
     uint64_t scalar[3] = { 5, 6, 2 };
     struct pto_entry entry = *entry_for(&room[0], 1, 3);
@@ -928,13 +770,7 @@ static void refuse_looks(void)
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
 
-static void a_scalar_that_was_not_declared_is_part_of_the_graph(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_look, refuse_looks);
-}
-
-static void refuse_declarations(void)
+static void wrong_declarations_are_refused(void)
 {
     struct pto_entry entry = *entry_for(&room[0], 1, 3);
     struct pto_callable *look = make_callable(kernels, KERNELS, orchestrate_look);
@@ -970,12 +806,6 @@ static void refuse_declarations(void)
     assert_int_equal(pto_callable_destroy(look), PTO_OK);
 }
 
-static void wrong_declarations_are_refused(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_all, refuse_declarations);
-}
-
 /* Looks at its scalars with all signals blocked, and lets the system do so. */
 static void orchestrate_strangely(struct pto_orch *o, const struct pto_entry *entry)
 {
@@ -1005,7 +835,7 @@ static void on_own_signal(int number)
     _exit(70); /* nothing here is a reason for one */
 }
 
-static void build_strangely(void)
+static void orchestrations_look_at_scalars_in_any_way(void)
 {
     struct sigaction own = { .sa_handler = on_own_signal }, before;
     struct pto_graph *graph;
@@ -1018,12 +848,6 @@ static void build_strangely(void)
     }
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
     assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
-}
-
-static void orchestrations_look_at_scalars_in_any_way(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_strangely, build_strangely);
 }
 
 /* ---- memory that two tensors share ---- */
@@ -1046,7 +870,7 @@ static void place_two(struct pto_tensor t[2], int32_t *first, int32_t *second)
     *first = *second = 1;
 }
 
-static void refuse_overlaps(void)
+static void tensors_overlap_as_they_did(void)
 {
     static int32_t memory[64];
     struct pto_tensor t[2];
@@ -1086,12 +910,6 @@ static void refuse_overlaps(void)
     assert_int_equal(pto_graph_destroy(same), PTO_OK);
 }
 
-static void tensors_overlap_as_they_did(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_two, refuse_overlaps);
-}
-
 /* Memory that the orchestration names by itself, not through the entry. */
 static int32_t own[4];
 
@@ -1103,7 +921,7 @@ static void orchestrate_own(struct pto_orch *o, const struct pto_entry *entry)
     pto_aiv(o, KERNEL_COPY, PTO_IN(&entry->tensor[0]), PTO_WRITE(&entry->tensor[1]));
 }
 
-static void refuse_own(void)
+static void tensors_stay_away_from_memory_that_the_graph_names_itself(void)
 {
     static int32_t memory[2][WORDS];
     struct pto_tensor t[2];
@@ -1119,12 +937,6 @@ static void refuse_own(void)
     t[0] = pto_tensor_external(own, PTO_DIMS(WORDS), 1, PTO_INT32);
     assert_refused(graph, &entry, "tensor 0 of the entry");
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
-}
-
-static void tensors_stay_away_from_memory_that_the_graph_names_itself(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_own, refuse_own);
 }
 
 /* ---- what the orchestration read and wrote ---- */
@@ -1145,7 +957,7 @@ static void orchestrate_data(struct pto_orch *o, const struct pto_entry *entry)
     pto_aiv(o, KERNEL_STORE, PTO_INOUT(&at), PTO_INT(value));
 }
 
-static void refuse_data(void)
+static void elements_that_were_read_are_the_same_and_set_ones_are_set(void)
 {
     struct pto_graph *graph = build(callable, entry_for(&room[0], 10, 3));
 
@@ -1171,15 +983,9 @@ static void refuse_data(void)
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
 
-static void elements_that_were_read_are_the_same_and_set_ones_are_set(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_data, refuse_data);
-}
-
 /* ---- several graphs, threads, steps ---- */
 
-static void interleave(void)
+static void graphs_and_runs_take_turns(void)
 {
     struct pto_callable *other = make_callable(kernels, KERNELS, orchestrate_outputs);
     struct pto_graph *graph[3] = { build(callable, entry_for(&room[0], 1, 3)),
@@ -1203,12 +1009,6 @@ static void interleave(void)
     for (int i = 0; i < 3; i++)
         assert_int_equal(pto_graph_destroy(graph[i]), PTO_OK);
     assert_int_equal(pto_callable_destroy(other), PTO_OK);
-}
-
-static void graphs_and_runs_take_turns(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_all, interleave);
 }
 
 struct caller {
@@ -1262,16 +1062,10 @@ static void launch_from_threads(bool is_one_graph)
         assert_int_equal(pto_graph_destroy(graph[i]), PTO_OK);
 }
 
-static void launch_one_from_threads(void)
+static void threads_launch_different_graphs_or_find_the_same_one_busy(void)
 {
     launch_from_threads(true);
     launch_from_threads(false);
-}
-
-static void threads_launch_different_graphs_or_find_the_same_one_busy(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_all, launch_one_from_threads);
 }
 
 static void set_failure(uint32_t kernel, uint32_t how)
@@ -1306,7 +1100,7 @@ static void assert_busy(struct pto_graph *graph)
     assert_int_equal(pto_device_close(device), PTO_EBUSY);
 }
 
-static void launch_in_steps(void)
+static void launches_go_in_steps(void)
 {
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
     struct pto_run_report report;
@@ -1358,12 +1152,6 @@ static void launch_in_steps(void)
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
 
-static void launches_go_in_steps(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_all, launch_in_steps);
-}
-
 /* ---- launches that end early, and the one after ---- */
 
 static void launch_good(struct pto_graph *graph, int i)
@@ -1375,6 +1163,12 @@ static void launch_good(struct pto_graph *graph, int i)
     assert_all_right(b);
 }
 
+static void launch_good_ones(struct pto_graph *graph)
+{
+    for (int i = 0; i < 3; i++)
+        launch_good(graph, i);
+}
+
 static uint32_t next_random(uint32_t *state)
 {
     *state = *state * 1664525u + 1013904223u;
@@ -1382,7 +1176,7 @@ static uint32_t next_random(uint32_t *state)
 }
 
 /* Cancelled at the gate, at every kind of task, and at random moments. */
-static void cancel_launches(void)
+static void a_launch_after_a_cancelled_one_is_right(void)
 {
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
     struct pto_run *run;
@@ -1398,8 +1192,7 @@ static void cancel_launches(void)
         open_gate();
         assert_int_equal(pto_run_wait(run, 0), PTO_ECANCELED);
         assert_int_equal(pto_run_finish(run, NULL), PTO_ECANCELED);
-        for (int k = 0; k < 3; k++)
-            launch_good(graph, k);
+        launch_good_ones(graph);
     }
     for (int i = 0; i < FAILURES; i++) {
         int status;
@@ -1417,12 +1210,6 @@ static void cancel_launches(void)
     }
     assert_true(cancelled != 0);
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
-}
-
-static void a_launch_after_a_cancelled_one_is_right(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_all, cancel_launches);
 }
 
 static void assert_fails(struct pto_graph *graph, uint32_t place, uint32_t how, int expected)
@@ -1444,30 +1231,21 @@ static void assert_fails(struct pto_graph *graph, uint32_t place, uint32_t how, 
     assert_true(pto_device_story(device, NULL, 0) > 0);
 }
 
-static void fail_launches(void)
+static void a_launch_after_a_failed_one_is_right(void)
 {
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
 
     for (uint32_t i = 0; i < PLACES; i++) {
         assert_fails(graph, places[i], HOW_CONDITION, PTO_ECOMPLETION);
-        for (int k = 0; k < 3; k++)
-            launch_good(graph, k);
+        launch_good_ones(graph);
         if (!HAS_HANDLER)
             continue;
         assert_fails(graph, places[i], HOW_CRASH, PTO_ECRASH);
-        for (int k = 0; k < 3; k++)
-            launch_good(graph, k);
+        launch_good_ones(graph);
     }
-    assert_fails(graph, 0, HOW_NO_RAISE, PTO_ESTALL);
-    for (int k = 0; k < 3; k++)
-        launch_good(graph, k);
+    assert_fails(graph, KERNEL_RAISE, HOW_NO_RAISE, PTO_ESTALL);
+    launch_good_ones(graph);
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
-}
-
-static void a_launch_after_a_failed_one_is_right(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_all, fail_launches);
 }
 
 struct opener {
@@ -1509,7 +1287,7 @@ static int launch_with_late_gate(struct pto_graph *graph, uint32_t place, uint64
  * looked at in a thread of the device, which a busy machine may keep from its
  * processor until the gate is open and the launch good: then the gate opens later.
  */
-static void time_launches_out(void)
+static void a_launch_after_one_that_took_too_long_is_right(void)
 {
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
 
@@ -1520,16 +1298,9 @@ static void time_launches_out(void)
         for (; status == PTO_OK && delay_ns < 1000 * MS; delay_ns *= 4)
             status = launch_with_late_gate(graph, places[i], delay_ns);
         assert_int_equal(status, PTO_ETIMEOUT);
-        for (int k = 0; k < 3; k++)
-            launch_good(graph, k);
+        launch_good_ones(graph);
     }
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
-}
-
-static void a_launch_after_one_that_took_too_long_is_right(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_all, time_launches_out);
 }
 
 static void lose_device(void)
@@ -1596,7 +1367,7 @@ static uint32_t count_in_file(const char *path, const char *text)
     return count;
 }
 
-static void record_launch(void)
+static void a_launch_is_recorded_as_a_run_is(void)
 {
     struct pto_graph *graph = build(callable, entry_for(&room[0], 2, 3));
     struct pto_run_options options;
@@ -1630,15 +1401,9 @@ static void record_launch(void)
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
 
-static void a_launch_is_recorded_as_a_run_is(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_all, record_launch);
-}
-
 /* ---- memory ---- */
 
-static void launch_steadily(void)
+static void launches_allocate_nothing(void)
 {
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
 
@@ -1659,12 +1424,6 @@ static void launch_steadily(void)
     /* A thread that the system suspends in a kernel loses its place to a new one, rarely. */
     assert_true(allocations <= 3 * CLUSTERS);
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
-}
-
-static void launches_allocate_nothing(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_all, launch_steadily);
 }
 
 static void orchestrate_large(struct pto_orch *o, const struct pto_entry *entry)
@@ -1730,7 +1489,7 @@ static void orchestrate_nested(struct pto_orch *o, const struct pto_entry *entry
     nested[2] = pto_graph_prepare(known, entry, NULL, &run);
 }
 
-static void refuse_use(void)
+static void wrong_use_is_refused(void)
 {
     struct pto_callable *wrong = make_callable(kernels, KERNELS, orchestrate_wrong);
     struct pto_callable *wait = make_callable(kernels, KERNELS, orchestrate_wait);
@@ -1787,41 +1546,35 @@ static void refuse_use(void)
     assert_int_equal(pto_callable_destroy(nest), PTO_OK);
 }
 
-static void wrong_use_is_refused(void **state)
-{
-    (void)state;
-    on_each_device(orchestrate_all, refuse_use);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_of_task_is_right_in_every_launch),
-        cmocka_unit_test(thousands_of_tasks_may_be_ready_at_once),
-        cmocka_unit_test(launches_of_short_tasks_are_right_whoever_runs_them),
-        cmocka_unit_test(launches_line_by_line_are_right_whatever_happens),
-        cmocka_unit_test(a_graph_may_be_empty),
-        cmocka_unit_test(outputs_begin_with_their_values_in_every_launch),
-        cmocka_unit_test(other_shapes_are_refused),
-        cmocka_unit_test(a_tensor_has_storage_always_or_never),
-        cmocka_unit_test(scalars_change_if_they_are_declared_to),
-        cmocka_unit_test(a_scalar_that_was_not_declared_is_part_of_the_graph),
-        cmocka_unit_test(wrong_declarations_are_refused),
-        cmocka_unit_test(orchestrations_look_at_scalars_in_any_way),
-        cmocka_unit_test(tensors_overlap_as_they_did),
-        cmocka_unit_test(tensors_stay_away_from_memory_that_the_graph_names_itself),
-        cmocka_unit_test(elements_that_were_read_are_the_same_and_set_ones_are_set),
-        cmocka_unit_test(graphs_and_runs_take_turns),
-        cmocka_unit_test(threads_launch_different_graphs_or_find_the_same_one_busy),
-        cmocka_unit_test(launches_go_in_steps),
-        cmocka_unit_test(a_launch_after_a_cancelled_one_is_right),
-        cmocka_unit_test(a_launch_after_a_failed_one_is_right),
-        cmocka_unit_test(a_launch_after_one_that_took_too_long_is_right),
+        ON_EACH(orchestrate_all, every_kind_of_task_is_right_in_every_launch),
+        ON_EACH(orchestrate_wide, thousands_of_tasks_may_be_ready_at_once),
+        ON_EACH(orchestrate_short, launches_of_short_tasks_are_right_whoever_runs_them),
+        ON_EACH(orchestrate_lines, launches_line_by_line_are_right_whatever_happens),
+        ON_EACH(orchestrate_nothing, a_graph_may_be_empty),
+        ON_EACH(orchestrate_outputs, outputs_begin_with_their_values_in_every_launch),
+        ON_EACH(orchestrate_all, other_shapes_are_refused),
+        ON_EACH(orchestrate_optional, a_tensor_has_storage_always_or_never),
+        ON_EACH(orchestrate_all, scalars_change_if_they_are_declared_to),
+        ON_EACH(orchestrate_look, a_scalar_that_was_not_declared_is_part_of_the_graph),
+        ON_EACH(orchestrate_all, wrong_declarations_are_refused),
+        ON_EACH(orchestrate_strangely, orchestrations_look_at_scalars_in_any_way),
+        ON_EACH(orchestrate_two, tensors_overlap_as_they_did),
+        ON_EACH(orchestrate_own, tensors_stay_away_from_memory_that_the_graph_names_itself),
+        ON_EACH(orchestrate_data, elements_that_were_read_are_the_same_and_set_ones_are_set),
+        ON_EACH(orchestrate_all, graphs_and_runs_take_turns),
+        ON_EACH(orchestrate_all, threads_launch_different_graphs_or_find_the_same_one_busy),
+        ON_EACH(orchestrate_all, launches_go_in_steps),
+        ON_EACH(orchestrate_all, a_launch_after_a_cancelled_one_is_right),
+        ON_EACH(orchestrate_all, a_launch_after_a_failed_one_is_right),
+        ON_EACH(orchestrate_all, a_launch_after_one_that_took_too_long_is_right),
         cmocka_unit_test(graphs_of_a_lost_device_are_refused_and_destroyed),
-        cmocka_unit_test(a_launch_is_recorded_as_a_run_is),
-        cmocka_unit_test(launches_allocate_nothing),
+        ON_EACH(orchestrate_all, a_launch_is_recorded_as_a_run_is),
+        ON_EACH(orchestrate_all, launches_allocate_nothing),
         cmocka_unit_test(graphs_count_against_the_memory_of_their_device),
-        cmocka_unit_test(wrong_use_is_refused),
+        ON_EACH(orchestrate_all, wrong_use_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,6 @@
  * nothing is counted.
  */
 #include <dlfcn.h>
-#include <errno.h>
 #include <sys/mman.h>
 
 #include "tests/fixture/artefact_test.h"
@@ -25,55 +24,26 @@ static const char *const what_name[KINDS] = { "malloc", "free",   "mmap",  "munm
                                               "memfd",  "dlopen", "dlsym", "dlclose" };
 static uint64_t count[KINDS];
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-static void note(enum what what)
+static inline void note(enum what what)
 {
     __atomic_fetch_add(&count[what], 1, __ATOMIC_RELAXED);
 }
 
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t count, size_t bytes);
-void *__libc_realloc(void *old, size_t bytes);
-void *__libc_memalign(size_t align, size_t bytes);
-void __libc_free(void *memory);
-
-void *malloc(size_t bytes)
+static inline void note_alloc(void *memory)
 {
+    (void)memory;
     note(MALLOC);
-    return __libc_malloc(bytes);
 }
 
-void *calloc(size_t members, size_t bytes)
+static inline void note_free(void *memory)
 {
-    note(MALLOC);
-    return __libc_calloc(members, bytes);
-}
-
-void *realloc(void *old, size_t bytes)
-{
-    note(MALLOC);
-    return __libc_realloc(old, bytes);
-}
-
-void *aligned_alloc(size_t align, size_t bytes)
-{
-    note(MALLOC);
-    return __libc_memalign(align, bytes);
-}
-
-int posix_memalign(void **memory_out, size_t align, size_t bytes)
-{
-    note(MALLOC);
-    *memory_out = __libc_memalign(align, bytes);
-    return *memory_out != NULL ? 0 : ENOMEM;
-}
-
-void free(void *memory)
-{
+    (void)memory;
     note(FREE);
-    __libc_free(memory);
 }
 
+#include "tests/fixture/allocator_test.h"
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /* The others are found when this program starts, while there is one thread. */
 static struct {
     void *(*mmap)(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset);
@@ -234,10 +204,13 @@ static bool count_runs_once(enum way way, uint32_t runs)
     return takeovers == 0;
 }
 
-static void count_runs(enum way way, uint32_t runs)
+/* The state is a way of running; one that takes longer gets fewer runs. */
+static void nothing_is_loaded(void **state)
 {
+    enum way way = *(enum way *)*state;
+
     for (int i = 0; i < ATTEMPTS; i++)
-        if (count_runs_once(way, runs))
+        if (count_runs_once(way, way == WAY_BLOCKING ? RUNS : RUNS / 10))
             return;
     fail_msg("each of %d attempts was disturbed", ATTEMPTS);
 }
@@ -266,31 +239,13 @@ static void the_counters_count(void **state)
     assert_int_equal(pto_device_close(device), PTO_OK);
 }
 
-static void runs_load_nothing(void **state)
-{
-    (void)state;
-    count_runs(WAY_BLOCKING, RUNS);
-}
-
-static void runs_in_steps_load_nothing(void **state)
-{
-    (void)state;
-    count_runs(WAY_STEPS, RUNS / 10);
-}
-
-static void launches_load_nothing(void **state)
-{
-    (void)state;
-    count_runs(WAY_GRAPH, RUNS / 10);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_counters_count),
-        TEST(runs_load_nothing),
-        TEST(runs_in_steps_load_nothing),
-        TEST(launches_load_nothing),
+        CASE(runs_load_nothing, nothing_is_loaded, &(enum way){ WAY_BLOCKING }),
+        CASE(runs_in_steps_load_nothing, nothing_is_loaded, &(enum way){ WAY_STEPS }),
+        CASE(launches_load_nothing, nothing_is_loaded, &(enum way){ WAY_GRAPH }),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

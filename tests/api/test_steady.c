@@ -81,57 +81,28 @@ static bool is_counting(void)
     return tally != NULL && __atomic_load_n(&tally->is_counting, __ATOMIC_RELAXED) != 0;
 }
 
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 /* ---- in place of libc's ---- */
-
-static _Thread_local bool is_submitter;
 
 #define COUNT(word)                                                                                \
     (is_counting() ? (void)__atomic_fetch_add(&tally->count[tally->run].word, 1, __ATOMIC_RELAXED) \
                    : (void)0)
 
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t count, size_t bytes);
-void *__libc_realloc(void *old, size_t bytes);
-void *__libc_memalign(size_t align, size_t bytes);
-void __libc_free(void *memory);
-
-void *malloc(size_t bytes)
+static inline void note_alloc(void *memory)
 {
+    (void)memory;
     COUNT(allocations);
-    return __libc_malloc(bytes);
 }
 
-void *calloc(size_t count, size_t bytes)
+static inline void note_free(void *memory)
 {
+    (void)memory;
     COUNT(allocations);
-    return __libc_calloc(count, bytes);
 }
 
-void *realloc(void *old, size_t bytes)
-{
-    COUNT(allocations);
-    return __libc_realloc(old, bytes);
-}
+#include "tests/fixture/allocator_test.h"
 
-void free(void *memory)
-{
-    COUNT(allocations);
-    __libc_free(memory);
-}
-
-void *aligned_alloc(size_t align, size_t bytes)
-{
-    COUNT(allocations);
-    return __libc_memalign(align, bytes);
-}
-
-int posix_memalign(void **memory_out, size_t align, size_t bytes)
-{
-    COUNT(allocations);
-    *memory_out = __libc_memalign(align, bytes);
-    return *memory_out != NULL ? 0 : ENOMEM;
-}
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+static _Thread_local bool is_submitter;
 
 /* The others are found when this program starts, while there is one thread. */
 static struct {
@@ -453,11 +424,11 @@ static void print_count(const struct count *c, uint32_t workers)
                           (unsigned long long)c->real[0][i], (unsigned long long)c->real[1][i]);
 }
 
-static void assert_steady(enum pattern which)
+static void pattern_is_steady(void **state)
 {
     tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(tally != MAP_FAILED);
-    pattern = which;
+    pattern = *(enum pattern *)*state;
     for (uint32_t workers = 1; workers <= 2; workers++) {
         bool has_held = false;
 
@@ -475,30 +446,6 @@ static void assert_steady(enum pattern which)
     tally = NULL;
 }
 
-static void tasks_on_tensors_of_their_own_are_steady(void **state)
-{
-    (void)state;
-    assert_steady(PATTERN_OWN);
-}
-
-static void a_chain_is_steady(void **state)
-{
-    (void)state;
-    assert_steady(PATTERN_CHAIN);
-}
-
-static void tiles_of_one_tensor_are_steady(void **state)
-{
-    (void)state;
-    assert_steady(PATTERN_TILES);
-}
-
-static void outputs_in_scopes_are_steady(void **state)
-{
-    (void)state;
-    assert_steady(PATTERN_OUTPUTS);
-}
-
 /* ---- what many runs leave behind ---- */
 
 struct footprint {
@@ -507,20 +454,9 @@ struct footprint {
     uint32_t threads;
 };
 
-/* From the page tables: the counters of /proc/self/status are late by some pages per CPU. */
 static struct footprint footprint_now(void)
 {
-    struct footprint f = { 0, count_entries("/proc/self/fd"), count_threads() };
-    FILE *file = fopen("/proc/self/smaps_rollup", "r");
-    unsigned long long kib;
-    char line[256];
-
-    assert_non_null(file);
-    while (fgets(line, sizeof(line), file) != NULL)
-        if (sscanf(line, "Rss: %llu kB", &kib) == 1)
-            f.rss_kib = kib;
-    fclose(file);
-    return f;
+    return (struct footprint){ resident_kib(), count_entries("/proc/self/fd"), count_threads() };
 }
 
 static void assert_flat(const struct footprint *before, uint32_t helpers, const char *what)
@@ -606,10 +542,11 @@ static void devices_leave_nothing_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tasks_on_tensors_of_their_own_are_steady),
-        cmocka_unit_test(a_chain_is_steady),
-        cmocka_unit_test(tiles_of_one_tensor_are_steady),
-        cmocka_unit_test(outputs_in_scopes_are_steady),
+        CASE(tasks_on_tensors_of_their_own_are_steady, pattern_is_steady,
+             &(enum pattern){ PATTERN_OWN }),
+        CASE(a_chain_is_steady, pattern_is_steady, &(enum pattern){ PATTERN_CHAIN }),
+        CASE(tiles_of_one_tensor_are_steady, pattern_is_steady, &(enum pattern){ PATTERN_TILES }),
+        CASE(outputs_in_scopes_are_steady, pattern_is_steady, &(enum pattern){ PATTERN_OUTPUTS }),
         cmocka_unit_test(runs_leave_nothing_behind),
         cmocka_unit_test(runs_in_steps_leave_nothing_behind),
         cmocka_unit_test(devices_leave_nothing_behind),

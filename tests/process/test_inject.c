@@ -34,6 +34,7 @@
 #include "pto/sim.h"
 #include "tests/fixture/counts_test.h"
 #include "tests/fixture/fixture.h"
+#include "tests/fixture/kinds_test.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
@@ -45,9 +46,7 @@ enum {
     UNHIT_MAX = 2,    /* children in a row without a k-th call: there are no more */
     SITES_MAX = 256,
     HANG_S = 60,
-    WORDS = 8,
     OUT_WORDS = 32,
-    GANG = 3,
     BLOCKS = 4,
     WRITES_DUE = 4, /* of a timeline that are refused at most: all others are like these */
 };
@@ -456,62 +455,7 @@ FILE *__wrap_fopen(const char *path, const char *mode)
 
 /* ---- the scenario's kernels and orchestration ---- */
 
-enum {
-    KERNEL_COPY,
-    KERNEL_ADD,
-    KERNEL_BLOCK,
-    KERNEL_MEET,
-    KERNEL_LANE_AIC,
-    KERNEL_LANE_AIV,
-    KERNEL_PIPE,
-    KERNEL_DEFER,
-    KERNEL_RAISE,
-    KERNEL_SUM,
-    KERNELS
-};
-
-static int32_t *words_of(int64_t *args, int index)
-{
-    return pto_tensor_data(pto_arg_tensor(args, index));
-}
-
-static void kernel_copy(int64_t *args)
-{
-    memcpy(words_of(args, 1), words_of(args, 0), WORDS * sizeof(int32_t));
-}
-
-/* y += x + scalar */
-static void kernel_add(int64_t *args)
-{
-    for (int i = 0; i < WORDS; i++)
-        words_of(args, 1)[i] += words_of(args, 0)[i] + (int32_t)args[2];
-}
-
-static void kernel_block(int64_t *args)
-{
-    words_of(args, 0)[pto_block_index(args)] = 100 + pto_block_index(args);
-}
-
-/* All blocks of the gang are there before one of them leaves. */
-static void kernel_meet(int64_t *args)
-{
-    uint32_t *here = (uint32_t *)words_of(args, 0);
-
-    pto_notify_add(here, 1);
-    while (pto_notified(here) < GANG)
-        pto_pause();
-    words_of(args, 1)[pto_block_index(args)] = 200 + pto_block_index(args);
-}
-
-static void kernel_lane_aic(int64_t *args)
-{
-    words_of(args, 0)[0] = 300;
-}
-
-static void kernel_lane_aiv(int64_t *args)
-{
-    words_of(args, 0)[1 + pto_sub_block(args)] = 301 + pto_sub_block(args);
-}
+enum { KERNEL_PIPE = KINDS_KERNELS, KERNELS };
 
 /* Does without the shared state where there is no memory for it. */
 static void kernel_pipe(int64_t *args)
@@ -523,39 +467,9 @@ static void kernel_pipe(int64_t *args)
     words_of(args, 0)[0] = 400;
 }
 
-static void kernel_defer(int64_t *args)
-{
-    words_of(args, 1)[0] = 500;
-    (void)pto_defer(args, (const uint32_t *)words_of(args, 0), 1);
-}
-
-static void kernel_raise(int64_t *args)
-{
-    pto_notify_set((uint32_t *)words_of(args, 0), 1);
-}
-
-/* The last argument becomes the sum of all words of those before it. */
-static void kernel_sum(int64_t *args)
-{
-    int32_t sum = 0;
-
-    for (int t = 0; t < 5; t++)
-        for (int i = 0; i < WORDS; i++)
-            sum += words_of(args, t)[i];
-    words_of(args, 5)[0] = sum;
-}
-
 static const struct pto_kernel kernels[KERNELS] = {
-    [KERNEL_COPY] = { "copy", kernel_copy, PTO_CORE_AIV },
-    [KERNEL_ADD] = { "add", kernel_add, PTO_CORE_AIV },
-    [KERNEL_BLOCK] = { "block", kernel_block, PTO_CORE_AIV },
-    [KERNEL_MEET] = { "meet", kernel_meet, PTO_CORE_AIV },
-    [KERNEL_LANE_AIC] = { "lane_aic", kernel_lane_aic, PTO_CORE_AIC },
-    [KERNEL_LANE_AIV] = { "lane_aiv", kernel_lane_aiv, PTO_CORE_AIV },
+    KINDS_TABLE,
     [KERNEL_PIPE] = { "pipe", kernel_pipe, PTO_CORE_AIV },
-    [KERNEL_DEFER] = { "defer", kernel_defer, PTO_CORE_AIV },
-    [KERNEL_RAISE] = { "raise", kernel_raise, PTO_CORE_AIV },
-    [KERNEL_SUM] = { "sum", kernel_sum, PTO_CORE_AIV },
 };
 
 /* Where the results lie in the entry's second tensor. */
@@ -572,11 +486,6 @@ enum {
 };
 
 _Static_assert((int)OUT_END <= (int)OUT_WORDS, "results fit");
-
-static struct pto_tensor part_of(const struct pto_tensor *out, uint32_t at, uint32_t count)
-{
-    return pto_tensor_view(out, PTO_DIMS(count), PTO_DIMS(at));
-}
 
 static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 {
