@@ -85,8 +85,8 @@ static uint32_t unit_of(const struct tree *t, const struct run_options_message *
 }
 
 /* Finds them among those that the run has, or adds them. */
-static int keep(struct tree_run *run, const struct run_options_message *message,
-                struct pto_error *error)
+static int tree_options_keep(struct tree_run *run, const struct run_options_message *message,
+                             struct pto_error *error)
 {
     struct tree *t = run->tree;
     struct tree_options *o;
@@ -132,7 +132,7 @@ int pto_level_set_run_options(struct pto_level *level, const struct pto_run_opti
     if (status >= 0 && memcmp(&message, &plain, sizeof(message)) == 0)
         run->task_options = 0;
     else if (status >= 0)
-        status = keep(run, &message, &error);
+        status = tree_options_keep(run, &message, &error);
     return tree_level_leave(run, status < 0 ? tree_refuse(run, &error, NULL) : PTO_OK);
 }
 

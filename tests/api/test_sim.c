@@ -726,21 +726,6 @@ static void a_device_can_be_run_from_one_thread_after_another(void **state)
 
 /* ---- what is left behind ---- */
 
-static uint64_t resident_kib(void)
-{
-    FILE *file = fopen("/proc/self/status", "r");
-    unsigned long long kib = 0;
-    char line[256];
-
-    assert_non_null(file);
-    while (fgets(line, sizeof(line), file) != NULL)
-        if (sscanf(line, "VmRSS: %llu", &kib) == 1)
-            break;
-    fclose(file);
-    assert_true(kib > 0);
-    return kib;
-}
-
 struct footprint {
     uint32_t files, threads;
     uint64_t kib;
