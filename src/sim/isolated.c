@@ -160,13 +160,14 @@ static int isolated_say_hello(struct isolated *iso, struct isolated_hello *hello
     const struct endpoint_start how = {
         .hello = &hello->link, .memory = control, .more = &iso->memory, .more_count = 1
     };
+    char words[LIMIT_TEXT];
     int status = PTO_EPEER;
 
     for (uint32_t i = 0; i < ATTEMPTS; i++) {
         arena_range_give(iso->range, iso->range_bytes);
         iso->range = arena_range_take(iso->range_bytes, i);
         if (iso->range == NULL)
-            return error_tell(error, PTO_ENOMEM, "%s", pto_strerror(PTO_ENOMEM));
+            return error_tell(error, PTO_ENOMEM, "%s", limit_strerror(PTO_ENOMEM, words));
         hello->device_addr = (uint64_t)(uintptr_t)iso->range;
         isolated_open_lines(iso);
         status = iso->process.ops->start(&iso->process, &how, error);
