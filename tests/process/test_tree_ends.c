@@ -561,7 +561,7 @@ static void a_fork_has_no_part_in_the_worker(void **state)
 
 static int many = IS_SANITIZED ? 500 : 8000;
 
-static long resident_kib(pid_t pid)
+static long process_resident_kib(pid_t pid)
 {
     char path[64];
     long pages = 0, all = 0;
@@ -588,7 +588,7 @@ static struct size measure(void)
     for (uint32_t i = 0; i < 3; i++) {
         pid_t pid = i < 2 ? child(i).pid : getpid();
 
-        size.kib[i] = resident_kib(pid);
+        size.kib[i] = process_resident_kib(pid);
         snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
         size.descriptors[i] = count_entries(path);
         snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
