@@ -6,6 +6,9 @@
 #   test   to test as well
 #   bench  to measure beside other task systems; does not need `test`
 #   docs   to build the site of the documents
+#   browser to open reports in one, and to draw graphs
+#   ssh    to start ranks by ssh: the server is unpacked below build/sshd, because its package would start it
+#   cluster to start ranks by Slurm and by Open MPI; needs `ssh` as well
 # Says nothing and changes nothing when everything is there.
 #
 # With --look before the level it installs nothing: it asks the compiler that CC names, with CPPFLAGS, for each header,
@@ -35,9 +38,9 @@ need_header() { # header package
 }
 
 case $level in
-base | test | bench | docs) ;;
+base | test | bench | docs | browser | ssh | cluster) ;;
 *)
-    echo "usage: tools/setup.sh [--look] base|test|bench|docs" >&2
+    echo "usage: tools/setup.sh [--look] base|test|bench|docs|browser|ssh|cluster" >&2
     exit 2
     ;;
 esac
@@ -54,9 +57,11 @@ fi
 if [ -z "$missing" ] || [ -z "$is_look" ]; then # without a compiler there is no more to find out
     need_header stdlib.h libc6-dev
     need_header nettle/eddsa.h nettle-dev
+    need_header gnutls/gnutls.h libgnutls28-dev
     need_header libelf.h libelf-dev
     need_header elfutils/libdwfl.h libdw-dev
     need_header yaml.h libyaml-dev
+    need_header zlib.h zlib1g-dev
 fi
 
 if [ "$level" = test ]; then
@@ -106,7 +111,29 @@ if [ "$level" = docs ]; then
     [ -d /usr/lib/python3/dist-packages/furo ] || need furo
 fi
 
-[ -n "$missing" ] || exit 0
+if [ "$level" = browser ]; then
+    has python3 || need python3
+    has chromium || need chromium
+    has dot || need graphviz
+fi
+
+sshd_root=$(dirname "$0")/../build/sshd
+unpack=
+if [ "$level" = ssh ]; then
+    has ssh || need openssh-client
+    has ip || need iproute2
+    [ -x /usr/sbin/sshd ] || [ -x "$sshd_root/usr/sbin/sshd" ] || unpack="openssh-server libwrap0"
+fi
+
+if [ "$level" = cluster ]; then
+    has ip || need iproute2
+    has slurmctld && has slurmd && has srun || need slurm-wlm
+    has munged || need munge
+    has mpirun || need openmpi-bin
+    [ -n "$(find /usr/lib -name 'libpmix.so.2' 2>/dev/null | head -1)" ] || need libpmix2
+fi
+
+[ -n "$missing$unpack" ] || exit 0
 
 if [ -n "$is_look" ]; then
     echo "setup: not found:$lacking" >&2
@@ -138,10 +165,25 @@ apt() { $as_root DEBIAN_FRONTEND=noninteractive apt-get -q "$@" >>"$log" 2>&1; }
 # shellcheck disable=SC2086 # a list of words
 install_missing() { apt install -y --no-install-recommends $missing; }
 
-echo "setup: installing$missing"
+# Unpacks packages without their scripts.
+unpack_them() {
+    mkdir -p "$sshd_root.new" && (
+        cd "$sshd_root.new" || exit 1
+        # shellcheck disable=SC2086 # a list of words
+        apt-get -q download $unpack >>"$log" 2>&1 || exit 1
+        for package in *.deb; do dpkg-deb -x "$package" . && rm "$package"; done
+    ) && rm -rf "$sshd_root" && mv "$sshd_root.new" "$sshd_root"
+}
+
+[ -z "$missing" ] || echo "setup: installing$missing"
 # The list of packages is fetched only when the one at hand does not do.
-if ! install_missing && ! { apt update && install_missing; }; then
+if [ -n "$missing" ] && ! install_missing && ! { apt update && install_missing; }; then
     tail -n 15 "$log" >&2
     echo "setup: could not install$missing" >&2
+    exit 1
+fi
+if [ -n "$unpack" ] && ! unpack_them && ! { apt update && unpack_them; }; then
+    tail -n 15 "$log" >&2
+    echo "setup: could not unpack $unpack" >&2
     exit 1
 fi

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Each chip gets an equal share of the batch, as one task that names the chip. The rows that
- * are left, fewer than there are chips, are tasks of their own for any chip: whichever is free
- * first takes the next one. Views of x and y say which rows a task uses; no two
+ * are left, fewer than there are chips, become one task each for any chip: the first free one
+ * takes the next. Views of x and y select the rows of a task; no two
  * tasks write the same, so none waits for another.
  */
 #include <pto/level.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same on every rank; a domain that it is not of has no context, and the kernels
+ * Every rank submits these tasks; a rank outside of a domain has no context, and the kernels
  * have nothing to do there.
  */
 #include <pto/orch.h>

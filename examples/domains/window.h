@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A window of either domain: two rows of n numbers, and a word for each that counts who has written.
- * Rows and words are cache lines of their own: ranks that wrote to one would undo each other's work.
+ * Each row and word has its own cache lines: ranks that wrote to one would undo each other's work.
  */
 #ifndef DOMAINS_WINDOW_H
 #define DOMAINS_WINDOW_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same steps one by one, over the whole rod, in place. */
+/* Computes the steps one by one, over the whole rod, in place. */
 #include <pto/scene.h>
 
 int pto_scene_golden(const struct pto_scene *s)

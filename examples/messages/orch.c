@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One task for all rows: it is submitted once, and then talked with. The host keeps a few rows on
- * the way, so that neither waits for the other more than it has to. Every wait has a time-out,
+ * One task for all rows: it is submitted once and then exchanges messages with the host. A few rows
+ * are always in flight, so that neither side waits longer than it must. Every wait has a timeout,
  * and ends at once if the task fails.
  */
 #include <pto/level.h>
@@ -68,5 +68,5 @@ void orchestrate(struct pto_level *level, const struct pto_level_entry *entry)
         (void)pto_worker_queue_receive(queue, &message, 60 * SECOND, &error);
     }
     (void)pto_worker_queue_close(
-        queue); /* a task that still has it is told, and it goes with the worker */
+        queue); /* a task that still uses it gets an error; closing the worker frees it */
 }

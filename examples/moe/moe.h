@@ -2,7 +2,7 @@
 /*
  * A window: the inbox, where rank r puts token t at [r][t]; what comes back, at [t]; and
  * words that count the ranks whose tokens, or whose results, are all there. A token, whose size is a
- * multiple of 16, and a word are cache lines of their own: ranks that wrote to one would undo each
+ * multiple of 16, and a word have their own cache lines: ranks that wrote to one would undo each
  * other's work.
  */
 #ifndef MOE_H

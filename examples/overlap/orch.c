@@ -23,7 +23,7 @@ static uint64_t open_domain(struct pto_level *level, const char *name, const uin
     params.chips = chips;
     params.chip_count = 2;
     params.window_bytes =
-        PTO_WHOLE_LINES(n * sizeof(int32_t)) + PTO_LINE;  /* kernels/sum.c has what is where */
+        PTO_WHOLE_LINES(n * sizeof(int32_t)) + PTO_LINE;  /* kernels/sum.c has the layout */
     (void)pto_level_domain_open(level, &params, &domain); /* a failure ends the run */
     return domain;
 }

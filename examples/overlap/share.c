@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The callable `share`, on a chip: a row becomes the sum of those of the domain. */
+/* The callable `share`, on a chip: a row becomes the sum of that row over the domain. */
 #include <pto/orch.h>
 
 enum { SUM };

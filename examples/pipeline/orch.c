@@ -12,7 +12,7 @@
  *     AIC                       matmul 2 may use the slot of matmul 0
  *
  * The lanes of a block run at the same time, so they may wait for each other.
- * A block does a part of the rows, with a ring of its own; blocks that find no
+ * A block does a part of the rows, with its own ring; blocks that find no
  * free cluster run later.
  */
 #include <pto/orch.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the lanes of a block agree on: the ring of tiles, and who is how far. */
+/* State shared by the lanes of a block: the ring of tiles, and the progress of each lane. */
 #ifndef EXAMPLES_PIPELINE_RING_H
 #define EXAMPLES_PIPELINE_RING_H
 
@@ -13,10 +13,10 @@ enum {
     COLUMNS = 32,
     SLOTS = 2 /* tiles in a ring */
 };
-/* Counters of tiles: each AIV counts what it has taken. Each is in a cache line of its own core. */
+/* Counters of the tiles that each AIV has taken. Each is in a cache line of its own core. */
 enum { APART = PTO_LINE / 4, FILLED = 0, TAKEN = APART, FLAGS = TAKEN + 2 * APART };
 
-/* What was written before the flag was raised is there when it returns. */
+/* Waits for the flag; writes that preceded it are then visible. */
 static inline PTO_AICORE void wait_until(PTO_GM const uint32_t *flag, int value)
 {
     while (pto_notified(flag) < (uint32_t)value)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same rounds in a plain loop. */
+/* Computes the rounds in a plain loop. */
 #include <math.h>
 #include <pto/scene.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Solves 4 x[i] - x[i-1] - x[i+1] = b[i] by sweeps over x until it is good
- * enough. Nobody knows in advance how many sweeps that takes, so each round
+ * enough. The number of sweeps is not known in advance, so each round
  * has a predicate: it runs only while the last one that ran has left work.
  *
  *     going = 1

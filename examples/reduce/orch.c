@@ -6,7 +6,7 @@
  *            |                         +-- total: f = p + q
  *            +-- subtract: q = a - b --+
  *
- * Each of the first two is a whole callable, with an orchestration and kernels of its own. They have
+ * Each of the first two is a whole callable, with its own orchestration and kernels. They have
  * only inputs in common, so they run at the same time where there are two chips. p and q
  * are memory that all processes share: nothing is copied.
  */

@@ -14,7 +14,7 @@ N = 4096
 
 
 def total(p, q, f):
-    """On the SUB worker, in a process of its own; the tensors are in memory that all share."""
+    """Runs on the SUB worker, in a separate process; the tensors are in shared memory."""
     f = memoryview(f)
     for i, (x, y) in enumerate(zip(memoryview(p), memoryview(q))):
         f[i] = x + y

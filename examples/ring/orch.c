@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * First the rows are summed on their way around the ring, then the sums go around once
- * more. Each step needs the one before it, which the data says; within a step the kernel
+ * more. Each step needs the one before it, as the tensors show; within a step the kernel
  * waits for what the neighbour sends.
  */
 #include <pto/orch.h>

@@ -2,20 +2,20 @@
 /*
  * A window of the ring: the data, a row for each rank; then as many rows again, twice,
  * for what arrives; then a word for each of these that is 1 once it has arrived. Each
- * step has a row of its own, so no rank has to ask whether one is free. What the neighbour
- * writes are cache lines of their own.
+ * step has its own row, so no rank has to ask whether one is free. Rows that the neighbour
+ * writes have their own cache lines.
  */
 #ifndef RING_H
 #define RING_H
 
 #include <pto/window.h>
 
-/* What a step works with, from the arguments of its task: data, context, step. */
+/* The parameters of a step, from the arguments of its task: data, context, step. */
 struct ring {
     PTO_GM const struct pto_comm_context *context;
     uint32_t m, ranks, rank, step;
-    PTO_GM float *row;   /* of the data, the one of this step */
-    PTO_GM float *inbox; /* what arrives in this step */
+    PTO_GM float *row;   /* row of the data for this step */
+    PTO_GM float *inbox; /* row that arrives in this step */
     PTO_GM int32_t *arrived;
 };
 

@@ -19,7 +19,7 @@
 
 enum { PLACES = 4, ROD = 4096, LINE_MAX_BYTES = 64 };
 
-/* One request at a time, with memory and a graph of its own: a graph has one launch at a time. */
+/* A place for one request, with its own memory and graph: a graph has one launch at a time. */
 struct place {
     struct pto_graph *graph;
     struct pto_run *run; /* NULL: free */
@@ -119,7 +119,7 @@ static void begin(struct service *s, const char *line)
     pto_error_init(&error);
     pto_run_options_init(&options);
     options.error = &error;
-    options.timeout_ns = 10000000000; /* nobody waits for ever */
+    options.timeout_ns = 10000000000; /* no wait is unlimited */
     status = pto_graph_prepare(p->graph, &p->entry, &options, &p->run);
     if (status == PTO_OK)
         status = pto_run_launch(p->run);
@@ -144,7 +144,7 @@ static void finish(struct service *s, struct place *p)
     s->busy--;
 }
 
-/* Takes one character, so that poll() knows of the others; a line is a request. */
+/* Reads one character, so that poll() reports the rest; a line is a request. */
 static void read_request(struct service *s)
 {
     char c;

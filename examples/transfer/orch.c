@@ -2,15 +2,15 @@
 /*
  * A task that is over long after its kernel: RECEIVE starts a transfer and
  * returns, so its core is free, but the task completes only when all parts
- * have arrived. Whoever reads the inbox waits for RECEIVE, as for any writer.
+ * have arrived. Readers of the inbox wait for RECEIVE, as for any writer.
  *
  *     RECEIVE --- returns ......... completes --> SUM
  *                                   ^  ^  ^
  *     SEND  SEND  SEND  SEND -------+--+--+   arrived += 1 each
  *
- * Here kernels play the part of the transfer. They write behind the back of
+ * Here kernels play the part of the transfer. They write without notice to
  * the graph: they get inbox and counter with PTO_AFTER, which orders them
- * after nobody but the allocation.
+ * after the allocation only.
  */
 #include <pto/orch.h>
 

@@ -8,7 +8,7 @@
  *                  +------------------------------------+
  *
  * The orchestration names no order: it follows from the tensors. d, e and g
- * live in a scope of their own and are free again when it has ended.
+ * live in a separate scope and are freed when it has ended.
  */
 #include <pto/orch.h>
 

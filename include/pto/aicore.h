@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The dialect of a core's compiler. Code for the cores of a real chip is C++17 in which global
- * memory is an address space of its own (PTO_GM) and every function that runs on a core is marked
- * (PTO_AICORE). Elsewhere both macros are empty, so one source serves simulated and real chips.
+ * Macros for code that compilers for cores and for hosts accept. Code for the cores of a real chip
+ * is C++17 in which global memory is a separate address space (PTO_GM) and every function that runs
+ * on a core is marked (PTO_AICORE). Elsewhere both macros are empty, so one source serves simulated
+ * and real chips.
  *
  * The vendor's compiler defines __gm__ but not __aicore__, which is the attribute [aicore].
  */

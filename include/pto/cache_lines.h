@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cache maintenance for code on a real chip. The data cache of a core (PTO_ON_CORE) and that of
- * the control processor, which runs orchestrations (PTO_ON_CARD), are not coherent with any other:
- * data that another processor wrote must be fetched before it is read, and data that another
+ * Cache maintenance for code on a real chip. The data cache of a core (PTO_ON_CORE) and that of the
+ * control processor, which runs orchestrations (PTO_ON_CARD), are not coherent with any other
+ * cache: data that another processor wrote must be fetched before it is read, and data that another
  * processor will read must be published. Elsewhere caches are coherent, and these functions do
  * nothing.
  */
@@ -15,11 +15,14 @@
 
 enum { PTO_LINE = 64 };
 
-/* A number of bytes, rounded up to whole lines: what follows is in no line of theirs. */
+/*
+ * Rounds a number of bytes up to whole cache lines, so that data placed after them shares no line
+ * with them.
+ */
 #define PTO_WHOLE_LINES(bytes) (((uint64_t)(bytes) + PTO_LINE - 1) / PTO_LINE * PTO_LINE)
 
 #ifdef PTO_ON_CORE
-/* Writes back and drops the lines of a range: the next load reads memory. */
+/* Writes back and invalidates the lines of a range, so that the next load reads memory. */
 static inline PTO_AICORE void pto_lines_fetch(PTO_GM const void *at, uint64_t bytes)
 {
     uint64_t line = (uint64_t)at & ~(uint64_t)(PTO_LINE - 1), end = (uint64_t)at + bytes;
@@ -28,7 +31,7 @@ static inline PTO_AICORE void pto_lines_fetch(PTO_GM const void *at, uint64_t by
         dcci((PTO_GM void *)line, SINGLE_CACHE_LINE);
 }
 
-/* Writes the lines of a range to memory; they are there when it returns. */
+/* Writes the lines of a range to memory; the data is in memory on return. */
 static inline PTO_AICORE void pto_lines_publish(PTO_GM const void *at, uint64_t bytes)
 {
     uint64_t line = (uint64_t)at & ~(uint64_t)(PTO_LINE - 1), end = (uint64_t)at + bytes;
@@ -38,20 +41,20 @@ static inline PTO_AICORE void pto_lines_publish(PTO_GM const void *at, uint64_t 
     dsb((mem_dsb_t)0);
 }
 
-/* pto_lines_fetch of all lines that the core's cache has. */
+/* pto_lines_fetch for all lines in the core's cache. */
 static inline PTO_AICORE void pto_cache_fetch(void)
 {
     dcci((PTO_GM void *)0, ENTIRE_DATA_CACHE);
 }
 
-/* pto_lines_publish of all lines that the core's cache has. */
+/* pto_lines_publish for all lines in the core's cache. */
 static inline PTO_AICORE void pto_cache_publish(void)
 {
     dcci((PTO_GM void *)0, ENTIRE_DATA_CACHE, CACHELINE_OUT);
     dsb((mem_dsb_t)0);
 }
 #else
-/* Writes back and drops the lines of a range: the next load reads memory. */
+/* Writes back and invalidates the lines of a range, so that the next load reads memory. */
 static inline void pto_lines_fetch(const void *at, uint64_t bytes)
 {
 #if defined(PTO_ON_CARD) && defined(__aarch64__)
@@ -66,7 +69,7 @@ static inline void pto_lines_fetch(const void *at, uint64_t bytes)
 #endif
 }
 
-/* Writes the lines of a range to memory; they are there when it returns. */
+/* Writes the lines of a range to memory; the data is in memory on return. */
 static inline void pto_lines_publish(const void *at, uint64_t bytes)
 {
 #if defined(PTO_ON_CARD) && defined(__aarch64__)
@@ -81,13 +84,13 @@ static inline void pto_lines_publish(const void *at, uint64_t bytes)
 #endif
 }
 
-#ifndef PTO_ON_CARD /* the control processor maintains lines only */
-/* pto_lines_fetch of all lines that the core's cache has. */
+#ifndef PTO_ON_CARD /* on the control processor there are no functions for the whole cache */
+/* pto_lines_fetch for all lines in the core's cache. */
 static inline void pto_cache_fetch(void)
 {
 }
 
-/* pto_lines_publish of all lines that the core's cache has. */
+/* pto_lines_publish for all lines in the core's cache. */
 static inline void pto_cache_publish(void)
 {
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Callables: a callable is an orchestration with its kernels, made from functions
- * of the program, a file or memory. It belongs to no device; registering makes
- * its code known to one.
+ * Callables: a callable is an orchestration with its kernels, made from functions of the program, a
+ * file or memory. A callable is independent of devices; registering it loads its code for one
+ * device.
  */
 #ifndef PTO_API_CALLABLE_H
 #define PTO_API_CALLABLE_H
@@ -26,7 +26,7 @@ extern "C" {
 struct pto_kernel {
     const char *name;
     pto_kernel_fn fn;
-    enum pto_core_type core; /* PTO_CORE_TYPES: either */
+    enum pto_core_type core; /* type of core that runs the kernel; PTO_CORE_TYPES: either */
 };
 
 struct pto_callable;
@@ -45,7 +45,7 @@ enum pto_direction {
         PTO_DIR_COUNT
 };
 
-/* Returns the name of a direction; "unknown" for what is none. */
+/* Returns the name of a direction; "unknown" for any other value. */
 static inline const char *pto_direction_name(uint32_t direction)
 {
     static const char *const names[PTO_DIR_COUNT] = {
@@ -57,26 +57,33 @@ static inline const char *pto_direction_name(uint32_t direction)
     return direction < PTO_DIR_COUNT ? names[direction] : "unknown";
 }
 
-/* What a callable is made of. */
+/* The parameters of a callable made from functions. */
 struct pto_callable_params {
     size_t size;
     const char *name;
     pto_orch_fn orchestration;
-    const struct pto_kernel *kernels; /* indexed by the kernel id of a submit; copied */
-    uint32_t kernel_count;            /* at most 1024 */
-    struct pto_error *error;          /* says why it cannot be made; initialised, or NULL */
+    const struct pto_kernel *kernels; /* kernels, indexed by the kernel id of a submit; copied */
+    uint32_t kernel_count;            /* number of kernels, at most 1024 */
+    struct pto_error *error;          /* filled in on failure; initialised, or NULL */
     /*
-     * None of the functions changes which signals its thread blocks. Otherwise each run
-     * saves and restores that for its caller, which takes two system calls. Of loaded
-     * code it is known, and of functions of a program that names nothing that could do it,
-     * loads nothing by itself, and needs no library but those of C, C++ and this one.
+     * Promises that none of the functions changes the signal mask of its thread. Otherwise each run
+     * saves and restores the caller's mask, which takes two system calls. The runtime finds this
+     * out itself for loaded code, and for functions of a program that references no function that
+     * could change the mask, loads no code at run time, and links only the libraries of C, C++ and
+     * pto.
      */
     bool keeps_signals;
-    void *context;      /* for the orchestration: pto_orch_context */
-    enum pto_deps deps; /* of runs that do not say */
+    void *context;      /* value that pto_orch_context returns to the orchestration */
+    enum pto_deps deps; /* dependency rules of runs whose options do not set `deps` */
+    /*
+     * Declared arguments of each kernel, by kernel id: words of PTO_TENSOR, PTO_VIEW and
+     * PTO_SCALAR, then 0; copied. A submit with other arguments is refused. An element that is
+     * NULL: the kernel declares none; NULL: no kernel does.
+     */
+    const uint32_t *const *kernel_args;
 };
 
-/* Sets the defaults. */
+/* Sets the defaults of a callable's parameters. */
 static inline void pto_callable_params_init(struct pto_callable_params *params)
 {
     if (params == NULL)
@@ -90,54 +97,62 @@ int pto_callable_create(const struct pto_callable_params *params,
                         struct pto_callable **callable_out);
 
 /*
- * Makes a callable from the file of that path; it is not searched for. Its content
- * decides what it is:
+ * Makes a callable from the file at that path; no search path applies. The content of the file
+ * decides its kind:
  *
  *   - an artefact (.ptoc), or a chip callable of the reference's layout: see
  *     pto_callable_load_memory. `symbol` is the function of the orchestration;
  *     NULL: the one that the file names.
  *   - a shared object that exports a `struct pto_callable_params` named `symbol`
  *     (NULL: "pto_callable"). The object stays loaded until the callable is
- *     destroyed; nothing else sees its symbols. One that is called .ptoc is refused.
+ *     destroyed; its symbols are local. A shared object named .ptoc is refused.
  *
- * Loading a shared object runs its constructors: see pto_callable_load_file for
- * files from elsewhere.
+ * Loading a shared object runs its constructors. For files from untrusted sources use
+ * pto_callable_load_file.
  *
  * PTO_ELOAD, PTO_EFORMAT: `error`, which may be NULL, explains why.
  */
 int pto_callable_load(const char *path, const char *symbol, struct pto_callable **callable_out,
                       struct pto_error *error);
 
-/* A header of the tile library, and its SHA-256 in 64 lower-case digits. */
+/* A header of the tile library, and its SHA-256 as 64 lower-case digits. */
 struct pto_header {
-    const char *path; /* relative to the library's root */
+    const char *path; /* path of the header relative to the library's root */
     const char *digest;
 };
 
-/* How to read an artefact, and what is expected of it. */
+/* How to read an artefact, and requirements that it must meet. */
 struct pto_load_options {
     size_t size;
-    const char *name;   /* what messages call the bytes; NULL: "the callable" */
-    const char *symbol; /* function of the orchestration; NULL: the one that the artefact names */
+    const char *name; /* name of the artefact in messages; NULL: "the callable" */
+    /* name of the orchestration's function; NULL: the one that the artefact names */
+    const char *symbol;
     /*
      * The tile library that the artefact must have been made with, else PTO_ESTALE:
      * a revision, as the artefact records it, or a folder, whose headers are
      * compared with the recorded ones. NULL: any.
      */
     const char *expect_isa;
-    /* The same as a list: headers that are in it and in the artefact must be equal. */
+    /*
+     * Expected digests of headers: a header that is in this list and in the artefact must have the
+     * same digest in both.
+     */
     const struct pto_header *expect_headers;
     uint32_t expect_header_count;
     /*
-     * Public keys, 64 lower-case hexadecimal digits each: the artefact must be
-     * signed by one of them, else PTO_ESIGNATURE. See pto/sign.h. None: anybody.
+     * Trusted public keys, each as 64 lower-case hexadecimal digits: one of them must have signed
+     * the artefact, else PTO_ESIGNATURE. See pto/sign.h. Without keys no signature is required.
      */
     const char *const *trusted_keys;
     uint32_t trusted_key_count;
-    enum pto_deps deps; /* of runs that do not say; PTO_DEPS_DEFAULT: by who it was written for */
+    /*
+     * Dependency rules of runs whose options do not set `deps`. PTO_DEPS_DEFAULT: the rules for
+     * which the code was written.
+     */
+    enum pto_deps deps;
 };
 
-/* Sets the defaults. */
+/* Sets the defaults of loading. */
 static inline void pto_load_options_init(struct pto_load_options *options)
 {
     if (options == NULL)
@@ -148,20 +163,19 @@ static inline void pto_load_options_init(struct pto_load_options *options)
 }
 
 /*
- * Makes a callable from the bytes of an artefact, or of a chip callable of the
- * reference's layout. The bytes are copied. Sizes, offsets, hashes and the ABI
- * are checked here; the code is loaded when the callable is registered.
- * `options` and `error` may be NULL. PTO_EFORMAT: they are something else, or
- * damaged. PTO_ESTALE: not made with what the options expect. PTO_ESIGNATURE: not
- * signed by a key that they trust.
+ * Makes a callable from the bytes of an artefact, or of a chip callable of the reference's layout.
+ * The bytes are copied. Sizes, offsets, hashes and the ABI are checked here; the code is loaded
+ * when the callable is registered. `options` and `error` may be NULL. PTO_EFORMAT: the bytes are
+ * not an artefact, or are damaged. PTO_ESTALE: the artefact does not meet `options`.
+ * PTO_ESIGNATURE: no trusted key signed it.
  */
 int pto_callable_load_memory(const void *bytes, size_t size, const struct pto_load_options *options,
                              struct pto_callable **callable_out, struct pto_error *error);
 
 /*
- * The same from a file, and never anything but an artefact or a chip callable:
- * nothing in the file is run, loaded or believed. What is too large, or begins
- * like something else, is not read. PTO_ELOAD: it cannot be read.
+ * pto_callable_load_memory for a file. Accepts only an artefact or a chip callable: no code of the
+ * file is run or loaded, and its content is validated. A file that is too large or of another
+ * format is not read. PTO_ELOAD: the file cannot be read.
  */
 int pto_callable_load_file(const char *path, const struct pto_load_options *options,
                            struct pto_callable **callable_out, struct pto_error *error);
@@ -169,63 +183,71 @@ int pto_callable_load_file(const char *path, const struct pto_load_options *opti
 /* Unregisters a callable from all devices and frees it. PTO_EBUSY: a run or a graph uses it. */
 int pto_callable_destroy(struct pto_callable *callable);
 
-/* What a callable was made from. */
+/* From what a callable was made. */
 enum pto_callable_kind {
-    PTO_CALLABLE_FUNCTIONS, /* made with pto_callable_create, or from a shared object */
+    /* functions of the program, or a shared object that exports pto_callable_params */
+    PTO_CALLABLE_FUNCTIONS,
     PTO_CALLABLE_ARTEFACT,
     PTO_CALLABLE_BLOB /* a chip callable of the reference's layout */
 };
 
 enum { PTO_DIGEST_BYTES = 32 };
 
-/* What a callable is. Texts and arrays belong to it; what it does not have is NULL or 0. */
+/*
+ * The properties of a callable. Texts and arrays belong to the callable; an absent one is NULL or
+ * has length 0.
+ */
 struct pto_callable_info {
     size_t size;
     enum pto_callable_kind kind;
     const char *name;
-    const char *platform; /* NULL: any */
-    const char *entry;    /* function of the orchestration */
+    const char *platform; /* platform for which the callable was compiled; NULL: any */
+    const char *entry;    /* name of the orchestration's function */
     const char *config;
-    enum pto_mode mode; /* of runs without options */
+    enum pto_mode mode; /* mode of runs whose options do not set one */
     uint32_t abi;
-    uint8_t digest[PTO_DIGEST_BYTES]; /* of everything that runs: its identity */
+    /* SHA-256 of the code that runs, which identifies the callable */
+    uint8_t digest[PTO_DIGEST_BYTES];
     const enum pto_direction *signature;
     uint32_t signature_count;
     uint64_t orchestration_bytes;
     uint8_t orchestration_digest[PTO_DIGEST_BYTES];
-    uint32_t kernel_count; /* see pto_callable_kernel */
-    uint32_t file_count;   /* see pto_callable_file */
+    uint32_t kernel_count; /* number of kernels: see pto_callable_kernel */
+    uint32_t file_count;   /* number of files: see pto_callable_file */
     const char *isa_revision;
     const char *compiler;
-    uint32_t object_count;  /* loaded at this moment, because it is registered */
-    uint32_t device_count;  /* that it is registered on */
-    const uint8_t *signers; /* public keys of 32 bytes each, whose signatures are right */
+    uint32_t object_count; /* number of objects that are loaded now, for all registrations */
+    uint32_t device_count; /* number of devices on which the callable is registered */
+    /* Public keys, 32 bytes each, whose signatures of the artefact are valid. */
+    const uint8_t *signers;
     uint32_t signer_count;
     const char
-        *arguments; /* for people: name, type and shape, a line for each entry of the signature */
-    enum pto_deps deps;     /* of runs that do not say */
-    bool is_from_reference; /* its orchestration was compiled with the reference's own headers */
+        /* Text for people: a line with name, type and shape for each argument in the signature. */
+        *arguments;
+    enum pto_deps deps;     /* dependency rules of runs whose options do not set `deps` */
+    bool is_from_reference; /* the orchestration was compiled with the reference's own headers */
 };
 
-/* One of its kernels. */
+/* One kernel of a callable. */
 struct pto_kernel_info {
     size_t size;
     uint32_t func_id;
     const char *name;
-    enum pto_core_type core; /* PTO_CORE_TYPES: either */
+    enum pto_core_type core; /* type of core that runs the kernel; PTO_CORE_TYPES: either */
     uint64_t bytes;
     uint8_t digest[PTO_DIGEST_BYTES];
 };
 
-/* One of the files that it was made of. */
+/* One source file or header that an artefact was made from. */
 struct pto_file_info {
     size_t size;
-    const char *path; /* of the tile library's headers: relative to its root */
+    /* path of the file; that of a tile library header is relative to the library's root */
+    const char *path;
     bool is_isa;
     uint8_t digest[PTO_DIGEST_BYTES];
 };
 
-/* Prepares the struct for pto_callable_info. */
+/* Initialises the struct for pto_callable_info, which fills it in. */
 static inline void pto_callable_info_init(struct pto_callable_info *info)
 {
     if (info == NULL)
@@ -234,7 +256,7 @@ static inline void pto_callable_info_init(struct pto_callable_info *info)
     info->size = sizeof(*info);
 }
 
-/* Prepares the struct for pto_callable_kernel. */
+/* Initialises the struct for pto_callable_kernel, which fills it in. */
 static inline void pto_kernel_info_init(struct pto_kernel_info *info)
 {
     if (info == NULL)
@@ -243,7 +265,7 @@ static inline void pto_kernel_info_init(struct pto_kernel_info *info)
     info->size = sizeof(*info);
 }
 
-/* Prepares the struct for pto_callable_file. */
+/* Initialises the struct for pto_callable_file, which fills it in. */
 static inline void pto_file_info_init(struct pto_file_info *info)
 {
     if (info == NULL)
@@ -252,34 +274,37 @@ static inline void pto_file_info_init(struct pto_file_info *info)
     info->size = sizeof(*info);
 }
 
-/* Says what a callable is. */
+/* Describes a callable. */
 int pto_callable_info(const struct pto_callable *callable, struct pto_callable_info *info);
 
-/* Says what one of its kernels is. PTO_EINVAL: past the last one. */
+/* Describes one kernel of a callable. PTO_EINVAL: there is no kernel with this index. */
 int pto_callable_kernel(const struct pto_callable *callable, uint32_t index,
                         struct pto_kernel_info *info);
 
-/* Names one of the files that it was made of. PTO_EINVAL: past the last one. */
+/*
+ * Describes one of the files that a callable was made from. PTO_EINVAL: there is no file with this
+ * index.
+ */
 int pto_callable_file(const struct pto_callable *callable, uint32_t index,
                       struct pto_file_info *info);
 
 /*
- * Loads a callable's code and makes it known to a device, which can hold 64.
- * Calling it is optional: otherwise the first run does it. The code stays loaded
- * until the callable is unregistered everywhere, so runs load nothing. Objects
- * with the same content are loaded once for the whole process; others share
- * nothing. A callable made from functions needs no registration, and nothing
- * happens, unless the device cannot call functions of this program.
+ * Loads the code of a callable for a device, which holds up to 64 callables. The call is optional:
+ * otherwise the first run registers the callable. The code stays loaded until the callable is
+ * unregistered everywhere, so runs load nothing. Objects with equal content are loaded once per
+ * process; other objects share nothing. A callable made from functions needs no registration: the
+ * call does nothing, unless the device cannot call functions of this program.
  *
- * PTO_ESTALE: the device has a callable that was made with other headers of the
- * tile library. PTO_ENOSUP: it was made for another platform, or from functions,
- * which an isolated device or a card cannot call. PTO_EAGAIN: the device has 64. PTO_ELOAD: its code cannot be loaded. `error` may be NULL.
+ * PTO_ESTALE: the device has a callable that was made with other headers of the tile library.
+ * PTO_ENOSUP: the callable was made for another platform, or from functions, which an isolated
+ * device or a card cannot call. PTO_EAGAIN: the device has 64 callables. PTO_ELOAD: the code cannot
+ * be loaded. `error` may be NULL.
  */
 int pto_register(struct pto_device *device, struct pto_callable *callable, struct pto_error *error);
 
 /*
- * Takes a callable off a device. PTO_EBUSY: a run or a graph of the device uses
- * it. PTO_EINVAL: it is not registered there.
+ * Unregisters a callable from a device. PTO_EBUSY: a run or a graph of the device uses it.
+ * PTO_EINVAL: the callable is not registered with the device.
  */
 int pto_unregister(struct pto_device *device, struct pto_callable *callable);
 

@@ -3,23 +3,22 @@
  * Communication: ranks, which are processes, expose windows of memory to each other.
  *
  *     pto_comm_open      the ranks meet
- *     pto_domain_open    some or all of them make windows; kernels get the addresses
+ *     pto_domain_open    some or all ranks make windows; kernels get the addresses
  *     put, get, signal, wait, barrier, collectives
  *     pto_domain_close, pto_comm_close
  *
- * A domain numbers its ranks from 0 in the order in which they are listed; all calls
- * with a domain mean these numbers. Calls that are collective have to be made by
- * every rank of the domain, in the same order.
+ * A domain numbers its ranks from 0 in the order in which they are listed; calls with a domain use
+ * these numbers. Every rank of the domain must make the collective calls, in the same order.
  *
- * Every call that waits has a time-out in nanoseconds, 0 being that of the
- * communicator, and ends at once with PTO_EPEER when a rank that it waits for has
- * died, closed or given up. PTO_ETIMEOUT: it is there, but did not come in time. The
- * error, which may be NULL, has the first such rank (of the communicator) and a
- * sentence with all of them. After either, the domain and the communicator can be
- * closed, and another one can be opened.
+ * Every call that waits has a time-out in nanoseconds; 0 selects that of the communicator. A wait
+ * ends at once with PTO_EPEER when a rank that it waits for has died, closed or aborted, and with
+ * PTO_ETIMEOUT when a live rank is late. The error, which may be NULL, has the number of the first
+ * such rank in the communicator, and its text lists all of them. After either error, the domain and
+ * the communicator can be closed, and another one can be opened.
  *
- * A communicator may be used by several threads; a domain's collective calls come from
- * one thread at a time. After fork() both are the parent's: PTO_EFORKED.
+ * Several threads may use a communicator; the collective calls of one domain come from one thread
+ * at a time. After fork() communicators and domains belong to the parent: in the child, calls
+ * return PTO_EFORKED.
  */
 #ifndef PTO_API_COMM_H
 #define PTO_API_COMM_H
@@ -39,39 +38,56 @@ struct pto_comm;
 struct pto_domain;
 
 #define PTO_COMM_TIMEOUT_DEFAULT_NS 120000000000ull
+#define PTO_COMM_LEASE_DEFAULT_NS 2000000000ull
+#define PTO_COMM_GRACE_DEFAULT_NS 30000000000ull
 
-/* How ranks meet. */
+/* The parameters of a communicator, which say how its ranks find each other. */
 struct pto_comm_params {
     size_t size;
-    /* "shm", processes of this machine; "hccl", the same with a card each, which is the device;
-       "null", one rank. NULL: one of the first two, by the device. */
+    /*
+     * "shm": processes of this machine; "tls": processes of several hosts; "hccl": processes of this
+     * machine with a card each, which is `device`; "null": one rank. NULL: "tls" if the path is an
+     * address, else "shm" or "hccl", depending on the device.
+     */
     const char *backend;
     /*
-     * The number of this rank, 0 to rank_count - 1. -1, and a rank_count of 0: as the environment
-     * of pto launch, mpirun or srun says; one rank if there is none of these.
+     * Number of this rank, 0 to rank_count - 1. -1 with a rank_count of 0: number and count come
+     * from the environment of pto launch, mpirun or srun; without any of these there is one rank.
      */
     int32_t rank;
     uint32_t rank_count;
     /*
-     * A file name that all ranks are given, and no other job: rank 0 leaves there how it is
-     * reached, and removes it when all have come. NULL: as the environment says.
+     * A file name shared by all ranks of the job and by no other job. Rank 0 writes its address to
+     * the file and removes it when all ranks have joined. For ranks of several hosts, the address
+     * at which rank 0 listens: "tcp://HOST:PORT". NULL: from the environment.
      */
     const char *path;
-    const char *token;   /* ranks with another one are of another job; NULL: the environment's */
-    uint64_t timeout_ns; /* for this call, and by default; 0: 120 s */
+    /* Identifies the job: ranks with another token are refused. NULL: from the environment. */
+    const char *token;
+    /* time-out in ns of this call, and of calls with a time-out of 0; 0: 120 s */
+    uint64_t timeout_ns;
     /*
-     * Windows, the own ones and those of peers, are memory of this device, too: tensors in them
-     * can be arguments of its tasks and are not copied, and pto_mem_read and pto_mem_write reach
-     * them. Those of a real card are its own: only its kernels can use the addresses, and hosts
-     * copy. It cannot be closed before the communicator. PTO_ENOSUP: it is in a process of its
-     * own. NULL: windows are the host's only.
+     * The device with which windows, own and peers', are registered. Tensors in windows can then be
+     * arguments of its tasks and are not copied, and pto_mem_read and pto_mem_write can access
+     * them. On a real card windows are memory of the card: only kernels can use the addresses;
+     * hosts use pto_comm_put and pto_comm_get. The device must outlive the communicator.
+     * PTO_ENOSUP: the device is isolated. NULL: windows are host memory only.
      */
     struct pto_device *device;
-    bool has_canary; /* every rank writes to its neighbour and reads that back before it is open */
-    struct pto_error *error; /* says why it cannot be opened; initialised, or NULL */
+    /*
+     * Tests the communicator when it is opened: every rank writes to its neighbour's window and
+     * reads the value back.
+     */
+    bool has_canary;
+    struct pto_error *error; /* filled in on failure; initialised, or NULL */
+    /*
+     * For ranks of other hosts: after so much silence in ns a rank is suspected and its connection
+     * is made again, and after so much it is given up. 0: 2 s and 30 s.
+     */
+    uint64_t lease_ns, grace_ns;
 };
 
-/* Sets the defaults. */
+/* Sets the defaults of a communicator. */
 static inline void pto_comm_params_init(struct pto_comm_params *params)
 {
     if (params == NULL)
@@ -81,39 +97,42 @@ static inline void pto_comm_params_init(struct pto_comm_params *params)
     params->rank = -1;
 }
 
-/* Opens a communicator: collective. On failure nothing is left behind. */
+/* Opens a communicator. Collective: every rank calls it. A failed call leaves nothing to close. */
 int pto_comm_open(const struct pto_comm_params *params, struct pto_comm **comm_out);
 
 /*
- * Opens a communicator whose ranks are threads of this process: one for each of
- * rank_count, to be closed one by one. Of the parameters only those of time count.
+ * Opens a communicator whose ranks are threads of this process: fills in one handle for each of
+ * rank_count ranks, each of which is closed separately. Only the time-outs of the parameters are
+ * used.
  */
 int pto_comm_open_team(const struct pto_comm_params *params, uint32_t rank_count,
                        struct pto_comm **comms_out);
 
 /*
- * Closes a communicator, and its domains, without waiting for anybody: ranks that wait
- * for this one get PTO_EPEER.
+ * Closes a communicator and its domains without waiting. Ranks that wait for this one get
+ * PTO_EPEER.
  */
 int pto_comm_close(struct pto_comm *comm);
 
 /*
- * Gives up: every call of every rank that waits, or will, ends with PTO_EPEER. `status`,
- * which is negative, is in their errors.
+ * Aborts a communicator: every current and future wait of every rank ends with PTO_EPEER. Their
+ * errors have `status`, which is negative.
  */
 int pto_comm_abort(struct pto_comm *comm, int status);
 
-/* What a communicator is. */
+/* The properties of a communicator. */
 struct pto_comm_info {
     size_t size;
     const char *backend;
     uint32_t rank;
     uint32_t rank_count;
-    uint32_t lost_count; /* ranks that have died, closed or given up */
-    bool has_addresses;  /* kernels, and hosts unless they are on cards, reach peers' windows */
+    uint32_t lost_count; /* number of ranks that have died, closed or aborted */
+    /* Kernels, and except with cards also hosts, can access the windows of peers by address. */
+    bool has_addresses;
+    uint32_t suspect_count; /* number of ranks that are silent now, but not given up yet */
 };
 
-/* Sets the size. */
+/* Initialises the struct for a call that fills it in. */
 static inline void pto_comm_info_init(struct pto_comm_info *info)
 {
     if (info == NULL)
@@ -127,24 +146,30 @@ int pto_comm_info(struct pto_comm *comm, struct pto_comm_info *info);
 
 /* ---- domains ---- */
 
-/* What windows, and whose. */
+/* The ranks and the windows of a domain. */
 struct pto_domain_params {
     size_t size;
     /*
-     * The same on all ranks of the domain. A rank has one domain of an id at a time; an id can be
-     * used again when that was closed, but not after an attempt to open it that failed.
+     * Number of the domain, equal on all of its ranks. A rank can have one open domain with an id
+     * at a time. An id can be reused after its domain was closed, but not after an attempt to open
+     * it failed.
      */
     uint64_t id;
-    const uint32_t *ranks; /* of the communicator, each once, this one among them; NULL: all */
+    /*
+     * Numbers in the communicator of the domain's ranks, each once, including this rank's; NULL:
+     * all ranks.
+     */
+    const uint32_t *ranks;
     uint32_t rank_count;
-    uint64_t window_bytes;     /* the same on all ranks; may be 0 */
-    struct pto_domain *parent; /* the windows are parts of this domain's, not new; NULL: new ones */
-    uint64_t parent_offset;    /* where they begin there */
-    uint64_t timeout_ns;       /* 0: the communicator's */
-    struct pto_error *error;   /* says why it cannot be opened; initialised, or NULL */
+    uint64_t window_bytes; /* size of each window, equal on all ranks; may be 0 */
+    /* Domain whose windows contain the windows of this one; NULL: new windows are made. */
+    struct pto_domain *parent;
+    uint64_t parent_offset;  /* offset in the parent's windows at which the windows begin */
+    uint64_t timeout_ns;     /* time-out in ns; 0: that of the communicator */
+    struct pto_error *error; /* filled in on failure; initialised, or NULL */
 };
 
-/* Sets the defaults. */
+/* Sets the defaults of a domain. */
 static inline void pto_domain_params_init(struct pto_domain_params *params)
 {
     if (params == NULL)
@@ -154,72 +179,82 @@ static inline void pto_domain_params_init(struct pto_domain_params *params)
 }
 
 /*
- * Opens a domain: collective over its ranks. New windows are zero. Sizes, ranks or
- * parents that differ between ranks are an error on all of them: PTO_EINVAL.
+ * Opens a domain. Collective: every rank of the domain calls it. New windows are zero. If sizes,
+ * ranks or parents differ between ranks, all of them get PTO_EINVAL.
  */
 int pto_domain_open(struct pto_comm *comm, const struct pto_domain_params *params,
                     struct pto_domain **domain_out);
 
 /*
- * Closes a domain: collective, so that no rank writes to memory that is used for
- * something else. A failure says that somebody did not come; the domain is closed all
- * the same. A domain whose windows are parts of it has to be closed before: PTO_EBUSY.
+ * Closes a domain. Collective, so that no rank writes to memory that has been reused. If a rank
+ * does not join in time, the call returns an error, but the domain is closed all the same. Domains
+ * whose windows are parts of this one must be closed before: PTO_EBUSY.
  */
 int pto_domain_close(struct pto_domain *domain, uint64_t timeout_ns, struct pto_error *error);
 
-struct pto_windows; /* of a domain, kept */
+struct pto_windows; /* windows that outlive their domain: pto_domain_keep */
 
 /*
- * Keeps the windows of a domain, the own one and those of peers, where they are, for those of this process
- * that still look into them when the domain was closed. From then on they are a copy that nobody
- * else has, the peers' as they are when this rank closes it, until pto_windows_free. PTO_ENOSUP: the backend has no addresses of windows.
+ * Keeps the windows of a domain, own and peers', mapped at their addresses after the domain is
+ * closed, for code of this process that still reads them. After the close they are private copies,
+ * which show peers' windows as they were when this rank closed the domain, until pto_windows_free.
+ * PTO_ENOSUP: the backend has no addresses of windows.
  */
 int pto_domain_keep(struct pto_domain *domain, struct pto_windows **windows_out);
-/* Frees what was kept, once the domain is closed, too. Accepts NULL. */
+/* Frees the windows that pto_domain_keep kept, even after the domain was closed. Accepts NULL. */
 void pto_windows_free(struct pto_windows *windows);
 
-/* What a domain is, for this rank. */
+/* The properties of a domain, for this rank. */
 struct pto_domain_info {
     size_t size;
     uint64_t id;
-    uint32_t rank; /* of this domain */
+    uint32_t rank; /* number of this rank in the domain */
     uint32_t rank_count;
     uint64_t window_bytes;
-    uint64_t window;  /* address of the own window */
-    uint64_t context; /* address of a struct pto_comm_context for kernels; 0: there is none,
-                         because there are more than 64 ranks, or no addresses of peers */
+    uint64_t window; /* address of this rank's window */
+    /*
+     * Address of a struct pto_comm_context for kernels; 0: there are more than 64 ranks, or peers'
+     * windows have no addresses.
+     */
+    uint64_t context;
+    /*
+     * Number in the communicator of the first rank that is on another host, so that its window has
+     * no address here; -1: none.
+     */
+    int32_t elsewhere;
 };
 
-/* Sets the size. */
+/* Initialises the struct for a call that fills it in. */
 static inline void pto_domain_info_init(struct pto_domain_info *info)
 {
     if (info == NULL)
         return;
     memset(info, 0, sizeof(*info));
     info->size = sizeof(*info);
+    info->elsewhere = -1;
 }
 
 /* Describes a domain. */
 int pto_domain_info(struct pto_domain *domain, struct pto_domain_info *info);
 
 /*
- * The address of a rank's window. PTO_ENOSUP: it is a peer's, and the backend has no
- * addresses of those. Any number of ranks.
+ * Returns the address of a rank's window in *addr_out, for any number of ranks. PTO_ENOSUP: the
+ * window is a peer's, and the backend has no addresses of peers' windows.
  */
 int pto_domain_window(struct pto_domain *domain, uint32_t rank, uint64_t *addr_out);
 
 /*
- * Describes a tensor in a rank's window, as an argument for tasks: `ndims` shapes, at an
- * offset that is a multiple of the element size. PTO_EINVAL: it is not inside the window.
- * PTO_ENOSUP: it is a peer's, and the backend has no addresses of those.
+ * Describes a tensor in a rank's window, as an argument for tasks: `ndims` shapes, at an offset
+ * that is a multiple of the element size. PTO_EINVAL: the tensor is not inside the window.
+ * PTO_ENOSUP: the window is a peer's, and the backend has no addresses of peers' windows.
  */
 int pto_domain_tensor(struct pto_domain *domain, uint32_t rank, uint64_t offset,
                       const uint32_t *shapes, uint32_t ndims, enum pto_dtype dtype,
                       struct pto_tensor *tensor_out);
 
-/* ---- data ---- */
+/* ---- copies, signals and waits ---- */
 
-/* Copies to a rank's window. It is there for others after pto_comm_quiet or a signal. */
+/* Copies to a rank's window. Other ranks see the data after pto_comm_quiet or a signal. */
 int pto_comm_put(struct pto_domain *domain, uint32_t rank, uint64_t offset, const void *from,
                  uint64_t bytes);
 
@@ -227,25 +262,28 @@ int pto_comm_put(struct pto_domain *domain, uint32_t rank, uint64_t offset, cons
 int pto_comm_get(struct pto_domain *domain, uint32_t rank, uint64_t offset, void *to,
                  uint64_t bytes);
 
-/* A word of a window, 32 bits, aligned, and what to do to it. */
+/* A signal: an aligned 32-bit word of a window, and the operation on it. */
 struct pto_signal_at {
     uint64_t offset;
     enum pto_signal how;
     int32_t value;
 };
 
-/* Signals a rank. Whoever sees it sees what this thread put there before. */
+/* Signals a rank. A rank that sees the signal sees the data that this thread put to it before. */
 int pto_comm_signal(struct pto_domain *domain, uint32_t rank, struct pto_signal_at signal);
 
-/* Copies to a rank's window, then signals: whoever sees the signal sees the bytes. */
+/* Copies to a rank's window, then signals: a rank that sees the signal sees the copied data. */
 int pto_comm_put_signal(struct pto_domain *domain, uint32_t rank, uint64_t offset, const void *from,
                         uint64_t bytes, struct pto_signal_at signal);
 
-/* Adds to a 32-bit word of a rank's window; *before_out, which may be NULL, is what it was. */
+/*
+ * Adds to a 32-bit word of a rank's window; *before_out, which may be NULL, gets the word's old
+ * value.
+ */
 int pto_comm_fetch_add(struct pto_domain *domain, uint32_t rank, uint64_t offset, int32_t value,
                        int32_t *before_out);
 
-/* What to wait for: a word of the own window. */
+/* The condition of a wait: a comparison of a word in this rank's window. */
 struct pto_wait_for {
     uint64_t offset;
     enum pto_compare how;
@@ -253,21 +291,24 @@ struct pto_wait_for {
 };
 
 /*
- * Waits for a word of the own window. Signals wake it at once; a plain store of a
- * kernel is noticed by looking, at the latest after an eighth of the time waited so far.
+ * Waits until a condition on a word of this rank's window holds. A signal wakes the wait at once; a
+ * plain store by a kernel is found by polling, after at most an eighth of the time waited so far.
  */
 int pto_comm_wait(struct pto_domain *domain, struct pto_wait_for word, uint64_t timeout_ns,
                   struct pto_error *error);
 
-/* What this thread put to a rank before is there before what it puts to that rank afterwards. */
+/*
+ * Orders puts: data that this thread put to a rank before is visible there before data that it puts
+ * to that rank afterwards.
+ */
 int pto_comm_fence(struct pto_domain *domain);
 
-/* What this thread put before is there, on every rank, when it returns. */
+/* Completes puts: data that this thread put to any rank before is visible there on return. */
 int pto_comm_quiet(struct pto_domain *domain);
 
 /*
- * Waits until every rank of the domain has called it as often as this one: collective.
- * A call that failed counts, so that a late rank does not disturb the next one.
+ * Waits until every rank of the domain has called pto_comm_barrier as often as this one. A failed
+ * call counts as well, so that a late rank does not break the next barrier.
  */
 int pto_comm_barrier(struct pto_domain *domain, uint64_t timeout_ns, struct pto_error *error);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices: a device is an open platform, with its threads and its memory. Devices
- * of one process are independent of each other.
+ * Devices: a device is an open platform with its threads and its memory. Devices of one process are
+ * independent of each other.
  */
 #ifndef PTO_API_DEVICE_H
 #define PTO_API_DEVICE_H
@@ -20,22 +20,30 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 struct pto_device;
-struct pto_error; /* pto/error.h */
+struct pto_error; /* defined in pto/error.h */
 
-/* What kind of device to open. */
+/* The parameters of a device. */
 struct pto_device_params {
     size_t size;
-    const char *platform; /* one that can be opened; pto_platform_at lists them */
-    uint32_t clusters;    /* 0: the platform's default */
-    uint32_t workers; /* threads that run tasks, including the caller of pto_run; 0: one per CPU */
-    uint64_t memory_max;     /* bytes for the engine and intermediate tensors; 0: 32 GiB */
-    bool is_isolated;        /* a simulated chip in a process of its own: what a kernel does to its
-                            process ends the device and nothing else */
-    struct pto_error *error; /* says why it cannot be opened; initialised, or NULL */
-    uint32_t card; /* which one, of those that the vendor's software shows; 0 by default */
+    const char *platform; /* name of a platform that can be opened; pto_platform_at lists them */
+    uint32_t clusters;    /* number of clusters; 0: the platform's default */
+    /* number of threads that run tasks, including the caller of pto_run; 0: one per CPU */
+    uint32_t workers;
+    /* memory limit in bytes, for the engine and intermediate tensors; 0: 32 GiB */
+    uint64_t memory_max;
+    /*
+     * Runs the simulated chip in a separate process, so that a crashing kernel only ends the
+     * device.
+     */
+    bool is_isolated;
+    struct pto_error *error; /* filled in on failure; initialised, or NULL */
+    /* Number of the card among the cards that the vendor's driver lists. */
+    uint32_t card;
+    uint32_t reserved; /* must be 0 */
+    bool is_virtual;   /* the simulated chip has virtual time: pto/virtual.h */
 };
 
-/* Sets the defaults. */
+/* Sets the defaults of a device. */
 static inline void pto_device_params_init(struct pto_device_params *params)
 {
     if (params == NULL)
@@ -49,14 +57,13 @@ static inline void pto_device_params_init(struct pto_device_params *params)
 int pto_device_open(const struct pto_device_params *params, struct pto_device **device_out);
 
 /*
- * Closes a device: ends its threads and frees its memory. PTO_EBUSY, and nothing
- * happens, while it has runs that are not finished or graphs, or a communicator is open
- * whose windows are its memory, too (pto/comm.h).
+ * Closes a device: ends its threads and frees its memory. PTO_EBUSY, without any effect: the device
+ * has unfinished runs, graphs, or an open communicator whose windows are registered with it
+ * (pto/comm.h).
  */
 int pto_device_close(struct pto_device *device);
 
-/* What an open device is. */
-/* What kind of device it is, and whether it is lost, as far as a run has noticed. */
+/* The properties of an open device, and with is_lost its state after the latest run. */
 struct pto_device_info {
     size_t size;
     const char *platform;
@@ -64,13 +71,14 @@ struct pto_device_info {
     uint32_t aic_count;
     uint32_t aiv_count;
     uint32_t workers;
-    bool is_isolated;    /* in a process of its own */
-    bool is_lost;        /* no more runs: close it */
+    bool is_isolated;    /* the simulated chip runs in a separate process */
+    bool is_lost;        /* the device takes no more runs and can only be closed */
     bool runs_functions; /* callables can be functions of this program */
-    bool has_observers;  /* `edge` and `task` of the options of a run can be set */
+    bool has_observers;  /* the device can call `edge`, `task` and `step` of the options of a run */
+    bool is_virtual;     /* times of the device's runs are virtual */
 };
 
-/* Sets the size. */
+/* Initialises the struct for a call that fills it in. */
 static inline void pto_device_info_init(struct pto_device_info *info)
 {
     if (info == NULL)
@@ -83,17 +91,17 @@ static inline void pto_device_info_init(struct pto_device_info *info)
 int pto_device_info(struct pto_device *device, struct pto_device_info *info);
 
 /*
- * Explains the last failed run of the device, line by line: first what went wrong,
- * the likely cause included, then details, for a stall stuck tasks and what each
- * waits for. Writes at most `size` bytes, including the final zero. Returns the length of the whole text, or 0 if
- * no run has failed.
+ * Describes the last failed run of the device in several lines: the error with its likely cause,
+ * then details; after a stall, the stuck tasks, each with the tasks that it waits for. Writes at
+ * most `size` bytes, including the final zero. Returns the length of the whole text, or 0 if no run
+ * has failed.
  */
-int pto_device_story(struct pto_device *device, char *text, size_t size);
+int pto_device_last_failure(struct pto_device *device, char *text, size_t size);
 
 /*
- * Counts the threads of this process that are inside kernels which no run waits
- * for any longer. Such a thread goes on until its kernel returns or the process
- * ends, and nothing that it may use is freed.
+ * Returns how many threads of this process are still inside kernels that the runtime has given up.
+ * Such a thread continues until its kernel returns or the process ends; memory that it may use is
+ * not freed.
  */
 uint32_t pto_stuck_threads(void);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data types. A row of the map is all that is known of a type; a new type is a
- * new row, at the end, because the numbers are an ABI. Host, orchestration,
- * kernels and goldens share this file; it is valid C11 and C++17 and needs no
- * library.
+ * Data types. A type is described by its row in the map alone; a new type is a new row at the end,
+ * because the numbers are an ABI. Host, orchestration, kernels and goldens share this file; it is
+ * valid C11 and C++17 and needs no library.
  */
 #ifndef PTO_API_DTYPE_H
 #define PTO_API_DTYPE_H
@@ -16,9 +15,9 @@
 /*
  * X(name, text, bytes of an element, kind, letter of .npy files, layout, tolerance)
  *
- * The text is what people write. Types that NumPy lacks are raw bytes in its
- * files: V. The layout is that of a floating-point number; the tolerance is how
- * far a result may be off if nobody says otherwise.
+ * The text is the name in scenes and on the command line. Types that NumPy lacks are stored as raw
+ * bytes (V) in its files. The layout describes the bits of a floating-point type; the tolerance is
+ * the default limit for the deviation of a result.
  */
 #define PTO_DTYPE_MAP(X)                                                                         \
     X(FLOAT32, "float32", 4, FLOAT, 'f', PTO_LAYOUT(1, 8, 23, IEEE, 9), PTO_WITHIN(1e-5, 1e-5))  \
@@ -46,28 +45,35 @@ enum pto_dtype {
 
 enum pto_dtype_kind { PTO_KIND_FLOAT, PTO_KIND_SIGNED, PTO_KIND_UNSIGNED, PTO_KIND_BOOL };
 
-/* Which bits of a floating-point number are none. */
+/* Which bit patterns of a floating-point type are NaN or infinity. */
 enum pto_dtype_special {
     PTO_SPECIAL_NONE,
-    PTO_SPECIAL_NAN, /* all of exponent and fraction set: NaN; there is no infinity */
-    PTO_SPECIAL_IEEE /* all of the exponent set: infinity, and NaN with a fraction */
+    /* All bits of exponent and fraction set: NaN. The type has no infinity. */
+    PTO_SPECIAL_NAN,
+    /* All bits of the exponent set: infinity if the fraction is 0, else NaN. */
+    PTO_SPECIAL_IEEE
 };
 
 struct pto_dtype_info {
-    const char *name; /* FLOAT32 */
-    const char *text; /* float32 */
+    const char *name; /* name as in the enum, such as FLOAT32 */
+    const char *text; /* name in scenes and on the command line, such as float32 */
     uint8_t bytes;
     uint8_t kind; /* enum pto_dtype_kind */
     char npy;
-    /* Of a FLOAT. The bias is half the range of the exponent; without fraction there is no 0. */
+    /*
+     * The layout of a floating-point type. The bias is half the range of the exponent; a type
+     * without fraction has no 0.
+     */
     struct {
         uint8_t sign_bits;
         uint8_t exponent_bits;
         uint8_t fraction_bits;
         uint8_t special; /* enum pto_dtype_special */
-        uint8_t digits;  /* decimal ones that tell all values apart */
+        uint8_t digits;  /* number of decimal digits that distinguish all values of the type */
     } layout;
-    /* Off by atol + rtol * |expected|, or by so many representable values. */
+    /*
+     * Largest deviation of a result: atol + rtol * |expected|, or a number of representable values.
+     */
     struct {
         double rtol;
         double atol;
@@ -90,7 +96,7 @@ struct pto_dtype_info {
     }
 #define PTO_EXACT PTO_WITHIN(0, 0)
 
-/* NULL for an unknown type. */
+/* Returns the row of a type; NULL for an unknown type. */
 static inline const struct pto_dtype_info *pto_dtype_info(uint32_t dtype)
 {
     static const struct pto_dtype_info info[PTO_DTYPE_COUNT] = {
@@ -103,7 +109,7 @@ static inline const struct pto_dtype_info *pto_dtype_info(uint32_t dtype)
     return dtype < PTO_DTYPE_COUNT ? &info[dtype] : NULL;
 }
 
-/* Bytes of one element; 0 for an unknown type. */
+/* Returns the bytes of one element; 0 for an unknown type. */
 static inline uint32_t pto_dtype_size(uint32_t dtype)
 {
     static const uint8_t size[PTO_DTYPE_COUNT] = {
@@ -115,20 +121,20 @@ static inline uint32_t pto_dtype_size(uint32_t dtype)
     return dtype < PTO_DTYPE_COUNT ? size[dtype] : 0;
 }
 
-/* Returns the name of a data type as in the enum, "FLOAT32"; "UNKNOWN" for what is none. */
+/* Returns the name of a data type as in the enum, "FLOAT32"; "UNKNOWN" for any other value. */
 static inline const char *pto_dtype_name(uint32_t dtype)
 {
     return dtype < PTO_DTYPE_COUNT ? pto_dtype_info(dtype)->name : "UNKNOWN";
 }
 
-/* As people write it. */
+/* Returns the name of a data type as scenes spell it, "float32". */
 static inline const char *pto_dtype_text(uint32_t dtype)
 {
     return dtype < PTO_DTYPE_COUNT ? pto_dtype_info(dtype)->text : "unknown";
 }
 
 #ifdef PTO_ON_CORE
-/* pto_dtype_size for cores, whose programs have no constant data, hence no table. */
+/* pto_dtype_size for code on cores, which cannot use a table because they have no constant data. */
 static inline PTO_AICORE uint32_t pto_element_bytes(uint32_t dtype)
 {
 #define X(name, text, bytes, kind, npy, layout, tolerance) dtype == PTO_##name ? bytes:
@@ -136,7 +142,7 @@ static inline PTO_AICORE uint32_t pto_element_bytes(uint32_t dtype)
 #undef X
 }
 #else
-/* pto_dtype_size for kernels, on cores without a table. */
+/* pto_dtype_size under the name that code on cores uses. */
 #define pto_element_bytes(dtype) pto_dtype_size(dtype)
 #endif
 

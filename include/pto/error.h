@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a call or a run says about its failure: a sentence for people, fields for programs. */
+/* The error of a call or a run: a message for people, fields for programs. */
 #ifndef PTO_API_ERROR_H
 #define PTO_API_ERROR_H
 
@@ -16,21 +16,22 @@ extern "C" {
 
 enum { PTO_ERROR_TEXT_MAX = 512 };
 
-/* What went wrong, where, and what to do about it. Filled in when a call fails. */
+/* Why a call or run failed, where, and the remedy. A failing call fills it in. */
 struct pto_error {
     size_t size;
     int status;
-    uint32_t level;          /* of the machine; 2: one chip */
-    int32_t rank;            /* -1: no communication involved */
-    struct pto_task_id task; /* invalid: no task involved */
-    int32_t kernel;          /* -1: none */
-    int32_t argument;        /* -1: none */
+    /* Level at which the error occurred. 2: on a chip; 3 and above: in a worker of that level. */
+    uint32_t level;
+    int32_t rank;            /* number of the rank that caused the error; -1: none */
+    struct pto_task_id task; /* the task concerned; invalid: none */
+    int32_t kernel;          /* id of the kernel concerned; -1: none */
+    int32_t argument;        /* number of the argument concerned; -1: none */
     uint32_t scope_depth;
     struct pto_site site;
     char text[PTO_ERROR_TEXT_MAX];
 };
 
-/* Prepares an error for the call that may fill it in. */
+/* Initialises a struct pto_error for a call that may fill it in. */
 static inline void pto_error_init(struct pto_error *error)
 {
     if (error == NULL)
@@ -45,10 +46,10 @@ static inline void pto_error_init(struct pto_error *error)
 }
 
 /*
- * Makes a text fit for a terminal, in place, and returns it: control characters,
- * those that change the direction of writing, and bytes that are not UTF-8 become
- * question marks. Lines and tabs stay, unless `is_name`. Errors and stories have
- * been through it; names in artefacts, and what compilers print, have not.
+ * Makes a text safe for a terminal, in place, and returns it: control characters, characters that
+ * change the direction of writing, and bytes that are not UTF-8 become question marks. Newlines and
+ * tabs stay, unless `is_name`. Errors and failure reports are already clean; names in artefacts and
+ * compiler output are not.
  */
 char *pto_text_clean(char *text, bool is_name);
 

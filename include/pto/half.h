@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * float16 and bfloat16 as their bits, in 16 bits each, for kernels in C, for
- * orchestrations and for goldens: elements of such tensors are uint16_t there.
+ * Conversions between float and the bits of float16 and bfloat16. They are for kernels in C,
+ * orchestrations and goldens, where elements of such tensors are uint16_t.
  *
  *     #include <pto/half.h>
  *     #include <pto/kernel.h>
@@ -15,11 +15,11 @@
  *             y[i] = pto_float16_from_float(2 * pto_bfloat16_to_float(x[i]));
  *     }
  *
- * Every conversion is exact, or rounded to nearest, ties to even. The functions use
- * integers only: results are the same on every machine, however a kernel has set its
- * thread to round or to flush, and no library is called. Subnormal numbers and the sign
- * of zero are kept; what is too large becomes infinity. A NaN keeps its sign and the
- * upper bits of its payload; one that is rounded becomes quiet.
+ * Every conversion is exact, or rounded to nearest, ties to even. The functions use integers only:
+ * results are the same on every machine, whatever rounding and flushing a kernel has set for its
+ * thread, and no library is called. Subnormal numbers and the sign of zero are kept; a value that
+ * is too large becomes infinity. A NaN keeps its sign and the upper bits of its payload; a NaN that
+ * is narrowed becomes quiet.
  */
 #ifndef PTO_API_HALF_H
 #define PTO_API_HALF_H
@@ -61,9 +61,10 @@ static inline PTO_AICORE uint16_t pto_bfloat16_from_float(float value)
 {
     uint32_t bits = pto_float_to_bits(value);
 
-    if ((bits & 0x7fffffff) > 0x7f800000) /* NaN */
+    if ((bits & 0x7fffffff) > 0x7f800000) /* the value is NaN */
         return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16); /* a carry: the next exponent */
+    /* A carry out of the fraction increments the exponent, which gives the right result. */
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 /* Returns the value of a float16. */
@@ -78,7 +79,10 @@ static inline PTO_AICORE float pto_float16_to_float(uint16_t half)
         return pto_float_from_bits(sign | ((rest << 13) + (112u << 23)));
     if (fraction == 0)
         return pto_float_from_bits(sign);
-    /* A multiple of 2^-24, which is a normal float: its first 1 becomes the one that is not stored. */
+    /*
+     * A subnormal float16 is a multiple of 2^-24, which is a normal float: its leading 1 becomes
+     * the implicit bit.
+     */
     exponent = 134 - (uint32_t)__builtin_clz(fraction);
     return pto_float_from_bits(sign | exponent << 23 | (fraction << (126 - exponent) & 0x7fffff));
 }
@@ -89,17 +93,18 @@ static inline PTO_AICORE uint16_t pto_float16_from_float(float value)
     uint32_t bits = pto_float_to_bits(value), sign = bits >> 16 & 0x8000, shift, whole;
 
     bits &= 0x7fffffff;
-    if (bits > 0x7f800000) /* NaN */
+    if (bits > 0x7f800000) /* the value is NaN */
         return (uint16_t)(sign | 0x7e00 | (bits >> 13 & 0x3ff));
-    if (bits >= 0x477ff000) /* 65520, half way beyond the largest */
+    if (bits >= 0x477ff000) /* infinity: from 65520 on, halfway beyond the largest finite float16 */
         return (uint16_t)(sign | 0x7c00);
-    if (bits >= 0x38800000) { /* 2^-14, the smallest normal one */
+    if (bits >= 0x38800000) { /* a normal float16: from 2^-14 on, the smallest normal value */
         bits -= 112u << 23;
         return (uint16_t)(sign | (bits + 0xfff + (bits >> 13 & 1)) >> 13);
     }
-    if (bits < 0x33000000) /* 2^-25, half of the smallest one */
+    if (bits < 0x33000000) /* zero: below 2^-25, half of the smallest subnormal float16 */
         return (uint16_t)sign;
-    shift = 126 - (bits >> 23); /* 14 to 24: to multiples of 2^-24 */
+    /* number of bits to drop, 14 to 24, so that multiples of 2^-24 remain */
+    shift = 126 - (bits >> 23);
     whole = (bits & 0x7fffff) | 0x800000;
     return (uint16_t)(sign | (whole + (1u << (shift - 1)) - 1 + (whole >> shift & 1)) >> shift);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The orchestration of a scene of level 3: a function that submits callables to the chips and
- * SUB workers of a worker. It is compiled for this machine, and `pto run` and `pto test` call it
- * in their own process; it may use libc and libm.
+ * The orchestration of a scene of level 3: a function that submits callables to the chips and SUB
+ * workers of a worker. It is compiled for this machine; `pto run` and `pto test` call it in their
+ * own process. It may use libc and libm.
  *
  *     #include <pto/level.h>
  *
@@ -18,7 +18,7 @@
  *         pto_level_task(level, entry->callable[TOTAL], 0, PTO_IN(sum.tensor), PTO_WRITE(f));
  *     }
  *
- * Chips are children 0 to chip_count - 1, SUB workers come behind them.
+ * Chips are children 0 to chip_count - 1; SUB workers follow.
  */
 #ifndef PTO_API_LEVEL_H
 #define PTO_API_LEVEL_H
@@ -31,9 +31,9 @@
 extern "C" {
 #endif
 
-/* What an orchestration of level 3 gets: all that scene.yaml lists, in its order. */
+/* The arguments of an orchestration of level 3: everything that scene.yaml lists, in its order. */
 struct pto_level_entry {
-    size_t size; /* set by the runtime */
+    size_t size; /* size of this struct, set by the runtime */
     struct pto_level *level;
     struct pto_worker *worker;
     uint32_t chip_count;
@@ -44,17 +44,20 @@ struct pto_level_entry {
     uint32_t param_count;
     const struct pto_tensor *tensor; /* the arguments, in the worker's memory */
     const uint64_t *scalar;
-    const uint64_t *callable;       /* registered: what submits take */
-    const char *const *tensor_name; /* and how they are called */
+    const uint64_t *callable;       /* numbers of the registered callables, for submits */
+    const char *const *tensor_name; /* names of the tensors */
     const char *const *scalar_name;
     const char *const *callable_name;
-    const struct pto_scene_param *param; /* of the case */
+    const struct pto_scene_param *param; /* parameters of the scene's case */
 };
 
-/* The orchestration: `orchestrate`, or what the scene calls it. */
+/* The orchestration: `orchestrate`, or the name that the scene sets. */
 typedef void (*pto_level_entry_fn)(struct pto_level *level, const struct pto_level_entry *entry);
 
-/* Returns the place of a name in a list. Ends the run, and returns 0, if it is not there. */
+/*
+ * Returns the position of a name in one of the entry's lists. If the name is missing, ends the run
+ * and returns 0.
+ */
 static inline uint32_t pto_level_find(const struct pto_level_entry *entry, const char *what,
                                       const char *const *names, uint32_t count, const char *name)
 {
@@ -104,14 +107,17 @@ static inline int64_t pto_level_param(const struct pto_level_entry *entry, const
 }
 
 #ifndef __cplusplus
-/* A submit in one expression, as pto_aiv is one on a chip. The arguments are PTO_IN and so on. */
+/*
+ * Submits a task in one expression, as pto_aiv does on a chip. Arguments are PTO_IN, PTO_OUT and so
+ * on.
+ */
 #define pto_level_task(level, callable, children, ...) \
     PTO_LEVEL_LISTED(pto_level_task_list, ((level), (callable), (children)), __VA_ARGS__)
 /* Allocates buffers: pto_level_buffers(level, PTO_OUT(&info), ...). */
 #define pto_level_buffers(level, ...) \
     PTO_LEVEL_LISTED(pto_level_buffers_list, ((level)), __VA_ARGS__)
 
-/* The call of a function with a list. */
+/* Calls a function with an array of arguments. */
 #define PTO_LEVEL_LISTED(function, first, ...)                           \
     __extension__({                                                      \
         struct pto_arg pto_list[] = { __VA_ARGS__ };                     \
@@ -119,7 +125,7 @@ static inline int64_t pto_level_param(const struct pto_level_entry *entry, const
                  (uint32_t)(sizeof(pto_list) / sizeof(struct pto_arg))); \
     })
 
-/* Submits a task with a list of arguments. */
+/* Submits a task with an array of arguments; pto_level_task calls it. */
 PTO_OUT_OF_LINE struct pto_outputs pto_level_task_list(struct pto_level *level, uint64_t callable,
                                                        uint64_t children,
                                                        const struct pto_site *site,
@@ -131,7 +137,7 @@ PTO_OUT_OF_LINE struct pto_outputs pto_level_task_list(struct pto_level *level, 
     return pto_level_submit_at(level, callable, children, &args, site);
 }
 
-/* Allocates buffers from a list of arguments. */
+/* Allocates buffers from an array of arguments; pto_level_buffers calls it. */
 PTO_OUT_OF_LINE struct pto_outputs pto_level_buffers_list(struct pto_level *level,
                                                           const struct pto_site *site,
                                                           const struct pto_arg *list,
@@ -139,12 +145,12 @@ PTO_OUT_OF_LINE struct pto_outputs pto_level_buffers_list(struct pto_level *leve
 {
     struct pto_args args;
 
-    (void)site; /* as all that take a list */
+    (void)site; /* unused here: all functions that PTO_LEVEL_LISTED calls have this parameter */
     pto_args_list(&args, list, count);
     return pto_level_alloc(level, &args);
 }
 
-/* `PTO_LEVEL_SCOPE(level) { ... }`: a block with a scope of its own. Do not leave it early. */
+/* `PTO_LEVEL_SCOPE(level) { ... }`: runs a block in a new scope. Do not leave the block early. */
 #define PTO_LEVEL_SCOPE(level)                                                                     \
     for (int pto_scope_once = (pto_level_scope_begin((level), PTO_SCOPE_AUTO), 1); pto_scope_once; \
          pto_scope_once = (pto_level_scope_end(level), 0))

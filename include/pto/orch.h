@@ -2,24 +2,21 @@
 /*
  * Orchestration: the function that submits tasks with tensor arguments.
  *
- * An orchestration gets a handle and reaches the runtime through its table of
- * operations, never by linking, so it can live in a shared object of its own.
- * Only the orchestration itself may make these calls: from a kernel, from another
- * thread or after it has returned they give PTO_EINVAL. The handle is not valid
- * once the device is closed. After the first error every call returns at once,
- * and the run reports that error.
+ * An orchestration gets a handle and calls the runtime through the handle's table of operations
+ * instead of linking to it, so it can live in a separate shared object. Only the orchestration
+ * itself may make these calls: from a kernel, from another thread or after it has returned they
+ * give PTO_EINVAL. The handle is invalid once the device is closed. After the first error every
+ * call returns at once, and the run reports that error.
  *
- * It runs on the thread that called pto_run, or on the device's for a launched run,
- * with a stack of its own. In a call that waits for room or for data that thread runs
- * kernels, too. If one of these seems to wait for a task that is not submitted yet,
- * because nothing else can be run for 20 ms, the call returns on another thread:
- * nothing that belongs to a thread, as a locked mutex, errno or the address of a
- * thread-local variable, may be carried across a call then. `keeps_thread` of
- * struct pto_run_options rules it out.
+ * The orchestration runs on the thread that called pto_run, or on a thread of the device for a
+ * launched run, with a separate stack. While a call waits for room or for data, that thread also
+ * runs kernels. If such a kernel seems to wait for a task that is not submitted yet, because no
+ * other task could run for 20 ms, the call returns on another thread. Do not hold thread-bound
+ * state across a call, such as a locked mutex, errno or the address of a thread-local variable; or
+ * set `keeps_thread` of struct pto_run_options, which prevents the switch.
  *
- * A run that has failed, was cancelled or is late waits for its orchestration to
- * return. One that does not, whether it calls or not, is left in the middle, and the
- * device is lost.
+ * A run that has failed, was cancelled or is late waits for its orchestration to return. If the
+ * orchestration does not return in time, it is abandoned, and the device is lost.
  *
  *     struct pto_args args;
  *     pto_args_init(&args);
@@ -42,7 +39,7 @@ enum { PTO_ENTRY_TENSORS_MAX = 256, PTO_ENTRY_SCALARS_MAX = 128, PTO_SCOPE_DEPTH
 enum { PTO_TIMING_SLOTS = 16 };
 
 /*
- * How a task uses a tensor argument: X(name, text, what orders it)
+ * How a task uses a tensor argument: X(name, text, uses that order it)
  *
  * INPUT: reads. OUTPUT: the runtime allocates it, the task writes. INOUT: reads
  * and writes. OUTPUT_EXISTING: writes. NO_DEP: ordered after its creator only.
@@ -54,7 +51,7 @@ enum { PTO_TIMING_SLOTS = 16 };
     X(OUTPUT_EXISTING, "outex", PTO_WRITES)    \
     X(NO_DEP, "nodep", 0)
 
-/* What a tag says of its argument, as bits. */
+/* Uses of an argument, as bits. */
 enum pto_use { PTO_READS = 1, PTO_WRITES = 2, PTO_CREATES = 4 };
 
 enum pto_tag {
@@ -64,7 +61,7 @@ enum pto_tag {
         PTO_TAG_COUNT
 };
 
-/* Returns the name of a tag; "unknown" for what is none. */
+/* Returns the name of a tag; "unknown" for any other value. */
 static inline const char *pto_tag_name(uint32_t tag)
 {
     static const char *const names[PTO_TAG_COUNT] = {
@@ -76,7 +73,7 @@ static inline const char *pto_tag_name(uint32_t tag)
     return tag < PTO_TAG_COUNT ? names[tag] : "unknown";
 }
 
-/* Returns what a tag says of its argument: bits of enum pto_use; 0 for what is none. */
+/* Returns how a task uses an argument with this tag, as bits of enum pto_use; 0: an unknown tag. */
 static inline uint32_t pto_tag_use(uint32_t tag)
 {
     static const uint8_t uses[PTO_TAG_COUNT] = {
@@ -88,17 +85,17 @@ static inline uint32_t pto_tag_use(uint32_t tag)
     return tag < PTO_TAG_COUNT ? uses[tag] : 0;
 }
 
-/* What an explicit dependency means; by default both. */
+/* The meaning of an explicit dependency on another task, as bits; the default is both. */
 enum pto_dep_kind {
     PTO_DEP_NONE,
-    PTO_DEP_WAIT = 1,  /* this task runs after the other one has completed */
-    PTO_DEP_RETAIN = 2 /* the other one's outputs live until this task has completed */
+    PTO_DEP_WAIT = 1,  /* the task runs after the other one has completed */
+    PTO_DEP_RETAIN = 2 /* outputs of the other task live until this task has completed */
 };
 
-/* What orders the tasks of a scope. */
+/* How the tasks of a scope are ordered. */
 enum pto_scope_mode {
     PTO_SCOPE_AUTO,
-    PTO_SCOPE_MANUAL /* only explicit dependencies order the tasks inside */
+    PTO_SCOPE_MANUAL /* only explicit dependencies order the tasks of the scope */
 };
 
 /* How a predicate compares the element with its target. */
@@ -113,11 +110,10 @@ enum pto_predicate_op {
 };
 
 /*
- * A condition under which a task runs: one element compares as asked with
- * `target` when the task becomes ready. Otherwise the task completes without
- * running, and its outputs stay as they are. The bits of the element are
- * sign-extended, whatever its type. With a tensor that has no storage (address 0)
- * the task always runs.
+ * A condition under which a task runs: one element of a tensor is compared with `target` when the
+ * task becomes ready. If the comparison is false, the task completes without running, and its
+ * outputs stay unchanged. The bits of the element are sign-extended, whatever its type. If the
+ * tensor has no storage (address 0), the task always runs.
  */
 struct pto_predicate {
     const struct pto_tensor *tensor;
@@ -127,7 +123,7 @@ struct pto_predicate {
     int64_t target;
 };
 
-/* Kernels by lane; -1 leaves a lane out. */
+/* Kernel ids of a task's lanes; -1: no kernel on that lane. */
 struct pto_kernels {
     int32_t aic;
     int32_t aiv0;
@@ -135,51 +131,56 @@ struct pto_kernels {
 };
 
 /*
- * The arguments of one task. It holds pointers: what they name must live until
- * the submit. The fields that few tasks use lie together, so that a submit finds
- * out about all of them at once.
+ * The arguments of one task. The struct holds pointers, whose targets must live until the submit.
+ * Rarely used fields are adjacent, so that a submit can test all of them at once.
  */
 struct pto_args {
     uint32_t tensor_count;
     uint32_t scalar_count;
     int32_t block_count;
-    int32_t timing_slot; /* 0..15, or -1 */
+    int32_t timing_slot; /* timing slot of the task, 0 to 15; -1: none */
     uint32_t dep_count;
-    uint16_t passed;    /* bit k: scalar k is the entry's scalar passed_from[k] */
+    uint16_t passed;    /* bit k: scalar k of the task is scalar passed_from[k] of the entry */
     uint16_t addresses; /* bit k: scalar k came from pto_add_address */
-    const char *error;  /* the caller's first mistake; the submit reports it */
+    /* First mistake in the calls that added arguments, which the submit reports; NULL: none. */
+    const char *error;
     const struct pto_predicate *predicate;
     const struct pto_task_id *deps;
-    const uint8_t *dep_kinds; /* NULL: every dependency waits and retains */
-    uint32_t output_count;    /* tensors that the runtime allocates */
+    /* enum pto_dep_kind of each dependency; NULL: every one waits and retains */
+    const uint8_t *dep_kinds;
+    /* Number of arguments with PTO_TAG_OUTPUT, which the runtime allocates. */
+    uint32_t output_count;
     bool is_sync_start;
     bool allow_early_resolve;
-    bool is_marked;        /* marked_tensors and the two after it count */
-    bool has_scalar_types; /* scalar_type counts */
+    /* the fields marked_tensors, marked_scalars and ambiguous_scalars are valid */
+    bool is_marked;
+    bool has_scalar_types; /* the array scalar_type is valid */
     uint8_t tag[PTO_TASK_TENSORS_MAX];
-    const void
-        *tensor[PTO_TASK_TENSORS_MAX]; /* struct pto_tensor, or struct pto_tensor_info for OUTPUT */
+    /* Each element is a struct pto_tensor, or for PTO_TAG_OUTPUT a struct pto_tensor_info. */
+    const void *tensor[PTO_TASK_TENSORS_MAX];
     uint64_t scalar[PTO_TASK_SCALARS_MAX];
     uint8_t passed_from[PTO_TASK_SCALARS_MAX];
-    /* What diagnostics want to know: see pto_dump. */
-    uint32_t marked_tensors;                   /* bit k: tensor k */
-    uint16_t marked_scalars;                   /* bit k: scalar k */
-    uint16_t ambiguous_scalars;                /* bit k: another scalar could be meant as well */
-    uint8_t scalar_type[PTO_TASK_SCALARS_MAX]; /* enum pto_dtype */
+    /* Arguments that pto_dump has marked: bit k is set if tensor k is marked. */
+    uint32_t marked_tensors;
+    uint16_t marked_scalars; /* bit k is set if scalar k is marked */
+    /* bit k: the mark of scalar k could also be meant for another scalar with the same variable */
+    uint16_t ambiguous_scalars;
+    uint8_t scalar_type[PTO_TASK_SCALARS_MAX]; /* enum pto_dtype of each scalar */
 };
 
-/* What a submit creates. The descriptors live until the scope ends. */
+/* The outputs of a submit. The tensors are valid until the scope ends. */
 struct pto_outputs {
-    struct pto_task_id task;         /* invalid after an error */
-    uint32_t count;                  /* of pto_add_output calls, whose order the tensors have */
-    const struct pto_tensor *tensor; /* array of count */
+    struct pto_task_id task; /* id of the submitted task; invalid after an error */
+    /* Number of tensors: one for each pto_add_output, in the order of these calls. */
+    uint32_t count;
+    const struct pto_tensor *tensor; /* array of `count` tensors */
 };
 
 /*
- * The arguments of the orchestration itself. A tensor from behind the last one, up to
- * PTO_ENTRY_TENSORS_MAX, is refused by the submit that gets it. An `entry->scalar[]` behind
- * the last one is a crash in runs with guards, which is told with index and line, and else
- * goes unnoticed: pto_scalar always tells.
+ * The arguments of a run, which the orchestration gets. A submit refuses a tensor past the last
+ * one, up to PTO_ENTRY_TENSORS_MAX. A read of `entry->scalar[]` past the last one crashes in runs
+ * with guards, with an error that names index and line; without guards it is undetected. pto_scalar
+ * always checks the index.
  */
 struct pto_entry {
     uint32_t tensor_count; /* at most PTO_ENTRY_TENSORS_MAX */
@@ -188,7 +189,7 @@ struct pto_entry {
     const uint64_t *scalar;
 };
 
-/* Where in the source a task was submitted. */
+/* A line of source code, such as that of a submit. */
 struct pto_site {
     const char *file;
     int32_t line;
@@ -196,9 +197,12 @@ struct pto_site {
 
 struct pto_orch;
 
-/* The operations of the runtime. The table grows at its end only. */
+/*
+ * The operations of the runtime that an orchestration calls. New operations are added at the end
+ * only.
+ */
 struct pto_orch_ops {
-    size_t size; /* set by the runtime */
+    size_t size; /* size of this struct, set by the runtime */
     int (*submit)(struct pto_orch *o, const struct pto_kernels *kernels,
                   const struct pto_args *args, const struct pto_site *site,
                   struct pto_outputs *out);
@@ -221,30 +225,31 @@ struct pto_orch_ops {
     int (*listen)(struct pto_orch *o);
 };
 
-/* The handle of an orchestration. */
+/* The handle through which an orchestration calls the runtime. */
 struct pto_orch {
     const struct pto_orch_ops *ops;
-    struct pto_outputs called; /* what the last submit with a list returned */
+    /* result of the latest call of pto_aic, pto_aiv and similar macros */
+    struct pto_outputs called;
 };
 
-/* An orchestration. */
+/* The function of an orchestration. */
 typedef void (*pto_orch_fn)(struct pto_orch *o, const struct pto_entry *entry);
 
-/* A function that is always called: a compiler does not look into it. */
+/* Marks a function that the compiler must not inline or analyse. */
 #if defined(__has_attribute) && __has_attribute(noipa)
 #define PTO_OUT_OF_LINE __attribute__((noipa, unused)) static
 #else
 #define PTO_OUT_OF_LINE __attribute__((noinline, unused)) static
 #endif
 
-/* The address of a static record of the place where it is written. */
+/* Address of a static struct pto_site for the current source line. */
 #define PTO_SITE                                                             \
     __extension__({                                                          \
         static const struct pto_site pto_site_here = { __FILE__, __LINE__ }; \
         &pto_site_here;                                                      \
     })
 
-/* Makes the arguments empty: one block, no tensors, no scalars. */
+/* Initialises the arguments of a task: one block, no tensors, no scalars. */
 static inline void pto_args_init(struct pto_args *a)
 {
     a->tensor_count = 0;
@@ -265,14 +270,14 @@ static inline void pto_args_init(struct pto_args *a)
     a->has_scalar_types = false;
 }
 
-/* Notes a mistake for the submit to report, unless there is one. */
+/* Records a mistake, which the submit reports. Only the first one is kept. */
 static inline void pto_args_fail(struct pto_args *a, const char *text)
 {
     if (a->error == NULL)
         a->error = text;
 }
 
-/* Adds a tensor of any tag; the functions below are for one tag each. */
+/* Adds a tensor with any tag; the functions below are for one tag each. */
 static inline void pto_args_add(struct pto_args *a, const void *tensor, enum pto_tag tag)
 {
     if (a->scalar_count != 0)
@@ -312,7 +317,7 @@ static inline void pto_add_output_existing(struct pto_args *a, const struct pto_
     pto_args_add(a, t, PTO_TAG_OUTPUT_EXISTING);
 }
 
-/* Adds a tensor that orders the task after its creator only. */
+/* Adds a tensor that orders the task after the tensor's creator only. */
 static inline void pto_add_no_dep(struct pto_args *a, const struct pto_tensor *t)
 {
     pto_args_add(a, t, PTO_TAG_NO_DEP);
@@ -329,9 +334,9 @@ static inline void pto_add_scalar(struct pto_args *a, uint64_t value)
 
 /*
  * Adds an address in a region, a window or a context of a worker (pto/worker_region.h,
- * pto/worker_domain.h), or 0, to a task of level 3. It counts as a scalar of the task. If the chip is a
- * card, the card's address takes its place; scalars from pto_add_scalar are never changed. Tasks
- * below level 3 get it as it is.
+ * pto/worker_domain.h), or 0, to a task of level 3. It counts as a scalar of the task. If the chip
+ * is a card, the runtime replaces the address by the card's; it never changes scalars from
+ * pto_add_scalar. Tasks below level 3 get the address unchanged.
  */
 static inline void pto_add_address(struct pto_args *a, uint64_t address)
 {
@@ -341,9 +346,9 @@ static inline void pto_add_address(struct pto_args *a, uint64_t address)
 }
 
 /*
- * Passes on scalar `index` of the entry. When a graph is launched again, the task
- * gets the scalar of that launch, which may be another one if it was declared to vary
- * (pto_run_options_vary). Scalars from pto_add_scalar stay as they were when the graph
+ * Adds a scalar to the task: scalar `index` of the entry. When a graph is launched again, the task
+ * gets the scalar of that launch, which may differ if it was declared to vary
+ * (pto_run_options_vary). Scalars from pto_add_scalar keep the value that they had when the graph
  * was built.
  */
 static inline void pto_pass_scalar(struct pto_args *a, uint32_t index)
@@ -368,7 +373,7 @@ static inline uint64_t pto_float_bits(float value)
     return bits;
 }
 
-/* Adds a float: its bits are in the low bytes of the scalar. */
+/* Adds a scalar of type float: its bits are in the low bytes. */
 static inline void pto_add_float(struct pto_args *a, float value)
 {
     pto_add_scalar(a, pto_float_bits(value));
@@ -385,8 +390,8 @@ static inline float pto_bits_float(uint64_t bits)
 }
 
 /*
- * Sets the tasks to wait for, apart from those that the tensors imply. `kinds`,
- * one enum pto_dep_kind each, may be NULL. Both arrays must live until the submit.
+ * Sets the tasks to wait for, in addition to those that the tensors imply. `kinds`, one enum
+ * pto_dep_kind each, may be NULL. Both arrays must live until the submit.
  */
 static inline void pto_set_deps(struct pto_args *a, const struct pto_task_id *deps,
                                 const uint8_t *kinds, uint32_t count)
@@ -402,13 +407,16 @@ static inline void pto_set_deps(struct pto_args *a, const struct pto_task_id *de
     }
 }
 
-/* SPMD: the kernels run once for each of `count` blocks; pto_block_index says which. */
+/* Runs the kernels once for each of `count` blocks (SPMD); pto_block_index returns the block. */
 static inline void pto_set_blocks(struct pto_args *a, int32_t count)
 {
     a->block_count = count;
 }
 
-/* Starts no block before all of them have cores, so that they may wait for each other. */
+/*
+ * Starts the task's blocks only when cores are free for all of them, so that blocks may wait for
+ * each other.
+ */
 static inline void pto_set_sync_start(struct pto_args *a, bool is_sync_start)
 {
     a->is_sync_start = is_sync_start;
@@ -420,15 +428,15 @@ static inline void pto_set_predicate(struct pto_args *a, const struct pto_predic
     a->predicate = predicate;
 }
 
-/* Hints that a chip may park the task on a core ahead of time. It changes no result. */
+/* Hints that a chip may send the task to a core before it is ready. It changes no result. */
 static inline void pto_set_early_resolve(struct pto_args *a, bool is_allowed)
 {
     a->allow_early_resolve = is_allowed;
 }
 
 /*
- * Puts the task into a timing slot, 0 to 15: the report has the time from the
- * first start to the last end of its tasks.
+ * Puts the task into a timing slot, 0 to 15. The report of the run has for each slot the time from
+ * the first start to the last end of its tasks.
  */
 static inline void pto_set_timing_slot(struct pto_args *a, int32_t slot)
 {
@@ -439,9 +447,9 @@ static inline void pto_set_timing_slot(struct pto_args *a, int32_t slot)
 }
 
 /*
- * Marks an argument: the diagnostic that dumps arguments (struct pto_diagnostics, `args`) is to
- * tell of it. `index` counts the tensors, then the scalars, as they were added. Otherwise it
- * changes nothing.
+ * Marks an argument for the diagnostic that dumps arguments (struct pto_diagnostics, `args`).
+ * `index` counts the tensors, then the scalars, in the order in which they were added. The mark has
+ * no other effect.
  */
 static inline void pto_dump(struct pto_args *a, uint32_t index)
 {
@@ -457,7 +465,7 @@ static inline void pto_dump(struct pto_args *a, uint32_t index)
     else if (scalar < a->scalar_count)
         a->marked_scalars = (uint16_t)(a->marked_scalars | 1u << scalar);
     else
-        pto_args_fail(a, "an argument is to be dumped that was not added");
+        pto_args_fail(a, "pto_dump names an argument that was not added");
 }
 
 /* Marks every argument that was added so far. */
@@ -467,7 +475,7 @@ static inline void pto_dump_all(struct pto_args *a)
         pto_dump(a, i);
 }
 
-/* Submits a task for a given place in the source; the macros below fill that in. */
+/* Submits a task with a given source line; pto_submit_mix and other macros supply the line. */
 static inline struct pto_outputs pto_submit_at(struct pto_orch *o, struct pto_kernels kernels,
                                                const struct pto_args *args,
                                                const struct pto_site *site)
@@ -478,7 +486,7 @@ static inline struct pto_outputs pto_submit_at(struct pto_orch *o, struct pto_ke
     return out;
 }
 
-/* The same for one lane, or none. */
+/* pto_submit_at for a task with one kernel, or none (id -1). */
 static inline struct pto_outputs pto_submit_one(struct pto_orch *o, int32_t aic, int32_t aiv,
                                                 const struct pto_args *args,
                                                 const struct pto_site *site)
@@ -488,7 +496,7 @@ static inline struct pto_outputs pto_submit_one(struct pto_orch *o, int32_t aic,
     return pto_submit_at(o, kernels, args, site);
 }
 
-/* Allocates buffers for a given place in the source. */
+/* Allocates buffers, with a given source line; pto_alloc_tensors supplies the line. */
 static inline struct pto_outputs pto_alloc_at(struct pto_orch *o, const struct pto_args *args,
                                               const struct pto_site *site)
 {
@@ -499,60 +507,60 @@ static inline struct pto_outputs pto_alloc_at(struct pto_orch *o, const struct p
 }
 
 /*
- * The compiler looks into these functions where they are used, so that a task costs little.
- * In the middle of thousands of tasks in one function, which only a program writes, that
- * takes minutes: behind the first of a source they are called. For C.
+ * The compiler inlines these functions, so that a task costs little. In generated code with
+ * thousands of submits in one function, inlining takes minutes of compile time, so only the first
+ * PTO_INLINE_CALLS_MAX uses in a source file are inlined; later ones are calls. C only.
  */
 #ifndef __cplusplus
-enum { PTO_LOOKED_INTO_MAX = 64 };
-#define PTO_NEAR_OR_FAR(name) (__COUNTER__ < PTO_LOOKED_INTO_MAX ? name : name##_far)
-#define PTO_FAR(name, parameters, arguments)   \
-    PTO_OUT_OF_LINE void name##_far parameters \
-    {                                          \
-        name arguments;                        \
+enum { PTO_INLINE_CALLS_MAX = 64 };
+#define PTO_INLINE_OR_CALL(name) (__COUNTER__ < PTO_INLINE_CALLS_MAX ? name : name##_called)
+#define PTO_CALLED(name, parameters, arguments)   \
+    PTO_OUT_OF_LINE void name##_called parameters \
+    {                                             \
+        name arguments;                           \
     }
-PTO_FAR(pto_args_init, (struct pto_args * a), (a))
-PTO_FAR(pto_add_input, (struct pto_args * a, const struct pto_tensor *t), (a, t))
-PTO_FAR(pto_add_inout, (struct pto_args * a, const struct pto_tensor *t), (a, t))
-PTO_FAR(pto_add_output, (struct pto_args * a, const struct pto_tensor_info *info), (a, info))
-PTO_FAR(pto_add_output_existing, (struct pto_args * a, const struct pto_tensor *t), (a, t))
-PTO_FAR(pto_add_no_dep, (struct pto_args * a, const struct pto_tensor *t), (a, t))
-PTO_FAR(pto_add_scalar, (struct pto_args * a, uint64_t value), (a, value))
-PTO_FAR(pto_pass_scalar, (struct pto_args * a, uint32_t index), (a, index))
-/* pto_submit_one, called. */
-PTO_OUT_OF_LINE const struct pto_outputs *pto_submit_one_far(struct pto_orch *o, int32_t aic,
-                                                             int32_t aiv,
-                                                             const struct pto_args *args,
-                                                             const struct pto_site *site)
+PTO_CALLED(pto_args_init, (struct pto_args * a), (a))
+PTO_CALLED(pto_add_input, (struct pto_args * a, const struct pto_tensor *t), (a, t))
+PTO_CALLED(pto_add_inout, (struct pto_args * a, const struct pto_tensor *t), (a, t))
+PTO_CALLED(pto_add_output, (struct pto_args * a, const struct pto_tensor_info *info), (a, info))
+PTO_CALLED(pto_add_output_existing, (struct pto_args * a, const struct pto_tensor *t), (a, t))
+PTO_CALLED(pto_add_no_dep, (struct pto_args * a, const struct pto_tensor *t), (a, t))
+PTO_CALLED(pto_add_scalar, (struct pto_args * a, uint64_t value), (a, value))
+PTO_CALLED(pto_pass_scalar, (struct pto_args * a, uint32_t index), (a, index))
+/* pto_submit_one as a function call that is not inlined. */
+PTO_OUT_OF_LINE const struct pto_outputs *pto_submit_one_called(struct pto_orch *o, int32_t aic,
+                                                                int32_t aiv,
+                                                                const struct pto_args *args,
+                                                                const struct pto_site *site)
 {
     o->called = pto_submit_one(o, aic, aiv, args, site);
     return &o->called;
 }
-#define pto_args_init(a) PTO_NEAR_OR_FAR(pto_args_init)(a)
-#define pto_add_input(a, t) PTO_NEAR_OR_FAR(pto_add_input)((a), (t))
-#define pto_add_inout(a, t) PTO_NEAR_OR_FAR(pto_add_inout)((a), (t))
-#define pto_add_output(a, info) PTO_NEAR_OR_FAR(pto_add_output)((a), (info))
-#define pto_add_output_existing(a, t) PTO_NEAR_OR_FAR(pto_add_output_existing)((a), (t))
-#define pto_add_no_dep(a, t) PTO_NEAR_OR_FAR(pto_add_no_dep)((a), (t))
-#define pto_add_scalar(a, value) PTO_NEAR_OR_FAR(pto_add_scalar)((a), (value))
+#define pto_args_init(a) PTO_INLINE_OR_CALL(pto_args_init)(a)
+#define pto_add_input(a, t) PTO_INLINE_OR_CALL(pto_add_input)((a), (t))
+#define pto_add_inout(a, t) PTO_INLINE_OR_CALL(pto_add_inout)((a), (t))
+#define pto_add_output(a, info) PTO_INLINE_OR_CALL(pto_add_output)((a), (info))
+#define pto_add_output_existing(a, t) PTO_INLINE_OR_CALL(pto_add_output_existing)((a), (t))
+#define pto_add_no_dep(a, t) PTO_INLINE_OR_CALL(pto_add_no_dep)((a), (t))
+#define pto_add_scalar(a, value) PTO_INLINE_OR_CALL(pto_add_scalar)((a), (value))
 #define pto_add_float(a, value) pto_add_scalar((a), pto_float_bits(value))
-#define pto_pass_scalar(a, index) PTO_NEAR_OR_FAR(pto_pass_scalar)((a), (index))
-/* A compiler does not look across it: control might go elsewhere behind it. */
-#define pto_submit_one(...)                                                     \
-    __extension__({                                                             \
-        __label__ pto_behind;                                                   \
-        struct pto_outputs pto_called = __COUNTER__ < PTO_LOOKED_INTO_MAX       \
-                                            ? (pto_submit_one)(__VA_ARGS__)     \
-                                            : *pto_submit_one_far(__VA_ARGS__); \
-        __asm__ goto("" : : : "memory" : pto_behind);                           \
-pto_behind:                                                                     \
-        pto_called;                                                             \
+#define pto_pass_scalar(a, index) PTO_INLINE_OR_CALL(pto_pass_scalar)((a), (index))
+/* Stops the compiler from optimising across submits, which would take minutes. */
+#define pto_submit_one(...)                                                        \
+    __extension__({                                                                \
+        __label__ pto_after_submit;                                                \
+        struct pto_outputs pto_called = __COUNTER__ < PTO_INLINE_CALLS_MAX         \
+                                            ? (pto_submit_one)(__VA_ARGS__)        \
+                                            : *pto_submit_one_called(__VA_ARGS__); \
+        __asm__ goto("" : : : "memory" : pto_after_submit);                        \
+pto_after_submit:                                                                  \
+        pto_called;                                                                \
     })
 #endif
 
 /*
- * Returns output i of a submit. If there is none, as after an error, it is a tensor of which
- * views can be made and that submits refuse. It is never NULL, as `out.tensor` may be.
+ * Returns output i of a submit, never NULL. If the output does not exist, for example after an
+ * error, the result is a placeholder: views of it can be made, and submits refuse it.
  */
 static inline const struct pto_tensor *pto_output(struct pto_outputs out, uint32_t i)
 {
@@ -580,12 +588,15 @@ static inline const struct pto_tensor *pto_output(struct pto_outputs out, uint32
 #define pto_submit_aic(o, id, args) pto_submit_one((o), (id), -1, (args), PTO_SITE)
 /* Submits a task for an AIV core. */
 #define pto_submit_aiv(o, id, args) pto_submit_one((o), -1, (id), (args), PTO_SITE)
-/* Submits kernels for several lanes of a cluster, PTO_LANES(aic, aiv0, aiv1): they run together. */
+/*
+ * Submits a task with kernels for several lanes of one cluster, PTO_LANES(aic, aiv0, aiv1), which
+ * run together.
+ */
 #define pto_submit_mix(o, lanes, args) pto_submit_at((o), (lanes), (args), PTO_SITE)
 #define PTO_LANES(aic, aiv0, aiv1) ((struct pto_kernels){ (aic), (aiv0), (aiv1) })
 /* Submits a task that runs nothing: it orders other tasks and allocates outputs. */
 #define pto_submit_dummy(o, args) pto_submit_one((o), -1, -1, (args), PTO_SITE)
-/* Allocates buffers, which are there when the call returns; `args` has outputs only. */
+/* Allocates buffers, which exist when the call returns; `args` has outputs only. */
 #define pto_alloc_tensors(o, args) pto_alloc_at((o), (args), PTO_SITE)
 
 /* Begins a scope. The outputs of its tasks live until it has ended and their users are done. */
@@ -597,22 +608,25 @@ static inline int pto_scope_end(struct pto_orch *o)
     return o->ops->scope_end(o);
 }
 
-/* `PTO_SCOPE(o) { ... }`: a block with a scope of its own. Do not leave it early. */
+/* `PTO_SCOPE(o) { ... }`: runs a block in a new scope. Do not leave the block early. */
 #define PTO_SCOPE_WITH(o, mode)                                                  \
     for (int pto_scope_once = (pto_scope_begin((o), (mode)), 1); pto_scope_once; \
          pto_scope_once = (pto_scope_end(o), 0))
 #define PTO_SCOPE(o) PTO_SCOPE_WITH(o, PTO_SCOPE_AUTO)
-/* `PTO_MANUAL(o) { ... }`: the same, but only PTO_DEPS and pto_set_deps order the tasks inside. */
+/*
+ * `PTO_MANUAL(o) { ... }`: runs a block in a scope in which only PTO_DEPS and pto_set_deps order
+ * the tasks.
+ */
 #define PTO_MANUAL(o) PTO_SCOPE_WITH(o, PTO_SCOPE_MANUAL)
 
 /*
- * A submit in one expression, for C:
+ * Submits in one expression, for C:
  *
  *     struct pto_outputs sum = pto_aiv(o, ADD, PTO_IN(a), PTO_IN(b), PTO_OUT(&info));
  *     pto_aiv(o, SCALE, PTO_INOUT(sum.tensor), PTO_FLOAT(0.5f), PTO_BLOCKS(8));
  *
- * Tensors come first, then scalars, in the kernel's order. What says how to launch
- * the task (PTO_BLOCKS and so on) may stand anywhere.
+ * Tensors come first, then scalars, in the kernel's order. Arguments that set how the task is
+ * launched (PTO_BLOCKS and so on) may stand anywhere.
  */
 #ifndef __cplusplus
 enum {
@@ -625,16 +639,23 @@ enum {
     PTO_ARG_DEPS
 };
 
-/* One argument. Two numbers: a compiler takes longer for a pointer and for small fields. */
+/*
+ * One argument of a submit. Two integers, because compilers handle them faster than a pointer and
+ * small fields.
+ */
 struct pto_arg {
-    uint64_t kind;  /* PTO_ARG_MARK with enum pto_tag or PTO_ARG_...; from bit 32: count of ids */
-    uint64_t value; /* a scalar, or an address */
+    /* PTO_ARG_MARK plus enum pto_tag or PTO_ARG_...; the bits from 32 on: a number of ids. */
+    uint64_t kind;
+    uint64_t value; /* a scalar, or the address of a tensor or another struct */
 };
 
-#define PTO_ARG_MARK 0x61726700u /* what is without it was not made by these macros */
+#define PTO_ARG_MARK 0x61726700u /* value that shows that an argument was made by a PTO_... macro */
 #define PTO_ARG_WORDS(kind, count, value) \
     ((struct pto_arg){ (uint64_t)(count) << 32 | PTO_ARG_MARK | (kind), (uint64_t)(value) })
-/* The same without a count; every word less counts where thousands of submits are compiled. */
+/*
+ * PTO_ARG_VALUE without a number of ids. It expands to fewer tokens, because generated code has
+ * thousands of submits.
+ */
 #define PTO_ARG_OF(kind, at) ((struct pto_arg){ PTO_ARG_MARK + (kind), (uintptr_t)(at) })
 #define PTO_ARG_VALUE(kind, value) ((struct pto_arg){ PTO_ARG_MARK + (kind), (uint64_t)(value) })
 
@@ -644,14 +665,17 @@ struct pto_arg {
 #define PTO_AFTER(t) PTO_ARG_OF(PTO_TAG_NO_DEP, PTO_CHECK_TENSOR(t))
 #define PTO_OUT(info) PTO_ARG_OF(PTO_TAG_OUTPUT, PTO_CHECK_INFO(info))
 #define PTO_INT(v) PTO_ARG_VALUE(PTO_ARG_SCALAR, v)
-/* Scalar i of the entry: see pto_pass_scalar. */
+/* Passes on scalar i of the entry: see pto_pass_scalar. */
 #define PTO_PASS(i) PTO_ARG_VALUE(PTO_ARG_PASSED, i)
 #define PTO_FLOAT(v) PTO_ARG_VALUE(PTO_ARG_SCALAR, pto_float_bits(v))
 
-/* How to launch: in blocks, in blocks that start together, on a condition, timed. */
+/*
+ * Launch parameters of a task: number of blocks, blocks that start together, a condition, a timing
+ * slot.
+ */
 #define PTO_BLOCKS(n) PTO_ARG_VALUE(PTO_ARG_BLOCKS, n)
 #define PTO_GANG(n) PTO_ARG_VALUE(PTO_ARG_GANG, n)
-/* PTO_IF(t, GT, 0, i, j): only if element [i][j] of t is greater than 0. */
+/* PTO_IF(t, GT, 0, i, j): runs the task only if element [i][j] of t is greater than 0. */
 #define PTO_IF(t, op, target, ...)                                                         \
     PTO_ARG_OF(PTO_ARG_PREDICATE,                                                          \
                (&(const struct pto_predicate){ PTO_CHECK_TENSOR(t),                        \
@@ -662,28 +686,31 @@ struct pto_arg {
                                                (target) }))
 #define PTO_TIMED(slot) PTO_ARG_VALUE(PTO_ARG_TIMING, slot)
 
-/* PTO_DEPS(a.task, b.task): waits for these tasks and keeps their outputs; see pto_set_deps. */
+/*
+ * PTO_DEPS(a.task, b.task): the task waits for these tasks and keeps their outputs; see
+ * pto_set_deps.
+ */
 #define PTO_DEPS(...)                                                                     \
     PTO_ARG_WORDS(                                                                        \
         PTO_ARG_DEPS,                                                                     \
         sizeof((const struct pto_task_id[]){ __VA_ARGS__ }) / sizeof(struct pto_task_id), \
         (uintptr_t)((const struct pto_task_id[]){ __VA_ARGS__ }))
-/* The same for an array of `count` ids, which may be none. */
+/* PTO_DEPS for an array of `count` task ids; `count` may be 0. */
 #define PTO_DEPS_OF(ids, count) \
     PTO_ARG_WORDS(PTO_ARG_DEPS, (uint32_t)(count), (uintptr_t)PTO_CHECK_IDS(ids))
 
-/* Do not compile with anything but a pointer of the right type. */
+/* Checks at compile time that the argument is a pointer of the right type. */
 #define PTO_CHECK_TENSOR(t) \
     _Generic((t), const struct pto_tensor *: (t), struct pto_tensor *: (t), \
              default: pto_not_the_address_of_a_tensor())
 #define PTO_CHECK_INFO(i) \
     _Generic((i), const struct pto_tensor_info *: (i), struct pto_tensor_info *: (i), \
              default: pto_not_the_address_of_a_tensor_info())
-/* Exists in the compiler's message only. */
+/* A function that is never defined; its name appears in the compiler's error message. */
 const struct pto_tensor *pto_not_the_address_of_a_tensor(void)
     PTO_COMPILE_ERROR("PTO_IN, PTO_INOUT, PTO_WRITE, PTO_AFTER and PTO_IF take the address of a "
                       "tensor, as in PTO_IN(&t)");
-/* Exists in the compiler's message only. */
+/* A function that is never defined; its name appears in the compiler's error message. */
 const struct pto_tensor_info *pto_not_the_address_of_a_tensor_info(void)
     PTO_COMPILE_ERROR("PTO_OUT takes the address of a struct pto_tensor_info, as in "
                       "PTO_OUT(&info)");
@@ -693,21 +720,24 @@ const struct pto_tensor_info *pto_not_the_address_of_a_tensor_info(void)
 /* Allocates buffers: pto_alloc(o, PTO_OUT(&info), ...). */
 #define pto_alloc(o, ...) PTO_LISTED(pto_alloc_list, ((o)), __VA_ARGS__)
 
-/* Shapes and offsets in place: pto_tensor_view(t, PTO_DIMS(16, 16), PTO_DIMS(r, c)). */
+/* Writes shapes and offsets in place: pto_tensor_view(t, PTO_DIMS(16, 16), PTO_DIMS(r, c)). */
 #define PTO_DIMS(...) ((const uint32_t[]){ __VA_ARGS__ })
 
 /* Submits a task for an AIC core. */
 #define pto_aic(o, id, ...) PTO_LISTED(pto_aic_list, ((o), (id)), __VA_ARGS__)
 /* Submits a task for an AIV core. */
 #define pto_aiv(o, id, ...) PTO_LISTED(pto_aiv_list, ((o), (id)), __VA_ARGS__)
-/* Submits several lanes: pto_mix(o, PTO_LANES(MATMUL, EPILOGUE, EPILOGUE), ...). */
+/*
+ * Submits a task with kernels on several lanes: pto_mix(o, PTO_LANES(MATMUL, EPILOGUE, EPILOGUE),
+ * ...).
+ */
 #define pto_mix(o, lanes, ...) PTO_LISTED(pto_mix_list, ((o), (lanes)), __VA_ARGS__)
 /* Submits a task that runs nothing. */
 #define pto_dummy(o, ...) PTO_LISTED(pto_dummy_list, ((o)), __VA_ARGS__)
 
 /*
- * The call of a function with a list. It is no constant that a compiler would look for
- * before it, and the result has no memory of its own where nobody uses it.
+ * Calls a function with an array of arguments. The array is not a constant, so the compiler does
+ * not search for an equal one, and an unused result takes no memory.
  */
 #define PTO_LISTED(function, first, ...)                                     \
     __extension__({                                                          \
@@ -718,7 +748,7 @@ const struct pto_tensor_info *pto_not_the_address_of_a_tensor_info(void)
     })
 #define PTO_UNWRAP(...) __VA_ARGS__
 
-/* Adds an argument that is neither a tensor nor a scalar. */
+/* Applies an argument that is neither a tensor nor a scalar, such as PTO_BLOCKS. */
 PTO_OUT_OF_LINE void pto_args_set(struct pto_args *args, uint32_t kind, uint32_t count,
                                   uint64_t value)
 {
@@ -737,7 +767,7 @@ PTO_OUT_OF_LINE void pto_args_set(struct pto_args *args, uint32_t kind, uint32_t
         pto_args_fail(args, "an argument is not in PTO_IN, PTO_INT or the like");
 }
 
-/* Makes arguments from a list. */
+/* Makes the arguments of a task from an array of struct pto_arg. */
 static inline void pto_args_list(struct pto_args *args, const struct pto_arg *list, uint32_t count)
 {
     (pto_args_init)(args);
@@ -754,7 +784,7 @@ static inline void pto_args_list(struct pto_args *args, const struct pto_arg *li
     }
 }
 
-/* Submits a task with a list of arguments for an AIC core. */
+/* Submits a task with an array of arguments for an AIC core; pto_aic calls it. */
 PTO_OUT_OF_LINE const struct pto_outputs *pto_aic_list(struct pto_orch *o, int32_t id,
                                                        const struct pto_site *site,
                                                        const struct pto_arg *list, uint32_t count)
@@ -766,7 +796,7 @@ PTO_OUT_OF_LINE const struct pto_outputs *pto_aic_list(struct pto_orch *o, int32
     return &o->called;
 }
 
-/* The same for an AIV core. */
+/* Submits a task with an array of arguments for an AIV core; pto_aiv calls it. */
 PTO_OUT_OF_LINE const struct pto_outputs *pto_aiv_list(struct pto_orch *o, int32_t id,
                                                        const struct pto_site *site,
                                                        const struct pto_arg *list, uint32_t count)
@@ -778,7 +808,7 @@ PTO_OUT_OF_LINE const struct pto_outputs *pto_aiv_list(struct pto_orch *o, int32
     return &o->called;
 }
 
-/* The same for several lanes. */
+/* Submits a task with an array of arguments for several lanes; pto_mix calls it. */
 PTO_OUT_OF_LINE const struct pto_outputs *pto_mix_list(struct pto_orch *o,
                                                        struct pto_kernels kernels,
                                                        const struct pto_site *site,
@@ -791,7 +821,7 @@ PTO_OUT_OF_LINE const struct pto_outputs *pto_mix_list(struct pto_orch *o,
     return &o->called;
 }
 
-/* The same for a task that runs nothing. */
+/* Submits a task that runs nothing, with an array of arguments; pto_dummy calls it. */
 PTO_OUT_OF_LINE const struct pto_outputs *pto_dummy_list(struct pto_orch *o,
                                                          const struct pto_site *site,
                                                          const struct pto_arg *list, uint32_t count)
@@ -803,7 +833,7 @@ PTO_OUT_OF_LINE const struct pto_outputs *pto_dummy_list(struct pto_orch *o,
     return &o->called;
 }
 
-/* Allocates buffers from a list of arguments. */
+/* Allocates buffers from an array of arguments; pto_alloc calls it. */
 PTO_OUT_OF_LINE const struct pto_outputs *pto_alloc_list(struct pto_orch *o,
                                                          const struct pto_site *site,
                                                          const struct pto_arg *list, uint32_t count)
@@ -817,10 +847,10 @@ PTO_OUT_OF_LINE const struct pto_outputs *pto_alloc_list(struct pto_orch *o,
 #endif
 
 /*
- * Returns the bits of one element, in the low bytes; 0 after an error. It waits
- * until the tasks that were submitted to write the element have completed, and
- * runs tasks meanwhile. With `ndims` 0 it is the first element. In PTO_MODE_HOST
- * it works only for memory from outside that no submitted task writes.
+ * Returns the bits of one element of a tensor, in the low bytes; 0 after an error. The call waits
+ * until the tasks that were submitted to write the element have completed, and runs tasks while it
+ * waits. With `ndims` 0 it returns the first element. In PTO_MODE_HOST it works only for external
+ * memory that no submitted task writes.
  */
 static inline uint64_t pto_get_data_at(struct pto_orch *o, const struct pto_tensor *tensor,
                                        uint32_t ndims, const uint32_t indices[],
@@ -832,52 +862,59 @@ static inline uint64_t pto_get_data_at(struct pto_orch *o, const struct pto_tens
     return bits;
 }
 
-/* PTO_GET(o, t, i, j): the bits of element [i][j]. */
+/* PTO_GET(o, t, i, j): returns the bits of element [i][j] of t. */
 #define PTO_GET(o, tensor, ...)                                                                  \
     pto_get_data_at((o), (tensor), sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), \
                     (const uint32_t[]){ __VA_ARGS__ }, PTO_SITE)
-/* Indices that are visibly more or fewer than `ndims` do not compile, in C. */
+/* In C, an array of indices whose length is known and differs from `ndims` does not compile. */
 #ifdef __cplusplus
 #define PTO_SAME_INDICES(ndims, indices) ((void)0)
 #else
 #define PTO_SAME_INDICES(ndims, ...) \
     PTO_SAME_COUNT((ndims) == 0 ? PTO_GIVEN_ROOM : PTO_VISIBLE(__VA_ARGS__), ndims)
 #endif
-/* Returns the bits of one element: see pto_get_data_at. */
+/* Returns the bits of one element of a tensor: see pto_get_data_at. */
 #define pto_get_data(o, tensor, ndims, ...) \
     (PTO_SAME_INDICES(ndims, __VA_ARGS__),  \
      pto_get_data_at((o), (tensor), (ndims), (__VA_ARGS__), PTO_SITE))
 
-/* Sets the bits of one element: as pto_get_data, but it waits for the readers as well. */
+/*
+ * Sets the bits of one element of a tensor, after the submitted tasks that read or write it have
+ * completed; otherwise as pto_get_data.
+ */
 #define pto_set_data(o, tensor, ndims, indices, bits) \
     (PTO_SAME_INDICES(ndims, indices),                \
      (o)->ops->set_data((o), (tensor), (ndims), (indices), PTO_SITE, (bits)))
 
-/* Returns the number of clusters of the device, each of one AIC and two AIV cores. */
+/* Returns the number of clusters of the device. Each has one AIC and two AIV cores. */
 static inline uint32_t pto_cluster_count(struct pto_orch *o)
 {
     return o->ops->cluster_count(o);
 }
 
 /*
- * Returns scalar `index` of the entry, as `entry->scalar[index]` is. If there is none
- * the run fails, and it is 0. While a graph is built, a scalar that was declared to vary is refused.
+ * Returns scalar `index` of the entry, like `entry->scalar[index]`. If the entry has no such
+ * scalar, the run fails, and the result is 0. While a graph is built, a scalar that was declared to
+ * vary is refused.
  */
 static inline uint64_t pto_scalar_at(struct pto_orch *o, uint32_t index,
                                      const struct pto_site *site)
 {
     return o->ops->scalar_at(o, index, site);
 }
-/* The same for the place where it is written. */
+/* pto_scalar_at with the current source line: returns scalar `index` of the entry. */
 #define pto_scalar(o, index) pto_scalar_at((o), (index), PTO_SITE)
 
-/* Says whether tasks run while the graph is built, so that pto_get_data can wait for them. */
+/* Returns whether tasks run while their graph is built, so that pto_get_data can wait for them. */
 static inline bool pto_is_streamed(struct pto_orch *o)
 {
     return o->ops->is_streamed(o);
 }
 
-/* Returns the `context` of the callable's params; NULL for one that was loaded from a file. */
+/*
+ * Returns the `context` of the callable's parameters; NULL for a callable that was loaded from a
+ * file.
+ */
 static inline void *pto_orch_context(struct pto_orch *o)
 {
     return o->ops->context(o);
@@ -889,23 +926,24 @@ static inline uint32_t pto_aiv_count(struct pto_orch *o)
     return o->ops->aiv_count(o);
 }
 
-/* Returns the first error of the run so far, or 0. */
+/* Returns the first error of the run so far; 0: none. */
 static inline int pto_orch_status(struct pto_orch *o)
 {
     return o->ops->status(o);
 }
 
 /*
- * For an orchestration that waits for something outside of the run, such as a message of the host:
- * to be called again and again. Tasks go on meanwhile, and no stall is found; so whoever
- * calls it has a deadline. Returns the first error of the run so far, or 0.
+ * Lets the run make progress while the orchestration waits for something outside of it, such as a
+ * message of the host; call it in a loop. Tasks run during the call. Stalls are not detected while
+ * an orchestration listens, so the caller must have a deadline. Returns the first error of the run
+ * so far; 0: none.
  */
 static inline int pto_orch_listen(struct pto_orch *o)
 {
     return o->ops->listen(o);
 }
 
-/* Ends the run with an error of the orchestration's own; `text` is copied. */
+/* Fails the run with an error that the orchestration chooses; `text` is copied. */
 static inline int pto_orch_fail(struct pto_orch *o, int status, const char *text)
 {
     return o->ops->report(o, status, text);

@@ -1,27 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's side: open a device, make a callable, run it.
+ * The host's interface: open a device, make a callable, run it.
  *
- * A function that can fail returns 0 or a negative status. There is no
- * process-wide state: everything hangs off a device, and devices are independent
- * of each other.
+ * A function that can fail returns 0 or a negative status. There is no process-wide state: all
+ * state belongs to a device, and devices are independent of each other.
  *
- * Structs that may grow carry their size. Initialise them with their `_init`
- * function, then set what differs from the default. The program may have been
- * compiled with older or newer headers than the library: a field that the
- * program lacks has its default, one that the library does not know must be
- * zero, and results are filled in as far as the program has room for them. A
- * struct that was not initialised gives PTO_EINVAL.
+ * Structs that may grow carry their size. Initialise them with their `_init` function, then set the
+ * fields that differ from the defaults. The program may have been compiled with older or newer
+ * headers than the library: a field that the program lacks has its default, a field that the
+ * library does not know must be zero, and results are filled in as far as the program has room for
+ * them. A struct that was not initialised gives PTO_EINVAL.
  *
- * Any thread may call any function. Runs of one device take place one after the
- * other, in the order in which they were launched or called. A call that closes
- * a device, destroys a callable or finishes a run must not overlap with another
- * call that uses the same handle.
+ * Any thread may call any function. Runs of one device take place one after the other, in the order
+ * in which they were launched or called. A call that closes a device, destroys a callable or
+ * finishes a run must not overlap with another call that uses the same handle.
  *
- * A handle that is NULL, closed, of another kind or made up gives PTO_EINVAL.
- * After fork() the parent's devices give PTO_EFORKED in the child, which may
- * open its own. A child that was forked in a kernel or an orchestration must not
- * return from it: it is ended then.
+ * A handle that is NULL, closed, of another kind or forged gives PTO_EINVAL. After fork() the
+ * parent's devices give PTO_EFORKED in the child, which may open devices of its own. A child that
+ * was forked in a kernel or an orchestration must not return from it: the runtime ends such a
+ * process.
  */
 #ifndef PTO_API_PTO_H
 #define PTO_API_PTO_H

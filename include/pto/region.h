@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions: memory through which the host and a task on a chip talk while the task runs, and
- * queues of messages in them. This is the chip's side, for orchestrations, and for kernels
- * what does not wait; pto/worker_region.h is the host's.
+ * Regions: memory through which the host and a task on a chip communicate while the task runs, and
+ * message queues in such memory. This header is the chip's side: orchestrations may use all of it,
+ * kernels the functions that do not wait. pto/worker_region.h is the host's side.
  *
- *     region    six scalars of the task: payload, and 32-bit counters beside it
+ *     region    six scalars of the task: payload, and 32-bit counters next to it
  *     queue     twelve: the region, and how it is divided
  *
- * The layout is the reference's, so either side may be written for it:
+ * The layout is the reference's, so code for the reference can be on either side:
  *
  *     payload   slots of the input | slots of the output | arena of the input | of the output
  *     counters  at 0 and 64 tail and head of the input, at 128 and 192 of the output, at 256
- *               and 320 the host and the chip have given up
+ *               and 320 the host and the chip have aborted
  *
- * Input is what the host sends. A slot has 32 bytes: number from 1 on, kind, where the bytes
- * begin in the payload, how many. Messages lie in the arena one behind the other; one that
- * does not fit before its end begins at its beginning. Tails and heads count messages, and
- * their low halves travel; places are given back in the order of the messages, however they
- * are released. A counter has one writer. What was written before a counter is visible
- * to whoever has seen its value.
+ * Input messages are sent by the host. A slot has 32 bytes: number from 1 on, kind, offset of the
+ * bytes in the payload, their count. Messages are adjacent in the arena; a message that does not
+ * fit before the end of the arena starts at its beginning. Tails and heads count messages, and
+ * counters hold their low halves; room is reclaimed in the order of the messages, in whatever order
+ * they are released. A counter has one writer. Data that was written before a counter is visible to
+ * a reader that has seen the counter's new value.
  *
- * What the other side writes is not trusted: one message that cannot be right ends the queue.
+ * Data from the other side is validated: one invalid message aborts the queue.
  *
- * On a card (PTO_ON_CARD) the memory is the card's, and its caches see nothing of what the host copies there:
- * whatever is read here is fetched, and whatever is written published. An orchestration that reads and
- * writes the payload of a region itself calls pto_region_fetch and pto_region_publish; those of
- * queues see to the bytes of their messages.
+ * On a card (PTO_ON_CARD) regions are memory of the card, whose caches do not see what the host
+ * copies there. The functions of this header therefore fetch what they read and publish what they
+ * write. An orchestration that accesses the payload of a region directly calls pto_region_fetch and
+ * pto_region_publish; the functions of queues do so for the bytes of their messages.
  */
 #ifndef PTO_API_REGION_H
 #define PTO_API_REGION_H
@@ -41,42 +41,48 @@
 enum {
     PTO_REGION_SCALARS = 6,
     PTO_QUEUE_SCALARS = 12,
-    PTO_REGION_LINE = 64, /* counters of different writers lie so far apart; arenas are multiples */
+    /* Distance in bytes of counters with different writers; sizes of arenas are multiples of it. */
+    PTO_REGION_LINE = 64,
     PTO_QUEUE_SLOT_BYTES = 32,
     PTO_QUEUE_COUNTER_BYTES = 384,
-    PTO_QUEUE_ACTIVE_MAX = 64 /* messages that were received and are not released */
+    /* Maximum number of messages that an end has received and not yet released. */
+    PTO_QUEUE_ACTIVE_MAX = 64
 };
 #define PTO_REGION_MAGIC (0x4C334C32ull << 32 | 3ull << 16)
 #define PTO_QUEUE_MAGIC (0x4C335132ull << 32 | 1ull << 16 | 1)
 #define PTO_QUEUE_DEPTH_MAX (1ull << 30)
 
-/* Bit k: scalar k of a region is an address: id, payload and counters. */
+/*
+ * Bit k is set if scalar k of a region is an address: scalars 1 (id), 2 (payload) and 4 (counters).
+ */
 #define PTO_REGION_ADDRESSES 0x16u
 
-/* The six scalars of a region, in their order. */
+/* A region, as six scalars in this order. */
 struct pto_region {
-    uint64_t magic; /* PTO_REGION_MAGIC; the lowest 16 bits may differ */
-    uint64_t id;    /* not 0 */
+    uint64_t magic; /* PTO_REGION_MAGIC, except for its lowest 16 bits */
+    uint64_t id;    /* identifies the region; not 0 */
     uint64_t payload;
     uint64_t payload_bytes;
-    uint64_t counters; /* a multiple of 64 */
+    uint64_t counters; /* address of the counters, a multiple of 64 */
     uint64_t counter_bytes;
 };
 
 /*
- * Before the counters of a region that this runtime has made, whose id is its address: how the host is
- * woken, and whether it has gone. Other regions have none; then the host looks from time to time.
+ * The head of a region that this runtime has made. It precedes the counters in memory, and its
+ * address is the id of the region. It shows the task how to wake the host, and whether the host has
+ * closed the region. Other regions have no head; the host then polls.
  */
 struct pto_region_head {
-    uint64_t calls;     /* address of a uint32_t that is counted up; 0: the host polls */
-    uint64_t waker;     /* the host's, for pto_wake */
-    uint32_t is_closed; /* the host waits for nothing more, and sends nothing */
+    uint64_t calls; /* address of a uint32_t that each wake increments; 0: the host polls */
+    uint64_t waker; /* address of the waker on which the host sleeps, for pto_wake */
+    /* 1: the host has closed the region, so it neither waits nor sends any more */
+    uint32_t is_closed;
     uint32_t reserved[11];
 };
 
 /* ---- regions ---- */
 
-/* Reads the scalars of a task. PTO_EINVAL: they are no region. */
+/* Initialises a region from the scalars of a task. PTO_EINVAL: they are not those of a region. */
 static inline int pto_region_init(struct pto_region *r, const uint64_t *scalars)
 {
     uint64_t end;
@@ -89,11 +95,12 @@ static inline int pto_region_init(struct pto_region *r, const uint64_t *scalars)
         return PTO_EINVAL;
     if (r->payload < end && r->counters < r->payload + r->payload_bytes)
         return PTO_EINVAL;
-    pto_lines_fetch((const void *)(uintptr_t)r->counters, r->counter_bytes); /* of an earlier one */
+    /* Invalidates cache lines that may be left from an earlier region at these addresses. */
+    pto_lines_fetch((const void *)(uintptr_t)r->counters, r->counter_bytes);
     return PTO_OK;
 }
 
-/* The head of a region; NULL: it has none. */
+/* Returns the head of a region; NULL: the region has none. */
 static inline struct pto_region_head *pto_region_head_of(const struct pto_region *r)
 {
     return r->id == r->counters - sizeof(struct pto_region_head)
@@ -101,7 +108,7 @@ static inline struct pto_region_head *pto_region_head_of(const struct pto_region
                : NULL;
 }
 
-/* Bytes of the payload. NULL: they do not all lie in it. */
+/* Returns the address of a range of the payload; NULL: the payload does not contain all of it. */
 static inline void *pto_region_payload(const struct pto_region *r, uint64_t offset, uint64_t bytes)
 {
     return offset <= r->payload_bytes && bytes <= r->payload_bytes - offset
@@ -109,7 +116,7 @@ static inline void *pto_region_payload(const struct pto_region *r, uint64_t offs
                : NULL;
 }
 
-/* A counter by its offset. NULL: there is none. */
+/* Returns the counter at an offset; NULL: there is none. */
 static inline int32_t *pto_region_counter(const struct pto_region *r, uint64_t offset)
 {
     return offset % 4 == 0 && offset < r->counter_bytes
@@ -117,7 +124,10 @@ static inline int32_t *pto_region_counter(const struct pto_region *r, uint64_t o
                : NULL;
 }
 
-/* The value of a counter, which is there. What its writer wrote before is visible, on a card once it is fetched. */
+/*
+ * Returns the value of a counter, which must exist. Data that its writer wrote before is visible,
+ * on a card after pto_region_fetch.
+ */
 static inline int32_t pto_region_value(const int32_t *counter)
 {
     pto_lines_fetch(counter, sizeof(*counter));
@@ -125,8 +135,9 @@ static inline int32_t pto_region_value(const int32_t *counter)
 }
 
 /*
- * Before an orchestration reads bytes of the payload, behind a wait, and before it writes to a line of them for the
- * first time; nothing to do but on cards.
+ * Prepares a range of the payload for an orchestration, which calls this before it reads the range,
+ * after a wait, and before it first writes to a cache line of the range. Has no effect except on
+ * cards.
  */
 static inline void pto_region_fetch(const struct pto_region *r, uint64_t offset, uint64_t bytes)
 {
@@ -136,7 +147,10 @@ static inline void pto_region_fetch(const struct pto_region *r, uint64_t offset,
         pto_lines_fetch(at, bytes);
 }
 
-/* When an orchestration has written bytes of the payload, before it notifies; the same. */
+/*
+ * Makes a range of the payload that an orchestration wrote visible to the host; called before the
+ * host is notified. Has no effect except on cards.
+ */
 static inline void pto_region_publish(const struct pto_region *r, uint64_t offset, uint64_t bytes)
 {
     const void *at = pto_region_payload(r, offset, bytes);
@@ -145,7 +159,7 @@ static inline void pto_region_publish(const struct pto_region *r, uint64_t offse
         pto_lines_publish(at, bytes);
 }
 
-/* Wakes the host: after a store to a counter. */
+/* Wakes the host, after a store to a counter for which it may wait. */
 static inline void pto_region_wake(const struct pto_region *r)
 {
 #ifdef PTO_CAN_WAKE
@@ -160,7 +174,7 @@ static inline void pto_region_wake(const struct pto_region *r)
 #endif
 }
 
-/* Sets a counter, or adds to it; nobody else writes it. PTO_EINVAL: there is none. */
+/* Sets a counter, or adds to it, as its only writer. PTO_EINVAL: there is no such counter. */
 static inline int pto_region_notify(const struct pto_region *r, uint64_t offset,
                                     enum pto_signal how, int32_t value)
 {
@@ -176,7 +190,7 @@ static inline int pto_region_notify(const struct pto_region *r, uint64_t offset,
     return PTO_OK;
 }
 
-/* Says whether the host has gone. */
+/* Returns whether the host has closed the region. */
 static inline bool pto_region_is_closed(const struct pto_region *r)
 {
     const struct pto_region_head *head = pto_region_head_of(r);
@@ -189,7 +203,7 @@ static inline bool pto_region_is_closed(const struct pto_region *r)
 
 #ifndef PTO_ON_CORE
 
-/* For waits: the time, in nanoseconds. */
+/* Returns the current time in ns, by the clock of the deadlines of waits. */
 static inline uint64_t pto_region_now_ns(void)
 {
     struct timespec now;
@@ -199,9 +213,9 @@ static inline uint64_t pto_region_now_ns(void)
 }
 
 /*
- * Waits for a counter, and lets tasks of the run go on. Orchestrations only. *observed_out,
- * which may be NULL, is its last value. PTO_ETIMEOUT; PTO_EPEER: the host has gone; or the
- * error of the run.
+ * Waits until a counter meets a condition; tasks of the run continue. For orchestrations only.
+ * *observed_out, which may be NULL, gets the last value. PTO_ETIMEOUT; PTO_EPEER: the host has
+ * closed the region; or the error of the run.
  */
 static inline int pto_region_wait(struct pto_orch *o, const struct pto_region *r, uint64_t offset,
                                   enum pto_compare how, int32_t value, uint64_t timeout_ns,
@@ -213,7 +227,11 @@ static inline int pto_region_wait(struct pto_orch *o, const struct pto_region *r
     if (counter == NULL)
         return PTO_EINVAL;
     for (;;) {
-        bool is_closed = pto_region_is_closed(r); /* what it did before is there */
+        /*
+         * Load this before the counter, so that the last writes of the host before it closed are
+         * seen.
+         */
+        bool is_closed = pto_region_is_closed(r);
         int32_t observed = pto_region_value(counter);
         int status;
 
@@ -235,29 +253,33 @@ static inline int pto_region_wait(struct pto_orch *o, const struct pto_region *r
 
 /* ---- queues ---- */
 
-/* What a message is. */
+/* The kind of a message. */
 enum pto_message_kind { PTO_MESSAGE_DATA = 1, PTO_MESSAGE_STOP = 2, PTO_MESSAGE_ERROR = 3 };
 
-/* A message that was received, or room for one that is to be sent. */
+/* A received message, or room for a message to send. */
 struct pto_message {
-    uint64_t number; /* counts those of its direction from 1 on */
+    uint64_t number; /* number of the message in its direction, from 1 on */
     uint64_t kind;   /* enum pto_message_kind */
-    void *data;      /* NULL: it has no bytes */
+    void *data;      /* the bytes of the message in the payload; NULL: it has none */
     uint64_t bytes;
-    uint64_t offset; /* of the data, in the payload */
+    uint64_t offset; /* offset of the data in the payload */
 };
 
-/* One direction, as one of its ends sees it. */
+/* One direction of a queue, as seen from one of its ends. */
 struct pto_queue_way {
-    uint64_t slots; /* offset in the payload */
-    uint64_t arena; /* the same */
+    uint64_t slots; /* offset of the slots in the payload */
+    uint64_t arena; /* offset of the arena (the bytes of messages) in the payload */
     uint64_t arena_bytes;
-    uint64_t tail, head; /* messages that were sent, and whose places were given back */
-    uint64_t taken;      /* received, by the receiver */
-    uint64_t done;       /* bits: of those received, from head on, which were released */
-    uint64_t bytes_tail, bytes_head, bytes_taken; /* the same of the arena; they count forever */
-    uint32_t tail_at, head_at;                    /* offsets of the counters */
-    bool is_stopped;                              /* a STOP was sent or received */
+    uint64_t tail, head; /* number of messages that were sent, and whose room was reclaimed */
+    uint64_t taken;      /* number of messages that the receiver has received */
+    uint64_t done;       /* bit k: message number head + k was received and released */
+    /*
+     * Bytes of the arena up to the messages that `tail`, `head` and `taken` count; these counts
+     * never wrap.
+     */
+    uint64_t bytes_tail, bytes_head, bytes_taken;
+    uint32_t tail_at, head_at; /* offsets of the counters that publish tail and head */
+    bool is_stopped;           /* a STOP message, which is the last one, was sent or received */
     bool is_reserved;
 };
 
@@ -265,13 +287,16 @@ struct pto_queue_way {
 struct pto_queue {
     struct pto_region region;
     uint64_t depth;
-    struct pto_queue_way in, out; /* what this end receives and sends */
+    /* the direction in which this end receives, and that in which it sends */
+    struct pto_queue_way in, out;
     uint32_t own_end_at, other_end_at;
     bool is_chip;
-    int status; /* not 0: it is over */
+    int status; /* 0, or the error that has ended the queue */
 };
 
-/* Computes how a payload is divided; bytes of it. 0: it cannot be. */
+/*
+ * Returns the size of a payload for a queue with these parameters; 0: the parameters are invalid.
+ */
 static inline uint64_t pto_queue_payload_bytes(uint64_t depth, uint64_t input_bytes,
                                                uint64_t output_bytes)
 {
@@ -283,7 +308,10 @@ static inline uint64_t pto_queue_payload_bytes(uint64_t depth, uint64_t input_by
     return 2 * depth * PTO_QUEUE_SLOT_BYTES + input_bytes + output_bytes;
 }
 
-/* Reads the scalars of a task, for its end of the queue, or the host's. PTO_EINVAL: they are none. */
+/*
+ * Initialises one end of a queue, the chip's or the host's, from the scalars of a task. PTO_EINVAL:
+ * the scalars are not those of a queue.
+ */
 static inline int pto_queue_init(struct pto_queue *q, const uint64_t *scalars, bool is_chip)
 {
     const uint64_t *own = scalars + PTO_REGION_SCALARS;
@@ -312,11 +340,15 @@ static inline int pto_queue_init(struct pto_queue *q, const uint64_t *scalars, b
     q->out = is_chip ? output : input;
     q->own_end_at = is_chip ? 320 : 256;
     q->other_end_at = is_chip ? 256 : 320;
-    pto_lines_fetch((const void *)(uintptr_t)q->region.payload, input.arena); /* slots */
+    /* the slots of both directions */
+    pto_lines_fetch((const void *)(uintptr_t)q->region.payload, input.arena);
     return PTO_OK;
 }
 
-/* Gives up: the other end is told. The status, which is negative, is what later calls return. */
+/*
+ * Aborts the queue and notifies the other end. `status`, which is negative, is returned by later
+ * calls.
+ */
 static inline int pto_queue_abort(struct pto_queue *q, int status)
 {
     if (q->status == 0) {
@@ -326,13 +358,16 @@ static inline int pto_queue_abort(struct pto_queue *q, int status)
     return q->status;
 }
 
-/* Says whether the other end has given up. */
+/* Returns whether the other end has aborted. */
 static inline bool pto_queue_is_aborted(const struct pto_queue *q)
 {
     return pto_region_value(pto_region_counter(&q->region, q->other_end_at)) != 0;
 }
 
-/* The whole number of which a counter has the low half. False: it cannot be. */
+/*
+ * Computes a whole number from the low half that a counter holds. Returns false if the value is
+ * impossible.
+ */
 static inline bool pto_queue_refresh(const struct pto_queue *q, uint32_t at, uint64_t *number)
 {
     uint32_t low = (uint32_t)pto_region_value(pto_region_counter(&q->region, at));
@@ -344,7 +379,10 @@ static inline bool pto_queue_refresh(const struct pto_queue *q, uint32_t at, uin
     return true;
 }
 
-/* Where a message of so many bytes begins in an arena, and where the next one may. */
+/*
+ * Returns the offset in the payload of a message of this size; *next_out becomes the position of
+ * the next message in the arena.
+ */
 static inline uint64_t pto_queue_place(const struct pto_queue_way *w, uint64_t from, uint64_t bytes,
                                        uint64_t *next_out)
 {
@@ -358,7 +396,7 @@ static inline uint64_t pto_queue_place(const struct pto_queue_way *w, uint64_t f
     return w->arena + at;
 }
 
-/* The slot of a message, by how many came before it. */
+/* Returns the slot of a message; `number` is the number of the message, minus 1. */
 static inline uint64_t *pto_queue_slot(const struct pto_queue *q, const struct pto_queue_way *w,
                                        uint64_t number)
 {
@@ -368,8 +406,9 @@ static inline uint64_t *pto_queue_slot(const struct pto_queue *q, const struct p
 }
 
 /*
- * Makes room for a message, to be filled and sent by pto_queue_publish; one at a time. PTO_EAGAIN: there
- * is none now. PTO_EINVAL: more bytes than the arena has, or a STOP was sent.
+ * Reserves room for one message, which the caller fills in and sends with pto_queue_publish.
+ * PTO_EAGAIN: there is no room now. PTO_EINVAL: the arena is smaller than the message, a STOP was
+ * sent, or room is already reserved.
  */
 static inline int pto_queue_reserve(struct pto_queue *q, uint64_t bytes, struct pto_message *out)
 {
@@ -382,7 +421,11 @@ static inline int pto_queue_reserve(struct pto_queue *q, uint64_t bytes, struct 
         return PTO_EINVAL;
     if (!pto_queue_refresh(q, w->head_at, &head) || head > w->tail)
         return pto_queue_abort(q, PTO_EFORMAT);
-    for (; w->head < head; w->head++) { /* our own slots, but in memory that the other end has */
+    /*
+     * This end wrote the slots, but the other end can write to them as well, so their content is
+     * not trusted.
+     */
+    for (; w->head < head; w->head++) {
         const uint64_t *slot = pto_queue_slot(q, w, w->head);
 
         if (slot[3] > w->arena_bytes)
@@ -394,20 +437,24 @@ static inline int pto_queue_reserve(struct pto_queue *q, uint64_t bytes, struct 
     }
     out->offset = bytes != 0 ? pto_queue_place(w, w->bytes_tail, bytes, &next) : 0;
     if (w->tail - w->head >= q->depth ||
-        (w->tail != w->head &&
-         next - w->bytes_head > w->arena_bytes)) /* all of an empty one is free */
+        /* an empty arena has room for any message */
+        (w->tail != w->head && next - w->bytes_head > w->arena_bytes))
         return PTO_EAGAIN;
     out->number = w->tail + 1;
     out->kind = PTO_MESSAGE_DATA;
     out->data = bytes != 0 ? pto_region_payload(&q->region, out->offset, bytes) : NULL;
     if (bytes != 0)
-        pto_lines_fetch(out->data, bytes); /* a core may have written to their first line */
+        /* another processor may have written to the first cache line, so fetch it */
+        pto_lines_fetch(out->data, bytes);
     out->bytes = bytes;
     w->is_reserved = true;
     return PTO_OK;
 }
 
-/* Sends what was reserved, as this kind. A STOP has no bytes and is the last; only the host sends one. */
+/*
+ * Sends the reserved message with a kind. A STOP message has no bytes and is the last one; only the
+ * host sends it.
+ */
 static inline int pto_queue_publish(struct pto_queue *q, const struct pto_message *m,
                                     enum pto_message_kind kind)
 {
@@ -435,7 +482,10 @@ static inline int pto_queue_publish(struct pto_queue *q, const struct pto_messag
     return pto_region_notify(&q->region, w->tail_at, PTO_SIGNAL_SET, (int32_t)(uint32_t)w->tail);
 }
 
-/* Whether a slot can be right: then *next_out is where the arena is taken up to. */
+/*
+ * Returns whether a received slot is plausible; *next_out becomes the end of its bytes in the
+ * arena.
+ */
 static inline bool pto_queue_is_message(const struct pto_queue *q, const struct pto_message *m,
                                         uint64_t *next_out)
 {
@@ -452,13 +502,15 @@ static inline bool pto_queue_is_message(const struct pto_queue *q, const struct 
 }
 
 /*
- * Receives the next message. Its data stay until it is released; up to 64 may be in use. PTO_EAGAIN: there
- * is none. PTO_EPEER: the other end has given up. PTO_EFORMAT: what is there is no message.
+ * Receives the next message. Its data stay valid until the message is released; up to 64 messages
+ * may be received and not released. PTO_EAGAIN: there is none. PTO_EPEER: the other end has
+ * aborted. PTO_EFORMAT: the next message is invalid.
  */
 static inline int pto_queue_peek(struct pto_queue *q, struct pto_message *out)
 {
     struct pto_queue_way *w = &q->in;
-    bool is_aborted = pto_queue_is_aborted(q); /* what it sent before is there */
+    /* Load this before the tail, so that messages that were sent before the abort are seen. */
+    bool is_aborted = pto_queue_is_aborted(q);
     const uint64_t *slot;
     uint64_t next;
 
@@ -485,7 +537,7 @@ static inline int pto_queue_peek(struct pto_queue *q, struct pto_message *out)
     return PTO_OK;
 }
 
-/* Gives a message back, in any order. PTO_EINVAL: it was not received, or was released before. */
+/* Releases a message, in any order. PTO_EINVAL: it was not received, or was already released. */
 static inline int pto_queue_release(struct pto_queue *q, const struct pto_message *m)
 {
     struct pto_queue_way *w = &q->in;
@@ -497,13 +549,13 @@ static inline int pto_queue_release(struct pto_queue *q, const struct pto_messag
         return PTO_EINVAL;
     w->done |= 1ull << bit;
     if ((w->done & 1) == 0)
-        return PTO_OK; /* those before it are still in use */
+        return PTO_OK; /* an earlier message is still in use, so the room is reclaimed later */
     for (; (w->done & 1) != 0; w->done >>= 1)
         w->head++;
     return pto_region_notify(&q->region, w->head_at, PTO_SIGNAL_SET, (int32_t)(uint32_t)w->head);
 }
 
-/* Says whether a STOP and all before it were received and released. */
+/* Returns whether a STOP message, and all messages before it, were received and released. */
 static inline bool pto_queue_is_drained(const struct pto_queue *q)
 {
     return q->in.is_stopped && q->in.head == q->in.taken;
@@ -511,7 +563,10 @@ static inline bool pto_queue_is_drained(const struct pto_queue *q)
 
 #ifndef PTO_ON_CORE
 
-/* Nothing came of it: whether to try again. PTO_OK: it is to be tried. */
+/*
+ * Called when an attempt failed for lack of a message or of room: lets the run make progress.
+ * PTO_OK: the caller tries again.
+ */
 static inline int pto_queue_idle(struct pto_orch *o, int tried, bool is_over, uint64_t begin_ns,
                                  uint64_t timeout_ns)
 {
@@ -527,7 +582,10 @@ static inline int pto_queue_idle(struct pto_orch *o, int tried, bool is_over, ui
     return pto_region_now_ns() - begin_ns >= timeout_ns ? PTO_ETIMEOUT : PTO_OK;
 }
 
-/* Receives, and waits; orchestrations only. PTO_ETIMEOUT: the queue goes on. PTO_EPEER: the host has gone. */
+/*
+ * Receives a message; waits for it if there is none. For orchestrations only. PTO_ETIMEOUT: the
+ * queue stays usable. PTO_EPEER: the host has closed the queue.
+ */
 static inline int pto_queue_receive(struct pto_orch *o, struct pto_queue *q, uint64_t timeout_ns,
                                     struct pto_message *out)
 {
@@ -545,7 +603,7 @@ static inline int pto_queue_receive(struct pto_orch *o, struct pto_queue *q, uin
     }
 }
 
-/* Makes room, and waits for it; orchestrations only. */
+/* Reserves room for a message; waits for room if there is none. For orchestrations only. */
 static inline int pto_queue_await_room(struct pto_orch *o, struct pto_queue *q, uint64_t bytes,
                                        uint64_t timeout_ns, struct pto_message *out)
 {
@@ -563,7 +621,9 @@ static inline int pto_queue_await_room(struct pto_orch *o, struct pto_queue *q, 
     }
 }
 
-/* Sends a copy of the bytes, and waits for room; orchestrations only. */
+/*
+ * Sends a copy of the bytes as a message; waits for room if there is none. For orchestrations only.
+ */
 static inline int pto_queue_send(struct pto_orch *o, struct pto_queue *q,
                                  enum pto_message_kind kind, const void *from, uint64_t bytes,
                                  uint64_t timeout_ns)

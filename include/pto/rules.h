@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules of a run: when its graph is built, and what orders its tasks. Both
- * the host's side and the engine use them.
+ * The rules of a run: when its graph is built, and how its tasks are ordered. Used by the host's
+ * interface and by the engine.
  */
 #ifndef PTO_API_RULES_H
 #define PTO_API_RULES_H
@@ -27,10 +27,10 @@ enum pto_mode {
         PTO_MODE_COUNT
 };
 
-/* A set of modes has a bit for each. */
+/* A set of modes: an integer with one bit for each mode. */
 enum { PTO_MODES_ALL = (1 << PTO_MODE_COUNT) - 1 };
 
-/* Returns the name of a mode; "unknown" for what is none. */
+/* Returns the name of a mode; "unknown" for any other value. */
 static inline const char *pto_mode_name(uint32_t mode)
 {
     static const char *const names[PTO_MODE_COUNT] = {
@@ -43,10 +43,10 @@ static inline const char *pto_mode_name(uint32_t mode)
 }
 
 /*
- * Which tasks wait for which, X(name, text); docs/user/ordering.md states both rules.
+ * How tasks are ordered: X(name, text). docs/user/ordering.md states both sets of rules.
  *
- * SAFE: read-after-write, write-after-write, write-after-read. SIMPLER: the
- * reference's rules, missing edges included.
+ * SAFE: read-after-write, write-after-write, write-after-read. SIMPLER: the reference's rules,
+ * including its missing edges.
  */
 #define PTO_DEPS_MAP(X) \
     X(SAFE, "safe")     \
@@ -57,10 +57,11 @@ enum pto_deps {
     PTO_DEPS_MAP(X)
 #undef X
         PTO_DEPS_COUNT,
-    PTO_DEPS_DEFAULT = PTO_DEPS_COUNT /* in options: see struct pto_run_options */
+    /* not a set of rules; in options it means that `deps` is not set */
+    PTO_DEPS_DEFAULT = PTO_DEPS_COUNT
 };
 
-/* Returns the name of a set of rules; "unknown" for what is none. */
+/* Returns the name of a set of rules; "unknown" for any other value. */
 static inline const char *pto_deps_name(uint32_t deps)
 {
     static const char *const names[PTO_DEPS_COUNT] = {
@@ -73,10 +74,9 @@ static inline const char *pto_deps_name(uint32_t deps)
 }
 
 /*
- * The submitting thread calls it for every dependency that it finds, before it
- * takes effect, with the positions (0, 1, ...) of both tasks in the order of
- * submits. Return false to drop the dependency: a deliberate race, which shows
- * that a test would notice one.
+ * Called by the submitting thread for every dependency that it finds, before the dependency takes
+ * effect, with the positions (0, 1, ...) of both tasks in submit order. Return false to drop the
+ * dependency: a deliberate race, which shows that a test would detect it.
  */
 typedef bool (*pto_edge_fn)(void *context, uint64_t before, uint64_t after);
 

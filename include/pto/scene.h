@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The golden of a scene: a function that fills in the inputs and the outputs that
- * are expected. It is compiled for this machine and may use libc and libm.
- * `pto run` and `pto test` call it once for each case.
+ * The golden of a scene: a function that fills in the inputs and the expected outputs. It is
+ * compiled for this machine and may use libc and libm. `pto run` and `pto test` call it once for
+ * each case.
  *
  *     #include <pto/scene.h>
  *
@@ -17,8 +17,8 @@
  *         return 0;
  *     }
  *
- * Tensors are row-major, and zero before the call unless they come from a file. An
- * inout has both: the data before the run, and what is expected after it.
+ * Tensors are row-major, and zero before the call unless they come from a file. An inout argument
+ * has both: the data before the run and the data expected after it.
  */
 #ifndef PTO_API_SCENE_H
 #define PTO_API_SCENE_H
@@ -33,16 +33,16 @@
 extern "C" {
 #endif
 
-/* An argument of the scene. */
+/* An argument of the scene that is a tensor. */
 struct pto_scene_tensor {
     const char *name;
     enum pto_dtype dtype;
     uint32_t ndims;
     uint32_t shapes[PTO_MAX_DIMS];
-    uint64_t count; /* of elements */
-    void *data;     /* before the run; NULL for an output */
-    void *expected; /* after it; NULL for an input */
-    bool is_given;  /* the data comes from a file: leave it alone */
+    uint64_t count; /* number of elements */
+    void *data;     /* the elements before the run; NULL for an output */
+    void *expected; /* the elements that are expected after the run; NULL for an input */
+    bool is_given;  /* `data` comes from a file and must not be changed */
 };
 
 /* A parameter of the case. */
@@ -51,34 +51,35 @@ struct pto_scene_param {
     int64_t value;
 };
 
-/* A scalar of the entry. */
+/* A scalar argument of the scene. */
 struct pto_scene_scalar {
     const char *name;
     bool is_float;
-    double number;   /* of a float, rounded to its type; of an integer, too */
-    int64_t integer; /* of an integer */
+    /* value of the scalar, rounded to its type; of an integer, its value as a double */
+    double number;
+    int64_t integer; /* value of the scalar, for integer types only */
 };
 
 /* A case of the scene. */
 struct pto_scene {
-    size_t size;           /* set by the runtime */
-    const char *name;      /* of the scene */
-    const char *case_name; /* of the case */
+    size_t size;           /* size of this struct, set by the runtime */
+    const char *name;      /* name of the scene */
+    const char *case_name; /* name of the case */
     const char *platform;
-    uint64_t *seed; /* of the random helpers; the case's at first */
+    uint64_t *seed; /* state of the random helpers, initially the case's seed */
     const struct pto_scene_tensor *tensor;
     uint32_t tensor_count;
     const struct pto_scene_param *param;
     uint32_t param_count;
-    const uint64_t *scalar; /* as the orchestration gets them */
+    const uint64_t *scalar; /* bits of the scalars, as the orchestration gets them */
     uint32_t scalar_count;
-    const struct pto_scene_scalar *named; /* the same with their names */
+    const struct pto_scene_scalar *named; /* the scalars with their names and values */
 };
 
-/* The golden itself; the scene defines it. Returns 0 once everything is filled in. */
+/* The golden function, which the scene defines. Returns 0 if it has filled in everything. */
 __attribute__((visibility("default"))) int pto_scene_golden(const struct pto_scene *scene);
 
-/* Ends the process, which is the golden's own: the name is not in scene.yaml. */
+/* Ends the process, which runs only the golden, because the name is not in scene.yaml. */
 static inline void pto_scene_refuse(const char *what, const char *name)
 {
     (void)fflush(stdout);
@@ -108,7 +109,7 @@ static inline int64_t pto_scene_param(const struct pto_scene *s, const char *nam
     return 0;
 }
 
-/* Returns a scalar of the entry by its name: a number of any type. */
+/* Returns a scalar of any number type by its name. */
 static inline double pto_scene_scalar(const struct pto_scene *s, const char *name)
 {
     for (uint32_t i = 0; i < s->scalar_count; i++)
@@ -118,7 +119,7 @@ static inline double pto_scene_scalar(const struct pto_scene *s, const char *nam
     return 0;
 }
 
-/* The same for an integer, all bits of it. */
+/* Returns a scalar of an integer type by its name, with all bits. */
 static inline int64_t pto_scene_scalar_integer(const struct pto_scene *s, const char *name)
 {
     for (uint32_t i = 0; i < s->scalar_count; i++)
@@ -138,7 +139,7 @@ static inline void *pto_scene_data(const struct pto_scene *s, const char *name)
     return t->data;
 }
 
-/* Returns what is expected of an output or inout after the run. */
+/* Returns the expected data of an output or inout after the run. */
 static inline void *pto_scene_expected(const struct pto_scene *s, const char *name)
 {
     const struct pto_scene_tensor *t = pto_scene_tensor(s, name);
@@ -148,7 +149,7 @@ static inline void *pto_scene_expected(const struct pto_scene *s, const char *na
     return t->expected;
 }
 
-/* Returns the next random number: the same ones on every machine, for the same seed. */
+/* Returns the next random number. The sequence depends only on the seed, not on the machine. */
 static inline uint64_t pto_scene_next(const struct pto_scene *s)
 {
     uint64_t x = *s->seed += 0x9e3779b97f4a7c15ull;
@@ -174,7 +175,7 @@ static inline int64_t pto_scene_integer(const struct pto_scene *s, int64_t low, 
 }
 
 /*
- * Returns the bits of a number in a floating-point type, rounded to nearest even. What is
+ * Returns the bits of a number in a floating-point type, rounded to nearest even. A value that is
  * too large becomes infinity; the type must have one.
  */
 static inline uint64_t pto_scene_to_bits(enum pto_dtype dtype, double value)
@@ -187,12 +188,12 @@ static inline uint64_t pto_scene_to_bits(enum pto_dtype dtype, double value)
     int32_t exponent;
 
     memcpy(&bits, &value, sizeof(bits));
-    if (fraction_bits == 52) /* it is a double */
+    if (fraction_bits == 52) /* the type is a double, so no bits are rounded off */
         return bits;
     sign = bits >> 63 << (info->layout.exponent_bits + fraction_bits);
     exponent = (int32_t)(bits >> 52 & 2047) - 1023 + (int32_t)(all_ones / 2);
     bits &= (1ull << 52) - 1;
-    if (value != value) /* NaN, a quiet one */
+    if (value != value) /* the value is NaN; the result is a quiet one */
         return sign | infinity | 1ull << (fraction_bits - 1) | bits >> (52 - fraction_bits);
     bits |= 1ull << 52;
     shift = 52 - fraction_bits + (exponent > 0 ? 0 : (uint32_t)(1 - exponent));
@@ -204,38 +205,42 @@ static inline uint64_t pto_scene_to_bits(enum pto_dtype dtype, double value)
     rest = bits & ((1ull << shift) - 1);
     half = 1ull << (shift - 1);
     if (rest > half || (rest == half && (whole & 1) != 0))
-        whole++; /* a carry goes into the exponent, as it should */
+        /* a carry out of the fraction increments the exponent, which gives the right result */
+        whole++;
     return sign | whole;
 }
 
-/* float16 and bfloat16 as their bits; these are the functions of pto/half.h, which kernels have, too. */
+/*
+ * Returns the bits of a float rounded to the nearest bfloat16, ties to even. This and the next
+ * three functions are those of pto/half.h, which kernels can use as well.
+ */
 static inline uint16_t pto_scene_to_bfloat16(float value)
 {
     return pto_bfloat16_from_float(value);
 }
 
-/* Returns the bits of a float16, rounded to nearest even. */
+/* Returns the bits of a float rounded to the nearest float16, ties to even. */
 static inline uint16_t pto_scene_to_float16(float value)
 {
     return pto_float16_from_float(value);
 }
 
-/* Returns the value of a bfloat16. */
+/* Returns the value of the bits of a bfloat16. */
 static inline float pto_scene_from_bfloat16(uint16_t half)
 {
     return pto_bfloat16_to_float(half);
 }
 
-/* Returns the value of a float16. */
+/* Returns the value of the bits of a float16. */
 static inline float pto_scene_from_float16(uint16_t half)
 {
     return pto_float16_to_float(half);
 }
 
 /*
- * Fills an input with random numbers: integers from `low` to `high`, floats from
- * `low` up to but not including `high`. Data from a file stays. Floats of fewer
- * than 16 bits are for the golden itself to fill in.
+ * Fills an input with random numbers: integers from `low` to `high`, floats from `low` up to but
+ * not including `high`. Data that comes from a file is not changed. Floating-point types of fewer
+ * than 16 bits are not supported: the golden fills them in itself.
  */
 static inline void pto_scene_random(const struct pto_scene *s, const char *name, double low,
                                     double high)
@@ -261,7 +266,8 @@ static inline void pto_scene_random(const struct pto_scene *s, const char *name,
         } else {
             bits = (uint64_t)pto_scene_integer(s, (int64_t)low, (int64_t)high);
         }
-        memcpy(to, &bits, info->bytes); /* the systems are little-endian */
+        /* all supported systems are little-endian, so the value's bytes come first */
+        memcpy(to, &bits, info->bytes);
     }
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store keeps what was compiled. These functions, for tools, say how large it
- * is, check it and empty it; builds use it on their own. They may be called at
- * any time: a build that runs meanwhile finds an entry or misses it, but never
- * sees a part of one.
+ * The store of compiled objects. These functions show, verify and clear the store, for tools;
+ * builds use it without them. They may be called at any time: a concurrent build finds an entry or
+ * misses it, but never reads a part of one.
  */
 #ifndef PTO_API_STORE_H
 #define PTO_API_STORE_H
@@ -18,25 +17,26 @@ extern "C" {
 
 enum { PTO_STORE_FOLDER_MAX = 4096, PTO_STORE_REFUSAL_MAX = 512 };
 
-/* What is in a store. */
+/* The content of a store. */
 struct pto_store_info {
     size_t size;
-    bool is_present;  /* the folder exists */
-    bool is_writable; /* entries can be added, or the folder can be made */
+    bool is_present;  /* the folder of the store exists */
+    bool is_writable; /* entries can be added, or the folder can be created */
     uint64_t max_bytes;
     uint64_t entries;
     uint64_t entry_bytes;
-    uint64_t names; /* hints: what was built last */
+    uint64_t names; /* number of hints about the latest builds */
     uint64_t name_bytes;
-    uint64_t leftovers; /* of killed writers, or of those that are writing */
+    uint64_t leftovers; /* number of files of writers that are active or were killed */
     uint64_t leftover_bytes;
     uint64_t damaged;
-    uint64_t removed; /* files of any kind that this call removed */
+    uint64_t removed; /* number of files of any kind that this call has removed */
     char folder[PTO_STORE_FOLDER_MAX];
-    char refusal[PTO_STORE_REFUSAL_MAX]; /* why builds do not use it, and what helps; "": they do */
+    /* Why builds do not use the store, and the remedy; "": builds use it. */
+    char refusal[PTO_STORE_REFUSAL_MAX];
 };
 
-/* Prepares the struct for the call that fills it in. */
+/* Initialises the struct for a call that fills it in. */
 static inline void pto_store_info_init(struct pto_store_info *info)
 {
     if (info == NULL)
@@ -46,10 +46,10 @@ static inline void pto_store_info_init(struct pto_store_info *info)
 }
 
 /*
- * Says what is in a store. A `folder` of NULL is the user's: PTO_STORE, else
- * $XDG_CACHE_HOME/pto, else ~/.cache/pto. One that does not exist is an empty
- * store. PTO_ESYSTEM: it cannot be read; `error`, which may be NULL, explains why.
- * One that others can write to is shown, but neither verified nor cleared.
+ * Describes a store. A `folder` of NULL is the user's: PTO_STORE, else $XDG_CACHE_HOME/pto, else
+ * ~/.cache/pto. A folder that does not exist is an empty store. PTO_ESYSTEM: it cannot be read;
+ * `error`, which may be NULL, explains why. A store that others can write to is shown, but neither
+ * verified nor cleared.
  */
 int pto_store_show(const char *folder, struct pto_store_info *info, struct pto_error *error);
 
@@ -57,15 +57,15 @@ int pto_store_show(const char *folder, struct pto_store_info *info, struct pto_e
 typedef void (*pto_store_damaged_fn)(void *context, const char *path);
 
 /*
- * Reads everything in a store. Damaged files are counted, reported to `damaged`,
- * which may be NULL, and removed, as a build does with one that it comes across.
+ * Reads all files of a store. Damaged files are counted, passed to `damaged`, which may be NULL,
+ * and removed, as a build does when it reads one.
  */
 int pto_store_verify(const char *folder, struct pto_store_info *info, pto_store_damaged_fn damaged,
                      void *context, struct pto_error *error);
 
 /*
- * Removes everything that belongs to the store, except what is being written at
- * this moment. The counts are those from before.
+ * Removes everything that belongs to the store, except files that are being written. The counts are
+ * those before the removal.
  */
 int pto_store_clear(const char *folder, struct pto_store_info *info, struct pto_error *error);
 

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensors: the 128-byte descriptor of a strided region of device memory, and
- * the zero-copy views of it. Host, orchestration and kernels share this file;
- * it is valid C11 and C++17 and needs no library.
+ * Tensors: the 128-byte descriptor of a strided region of device memory, and its zero-copy views.
+ * Host, orchestration and kernels share this file; it is valid C11 and C++17 and needs no library.
  *
- * A view that cannot exist (a shape that exceeds its parent, a reshape of a
- * strided tensor) has `ndims` 0 and the reason in `fault`. A submit that gets it
- * refuses it and names the reason.
+ * An invalid view (such as a shape that exceeds its parent, or a reshape of a strided tensor) has
+ * `ndims` 0 and the reason in `fault`. A submit refuses such a tensor and reports the reason.
  *
- * Shapes, offsets and orders are arrays of as many elements as there are dimensions. In C
- * they are counted where they are known: one with more or fewer is refused as well, or
- * does not compile. An array of PTO_MAX_DIMS elements is for any number of dimensions.
+ * Shapes, offsets and orders are arrays with one element for each dimension. In C the compiler
+ * checks their length where it is known: an array of another length does not compile, or gives an
+ * invalid view. An array of PTO_MAX_DIMS elements serves any number of dimensions.
  */
 #ifndef PTO_API_TENSOR_H
 #define PTO_API_TENSOR_H
@@ -30,7 +28,10 @@
 #define PTO_ALIGNAS(n) _Alignas(n)
 #endif
 
-/* A function whose call does not compile, for this reason. */
+/*
+ * Declares a function that is never defined and whose call does not compile: the compiler prints
+ * this message.
+ */
 #if defined(__has_attribute) && __has_attribute(error)
 #define PTO_COMPILE_ERROR(text) __attribute__((error(text)))
 #else
@@ -41,34 +42,36 @@ enum { PTO_MAX_DIMS = 5 };
 
 enum pto_space { PTO_SPACE_HOST, PTO_SPACE_DEVICE };
 
-/* Why a view is invalid; in `fault` of a tensor with `ndims` 0. */
+/* Why a view is invalid: `fault` of a tensor whose `ndims` is 0. */
 enum pto_view_fault {
     PTO_VIEW_OK,
-    PTO_VIEW_BAD_NDIMS,    /* fewer than 1 or more than 5 dimensions */
-    PTO_VIEW_BAD_DTYPE,    /* not one of enum pto_dtype */
-    PTO_VIEW_OUT_OF_RANGE, /* offset + shape exceeds the parent */
-    PTO_VIEW_STRIDED,      /* reshape needs a contiguous tensor */
-    PTO_VIEW_NUMEL,        /* reshape changes the number of elements */
-    PTO_VIEW_BAD_DIM,      /* a dimension that does not exist, or named twice */
-    PTO_VIEW_BAD_STEP,     /* slice with step 0 or end before start */
-    PTO_VIEW_TOO_LARGE,    /* a stride does not fit 32 bits */
-    PTO_VIEW_ZERO_STRIDE,  /* a stride is 0 */
-    PTO_VIEW_NO_ENTRY,     /* entry->tensor[] behind the last one that the entry has */
-    PTO_VIEW_NO_OUTPUT,    /* an output that the submit does not have, or of one that failed */
-    PTO_VIEW_MISCOUNTED    /* an array of shapes, offsets or an order is for other dimensions */
+    PTO_VIEW_BAD_NDIMS,    /* ndims is less than 1 or more than 5 */
+    PTO_VIEW_BAD_DTYPE,    /* the data type is not one of enum pto_dtype */
+    PTO_VIEW_OUT_OF_RANGE, /* offset + shape exceeds the parent's shape */
+    PTO_VIEW_STRIDED,      /* a reshape of a tensor that is not contiguous */
+    PTO_VIEW_NUMEL,        /* a reshape to another number of elements */
+    PTO_VIEW_BAD_DIM,      /* a dimension that does not exist, or that is named twice */
+    PTO_VIEW_BAD_STEP,     /* a slice whose step is 0 or whose end is before its start */
+    PTO_VIEW_TOO_LARGE,    /* a stride that does not fit 32 bits */
+    PTO_VIEW_ZERO_STRIDE,  /* a stride that is 0 */
+    PTO_VIEW_NO_ENTRY,     /* an element of entry->tensor[] after the entry's last tensor */
+    /* An output that the submit does not have, or an output of a failed submit. */
+    PTO_VIEW_NO_OUTPUT,
+    /* An array of shapes, offsets or an order has another number of dimensions. */
+    PTO_VIEW_MISCOUNTED
 };
 
-/* What is known of a refused view or create info; in its reserved bytes. */
+/* Details about an invalid view or create info, stored in its reserved bytes. */
 struct pto_refusal {
-    uint32_t line;     /* of the source; 0: unknown */
-    uint16_t given;    /* elements of the array, or the index in the entry */
-    uint16_t expected; /* dimensions */
+    uint32_t line;     /* source line of the call; 0: unknown */
+    uint16_t given;    /* length of the given array, or the index in the entry */
+    uint16_t expected; /* number of dimensions that was expected */
 };
 
-/* Where it is in `reserved` of a tensor, and of a create info. */
+/* Offsets of struct pto_refusal in `reserved` of a tensor and of a create info. */
 enum { PTO_REFUSAL_AT = 2, PTO_INFO_REFUSAL_AT = 7 };
 
-/* The identity of a task: its ring and its number there. It is never reused within a run. */
+/* The identity of a task: a ring, and a number in this ring. Ids are not reused within a run. */
 struct pto_task_id {
     uint64_t raw;
 };
@@ -83,7 +86,7 @@ static inline struct pto_task_id pto_task_id_make(uint32_t ring, uint32_t local)
     return id;
 }
 
-/* Returns the id that no task has. */
+/* Returns the invalid id, which no task has. */
 static inline struct pto_task_id pto_task_id_invalid(void)
 {
     struct pto_task_id id = { PTO_TASK_ID_INVALID };
@@ -91,7 +94,7 @@ static inline struct pto_task_id pto_task_id_invalid(void)
     return id;
 }
 
-/* Says whether an id can be that of a task. */
+/* Returns whether an id can be that of a task. */
 static inline bool pto_task_id_is_valid(struct pto_task_id id)
 {
     return id.raw != PTO_TASK_ID_INVALID;
@@ -111,30 +114,34 @@ static inline uint32_t pto_task_id_local(struct pto_task_id id)
 
 /* A tensor. The offsets are an ABI: kernels and generated code read the fields directly. */
 struct pto_tensor {
-    PTO_ALIGNAS(64) uint64_t addr; /* byte address of the storage */
-    uint64_t size;                 /* bytes of the storage */
-    struct pto_task_id owner;      /* creator; invalid for external memory */
-    uint64_t start;                /* elements from addr to the first element */
+    PTO_ALIGNAS(64) uint64_t addr; /* address of the storage */
+    uint64_t size;                 /* size of the storage in bytes */
+    struct pto_task_id owner;      /* task that created the storage; invalid for external memory */
+    uint64_t start;                /* distance of the first element from addr, in elements */
     int32_t version;
-    uint32_t ndims; /* 1..5; 0 marks an invalid view */
+    uint32_t ndims; /* number of dimensions, 1 to 5; 0: the view is invalid */
     uint8_t dtype;
-    bool manual_dep;    /* ordered after its creator only */
-    bool is_contiguous; /* strides are row-major for shapes */
+    bool manual_dep;    /* a task with this tensor is ordered after its creator only */
+    bool is_contiguous; /* the strides are those of row-major order */
     uint8_t space;      /* enum pto_space */
     uint32_t shapes[PTO_MAX_DIMS];
-    uint64_t extent;                /* elements from first to last, inclusive; 0 when empty */
-    uint32_t strides[PTO_MAX_DIMS]; /* elements, always > 0 */
-    uint8_t fault;                  /* enum pto_view_fault */
-    uint8_t tag;                    /* as a kernel sees it: how its task uses it, enum pto_tag */
-    uint8_t reserved[34];           /* not passed on to kernels */
+    /* Number of elements from the first to the last, gaps included; 0 when empty. */
+    uint64_t extent;
+    /* distances of neighbouring elements in each dimension, in elements, above 0 */
+    uint32_t strides[PTO_MAX_DIMS];
+    uint8_t fault; /* enum pto_view_fault */
+    /* enum pto_tag: how the task uses the tensor; set in the copy that kernels get. */
+    uint8_t tag;
+    uint8_t reserved[34]; /* these bytes are not passed on to kernels */
 };
 
-/* What a new output is to look like. Bytes 24..63 are laid out as in struct pto_tensor. */
+/* Describes a new output. Bytes 24..63 are laid out as in struct pto_tensor. */
 struct pto_tensor_info {
-    PTO_ALIGNAS(64) uint64_t initial_value; /* bit pattern of one element */
+    /* bit pattern of the element with which the output is filled, if has_initial_value */
+    PTO_ALIGNAS(64) uint64_t initial_value;
     bool has_initial_value;
     uint8_t reserved[15];
-    uint64_t start; /* zero */
+    uint64_t start; /* always 0: position of the first element */
     int32_t version;
     uint32_t ndims;
     uint8_t dtype;
@@ -152,7 +159,7 @@ _Static_assert(sizeof(struct pto_tensor) == 128, "tensor descriptor is an ABI");
 _Static_assert(sizeof(struct pto_tensor_info) == 64, "create info is an ABI");
 #endif
 
-/* Returns the number of elements. */
+/* Returns the number of elements of a tensor. */
 static inline PTO_AICORE uint64_t pto_tensor_numel(PTO_GM const struct pto_tensor *t)
 {
     uint64_t n = 1;
@@ -162,22 +169,22 @@ static inline PTO_AICORE uint64_t pto_tensor_numel(PTO_GM const struct pto_tenso
     return n;
 }
 
-/* Returns the bytes of all elements. */
+/* Returns the size in bytes of all elements of a tensor. */
 static inline PTO_AICORE uint64_t pto_tensor_bytes(PTO_GM const struct pto_tensor *t)
 {
     return pto_tensor_numel(t) * pto_element_bytes(t->dtype);
 }
 
-/* Returns the first element of the view as a pointer, for kernels and for memory of the host. */
+/* Returns the first element of the view as a pointer, for kernels and for host memory. */
 static inline PTO_AICORE PTO_GM void *pto_tensor_data(PTO_GM const struct pto_tensor *t)
 {
     return (PTO_GM void *)(uintptr_t)(t->addr + t->start * pto_element_bytes(t->dtype));
 }
 
-/* pto_tensor_data with the type of an element, as C++ and cores want it. */
+/* pto_tensor_data with the type of an element, as C++ and cores require. */
 #define PTO_DATA(tensor, type) ((PTO_GM type *)pto_tensor_data(tensor))
 
-#ifndef PTO_ON_CORE /* views are made by hosts and orchestrations */
+#ifndef PTO_ON_CORE /* code on cores makes no views */
 
 /* Recomputes is_contiguous and extent after shapes, strides or ndims changed. */
 static inline void pto_tensor_update(struct pto_tensor *t)
@@ -200,9 +207,9 @@ static inline void pto_tensor_update(struct pto_tensor *t)
 }
 
 /*
- * Returns the bytes from `addr` to behind the last element, 0 when empty. It goes by
- * shapes and strides, whatever `extent` says, and is UINT64_MAX if 64 bits cannot hold
- * it: of a descriptor that was written by hand it can be compared with `size`.
+ * Returns the bytes from `addr` to the end of the last element; 0 when empty. The result is
+ * computed from shapes and strides, not from `extent`, and is UINT64_MAX if it exceeds 64 bits, so
+ * that it can be compared with `size` even for a descriptor written by hand.
  */
 static inline uint64_t pto_tensor_end(const struct pto_tensor *t)
 {
@@ -212,7 +219,8 @@ static inline uint64_t pto_tensor_end(const struct pto_tensor *t)
         if (t->shapes[d] == 0)
             return 0;
         if (__builtin_add_overflow(last, (uint64_t)(t->shapes[d] - 1) * t->strides[d], &last))
-            last = UINT64_MAX; /* and it is empty if a shape to come is 0 */
+            /* the end exceeds 64 bits, unless a later shape is 0 and the tensor is empty */
+            last = UINT64_MAX;
     }
     return last != UINT64_MAX &&
                    !__builtin_mul_overflow(last + 1, (uint64_t)pto_dtype_size(t->dtype), &bytes)
@@ -220,7 +228,10 @@ static inline uint64_t pto_tensor_end(const struct pto_tensor *t)
                : UINT64_MAX;
 }
 
-/* Returns a view that cannot exist, with the first reason why. */
+/*
+ * Returns an invalid view with a reason. If the parent is already invalid, the parent's reason
+ * stays.
+ */
 static inline struct pto_tensor pto_tensor_invalid(const struct pto_tensor *t, int fault)
 {
     struct pto_tensor bad = *t;
@@ -231,7 +242,7 @@ static inline struct pto_tensor pto_tensor_invalid(const struct pto_tensor *t, i
     return bad;
 }
 
-/* Describes memory that the caller owns, row-major. */
+/* Describes row-major memory that the caller owns. */
 static inline struct pto_tensor pto_tensor_external(void *addr, const uint32_t shapes[],
                                                     uint32_t ndims, enum pto_dtype dtype)
 {
@@ -261,7 +272,10 @@ static inline struct pto_tensor pto_tensor_external(void *addr, const uint32_t s
     return t;
 }
 
-/* Returns a box of the parent. With a zero in `shapes` it is empty, and `offsets` are ignored. */
+/*
+ * Returns a view of a box of the parent. If `shapes` has a zero, the view is empty, and `offsets`
+ * are ignored.
+ */
 static inline struct pto_tensor pto_tensor_view(const struct pto_tensor *t, const uint32_t shapes[],
                                                 const uint32_t offsets[])
 {
@@ -286,7 +300,7 @@ static inline struct pto_tensor pto_tensor_view(const struct pto_tensor *t, cons
     return v;
 }
 
-/* Returns the same elements with another shape; the parent must be contiguous. */
+/* Returns a view of the same elements with another shape; the parent must be contiguous. */
 static inline struct pto_tensor pto_tensor_reshape(const struct pto_tensor *t,
                                                    const uint32_t shapes[], uint32_t ndims)
 {
@@ -313,7 +327,7 @@ static inline struct pto_tensor pto_tensor_reshape(const struct pto_tensor *t,
     return v;
 }
 
-/* Returns a view whose dimension d is dimension order[d] of the parent. */
+/* Returns a view in which dimension d is dimension order[d] of the parent. */
 static inline struct pto_tensor pto_tensor_permute(const struct pto_tensor *t,
                                                    const uint32_t order[])
 {
@@ -347,7 +361,9 @@ static inline struct pto_tensor pto_tensor_transpose(const struct pto_tensor *t,
     return pto_tensor_permute(t, order);
 }
 
-/* Returns every step-th element of one dimension, from start up to but not including end. */
+/*
+ * Returns a view of every step-th element of one dimension, from start up to but not including end.
+ */
 static inline struct pto_tensor pto_tensor_slice(const struct pto_tensor *t, uint32_t dim,
                                                  uint32_t start, uint32_t end, uint32_t step)
 {
@@ -370,7 +386,10 @@ static inline struct pto_tensor pto_tensor_slice(const struct pto_tensor *t, uin
     return v;
 }
 
-/* Describes a new output, row-major. Invalid arguments give ndims 0, which a submit refuses. */
+/*
+ * Describes a new output with row-major order. Invalid arguments give ndims 0, which a submit
+ * refuses.
+ */
 static inline struct pto_tensor_info pto_tensor_info_make(const uint32_t shapes[], uint32_t ndims,
                                                           enum pto_dtype dtype)
 {
@@ -387,7 +406,10 @@ static inline struct pto_tensor_info pto_tensor_info_make(const uint32_t shapes[
     return info;
 }
 
-/* Has the whole buffer, padding included, filled with this element when it is created. */
+/*
+ * Makes the runtime fill the whole buffer of an output, padding included, with this element when
+ * the buffer is created.
+ */
 static inline void pto_tensor_info_fill(struct pto_tensor_info *info, uint64_t bits)
 {
     info->initial_value = bits;
@@ -395,8 +417,8 @@ static inline void pto_tensor_info_fill(struct pto_tensor_info *info, uint64_t b
 }
 
 /*
- * How many elements an array has: of one that is visible as such exactly, of what a
- * pointer leads to at most, as far as the compiler knows (PTO_GIVEN_ROOM).
+ * Number of elements of an array: exact if the compiler sees the array; for a pointer an upper
+ * bound, marked by PTO_GIVEN_ROOM, if the compiler knows one.
  */
 #define PTO_GIVEN_ROOM 0x80000000u
 #ifndef __cplusplus
@@ -411,7 +433,7 @@ static inline void pto_tensor_info_fill(struct pto_tensor_info *info, uint64_t b
     (PTO_IS_POINTER(__VA_ARGS__) ? PTO_GIVEN_ROOM : (uint32_t)(sizeof(__VA_ARGS__) / 4u))
 #endif
 
-/* Says whether an array with so many elements is none for so many dimensions. */
+/* Returns whether an array of `given` elements cannot be meant for `ndims` dimensions. */
 static inline bool pto_is_miscounted(uint32_t given, uint32_t ndims)
 {
     uint32_t count = given & ~PTO_GIVEN_ROOM;
@@ -420,7 +442,7 @@ static inline bool pto_is_miscounted(uint32_t given, uint32_t ndims)
                                          : count != ndims && count != PTO_MAX_DIMS;
 }
 
-/* What a refused view or create info is to say. */
+/* Makes the details about an invalid view or create info. */
 static inline struct pto_refusal pto_refusal_make(uint32_t given, uint32_t ndims, uint32_t line)
 {
     uint32_t count = given & ~PTO_GIVEN_ROOM;
@@ -430,7 +452,7 @@ static inline struct pto_refusal pto_refusal_make(uint32_t given, uint32_t ndims
     return refusal;
 }
 
-/* Returns the tensor that an entry has at an index behind its last one. */
+/* Returns a placeholder for a tensor after the last one of an entry. */
 static inline struct pto_tensor pto_tensor_absent(uint32_t index)
 {
     struct pto_refusal refusal = pto_refusal_make(index, 0, 0);
@@ -442,7 +464,7 @@ static inline struct pto_tensor pto_tensor_absent(uint32_t index)
     return absent;
 }
 
-/* Returns a view that cannot exist because an array is for another number of dimensions. */
+/* Returns an invalid view because an array has another number of dimensions. */
 static inline struct pto_tensor pto_tensor_miscounted(const struct pto_tensor *t, uint32_t given,
                                                       uint32_t ndims, uint32_t line)
 {
@@ -454,7 +476,7 @@ static inline struct pto_tensor pto_tensor_miscounted(const struct pto_tensor *t
     return bad;
 }
 
-/* pto_tensor_external with a count of its shapes. */
+/* pto_tensor_external with the number of elements of `shapes`. */
 static inline struct pto_tensor pto_tensor_external_of(void *addr, const uint32_t shapes[],
                                                        uint32_t ndims, enum pto_dtype dtype,
                                                        uint32_t given, uint32_t line)
@@ -468,7 +490,7 @@ static inline struct pto_tensor pto_tensor_external_of(void *addr, const uint32_
     return pto_tensor_miscounted(&none, given, ndims, line);
 }
 
-/* pto_tensor_view with counts of its shapes and offsets. */
+/* pto_tensor_view with the numbers of elements of `shapes` and `offsets`. */
 static inline struct pto_tensor pto_tensor_view_of(const struct pto_tensor *t,
                                                    const uint32_t shapes[],
                                                    const uint32_t offsets[], uint32_t shape_given,
@@ -481,7 +503,7 @@ static inline struct pto_tensor pto_tensor_view_of(const struct pto_tensor *t,
     return pto_tensor_view(t, shapes, offsets);
 }
 
-/* pto_tensor_reshape with a count of its shapes. */
+/* pto_tensor_reshape with the number of elements of `shapes`. */
 static inline struct pto_tensor pto_tensor_reshape_of(const struct pto_tensor *t,
                                                       const uint32_t shapes[], uint32_t ndims,
                                                       uint32_t given, uint32_t line)
@@ -491,7 +513,7 @@ static inline struct pto_tensor pto_tensor_reshape_of(const struct pto_tensor *t
     return pto_tensor_reshape(t, shapes, ndims);
 }
 
-/* pto_tensor_permute with a count of its order. */
+/* pto_tensor_permute with the number of elements of `order`. */
 static inline struct pto_tensor pto_tensor_permute_of(const struct pto_tensor *t,
                                                       const uint32_t order[], uint32_t given,
                                                       uint32_t line)
@@ -501,7 +523,7 @@ static inline struct pto_tensor pto_tensor_permute_of(const struct pto_tensor *t
     return pto_tensor_permute(t, order);
 }
 
-/* pto_tensor_info_make with a count of its shapes. */
+/* pto_tensor_info_make with the number of elements of `shapes`. */
 static inline struct pto_tensor_info pto_tensor_info_of(const uint32_t shapes[], uint32_t ndims,
                                                         enum pto_dtype dtype, uint32_t given,
                                                         uint32_t line)
@@ -517,7 +539,7 @@ static inline struct pto_tensor_info pto_tensor_info_of(const uint32_t shapes[],
 }
 
 #ifndef __cplusplus
-/* Exists in the compiler's message only. */
+/* A function that is never defined; its name appears in the compiler's error message. */
 int pto_other_number_of_dimensions(void)
     PTO_COMPILE_ERROR("an array of shapes, offsets or indices has more or fewer elements than "
                       "there are dimensions");
@@ -527,9 +549,10 @@ int pto_other_number_of_dimensions(void)
                 : 0))
 
 /*
- * The functions above, with their arrays counted. The commas of a compound literal, as
- * (uint32_t[]){ 2, 3 }, part it into several arguments of a macro: they are put together
- * again, behind what follows them. Two arrays with such commas stay as they are.
+ * Macros that call the functions of the same names with the lengths of their arrays. The commas of
+ * a compound literal such as (uint32_t[]){ 2, 3 } split it into several macro arguments; these
+ * macros join them again, and put them after the other arguments. Calls with two such arrays are
+ * left unchanged.
  */
 #define pto_tensor_external(addr, ...) PTO_EXPAND(PTO_EXTERNAL_OF, addr, PTO_TWO_FIRST(__VA_ARGS__))
 #define PTO_EXTERNAL_OF(addr, ndims, dtype, ...)                                             \
@@ -556,7 +579,9 @@ int pto_other_number_of_dimensions(void)
                         __LINE__))
 #define PTO_VIEW_M(t, ...) pto_tensor_view((t), __VA_ARGS__)
 
-/* Up to six elements: one more than there can be dimensions. */
+/*
+ * Joins up to six elements of a compound literal: one more than the maximum number of dimensions.
+ */
 #define PTO_ONE_FIRST(...) \
     PTO_EXPAND(PTO_COUNTED(PTO_ONE_, __VA_ARGS__, 10, 9, 8, 7, 6, 5, 4, 3, 2, ), __VA_ARGS__)
 #define PTO_ONE_2(a, x) x, a

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows of other ranks, as kernels reach them. A kernel gets the address of a
- * context as a scalar: struct pto_comm_context has, for each rank of a domain, where
- * that rank's window is. An address in the own window and the same place in a
- * peer's differ by the distance of the two windows.
+ * Windows of other ranks, as kernels access them. A kernel gets the address of a context as a
+ * scalar: struct pto_comm_context has the address of the window of each rank of a domain. A place
+ * in a peer's window is found by adding the distance of the two windows to its address in the own
+ * window.
  *
- * Order: what a kernel wrote before pto_window_signal is visible to a rank that has seen
- * the signal through pto_window_wait, pto_comm_wait or a condition of pto_defer. A
- * signal may also be written with a plain store and a fence of the writer's own.
+ * Order: data that a kernel wrote before pto_window_signal is visible to a rank that has seen the
+ * signal through pto_window_wait, pto_comm_wait or a condition of pto_defer. A signal may also be
+ * written with a fence and a plain store.
  *
  * On the cores of a real chip these functions are scalar loads and stores with cache maintenance.
  * The tile library's instructions move large rows faster.
@@ -18,29 +18,35 @@
 #include "pto/kernel.h"
 #include "pto/status.h"
 
-#if !defined(PTO_ON_CORE) && !defined(PTO_ON_CARD) /* a card cannot wake a host */
+/* Hosts and simulated cores can wake threads; a core or the processor of a card cannot. */
+#if !defined(PTO_ON_CORE) && !defined(PTO_ON_CARD)
 #include "pto/sim.h"
-#pragma weak pto_sim_wake /* a program that has no simulated chip does not need it */
+/* a weak symbol, because programs without simulated chips do not have this function */
+#pragma weak pto_sim_wake
+#pragma weak pto_sim_waits
 #define PTO_CAN_WAKE 1
 #endif
 
 enum { PTO_CONTEXT_RANKS = 64 };
 
-/* Ranks and windows, as the reference lays them out: an ABI of 1056 bytes. */
+/*
+ * The ranks of a domain and the addresses of their windows, in the reference's layout: an ABI of
+ * 1056 bytes.
+ */
 struct pto_comm_context {
-    uint64_t work_space; /* 0, or the address of a struct pto_comm_wakers */
+    uint64_t work_space; /* address of a struct pto_comm_wakers; 0: none */
     uint64_t work_space_bytes;
     uint32_t rank;
     uint32_t rank_count;
     uint64_t window_bytes;
-    uint64_t window_in[PTO_CONTEXT_RANKS];  /* where the window of each rank is */
-    uint64_t window_out[PTO_CONTEXT_RANKS]; /* the same */
+    uint64_t window_in[PTO_CONTEXT_RANKS];  /* for reads: address of each rank's window */
+    uint64_t window_out[PTO_CONTEXT_RANKS]; /* for writes: address of each rank's window */
 };
 
-/* At work_space of a context. */
+/* The wakers of a domain, to which work_space of a context points. */
 struct pto_comm_wakers {
-    uint64_t lost; /* address of a uint32_t: not 0 once a rank has died or given up */
-    uint64_t rank[PTO_CONTEXT_RANKS]; /* the waker of each rank, for pto_wake */
+    uint64_t lost; /* address of a uint32_t, which is not 0 once a rank has died or aborted */
+    uint64_t rank[PTO_CONTEXT_RANKS]; /* waker of each rank, for pto_wake */
 };
 
 #ifdef __cplusplus
@@ -48,20 +54,28 @@ struct pto_comm_wakers {
 #else
 #define PTO_CONTEXT_ASSERT _Static_assert
 #endif
-PTO_CONTEXT_ASSERT(sizeof(struct pto_comm_context) == 1056, "a context is an ABI");
-PTO_CONTEXT_ASSERT(offsetof(struct pto_comm_context, work_space) == 0, "a context is an ABI");
-PTO_CONTEXT_ASSERT(offsetof(struct pto_comm_context, work_space_bytes) == 8, "a context is an ABI");
-PTO_CONTEXT_ASSERT(offsetof(struct pto_comm_context, rank) == 16, "a context is an ABI");
-PTO_CONTEXT_ASSERT(offsetof(struct pto_comm_context, rank_count) == 20, "a context is an ABI");
-PTO_CONTEXT_ASSERT(offsetof(struct pto_comm_context, window_bytes) == 24, "a context is an ABI");
-PTO_CONTEXT_ASSERT(offsetof(struct pto_comm_context, window_in) == 32, "a context is an ABI");
-PTO_CONTEXT_ASSERT(offsetof(struct pto_comm_context, window_out) == 544, "a context is an ABI");
+PTO_CONTEXT_ASSERT(sizeof(struct pto_comm_context) == 1056,
+                   "part of the ABI: size and offsets must not change");
+PTO_CONTEXT_ASSERT(offsetof(struct pto_comm_context, work_space) == 0,
+                   "part of the ABI: size and offsets must not change");
+PTO_CONTEXT_ASSERT(offsetof(struct pto_comm_context, work_space_bytes) == 8,
+                   "part of the ABI: size and offsets must not change");
+PTO_CONTEXT_ASSERT(offsetof(struct pto_comm_context, rank) == 16,
+                   "part of the ABI: size and offsets must not change");
+PTO_CONTEXT_ASSERT(offsetof(struct pto_comm_context, rank_count) == 20,
+                   "part of the ABI: size and offsets must not change");
+PTO_CONTEXT_ASSERT(offsetof(struct pto_comm_context, window_bytes) == 24,
+                   "part of the ABI: size and offsets must not change");
+PTO_CONTEXT_ASSERT(offsetof(struct pto_comm_context, window_in) == 32,
+                   "part of the ABI: size and offsets must not change");
+PTO_CONTEXT_ASSERT(offsetof(struct pto_comm_context, window_out) == 544,
+                   "part of the ABI: size and offsets must not change");
 #undef PTO_CONTEXT_ASSERT
 
-/* What a signal does to its word. */
+/* How a signal changes the word of the window that it names. */
 enum pto_signal { PTO_SIGNAL_SET, PTO_SIGNAL_ADD };
 
-/* When a wait ends: the word is signed. The numbers are the reference's. */
+/* The condition that ends a wait; the word is signed. The numbers are the reference's. */
 enum pto_compare {
     PTO_COMPARE_EQ,
     PTO_COMPARE_NE,
@@ -71,7 +85,7 @@ enum pto_compare {
     PTO_COMPARE_LE
 };
 
-/* Whether `word` compares to `value` in this way. */
+/* Returns whether the comparison of `word` with `value` holds. */
 static inline PTO_AICORE bool pto_compare_holds(enum pto_compare how, int32_t word, int32_t value)
 {
     switch (how) {
@@ -98,11 +112,11 @@ static inline PTO_AICORE PTO_GM const struct pto_comm_context *pto_arg_context(
     return (PTO_GM const struct pto_comm_context *)(uintptr_t)args[index];
 }
 
-/* The own window, as a pointer to `type` in global memory. */
+/* The rank's own window, as a pointer to `type` in global memory. */
 #define PTO_WINDOW_OWN(context, type) \
     ((PTO_GM type *)(uintptr_t)(context)->window_in[(context)->rank])
 
-/* Returns where an address of the own window is in the window of a rank. */
+/* Returns the place in a rank's window that corresponds to an address in this rank's own window. */
 static inline PTO_AICORE PTO_GM void *pto_window_peer(PTO_GM const struct pto_comm_context *c,
                                                       uint32_t rank, PTO_GM const void *own)
 {
@@ -110,13 +124,13 @@ static inline PTO_AICORE PTO_GM void *pto_window_peer(PTO_GM const struct pto_co
                                       ((uint64_t)(uintptr_t)own - c->window_in[c->rank]));
 }
 
-/* pto_window_peer with the type of what is there, as C++ and cores want it. */
+/* pto_window_peer with the type of the data, as C++ and cores require. */
 #define PTO_WINDOW_PEER(context, rank, own, type) \
     ((PTO_GM type *)pto_window_peer(context, rank, own))
 
 /*
- * Wakes the threads that sleep on a waker, after a store that they may wait for. A waker is the address of a
- * uint32_t, which is odd if a thread may sleep; 0: nobody does, or waits poll.
+ * Wakes the threads that sleep on a waker, after a store that they may wait for. A waker is the
+ * address of a uint32_t, which is odd if a thread may sleep; 0: there is none, and waits poll.
  */
 static inline PTO_AICORE void pto_wake(uint64_t waker)
 {
@@ -125,7 +139,8 @@ static inline PTO_AICORE void pto_wake(uint64_t waker)
 
     if (sleepers == NULL)
         return;
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* either we see the sleeper, or it sees our store */
+    /* After this fence either this thread sees the sleeper, or the sleeper sees the store. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if ((__atomic_load_n(sleepers, __ATOMIC_RELAXED) & 1) != 0 && pto_sim_wake != NULL)
         pto_sim_wake(sleepers);
 #else
@@ -133,7 +148,7 @@ static inline PTO_AICORE void pto_wake(uint64_t waker)
 #endif
 }
 
-/* Wakes the threads of a rank that sleep: after a store that they may wait for. */
+/* Wakes the sleeping threads of a rank, after a store for which they may wait. */
 static inline PTO_AICORE void pto_window_wake(PTO_GM const struct pto_comm_context *c,
                                               uint32_t rank)
 {
@@ -148,7 +163,10 @@ static inline PTO_AICORE void pto_window_wake(PTO_GM const struct pto_comm_conte
 #endif
 }
 
-/* Signals a word of a rank's window; `own` is the same word of the own window. */
+/*
+ * Signals a word of a rank's window; `own` is the address of the same word in this rank's own
+ * window.
+ */
 static inline PTO_AICORE void pto_window_signal(PTO_GM const struct pto_comm_context *c,
                                                 uint32_t rank, PTO_GM const int32_t *own,
                                                 enum pto_signal how, int32_t value)
@@ -162,7 +180,7 @@ static inline PTO_AICORE void pto_window_signal(PTO_GM const struct pto_comm_con
     pto_window_wake(c, rank);
 }
 
-/* Copies to a rank's window; `own` is the same place of the own window. */
+/* Copies to a rank's window; `own` is the address of the same place in this rank's own window. */
 static inline PTO_AICORE void pto_window_put(PTO_GM const struct pto_comm_context *c, uint32_t rank,
                                              PTO_GM const void *own, PTO_GM const void *from,
                                              uint64_t bytes)
@@ -170,7 +188,7 @@ static inline PTO_AICORE void pto_window_put(PTO_GM const struct pto_comm_contex
     pto_copy(pto_window_peer(c, rank, own), from, bytes);
 }
 
-/* pto_window_put, then pto_window_signal: a rank that sees the signal sees the bytes. */
+/* pto_window_put, then pto_window_signal: a rank that sees the signal sees the copied data. */
 static inline PTO_AICORE void pto_window_put_signal(PTO_GM const struct pto_comm_context *c,
                                                     uint32_t rank, PTO_GM const void *own,
                                                     PTO_GM const void *from, uint64_t bytes,
@@ -181,7 +199,7 @@ static inline PTO_AICORE void pto_window_put_signal(PTO_GM const struct pto_comm
     pto_window_signal(c, rank, own_word, how, value);
 }
 
-/* Copies from a rank's window. */
+/* Copies from a rank's window; `own` is the address of the same place in this rank's own window. */
 static inline PTO_AICORE void pto_window_get(PTO_GM const struct pto_comm_context *c, uint32_t rank,
                                              PTO_GM const void *own, PTO_GM void *to,
                                              uint64_t bytes)
@@ -194,8 +212,9 @@ static inline PTO_AICORE void pto_window_get(PTO_GM const struct pto_comm_contex
     pto_copy(to, from, bytes);
 }
 
-#ifndef PTO_ON_CORE /* cores add atomically, but not one of them returns what was there */
-/* Adds to a word of a rank's window and returns what it was. */
+/* Cores can add atomically, but have no instruction that returns the old value. */
+#ifndef PTO_ON_CORE
+/* Adds to a 32-bit word of a rank's window and returns the word's old value. */
 static inline int32_t pto_window_fetch_add(const struct pto_comm_context *c, uint32_t rank,
                                            const int32_t *own, int32_t value)
 {
@@ -208,8 +227,8 @@ static inline int32_t pto_window_fetch_add(const struct pto_comm_context *c, uin
 #endif
 
 /*
- * Waits for a word of the own window. PTO_EPEER: a rank has died or given up. A kernel
- * has no deadline of its own: its run has one.
+ * Waits until a word of this rank's own window meets a condition. PTO_EPEER: a rank has died or
+ * aborted. The wait has no deadline of its own; that of the run applies.
  */
 static inline PTO_AICORE int pto_window_wait(PTO_GM const struct pto_comm_context *c,
                                              PTO_GM const int32_t *word, enum pto_compare how,
@@ -221,6 +240,10 @@ static inline PTO_AICORE int pto_window_wait(PTO_GM const struct pto_comm_contex
     while (!pto_compare_holds(how, (int32_t)pto_notified((PTO_GM const uint32_t *)word), value)) {
         if (w != NULL && pto_notified((PTO_GM const uint32_t *)(uintptr_t)w->lost) != 0)
             return PTO_EPEER;
+#ifdef PTO_CAN_WAKE
+        if (pto_sim_waits != NULL)
+            pto_sim_waits();
+#endif
         pto_pause();
     }
     return PTO_OK;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Assertions that throw: what is thrown in an orchestration ends its run, with the
-// text. debug_assert is checked unless NDEBUG is defined; orchestrations are compiled
+// Assertions that throw: an exception in an orchestration ends its run, with the
+// exception's text. debug_assert is checked unless NDEBUG is defined; orchestrations are compiled
 // without it, kernels with it.
 #ifndef PTO_SIMPLER_ASSERT_COMPAT_H
 #define PTO_SIMPLER_ASSERT_COMPAT_H
@@ -44,7 +44,7 @@ class AssertionError : public std::runtime_error
     throw AssertionError(condition, file, line);
 }
 
-// A run that fails has a backtrace where there is one to be had: not here.
+// An empty stub: this runtime records its backtraces elsewhere.
 inline std::string get_stacktrace(int skip_frames = 1)
 {
     (void)skip_frames;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Data types and scalars, as sources written for simpler name them. The rows are those
-// of pto/dtype.h. Orchestrations and kernels share this file.
+// Data types and scalars, as sources written for simpler name them, with the rows of
+// pto/dtype.h. Orchestrations and kernels share this file.
 #ifndef PTO_SIMPLER_DATA_TYPE_H
 #define PTO_SIMPLER_DATA_TYPE_H
 
@@ -12,7 +12,7 @@
 
 #include "pto/dtype.h"
 
-// Kernels mark their functions; only a chip's own compiler knows what that means.
+// Kernels mark their functions; only the compiler for the chip uses the mark.
 #ifndef __aicore__
 #if defined(__CCE_AICORE__)
 #define __aicore__ [aicore]
@@ -37,7 +37,7 @@ enum class DataType : uint8_t {
         DATA_TYPE_NUM
 };
 
-// Bytes of an element; 0 for what is no type.
+// Returns the size of an element in bytes; 0 for an invalid type.
 inline uint64_t get_element_size(DataType dtype)
 {
     return pto_dtype_size(static_cast<uint32_t>(dtype));
@@ -53,7 +53,8 @@ inline constexpr bool is_supported_scalar_arg_v =
     std::is_arithmetic_v<std::remove_cv_t<std::remove_reference_t<T>>> ||
     std::is_enum_v<std::remove_cv_t<std::remove_reference_t<T>>>;
 
-// The type that a scalar is shown as: by kind and width; a double as a float.
+// Returns the type with which a scalar is displayed, by its kind and width; a double is shown as a
+// float.
 template <typename T> inline constexpr uint8_t dtype_of()
 {
     static_assert(is_supported_scalar_arg_v<T>, "dtype_of: arithmetic types and enums only");
@@ -73,7 +74,7 @@ template <typename T> inline constexpr uint8_t dtype_of()
         return static_cast<uint8_t>(std::is_signed_v<T> ? with_sign[width] : without[width]);
 }
 
-// The bits of a value in the low bytes of a scalar; the others are zero.
+// Returns a scalar with the bits of a value in its low bytes; the other bytes are zero.
 template <typename T> PTO_DEVICE_FUNC inline uint64_t to_u64(T value)
 {
     static_assert(sizeof(T) <= sizeof(uint64_t), "to_u64: a scalar has 8 bytes");

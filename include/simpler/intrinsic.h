@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a kernel finds behind its arguments: which block it is, on which lane, and where
-// it registers conditions for its completion. The structs are those of pto/kernel.h.
+// The contexts that follow a kernel's arguments: its block, its lane, and where it registers
+// conditions for its completion. The structs are those of pto/kernel.h.
 #ifndef PTO_SIMPLER_INTRINSIC_H
 #define PTO_SIMPLER_INTRINSIC_H
 
@@ -17,7 +17,7 @@
 #ifndef __gm__
 #define __gm__
 #endif
-#ifndef __aicore__ // on a core pto/aicore.h has defined it
+#ifndef __aicore__ // pto/aicore.h has defined it for cores
 #define __aicore__
 #endif
 
@@ -28,7 +28,7 @@ static constexpr int32_t PAYLOAD_LOCAL_CONTEXT_INDEX = SPMD_LOCAL_CONTEXT_INDEX;
 static constexpr int32_t PAYLOAD_GLOBAL_CONTEXT_INDEX = SPMD_GLOBAL_CONTEXT_INDEX;
 
 struct GlobalContext {
-    int32_t sub_block_id; // 0 or 1: the AIV lane, in tasks with several lanes
+    int32_t sub_block_id; // AIV lane, 0 or 1, in tasks with several lanes
     uint64_t dma_workspace[DMA_WORKSPACE_KIND_COUNT];
 };
 
@@ -40,7 +40,7 @@ struct AsyncCtx {
     PTO2TaskId task_token;
 };
 
-// One generation calls blocks by another name, because its compiler has the plain one.
+// Fields have a second name for one generation, whose compiler already defines get_block_idx.
 struct LocalContext {
     union {
         int32_t block_idx;
@@ -90,7 +90,7 @@ static __aicore__ inline int32_t get_sub_block_id(__gm__ int64_t *args)
     return pto_simpler_global(args)->sub_block_id;
 }
 
-// NULL: there is none. A simulated chip has none.
+// Returns the workspace of a DMA engine; NULL: there is none, as on simulated chips.
 static __aicore__ inline __gm__ uint8_t *get_dma_workspace(__gm__ int64_t *args, int kind)
 {
     return kind < 0 || kind >= DMA_WORKSPACE_KIND_COUNT

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pipe_sync(): behind the last store of a tile kernel, so that it has arrived when the
-// kernel returns. To be included behind the tile library's headers and `using namespace
-// pto`, whose names it takes.
+// pipe_sync(): called after the last store of a tile kernel, so that the store is complete when
+// the kernel returns. Include it after the tile library's headers and `using namespace pto`, whose
+// names it uses.
 #ifndef PTO_SIMPLER_PIPE_SYNC_H
 #define PTO_SIMPLER_PIPE_SYNC_H
 
@@ -11,11 +11,11 @@
 #elif defined(__DAV_CUBE__)
 #define PTO_SIMPLER_STORE_PIPE PIPE_FIX
 #else
-#error "pipe_sync.h is for kernels: __DAV_VEC__ or __DAV_CUBE__ says of which core"
+#error "pipe_sync.h is for kernels: define __DAV_VEC__ or __DAV_CUBE__, the type of the core"
 #endif
 #include "pto/aicore.h"
 
-#ifndef __aicore__ // on a core pto/aicore.h has defined it
+#ifndef __aicore__ // pto/aicore.h has defined it for cores
 #define __aicore__
 #endif
 

@@ -26,12 +26,12 @@ template <size_t MAX_DEP_COUNT = 16> class CoreTaskArgsWithDeps : private CoreTa
     using CoreTaskArgs::set_task_timing_slot;
     using CoreTaskArgs::task_timing_slot;
 
-    // Waits for these tasks, and keeps their outputs until this one has completed.
+    // Adds tasks to wait for, whose outputs live until this task has completed.
     template <typename... Ids> void add_dep(Ids... ids)
     {
         add_ids(DEP_WAIT | DEP_RETAIN, ids...);
     }
-    // Waits for these tasks only.
+    // Adds tasks to wait for, without keeping their outputs.
     template <typename... Ids> void add_dep_wait(Ids... ids)
     {
         add_ids(DEP_WAIT, ids...);
@@ -43,7 +43,7 @@ template <size_t MAX_DEP_COUNT = 16> class CoreTaskArgsWithDeps : private CoreTa
         count_ = 0;
     }
 
-    // For the submit.
+    // Called by the submit: returns the arguments with the list of tasks.
     CoreTaskArgs &finalize_for_submit()
     {
         set_dependencies(nullptr, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For kernels that return before their task is complete: it completes when every
+// For kernels that return before their task is complete: the task completes when every
 // condition that they registered holds.
 #ifndef PTO_SIMPLER_ASYNC_KERNEL_API_H
 #define PTO_SIMPLER_ASYNC_KERNEL_API_H
@@ -17,7 +17,7 @@
 namespace pto2::detail
 {
 
-// The memory of a simulated chip is coherent: what is written is seen, in order.
+// Does nothing, because the memory of a simulated chip is coherent and ordered.
 inline __aicore__ void defer_load_slab(AsyncCtx &)
 {
     __asm__ volatile("" ::: "memory");
@@ -33,7 +33,7 @@ inline __aicore__ void defer_flush(AsyncCtx &)
     __asm__ volatile("" ::: "memory");
 }
 
-// Ends the run with this code.
+// Ends the run with the error code.
 inline __aicore__ void defer_error(AsyncCtx &ctx, int32_t error_code)
 {
     if (ctx.task_token.is_valid() && ctx.completion_error_code != nullptr)
@@ -44,7 +44,7 @@ inline __aicore__ void defer_error(AsyncCtx &ctx, int32_t error_code)
 
 inline __aicore__ AsyncCtx get_async_ctx(__gm__ int64_t *args)
 {
-    // Field by field: a core's compiler copies no struct out of global memory.
+    // Copies field by field: a compiler for cores cannot copy a struct out of global memory.
     __gm__ AsyncCtx *from = &pto_simpler_local(args)->async_ctx;
     AsyncCtx ctx;
 
@@ -62,7 +62,7 @@ inline __aicore__ bool async_ctx_is_deferred(const AsyncCtx &ctx)
     return ctx.task_token.is_valid();
 }
 
-// False: the task has as many as it can have, and the run fails.
+// Returns false if the task already has the maximum number of conditions; the run then fails.
 inline __aicore__ bool register_completion_condition(AsyncCtx &ctx, const CompletionToken &token)
 {
     if (ctx.task_token.is_invalid() || ctx.completion_count == nullptr ||
@@ -86,7 +86,7 @@ inline __aicore__ bool register_completion_condition(AsyncCtx &ctx, const Comple
     return true;
 }
 
-// The task completes when the counter has reached this value.
+// Makes the task complete only when the counter has reached this value.
 inline __aicore__ void save_expected_notification_counter(AsyncCtx &ctx,
                                                           volatile __gm__ void *counter_addr,
                                                           uint32_t expected_value)

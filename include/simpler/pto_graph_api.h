@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs of host-built orchestrations. The body of a graph is called in place each time:
+// Graphs of host-built orchestrations. The body of a graph is called directly each time:
 // its tasks are submitted like any others, so nothing has to be recorded, and no key is
 // looked up.
 #ifndef PTO_SIMPLER_GRAPH_API_H
@@ -25,7 +25,7 @@ struct GraphScopeResult {
 };
 using GraphSubmitResult = GraphScopeResult;
 
-// FNV-1a of a name.
+// Returns the FNV-1a hash of a name.
 constexpr uint64_t GRAPH_KEY(const char *name)
 {
     uint64_t hash = 1469598103934665603u;
@@ -35,7 +35,7 @@ constexpr uint64_t GRAPH_KEY(const char *name)
     return hash;
 }
 
-// The key of a body and the values that it was built with.
+// Returns a key for a graph's body and the values with which it was built.
 template <typename... Config> inline uint64_t rt_graph_make_key(uint64_t graph_id, Config... config)
 {
     uint64_t hash = graph_id;
@@ -44,7 +44,7 @@ template <typename... Config> inline uint64_t rt_graph_make_key(uint64_t graph_i
     return hash;
 }
 
-// Whether a boundary has no outputs that the runtime is to allocate.
+// Whether the graph's arguments have no outputs that the runtime would have to allocate.
 inline bool rt_graph_args_cacheable(const GraphTaskArgs &args)
 {
     for (int32_t i = 0; i < args.tensor_count(); i++)
@@ -76,7 +76,7 @@ using GraphFunction = void (*)(const GraphTaskArgs &);
 template <typename... Config>
 using GraphFunctionWithConfig = void (*)(const GraphTaskArgs &, Config...);
 
-// A boundary with a mistake in it ends the run, as a task would.
+// Calls the body of a graph. Invalid arguments of the graph end the run, as those of a task do.
 template <typename... Config>
 inline GraphSubmitResult rt_submit_graph(uint64_t graph_id,
                                          GraphFunctionWithConfig<Config...> function,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The orchestration API of simpler, in C++17, over pto/orch.h. Whatever was written for
-// it compiles with these headers; `pto build`, `pto run` and `pto test` have them in their
-// path. docs/compat/code.md says what is different.
+// The orchestration API of simpler, in C++17, over pto/orch.h. Sources written for it
+// compile with these headers; `pto build`, `pto run` and `pto test` have them in their
+// path. docs/compat/code.md lists the differences.
 //
 // The functions have no handle: it is a variable of the object, which therefore is loaded
 // once for each device. The loader knows such an object by pto_simpler_bind.
@@ -35,16 +35,17 @@ using LogFunction = void (*)(int level, const char *function, const char *format
 
 __attribute__((visibility("hidden"))) inline struct pto_orch *runtime;
 __attribute__((visibility("hidden"))) inline EntryFunction entry_function;
-__attribute__((visibility("hidden"))) inline ConfigFunction config_function; // may be NULL
+__attribute__((visibility(
+    "hidden"))) inline ConfigFunction config_function; // function of the configuration; may be NULL
 __attribute__((visibility("hidden"))) inline LogFunction log_function;
 
-// The runtime keeps the address of a place in the source for as long as it can be named:
-// each has an entry, found by its line. One object runs on one device, so one thread at a
+// The runtime keeps the address of a source location until it is no longer needed for errors:
+// each location has an entry, found by its line. One object runs on one device, so one thread at a
 // time is here.
 enum { SITES = 4096, SITE_PROBES = 64 };
 __attribute__((visibility("hidden"))) inline struct pto_site sites[SITES];
 
-// NULL: there are too many; a message does without the place then.
+// Returns the entry of a source location; NULL: there are too many, and messages omit the location.
 __attribute__((noinline)) inline const struct pto_site *find_site(const char *file, int line)
 {
     for (uint32_t i = 0; i < SITE_PROBES; i++) {
@@ -83,7 +84,8 @@ __attribute__((cold, noinline, format(printf, 3, 4))) inline void report_fatal(i
         (void)runtime->ops->report(runtime, code > 0 ? -code : code, text);
 }
 
-// Levels as in simpler's log: 10 debug, 20 info, 25 timing, 30 warning, 40 error.
+// Writes a log line. Levels are those of simpler's log: 10 debug, 20 info, 25 timing, 30 warning,
+// 40 error.
 __attribute__((cold, noinline, format(printf, 3, 4))) inline void log(int level,
                                                                       const char *function,
                                                                       const char *format, ...)
@@ -101,7 +103,7 @@ inline TaskOutputTensors submit(struct pto_kernels kernels, const CoreTaskArgs &
     return TaskOutputTensors(pto_submit_at(runtime, kernels, args.launched(), site));
 }
 
-// Ends the run.
+// Ends the run, because a call was invalid.
 __attribute__((cold, noinline)) inline TaskOutputTensors refuse(const char *why, const char *file,
                                                                 int line)
 {
@@ -110,7 +112,7 @@ __attribute__((cold, noinline)) inline TaskOutputTensors refuse(const char *why,
 }
 
 #ifdef PTO_FOR_HOST
-// A host-built task may have that many executions. One lane cannot have more blocks.
+// Whether a task of a host-built graph has more invocations, and so more blocks, than are allowed.
 inline bool has_too_many(const struct pto_kernels &kernels, const CoreTaskArgs &args)
 {
     const int32_t lanes = (kernels.aic >= 0) + (kernels.aiv0 >= 0) + (kernels.aiv1 >= 0);
@@ -128,8 +130,8 @@ inline TaskOutputTensors alloc(const CoreTaskArgs &args, const struct pto_site *
 
 // ---- tasks ----
 
-// Lanes of one cluster; without a kernel in any of them the run fails. A single AIV lane
-// is the first one.
+// Submits a task with kernels for the lanes of one cluster; the run fails if no lane has a kernel.
+// A single AIV kernel runs on the first AIV lane.
 inline TaskOutputTensors rt_submit_task(const MixedKernels &mixed_kernels, const CoreTaskArgs &args,
                                         const char *file = __builtin_FILE(),
                                         int line = __builtin_LINE())
@@ -165,7 +167,7 @@ inline TaskOutputTensors rt_submit_aiv_task(int32_t kernel_id, const CoreTaskArg
     return simpler::submit({ -1, kernel_id, -1 }, args, simpler::site_of(file, line));
 }
 
-// Runs nothing: it orders other tasks and allocates outputs.
+// Submits a task without kernels, which orders other tasks and allocates outputs.
 inline TaskOutputTensors rt_submit_dummy_task(const CoreTaskArgs &args,
                                               const char *file = __builtin_FILE(),
                                               int line = __builtin_LINE())
@@ -173,7 +175,7 @@ inline TaskOutputTensors rt_submit_dummy_task(const CoreTaskArgs &args,
     return simpler::submit({ -1, -1, -1 }, args, simpler::site_of(file, line));
 }
 
-// Outputs only, which are there when the call returns.
+// Allocates outputs, which exist when the call returns.
 inline TaskOutputTensors alloc_tensors(const CoreTaskArgs &args,
                                        const char *file = __builtin_FILE(),
                                        int line = __builtin_LINE())
@@ -238,7 +240,7 @@ class PTO2ScopeGuard
     {                                                                                 \
         __VA_ARGS__                                                                   \
     }
-// PTO2_SCOPE() { ... }: a block that may be left in any way.
+// PTO2_SCOPE() { ... }: the scope ends however the block is left.
 #define PTO2_SCOPE(...) \
     if (PTO2ScopeGuard PTO_SIMPLER_JOIN(pto_simpler_scope_, __COUNTER__){ __VA_ARGS__ }; true)
 
@@ -263,7 +265,7 @@ inline void set_tensor_data(const ChipTensor &tensor, uint32_t ndims, const uint
         simpler::site_of(file, line), to_u64(value));
 }
 
-// ---- what is told and asked ----
+// ---- reports and queries ----
 
 inline int32_t rt_available_cluster_count()
 {
@@ -280,12 +282,12 @@ inline bool rt_is_fatal()
     return pto_orch_status(simpler::runtime) < 0;
 }
 
-// Nothing is left to be done when an orchestration returns.
+// Does nothing, because a run is complete when its orchestration returns.
 inline void rt_orchestration_done()
 {
 }
 
-// The first code that is not 0 ends the run, as its negative.
+// Ends the run. Its status is the negative of the first code other than 0.
 #define rt_report_fatal(code, ...) simpler::report_fatal((code), __FUNCTION__, __VA_ARGS__)
 
 #define LOG_ERROR(...) simpler::log(40, __FUNCTION__, __VA_ARGS__)
@@ -299,13 +301,13 @@ inline void rt_orchestration_done()
 #endif
 #include "pto_arg_with_deps.h"
 
-// ---- how an object is entered ----
+// ---- how the runtime enters an object ----
 
 namespace simpler
 {
 
-// A function for the runtime. An exception that is not one of the standard library is its
-// caller's.
+// The function that the runtime calls. An exception that is not one of the standard library passes
+// to the runtime.
 inline void orchestrate(struct pto_orch *handle, const struct pto_entry *entry)
 {
     ChipTaskArgs args;
@@ -319,7 +321,7 @@ inline void orchestrate(struct pto_orch *handle, const struct pto_entry *entry)
         if (config_function != nullptr && pto_is_streamed(handle))
             expected = config_function(args).expected_arg_count;
         if (expected > given)
-            report_fatal(1, "config", "%d arguments are expected, %d were given", expected, given);
+            report_fatal(1, "config", "%d arguments were expected, %d were given", expected, given);
         else
             entry_function(args);
     } catch (const std::exception &e) {
@@ -329,8 +331,8 @@ inline void orchestrate(struct pto_orch *handle, const struct pto_entry *entry)
 
 } // namespace simpler
 
-// For the loader: says what the callable names as its entry and its configuration, which
-// may be NULL, and where lines of log go. Returns what the runtime is to call.
+// Called by the loader with the callable's entry, its configuration, which may be NULL, and
+// the log function. Returns the function that the runtime calls.
 extern "C" __attribute__((weak, visibility("default"))) pto_orch_fn pto_simpler_bind(
     simpler::EntryFunction entry, simpler::ConfigFunction config, simpler::LogFunction log)
 {

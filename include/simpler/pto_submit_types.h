@@ -2,8 +2,8 @@
 //
 // How a task is launched: kernels by lane, blocks, a predicate.
 //
-// The tool chain says for which chip and when the graph is built: PTO_FOR_A5, and
-// PTO_FOR_HOST if the graph is complete before the first task runs.
+// The tool chain defines PTO_FOR_A5 for that chip, and PTO_FOR_HOST if the graph is complete
+// before the first task runs.
 #ifndef PTO_SIMPLER_SUBMIT_TYPES_H
 #define PTO_SIMPLER_SUBMIT_TYPES_H
 
@@ -46,8 +46,8 @@ static_assert(sizeof(CoreTaskPredicate) == sizeof(struct pto_predicate) &&
                       offsetof(struct pto_predicate, indices),
               "a predicate is passed on as it is");
 
-// Blocks are called cores on one generation. Code chooses by which name there is, so there
-// is one.
+// One generation calls blocks cores. Code tests which of the two names exists, so only one of them
+// is defined.
 class PTO2LaunchSpec
 {
   public:
@@ -81,7 +81,7 @@ class PTO2LaunchSpec
         is_sync_start_ = v;
     }
 
-    // For the submit: into the arguments that the runtime takes.
+    // Copies this launch spec into the arguments of the runtime's submit.
     template <typename Args> void put(Args &args) const
     {
         args.block_count = count_;

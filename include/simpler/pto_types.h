@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arguments of a task, and what a submit returns. An Arg holds struct pto_args, which
-// is what the runtime takes: nothing is copied by a submit but the launch spec.
+// The arguments of a task, and the result of a submit. An Arg holds struct pto_args, which
+// the runtime takes directly: a submit copies only the launch spec.
 #ifndef PTO_SIMPLER_TYPES_H
 #define PTO_SIMPLER_TYPES_H
 
-// Code asks by this name whether blocks are called cores.
+// Code tests whether this name is defined, to learn whether blocks are called cores.
 #if defined(PTO_FOR_A5) && !defined(PTO_FOR_HOST)
 #define SRC_A5_RUNTIME_TENSORMAP_AND_RINGBUFFER_RUNTIME_PTO_TYPES_H_
 #endif
@@ -40,7 +40,7 @@ inline constexpr int TASK_TIMING_SLOT_NONE = -1;
 
 enum class PTO2ScopeMode : uint8_t { AUTO, MANUAL };
 
-// What an explicit dependency means: enum pto_dep_kind.
+// Kinds of explicit dependencies: enum pto_dep_kind.
 enum DepFlags : uint8_t { DEP_NONE = 0, DEP_WAIT = 1, DEP_RETAIN = 2 };
 
 constexpr DepFlags operator|(DepFlags a, DepFlags b)
@@ -64,7 +64,7 @@ constexpr bool dep_has_retain(DepFlags f)
     return (f & DEP_RETAIN) != DEP_NONE;
 }
 
-// What a submit created, in the order of add_output(TensorCreateInfo). It is valid until
+// The outputs of a submit, in the order of the calls of add_output(TensorCreateInfo). Valid until
 // the scope of the submit ends.
 class TaskOutputTensors
 {
@@ -123,7 +123,7 @@ class TensorRef
 namespace simpler
 {
 
-// The fields that Arg uses, for other limits than a task's.
+// The fields of struct pto_args that Arg uses, for other maximum numbers of arguments.
 template <size_t MaxT, size_t MaxS> struct ArgFields {
     uint32_t tensor_count;
     uint32_t scalar_count;
@@ -160,7 +160,8 @@ template <size_t MaxT, size_t MaxS> void clear(ArgFields<MaxT, MaxS> &args)
     args.timing_slot = TASK_TIMING_SLOT_NONE;
 }
 
-// What is marked for a dump, tensors from bit 0 on, then scalars. Only tasks are dumped.
+// Returns a bit for each argument that is marked for a dump: tensors from bit 0 on, then scalars.
+// Only arguments of tasks can be marked.
 inline uint64_t marked(const TaskFields &args)
 {
     return args.is_marked
@@ -189,7 +190,7 @@ template <size_t MaxT, size_t MaxS> void mark(ArgFields<MaxT, MaxS> &, uint32_t,
 
 template <size_t MaxT, size_t MaxS> struct Arg {
     bool has_error{ false };
-    PTO2LaunchSpec launch_spec; // survives clear and reset
+    PTO2LaunchSpec launch_spec; // not changed by clear and reset
     const char *error_msg{ nullptr };
 
     Arg()
@@ -214,7 +215,8 @@ template <size_t MaxT, size_t MaxS> struct Arg {
         check_tensors<Args...>();
         add<PTO_TAG_NO_DEP>(args...);
     }
-    // Either tensors that exist, or create infos of tensors that the runtime allocates.
+    // Adds outputs: either tensors that exist, or create infos of tensors for the runtime to
+    // allocate.
     template <typename... Args> void add_output(Args &&...args)
     {
         if constexpr ((std::is_same_v<std::decay_t<Args>, TensorCreateInfo> && ...)) {
@@ -227,7 +229,7 @@ template <size_t MaxT, size_t MaxS> struct Arg {
         }
     }
 
-    // Scalars come behind the tensors. dump() knows those that are no temporaries.
+    // Adds scalars, which follow the tensors. dump() recognises scalars that are not temporaries.
     template <typename... Args> void add_scalar(Args &&...args)
     {
         static_assert(sizeof...(Args) >= 1, "add_scalar takes one or more values");
@@ -242,7 +244,7 @@ template <size_t MaxT, size_t MaxS> struct Arg {
             for (int i = 0; i < count; i++)
                 add_one_scalar<uint64_t>(values[i]);
     }
-    // Each is zero-extended: -1 is 0xffffffff.
+    // Adds scalars that are zero-extended: -1 becomes 0xffffffff.
     void add_scalars_i32(const int32_t *values, int count)
     {
         if (has_scalar_room(count))
@@ -257,7 +259,7 @@ template <size_t MaxT, size_t MaxS> struct Arg {
             copy_scalars(src, static_cast<uint32_t>(src_offset), count);
     }
 
-    // The arrays must live until the submit. A count of 0 takes back what was set.
+    // Sets the tasks to wait for. The arrays must live until the submit. A count of 0 removes them.
     void set_dependencies(const PTO2TaskId *deps, uint32_t count)
     {
         keep_dependencies(deps, nullptr, count, false);
@@ -321,11 +323,11 @@ template <size_t MaxT, size_t MaxS> struct Arg {
         return fields_.timing_slot;
     }
 
-    // Marks arguments, or all of them, for a dump of this task.
+    // Marks these arguments of the task for a dump; without arguments, all of them.
     template <typename... Args> void dump(Args &&...args)
     {
         static_assert((std::is_lvalue_reference_v<Args> && ...),
-                      "dump: temporaries are not allowed; name what was added");
+                      "dump: temporaries are not allowed; pass the objects that were added");
         if constexpr (sizeof...(Args) == 0)
             mark_all();
         else
@@ -377,7 +379,7 @@ template <size_t MaxT, size_t MaxS> struct Arg {
         return reinterpret_cast<const TensorArgType *>(fields_.tag);
     }
 
-    // The first one stays, and the submit reports it.
+    // Keeps the first error, which the submit reports.
     void set_error(const char *msg)
     {
         if (has_error)
@@ -401,7 +403,7 @@ template <size_t MaxT, size_t MaxS> struct Arg {
         fields_.error = nullptr;
     }
 
-    // For a submit.
+    // Returns the fields that a submit passes to the runtime.
     const simpler::ArgFields<MaxT, MaxS> *launched() const
     {
         launch_spec.put(fields_);
@@ -412,8 +414,8 @@ template <size_t MaxT, size_t MaxS> struct Arg {
     mutable simpler::ArgFields<MaxT, MaxS> fields_;
 
   private:
-    struct pto_predicate predicate_;  // valid if fields_ points to it
-    const void *scalar_source_[MaxS]; // NULL: a temporary
+    struct pto_predicate predicate_;  // valid if `fields_` points to this predicate
+    const void *scalar_source_[MaxS]; // variable that each scalar came from; NULL: a temporary
 
     template <typename... Args> static constexpr void check_lvalues()
     {
@@ -504,7 +506,7 @@ template <size_t MaxT, size_t MaxS> struct Arg {
         const uint32_t count = fields_.tensor_count + fields_.scalar_count;
 
         if (count == 0)
-            set_error("dump: nothing was added yet");
+            set_error("dump: the Arg has no arguments yet");
         for (uint32_t i = 0; i < count; i++)
             simpler::mark(fields_, i, false);
     }
@@ -522,7 +524,7 @@ template <size_t MaxT, size_t MaxS> struct Arg {
             if (at[i] == &value && found++ == 0)
                 first = i;
         if (found == 0)
-            set_error("dump: what is to be dumped was not added");
+            set_error("dump: a given object is not an argument of this Arg");
         else
             simpler::mark(fields_, is_scalar ? fields_.tensor_count + first : first,
                           is_scalar && found > 1);
@@ -531,7 +533,7 @@ template <size_t MaxT, size_t MaxS> struct Arg {
 
 using CoreTaskArgs = Arg<CORE_MAX_TENSOR_ARGS, CORE_MAX_SCALAR_ARGS>;
 
-// The arguments of an entry in the layout in which they cross from the host.
+// The arguments of an entry in the layout in which the host sends them.
 struct ChipStorageTaskArgs {
     ChipTensor tensors_[CHIP_MAX_TENSOR_ARGS];
     uint64_t scalars_[CHIP_MAX_SCALAR_ARGS];
@@ -556,7 +558,7 @@ struct ChipStorageTaskArgs {
     }
 };
 
-// What an orchestration gets.
+// The arguments of an orchestration.
 struct ChipTaskArgs : Arg<CHIP_MAX_TENSOR_ARGS, CHIP_MAX_SCALAR_ARGS> {
     void create_from_chip_args(const ChipStorageTaskArgs &src)
     {
@@ -567,7 +569,8 @@ struct ChipTaskArgs : Arg<CHIP_MAX_TENSOR_ARGS, CHIP_MAX_SCALAR_ARGS> {
 
         create_from_entry(entry);
     }
-    // Tensors behind the last one exist, too: a submit that gets one refuses it.
+    // Takes over the arguments of an entry. Tensors after the entry's last one are placeholders,
+    // which submits refuse.
     void create_from_entry(const struct pto_entry &entry)
     {
         reset();
@@ -580,7 +583,7 @@ struct ChipTaskArgs : Arg<CHIP_MAX_TENSOR_ARGS, CHIP_MAX_SCALAR_ARGS> {
     }
 };
 
-// What they were called until August 2026.
+// Names that the reference used until August 2026.
 using L0TaskArgs = CoreTaskArgs;
 using L2TaskArgs = ChipTaskArgs;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Some orchestrations include it beside pto_orchestration_api.h; it has nothing more.
+// Includes pto_orchestration_api.h, for orchestrations that name this header as well.
 #ifndef PTO_SIMPLER_RUNTIME_H
 #define PTO_SIMPLER_RUNTIME_H
 

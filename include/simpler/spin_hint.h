@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For the loop of code that waits for another thread through memory.
+// A pause for loops that poll memory which another thread writes.
 #ifndef PTO_SIMPLER_SPIN_HINT_H
 #define PTO_SIMPLER_SPIN_HINT_H
 

@@ -3,9 +3,8 @@
 // ChipTensor: struct pto_tensor under the names, and with the methods, that sources
 // written for simpler use. Orchestrations and kernels share this file.
 //
-// Unlike those of pto/tensor.h, a view that cannot exist throws, where debug_assert is
-// on. Unit dimensions are not special: a tensor is contiguous if every stride is the
-// product of the shapes behind it.
+// Unlike with pto/tensor.h, an impossible view throws if debug_assert is enabled. Unit dimensions
+// are not special: a tensor is contiguous if every stride is the product of the later shapes.
 #ifndef PTO_SIMPLER_TENSOR_H
 #define PTO_SIMPLER_TENSOR_H
 
@@ -32,8 +31,8 @@ enum class TensorArgType : uint8_t { INPUT, OUTPUT, INOUT, OUTPUT_EXISTING, NO_D
 
 struct alignas(64) ChipTensor {
     PTOBufferHandle buffer;
-    PTO2TaskId owner_task_id; // creator; invalid for memory from outside
-    uint64_t start_offset;    // elements
+    PTO2TaskId owner_task_id; // task that created the storage; invalid for external memory
+    uint64_t start_offset;    // distance of the first element from the storage's start, in elements
     int32_t version;
     uint32_t ndims;
     DataType dtype;
@@ -42,8 +41,9 @@ struct alignas(64) ChipTensor {
     AddressSpace address_space;
     uint32_t shapes[MAX_TENSOR_DIMS];
     uint64_t extent_elem_cache;
-    uint32_t strides[MAX_TENSOR_DIMS]; // elements, above 0
-    uint8_t reserved[36];              // the runtime's
+    uint32_t
+        strides[MAX_TENSOR_DIMS]; // distance of neighbours in each dimension, in elements, above 0
+    uint8_t reserved[36];         // used by the runtime
 
     uint64_t numel() const
     {
@@ -54,7 +54,7 @@ struct alignas(64) ChipTensor {
         return count;
     }
 
-    // Elements from the first to the last, inclusive.
+    // Returns the number of elements from the first to the last, gaps included.
     uint64_t extent_elem() const
     {
         return is_contiguous ? numel() : extent_elem_cache;
@@ -68,13 +68,14 @@ struct alignas(64) ChipTensor {
         return numel() * get_element_size(dtype);
     }
 
-    // The start of the storage, wherever in it the view begins.
+    // Returns the start of the storage, which may be before the first element of the view.
     template <typename T> T *data_as() const
     {
         return reinterpret_cast<T *>(static_cast<uintptr_t>(buffer.addr));
     }
 
-    // Elements from the start of the storage to the one with these indices.
+    // Returns the distance from the start of the storage to the element with these indices, in
+    // elements.
     uint64_t compute_flat_offset(const uint32_t indices[], uint32_t in_ndims) const
     {
         uint64_t at = start_offset;
@@ -116,8 +117,8 @@ struct alignas(64) ChipTensor {
         *this = other;
     }
 
-    // A box of the parent. With a zero among the shapes it is empty, and nothing is said
-    // of where.
+    // Returns a view of a box of this tensor. If a shape is zero, the view is empty, and its
+    // position is unspecified.
     ChipTensor view(const uint32_t view_shapes[], const uint32_t view_offsets[],
                     bool in_manual_dep = false) const
     {
@@ -185,7 +186,7 @@ struct alignas(64) ChipTensor {
         return v;
     }
 
-    // Dimension d of the result is dimension order[d] of this one.
+    // Returns a view in which dimension d is dimension order[d] of this tensor.
     ChipTensor permute(const uint32_t order[], bool in_manual_dep = false) const
     {
         ChipTensor v = *this;
@@ -200,7 +201,8 @@ struct alignas(64) ChipTensor {
         return v;
     }
 
-    // Every step-th element of one dimension, from start up to but not including end.
+    // Returns a view of every step-th element of one dimension, from start up to but not including
+    // end.
     ChipTensor slice(uint32_t dim, uint32_t start, uint32_t end, uint32_t step = 1,
                      bool in_manual_dep = false) const
     {
@@ -243,7 +245,7 @@ struct alignas(64) ChipTensor {
         reserved[0] = 0;
     }
 
-    // After shapes or strides changed.
+    // Recomputes derived fields, after shapes or strides have changed.
     void refresh()
     {
         uint64_t row_major = 1, extent = 1;
@@ -293,7 +295,7 @@ PTO_SIMPLER_SAME(extent_elem_cache, extent);
 PTO_SIMPLER_SAME(strides, strides);
 #undef PTO_SIMPLER_SAME
 
-// Memory that the caller owns, row-major.
+// Describes row-major memory that the caller owns.
 inline ChipTensor make_tensor_external(void *addr, const uint32_t shapes[], uint32_t ndims,
                                        DataType dtype = DataType::FLOAT32, bool manual_dep = false,
                                        int32_t version = 0,
@@ -306,7 +308,7 @@ inline ChipTensor make_tensor_external(void *addr, const uint32_t shapes[], uint
     return t;
 }
 
-// The same with strides of its own, in elements.
+// make_tensor_external with explicit strides, in elements.
 inline ChipTensor make_tensor_strided(void *addr, const uint32_t shapes[], const uint32_t strides[],
                                       uint32_t ndims, DataType dtype = DataType::FLOAT32,
                                       bool manual_dep = false, int32_t version = 0,
@@ -322,7 +324,7 @@ inline ChipTensor make_tensor_strided(void *addr, const uint32_t shapes[], const
     return t;
 }
 
-// What it was called until August 2026.
+// Name that the reference used until August 2026.
 using Tensor = ChipTensor;
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TensorCreateInfo: struct pto_tensor_info, what a new output is to look like. It must
+// TensorCreateInfo: struct pto_tensor_info, the shape and type of a new output. It must
 // live until the submit.
 #ifndef PTO_SIMPLER_TENSOR_CREATE_INFO_H
 #define PTO_SIMPLER_TENSOR_CREATE_INFO_H
@@ -27,7 +27,7 @@ class alignas(64) TensorCreateInfo
         *this = other;
     }
 
-    // The whole buffer, padding included, starts as copies of this element.
+    // Makes the runtime fill the whole buffer, padding included, with copies of this element.
     template <typename T = uint64_t> void set_initial_value(T value)
     {
         initial_value = to_u64(value);
@@ -46,7 +46,7 @@ class alignas(64) TensorCreateInfo
     uint64_t initial_value;
     bool has_initial_value;
     uint8_t reserved[15];
-    uint64_t start_offset; // from here on as in ChipTensor
+    uint64_t start_offset; // this and the next fields are laid out as in ChipTensor
     int32_t version;
     uint32_t ndims;
     DataType dtype;
@@ -62,7 +62,7 @@ static_assert(sizeof(TensorCreateInfo) == sizeof(struct pto_tensor_info) &&
                   offsetof(TensorCreateInfo, shapes) == offsetof(ChipTensor, shapes),
               "a create info is the first line of a tensor");
 
-// Makes `t` the tensor that `ci` asks for, in memory of the caller's, filled if it says so.
+// Makes `t` the tensor that `ci` describes, in the caller's memory, filled if `ci` has a value.
 inline void init_tensor_from_create_info(ChipTensor &t, const TensorCreateInfo &ci, void *addr,
                                          uint64_t buffer_size)
 {

@@ -2,11 +2,13 @@
 """Builds distributions of the Python package (PEP 517, PEP 660) by calling make. Standard library only.
 
 A wheel has the extension, the package, and below pto/tree what `make install` copies: library, command,
-headers and examples. One wheel is for Python 3.11 and all later versions. An editable one refers to
+headers and examples. One wheel is for Python 3.9 and all later versions. An editable one refers to
 build/python of this tree, which `make python` keeps up to date, and nothing else does.
 """
 
+import ast
 import base64
+import configparser
 import hashlib
 import io
 import os
@@ -17,7 +19,6 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
-import tomllib
 import zipfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -74,13 +75,12 @@ get_requires_for_build_editable = get_requires_for_build_sdist = get_requires_fo
 
 
 def make(*arguments):
-    if sys.version_info < (3, 11):
-        raise SystemExit("pto-runtime needs Python 3.11 or later: the buffer protocol is in the limited interface "
-                         "from there on")
+    if sys.version_info < (3, 9):
+        raise SystemExit("pto-runtime needs Python 3.9 or later")
     if shutil.which("make") is None:
-        raise SystemExit("pto-runtime is built by make, which is missing; docs/internals/dependencies.md lists what is needed")
+        raise SystemExit("pto-runtime is built by make, which is missing; docs/internals/dependencies.md lists the requirements")
     command = ["make", "-s", f"-j{os.cpu_count() or 1}", f"PYTHON={sys.executable}", *arguments]
-    # What pip has set up for its own Python must not reach the tools that make calls.
+    # Remove pip's own Python settings from the environment of the tools that make calls.
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "MAKEFLAGS")}
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
@@ -97,7 +97,7 @@ def files_below(top):
 
 
 def source_files():
-    """What belongs to the project: as git knows it, or all of an unpacked archive."""
+    """Lists the files of the project: those that git tracks, or all files of an unpacked archive."""
     if os.path.exists(os.path.join(ROOT, ".git")):
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
         return [n for n in listed.decode().split("\0") if n and os.path.lexists(os.path.join(ROOT, n))]
@@ -105,7 +105,7 @@ def source_files():
 
 
 def patches(files):
-    """Wheels hold no links, and are unpacked anywhere: contents of files that depend on their place."""
+    """Adapts files that depend on their location: wheels hold no links and are unpacked anywhere."""
     library = next(os.path.basename(p) for p in files.values() if re.search(r"/libpto\.so\.\d+$", p))
     with open(files["pto/tree/lib/pkgconfig/pto.pc"], encoding="utf-8") as file:
         config = re.sub(r"^prefix=.*", "prefix=${pcfiledir}/../..", file.read(), flags=re.M)
@@ -114,7 +114,7 @@ def patches(files):
 
 
 def strip(folder):
-    """Without what debuggers need, it is a fifth of the size."""
+    """Strips debug information, which reduces the size to a fifth."""
     if shutil.which("strip"):
         for _, path in files_below(folder):
             with open(path, "rb") as file:
@@ -125,7 +125,7 @@ def strip(folder):
 
 def write_wheel(directory, files, contents):
     base = f"pto_runtime-{version()}"
-    tag = f"cp311-abi3-{re.sub(r'[-.]', '_', sysconfig.get_platform())}"
+    tag = f"cp39-abi3-{re.sub(r'[-.]', '_', sysconfig.get_platform())}"
     info = f"{base}.dist-info"
     name = f"{base}-{tag}.whl"
     contents = {**contents,
@@ -153,7 +153,7 @@ def write_wheel(directory, files, contents):
 
 
 def add(wheel, path, data, mode):
-    entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))  # the same sources give the same bytes
+    entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))  # makes the archive reproducible
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.external_attr = (0o100000 | mode) << 16
     wheel.writestr(entry, data)
@@ -165,9 +165,11 @@ def anonymous(info):
     return info
 
 
-def project():
-    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
-        return tomllib.load(file)["project"]
+def project(section="project"):
+    """A section of pyproject.toml, which is also an INI file, because Python 3.9 has no module for TOML."""
+    file = configparser.RawConfigParser(inline_comment_prefixes="#")
+    file.read(os.path.join(ROOT, "pyproject.toml"), encoding="utf-8")
+    return {key: ast.literal_eval(re.sub(r"^{ (\w+) =", r"{ '\1':", value)) for key, value in file[section].items()}
 
 
 def version():
@@ -185,4 +187,4 @@ def metadata():
 
 
 def entry_points():
-    return "[console_scripts]\n" + "".join(f"{name} = {target}\n" for name, target in project()["scripts"].items())
+    return "[console_scripts]\n" + "".join(f"{name} = {target}\n" for name, target in project("project.scripts").items())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Python costs on top of the C call: `make python && PYTHONPATH=build/python /usr/bin/python3 python/bench/bench.py`.
+"""Measures the overhead of Python over the C call: `make python && PYTHONPATH=build/python /usr/bin/python3 python/bench/bench.py`.
 
-A callable of one empty task with two tensors is run in turns, by the C function in a loop written in C, by
-pto with tensors of each kind, and by ctypes as one would write it by hand; so the machine is the same for
-all. The median of each is printed, and what pto takes more than C. `--check`: exit with 1 above the bounds.
+Runs a callable of one empty task with two tensors by a loop in C, by pto with tensors of each kind, and by
+hand-written ctypes. The variants are interleaved, so that the machine is the same for all. Prints the median
+of each, and the difference to C. `--check`: exit with 1 above the bounds.
 """
 
 import argparse
@@ -35,7 +35,7 @@ void kernel_entry(int64_t *args)
 }
 """
 
-# The C call, timed by C: what everything else is compared with.
+# The C call, timed in C: the reference of all comparisons.
 LOOP = """
 #include <time.h>
 #include <pto/pto.h>
@@ -79,7 +79,7 @@ __attribute__((visibility("default"))) void bench_times(struct pto_device *devic
 
 
 class Tensor(ctypes.Structure):
-    """struct pto_tensor, as one has to write it for ctypes."""
+    """struct pto_tensor for ctypes."""
 
     _fields_ = [("addr", ctypes.c_uint64), ("size", ctypes.c_uint64), ("owner", ctypes.c_uint64),
                 ("start", ctypes.c_uint64), ("version", ctypes.c_int32), ("ndims", ctypes.c_uint32),
@@ -136,7 +136,7 @@ def measure(rounds, count):
     numpys = numpy.zeros(64, dtype=numpy.float32), numpy.zeros(64, dtype=numpy.float32)
     arrays = array.array("f", [0] * 64), array.array("f", [0] * 64)
     tensors = pto.Tensor(torches[0]), pto.Tensor(torches[1])
-    # Aligned as the runtime wants it.
+    # Aligned as the runtime requires.
     room = ctypes.create_string_buffer(3 * 128)
     place = (ctypes.addressof(room) + 63) // 64 * 64
     own = [Tensor.from_address(place), Tensor.from_address(place + 128)]
@@ -182,7 +182,7 @@ def main():
     print(f"{sys.executable}, Python {sys.version.split()[0]}; p50 in ns of {options.rounds * options.count} calls, in turns")
     for name, ns in p50.items():
         print(f"{ns:10.0f}  {name}")
-    own = p50["an empty function"]  # what the loop itself takes
+    own = p50["an empty function"]  # time of the empty loop
     figures = {
         "run above C, two torch tensors": p50["pto, torch"] - own - p50["C, pto_run"],
         "run above C, two pto.Tensor": p50["pto, pto.Tensor"] - own - p50["C, pto_run"],

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a submit of level 3 costs in Python on top of C: `PYTHONPATH=build/python /usr/bin/python3 python/bench/bench_level.py`.
+"""Measures the overhead of Python over C for a submit of level 3: `PYTHONPATH=build/python /usr/bin/python3 python/bench/bench_level.py`.
 
-The same function of a shared object is submitted with one tensor, by a loop in C and by one in Python, in
-turns. What counts is the time of the submitting thread's CPU: other programs do not add to it. The median of
-the rounds is printed. `--check`: exit with 1 above the bound.
+Submits one function of a shared object with one tensor, by a loop in C and by one in Python, interleaved.
+Measures the CPU time of the submitting thread, which other programs do not affect. Prints the median of
+the rounds. `--check`: exit with 1 above the bound.
 """
 
 import argparse
@@ -94,7 +94,7 @@ def measure(rounds, count):
         c = ctypes.CDLL(path)
         c.bench_submits.restype = ctypes.c_double
         if c.bench_open(path.encode()) < 0:
-            raise SystemExit("the worker of the C loop cannot be opened")
+            raise SystemExit("cannot open the worker of the C loop")
         with pto.Worker(level=3, chips=0, subs=1, memory_max=1 << 30) as worker:
             empty = worker.register(path, kind="sub", symbol="empty", signature=["in"])
             x = worker.empty(16, pto.float32)

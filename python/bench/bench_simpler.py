@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What simpler's Python names cost, over pto and, where it is at hand, in simpler's own package:
+"""Measures simpler's Python names, over pto and, if available, in simpler's own package:
 
     PYTHONPATH=build/python:python/simpler /usr/bin/python3 python/bench/bench_simpler.py --reference FOLDER
 
-FOLDER is a checkout of simpler in which its package is built. The same code runs in an interpreter for each of
-the two, in turns, so the machine is the same for both. Printed is the median of each, in microseconds: what a
-program waits for `Worker.run` of a callable with one empty task and two tensors of torch, for the same task after
-it was submitted, and what an argument and a submit of level 3 take. What runs below is each package's own runtime.
+FOLDER is a checkout of simpler in which its package is built. The same code runs in one interpreter per
+package, interleaved, each on its own runtime. Prints medians in microseconds: `Worker.run` of a callable with
+one empty task and two tensors of torch, the wait for such a task after its submit, an argument, and a submit
+of level 3.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def build(folder):
 
 
 def measure(count):
-    """Times in ns, by what was done."""
+    """Returns times in ns, by operation."""
     import torch
     from simpler.task_interface import TaskArgs, TensorArgType
     from simpler.worker import Worker
@@ -126,7 +126,7 @@ def measure(count):
 
 
 def collect(paths, count):
-    """The same in an interpreter of its own."""
+    """Runs the measurement in a separate interpreter."""
     env = dict(os.environ, PYTHONPATH=os.pathsep.join(paths))
     done = subprocess.run([sys.executable, os.path.abspath(__file__), "--count", str(count), "--measure"], env=env,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of runs: tensors and scalars as they come from Python, and pto.In, pto.Out and pto.InOut. */
+/*
+ * Converts arguments of runs: tensors and scalars from Python, and pto.In, pto.Out and pto.InOut.
+ */
 #include "py_ext.h"
 
 #include <stdio.h>
@@ -11,7 +13,7 @@ struct argument {
     PyObject *value;
 };
 
-enum { EXT_LABEL = 64 }; /* of an argument, in messages */
+enum { EXT_LABEL = 64 }; /* length of an argument's name in messages */
 
 /* ---- pto.In and the like ---- */
 
@@ -49,14 +51,14 @@ static PyObject *module_no_dep(PyObject *module, PyObject *value)
 
 static PyMethodDef functions[] = {
     { "After", module_no_dep, METH_O,
-      "After(tensor)\n--\n\nAn argument of a task that orders it after the tensor's creator only, "
-      "whatever it does with it." },
+      "After(tensor)\n--\n\nAn argument that orders its task after the creator of the tensor only, "
+      "whether the task reads or writes it." },
     { "In", module_in, METH_O,
-      "In(tensor)\n--\n\nAn argument that is only read, whatever the signature says." },
+      "In(tensor)\n--\n\nAn argument that is only read, overriding the signature." },
     { "Out", module_out, METH_O,
-      "Out(tensor)\n--\n\nAn argument that is written, whatever the signature says." },
+      "Out(tensor)\n--\n\nAn argument that is written, overriding the signature." },
     { "InOut", module_inout, METH_O,
-      "InOut(tensor)\n--\n\nAn argument that is read and written, whatever the signature says." },
+      "InOut(tensor)\n--\n\nAn argument that is read and written, overriding the signature." },
     { NULL, NULL, 0, NULL }
 };
 
@@ -107,7 +109,7 @@ static PyObject *get_direction(PyObject *self, void *ignored)
                                     : pto_direction_name(direction));
 }
 
-static PyGetSetDef argument_fields[] = { { "value", get_value, NULL, "what was given", NULL },
+static PyGetSetDef argument_fields[] = { { "value", get_value, NULL, "the wrapped object", NULL },
                                          { "direction", get_direction, NULL,
                                            "'in', 'out', 'inout' or 'nodep'", NULL },
                                          { NULL, NULL, NULL, NULL, NULL } };
@@ -143,11 +145,9 @@ static PyObject *address_repr(PyObject *self)
 
 static PyType_Slot address_slots[] = {
     { Py_tp_doc, "Address(value)\n--\n\nAn address in a region, a window or a context of a worker, "
-                 "as an argument of "
-                 "a task on a chip: a card\nputs its own in its place. Every other int is a "
-                 "number, which no value "
-                 "makes an address.\nMember.context and the scalars of regions and queues are "
-                 "addresses already." },
+                 "as an argument of a task on a chip:\na card replaces it by its own address. Any "
+                 "other int is a plain number, whatever its value.\nMember.context and the scalars "
+                 "of regions and queues are addresses already." },
     { Py_tp_base, &PyLong_Type },
     { Py_tp_repr, address_repr },
     { 0, NULL },
@@ -195,7 +195,7 @@ void ext_args_release(struct ext_args *args)
     }
 }
 
-/* Room for as many as there can be, once there are more than a few. */
+/* Grows the arrays to their maximum, when a call has more than a few arguments. */
 static int grow(struct ext_args *args)
 {
     struct pto_tensor *tensor =
@@ -229,7 +229,7 @@ static int add_scalar(struct ext_state *state, struct ext_args *args, uint64_t b
 
 /* ---- what a callable expects ---- */
 
-/* A type by its name; EXT_TYPE_UNKNOWN: none. */
+/* Returns a type by its name; EXT_TYPE_UNKNOWN: none. */
 static int find_type(const char *name, size_t length)
 {
     for (uint32_t i = 0; i < PTO_DTYPE_COUNT; i++) {
@@ -261,7 +261,7 @@ struct ext_expected *ext_expected_parse(const char *arguments, uint32_t count)
         line += strcspn(line, "\n");
         if (*line == '\n')
             line++;
-        else if (i + 1 < count) { /* it is about something else */
+        else if (i + 1 < count) { /* the signature describes another argument list */
             free(expected);
             return NULL;
         }
@@ -269,15 +269,18 @@ struct ext_expected *ext_expected_parse(const char *arguments, uint32_t count)
     return expected;
 }
 
-/* An argument on its way. The entries of the signature are those that it has if it is one or the other. */
+/*
+ * An argument during conversion, with the signature entries that it uses as a tensor or as a
+ * scalar.
+ */
 struct place {
     const struct ext_signature *signature;
     Py_ssize_t at;
-    uint32_t tensor_entry; /* signature->count: there is none */
+    uint32_t tensor_entry; /* signature->count: none */
     uint32_t scalar_entry;
 };
 
-/* The next entry of the signature for a tensor, or for a scalar. */
+/* Returns the next entry of the signature for a tensor, or for a scalar. */
 static uint32_t next_entry(const struct ext_signature *signature, uint32_t from, bool is_scalar)
 {
     while (from < signature->count && (signature->direction[from] == PTO_DIR_SCALAR) != is_scalar)
@@ -285,7 +288,7 @@ static uint32_t next_entry(const struct ext_signature *signature, uint32_t from,
     return from;
 }
 
-/* "argument 2", or "argument 2 (scale)". */
+/* Formats "argument 2", or "argument 2 (scale)". */
 static const char *label(const struct place *place, uint32_t entry, char text[EXT_LABEL])
 {
     const struct ext_expected *expected = place->signature->expected;
@@ -299,7 +302,7 @@ static const char *label(const struct place *place, uint32_t entry, char text[EX
     return text;
 }
 
-/* The type that an entry has to have; EXT_TYPE_UNKNOWN: any. */
+/* Returns the type that an entry requires; EXT_TYPE_UNKNOWN: any. */
 static int expected_type(const struct place *place, uint32_t entry)
 {
     return place->signature->expected != NULL && entry < place->signature->count
@@ -307,7 +310,10 @@ static int expected_type(const struct place *place, uint32_t entry)
                : EXT_TYPE_UNKNOWN;
 }
 
-/* A signature says how many tensors there are and, if it has scalars, how many of these. */
+/*
+ * Checks the number of arguments: a signature has the number of tensors and, if it has scalars, of
+ * scalars.
+ */
 static int check_surplus(struct ext_state *state, const struct place *place, bool is_scalar)
 {
     const struct ext_signature *signature = place->signature;
@@ -319,7 +325,7 @@ static int check_surplus(struct ext_state *state, const struct place *place, boo
     for (uint32_t i = 0; i < signature->count; i++)
         count += (signature->direction[i] == PTO_DIR_SCALAR) == is_scalar;
     if (is_scalar && count == 0)
-        return 0; /* it is about tensors only */
+        return 0; /* the signature lists tensors only */
     (void)ext_raise_text(
         state, PTO_EINVAL, "argument %zd is one too many: the signature of '%.60s' has %u %s%s",
         place->at, signature->name, count, is_scalar ? "scalar" : "tensor", count == 1 ? "" : "s");
@@ -330,10 +336,10 @@ static int check_surplus(struct ext_state *state, const struct place *place, boo
 
 struct number {
     bool is_float;
-    bool is_bits; /* of ctypes: as it is */
+    bool is_bits; /* a ctypes number, passed bit by bit */
     bool is_negative;
-    double value;  /* of a float */
-    uint64_t bits; /* of an int, or as it is */
+    double value;  /* value of a float */
+    uint64_t bits; /* bits of an int or a ctypes number */
 };
 
 static int refuse_number(struct ext_state *state, const struct place *place, PyObject *object,
@@ -350,7 +356,7 @@ static int refuse_number(struct ext_state *state, const struct place *place, PyO
     return -1;
 }
 
-/* An int has 64 bits, with a sign or without. */
+/* Reads an int of 64 bits, signed or unsigned. */
 static int read_int(struct ext_state *state, const struct place *place, PyObject *object,
                     struct number *number)
 {
@@ -373,8 +379,9 @@ static int read_int(struct ext_state *state, const struct place *place, PyObject
 }
 
 /*
- * Numbers of ctypes and numpy: buffers of one element without a dimension. Those of ctypes are their bits.
- * Those of numpy, which know their type, are ints and floats like Python's. Returns 1: it is none.
+ * Reads numbers of ctypes and numpy: buffers of one element without a dimension. Those of ctypes
+ * are passed bit by bit; those of numpy have a type and are treated as Python's ints and floats.
+ * Returns 1 for other objects.
  */
 static int read_buffer(struct ext_state *state, PyObject *object, struct number *number)
 {
@@ -393,7 +400,7 @@ static int read_buffer(struct ext_state *state, PyObject *object, struct number 
     is_signed = strchr("bhilqn", format) != NULL;
     is_scalar = view.ndim == 0 && !PyObject_HasAttr(object, state->names.dlpack) &&
                 (view.len <= (Py_ssize_t)sizeof(number->bits) || (has_type && is_float)) &&
-                strchr(view.format == NULL ? "" : view.format, 'Z') == NULL; /* complex */
+                strchr(view.format == NULL ? "" : view.format, 'Z') == NULL; /* complex numbers */
     if (is_scalar && view.len <= (Py_ssize_t)sizeof(number->bits))
         memcpy(&number->bits, view.buf, (size_t)view.len);
     if (is_scalar && has_type && is_signed && view.len < (Py_ssize_t)sizeof(number->bits) &&
@@ -413,7 +420,7 @@ static int read_buffer(struct ext_state *state, PyObject *object, struct number 
     return value == NULL ? -1 : 0;
 }
 
-/* Returns 1: it is no number. */
+/* Reads a number. Returns 1 for other objects. */
 static int read_number(struct ext_state *state, const struct place *place, PyObject *object,
                        bool may_be_index, struct number *number)
 {
@@ -440,7 +447,7 @@ static int read_number(struct ext_state *state, const struct place *place, PyObj
     return status;
 }
 
-/* Whether an int fits a type; those that are narrower keep their sign up to 64 bits. */
+/* Whether an int fits a type; narrower ints are sign-extended to 64 bits. */
 static bool fits(const struct number *number, int type)
 {
     uint32_t bits = 8 * pto_dtype_size((uint32_t)type);
@@ -453,7 +460,7 @@ static bool fits(const struct number *number, int type)
     return !number->is_negative && (bits == 64 || above >> bits == 0);
 }
 
-/* What a kernel of a declared type finds: an int becomes a float, and nothing is reinterpreted. */
+/* Converts a number to the declared type: an int becomes a float, and no bits are reinterpreted. */
 static int convert(struct ext_state *state, const struct place *place, PyObject *object, int type,
                    struct number *number)
 {
@@ -492,7 +499,7 @@ static int add_number(struct ext_state *state, struct ext_args *args, const stru
 
 /* ---- tensors ---- */
 
-/* Says which argument it is that cannot be a tensor. */
+/* Names the argument that cannot be a tensor in the current exception. */
 static int blame(struct ext_state *state, const struct place *place)
 {
     PyObject *type, *value, *traceback, *text;
@@ -517,7 +524,7 @@ static int blame(struct ext_state *state, const struct place *place)
     return -1;
 }
 
-/* Why a tensor cannot be what the callable has there; -1: raised. */
+/* Checks a tensor against the signature; -1 with an exception. */
 static int check_tensor(struct ext_state *state, const struct place *place,
                         const struct ext_tensor *taken, enum pto_direction direction)
 {
@@ -526,13 +533,12 @@ static int check_tensor(struct ext_state *state, const struct place *place,
 
     (void)label(place, place->tensor_entry, name);
     if (taken->is_readonly && direction != PTO_DIR_IN) {
-        (void)ext_raise_text(
-            state, PTO_EINVAL,
-            direction == PTO_DIR_SCALAR
-                ? "%s is read-only, and the callable does not say that it only reads it; if so, "
-                  "pass pto.In(...)"
-                : "%s is read-only, and the callable writes it; pass a copy",
-            name);
+        (void)ext_raise_text(state, PTO_EINVAL,
+                             direction == PTO_DIR_SCALAR
+                                 ? "%s is read-only, and the callable does not declare that it "
+                                   "only reads it; if it does, pass pto.In(...)"
+                                 : "%s is read-only, and the callable writes it; pass a copy",
+                             name);
         return -1;
     }
     if (type < 0 || type == (int)taken->tensor.dtype)
@@ -556,7 +562,7 @@ static int add_tensor(struct ext_state *state, struct ext_args *args, const stru
     if (check_surplus(state, place, false) < 0 ||
         (args->tensor_count == args->tensor_room && grow(args) < 0))
         return -1;
-    if ((args->is_brief ? ext_tensor_take_briefly(state, object, &taken)
+    if ((args->is_brief ? ext_tensor_borrow(state, object, &taken)
                         : ext_tensor_take(state, object, -1, &taken)) < 0)
         return blame(state, place);
     if (check_tensor(state, place, &taken, direction) < 0) {
@@ -574,7 +580,7 @@ static int take_one(struct ext_state *state, struct ext_args *args, PyObject *ob
 {
     enum pto_direction direction = place->tensor_entry < place->signature->count
                                        ? place->signature->direction[place->tensor_entry]
-                                       : PTO_DIR_SCALAR; /* not known */
+                                       : PTO_DIR_SCALAR; /* unknown */
     struct number number;
     int status = 1;
 

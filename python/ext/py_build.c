@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tool chain. A build goes on in a thread of its own, so that the caller's can hand events
- * to Python, which one interpreter allows on one thread, and look at signals: Ctrl-C ends the compilers.
+ * The tool chain. A build runs on its own thread, so that the caller's thread can deliver events to
+ * Python and check for signals: Ctrl-C ends the compilers.
  */
 #include "py_ext.h"
 
@@ -19,7 +19,7 @@ struct event {
     enum pto_build_event_kind kind;
     uint32_t done;
     uint32_t total;
-    char *source; /* NULL: about none; texts are behind the struct */
+    char *source; /* NULL: no source; texts follow the struct */
     char *text;
 };
 
@@ -28,20 +28,20 @@ struct build {
     struct pto_source *sources;
     const char **words; /* include folders and flags of all sources */
     enum pto_direction signature[PTO_ENTRY_TENSORS_MAX + PTO_ENTRY_SCALARS_MAX];
-    bool is_object; /* one object instead of an artefact */
-    /* Under the lock. */
+    bool is_object; /* build one object instead of an artefact */
+    /* Protected by the lock: */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct event *events;
     struct event **events_end;
     bool is_stopped;
     bool is_over;
-    /* What comes of it. */
+    /* Results: */
     int status;
     void *bytes;
     size_t size;
     struct pto_error error;
-    PyObject *output; /* list: what compilers printed */
+    PyObject *output; /* list of compiler outputs */
 };
 
 /* ---- in the thread that builds ---- */
@@ -54,7 +54,7 @@ static void note_event(void *context, const struct pto_build_event *from)
     struct event *event = malloc(sizeof(*event) + source + text);
 
     if (event == NULL)
-        return; /* it is only told */
+        return; /* a notice */
     *event = (struct event){ NULL, from->kind, from->done, from->total, NULL, NULL };
     if (source != 0)
         event->source = memcpy((char *)(event + 1), from->source, source);
@@ -145,8 +145,8 @@ static void stop(struct build *build)
     pthread_mutex_unlock(&build->lock);
 }
 
-/* Sees the build through. -1: Python raised something, and the build was ended. */
-static int see_through(struct build *build, PyObject *function)
+/* Runs the build to its end. -1: Python raised an exception, and the build was cancelled. */
+static int run_to_end(struct build *build, PyObject *function)
 {
     PyObject *type = NULL, *value = NULL, *traceback = NULL;
     bool is_over = false;
@@ -182,7 +182,7 @@ static int see_through(struct build *build, PyObject *function)
     return -1;
 }
 
-/* The words of a tuple of texts, which go on at *word. Returns how many, or -1. */
+/* Appends the texts of a tuple at *word. Returns their number, or -1. */
 static Py_ssize_t take_words(PyObject *tuple, const char ***word)
 {
     Py_ssize_t count = PyTuple_Size(tuple);
@@ -224,7 +224,7 @@ static int take_sources(struct build *build, PyObject *sources)
     return 0;
 }
 
-/* How many words the sources have. */
+/* Allocates room for all words of the sources. */
 static int make_room(struct build *build, PyObject *sources)
 {
     Py_ssize_t count = PyTuple_Size(sources), words = 0;
@@ -273,25 +273,40 @@ static int build_take_signature(struct ext_state *state, struct build *build, Py
     return count < 0 ? -1 : 0;
 }
 
-/* The artefact, or what went wrong, with what the compilers printed. */
+/* Makes tracebacks show the output: as a note, or before Python 3.11 as a part of the message. */
+static int show_output(PyObject *exception, PyObject *output)
+{
+    PyObject *made, *args;
+    int status;
+
+    if (PyUnicode_GetLength(output) == 0)
+        return 0;
+    if (PyObject_HasAttrString(exception, "add_note")) {
+        made = PyObject_CallMethod(exception, "add_note", "O", output);
+        Py_XDECREF(made);
+        return made == NULL ? -1 : 0;
+    }
+    made = PyUnicode_FromFormat("%S\n%U", exception, output);
+    args = made == NULL ? NULL : PyTuple_Pack(1, made);
+    status = args == NULL ? -1 : PyObject_SetAttrString(exception, "args", args);
+    Py_XDECREF(args);
+    Py_XDECREF(made);
+    return status;
+}
+
+/* Returns the artefact, or raises the error with the output of the compilers. */
 static PyObject *result_of(struct ext_state *state, struct build *build)
 {
-    PyObject *exception, *output, *empty, *note;
+    PyObject *exception, *output, *empty;
 
     if (build->status >= 0)
         return PyBytes_FromStringAndSize(build->bytes, (Py_ssize_t)build->size);
     exception = ext_exception(state, build->status, &build->error);
     empty = exception == NULL ? NULL : PyUnicode_FromString("");
     output = empty == NULL ? NULL : PyUnicode_Join(empty, build->output);
-    if (output != NULL && PyObject_SetAttrString(exception, "output", output) == 0) {
-        /* Tracebacks show it, too. */
-        note = PyUnicode_GetLength(output) == 0
-                   ? Py_NewRef(Py_None)
-                   : PyObject_CallMethod(exception, "add_note", "O", output);
-        if (note != NULL)
-            PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-        Py_XDECREF(note);
-    }
+    if (output != NULL && PyObject_SetAttrString(exception, "output", output) == 0 &&
+        show_output(exception, output) == 0)
+        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
     Py_XDECREF(output);
     Py_XDECREF(empty);
     Py_XDECREF(exception);
@@ -300,27 +315,30 @@ static PyObject *result_of(struct ext_state *state, struct build *build)
 
 static PyObject *module_build(PyObject *module, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = { "sources",   "name",      "platform", "mode",      "entry", "config",
-                             "signature", "isa",       "isa_pin",  "store",     "jobs",  "forced",
-                             "explained", "arguments", "event",    "is_object", NULL };
+    static char *names[] = { "sources",   "name",      "platform",    "mode",      "entry",
+                             "config",    "signature", "isa",         "isa_pin",   "store",
+                             "jobs",      "forced",    "explained",   "arguments", "event",
+                             "is_object", "accesses",  "isa_overlay", NULL };
     struct ext_state *state = PyModule_GetState(module);
     struct build build = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
     struct pto_build_params *p = &build.params;
     PyObject *sources, *signature = Py_None, *mode = Py_None, *event = Py_None, *result = NULL;
-    int forced = 0, explained = 0, is_object = 0, chosen = PTO_MODE_STREAM;
+    int forced = 0, explained = 0, is_object = 0, accesses = 0, chosen = PTO_MODE_STREAM;
     const char *platform = NULL;
 
     pto_build_params_init(p);
-    if (!PyArg_ParseTupleAndKeywords(
-            args, keywords, "O!|zzOzzOzzzO&ppzOp:_build", names, &PyTuple_Type, &sources, &p->name,
-            &platform, &mode, &p->entry, &p->config, &signature, &p->isa, &p->isa_pin, &p->store,
-            ext_take_u32, &p->jobs, &forced, &explained, &p->arguments, &event, &is_object) ||
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!|zzOzzOzzzO&ppzOppz:_build", names,
+                                     &PyTuple_Type, &sources, &p->name, &platform, &mode, &p->entry,
+                                     &p->config, &signature, &p->isa, &p->isa_pin, &p->store,
+                                     ext_take_u32, &p->jobs, &forced, &explained, &p->arguments,
+                                     &event, &is_object, &accesses, &p->isa_overlay) ||
         (mode != Py_None && (chosen = ext_mode(state, mode)) < 0))
         return NULL;
     if (platform != NULL)
         p->platform = platform;
     p->mode = (enum pto_mode)chosen;
     p->is_forced = forced != 0;
+    p->has_accesses = accesses != 0;
     p->is_explained = explained != 0;
     p->event = note_event;
     p->stop = is_stopped;
@@ -331,7 +349,7 @@ static PyObject *module_build(PyObject *module, PyObject *args, PyObject *keywor
     build.output = PyList_New(0);
     if (build.output != NULL && make_room(&build, sources) == 0 &&
         take_sources(&build, sources) == 0 && build_take_signature(state, &build, signature) == 0 &&
-        see_through(&build, event) == 0)
+        run_to_end(&build, event) == 0)
         result = result_of(state, &build);
     free(build.bytes);
     free(build.sources);
@@ -361,9 +379,8 @@ static PyObject *module_write_file(PyObject *module, PyObject *args)
 static PyMethodDef functions[] = {
     { "_build", EXT_WITH_KEYWORDS(module_build), METH_VARARGS | METH_KEYWORDS, NULL },
     { "write_file", module_write_file, METH_VARARGS,
-      "write_file(path, bytes, /)\n--\n\nWrites a file, such as an artefact, whole or not at all. "
-      "A "
-      "link of another user is\nnot followed." },
+      "write_file(path, bytes, /)\n--\n\nWrites a file, such as an artefact, atomically. A link of "
+      "another user is\nnot followed." },
     { NULL, NULL, 0, NULL },
 };
 

@@ -37,7 +37,7 @@ static PyObject *make_callable(struct ext_state *state, struct pto_callable *cal
     return (PyObject *)self;
 }
 
-/* Public keys as 64 digits each, the way the library wants them; *text_out is to be freed. */
+/* Converts public keys to 64 digits each, as the library expects; *text_out is to be freed. */
 static int take_keys(struct ext_state *state, PyObject *keys, struct pto_load_options *options,
                      const char ***list_out, char **text_out)
 {
@@ -70,7 +70,7 @@ static int take_keys(struct ext_state *state, PyObject *keys, struct pto_load_op
     return 0;
 }
 
-/* A dict: path -> digest. The dict keeps the texts. */
+/* Reads a dict of path -> digest, which keeps the texts alive. */
 static int take_headers(struct ext_state *state, PyObject *dict, struct pto_load_options *options,
                         struct pto_header **list_out)
 {
@@ -345,19 +345,19 @@ static PyObject *get_source(PyObject *self, void *ignored)
 }
 
 static PyGetSetDef callable_fields[] = {
-    { "source", get_source, NULL, "what it was loaded from: bytes, or a path", NULL },
-    { "name", callable_get_name, NULL, "what messages call it", NULL },
-    { "platform", get_platform, NULL, "what it was made for; None: any", NULL },
-    { "mode", get_mode, NULL, "of its runs unless they say otherwise: 'stream' or 'host'", NULL },
+    { "source", get_source, NULL, "its source: bytes, or a path", NULL },
+    { "name", callable_get_name, NULL, "its name in messages", NULL },
+    { "platform", get_platform, NULL, "platform that it was made for; None: any", NULL },
+    { "mode", get_mode, NULL, "default mode of its runs: 'stream' or 'host'", NULL },
     { "digest", get_digest, NULL, "SHA-256 of everything that runs: its identity", NULL },
     { "signature", get_signature, NULL,
-      "directions of its arguments: 'in', 'out', 'inout' or 'scalar'; (): not known", NULL },
+      "directions of its arguments: 'in', 'out', 'inout' or 'scalar'; (): unknown", NULL },
     { "arguments", get_arguments, NULL,
-      "for people: name, type and shape, a line for each; or None", NULL },
-    { "signers", get_signers, NULL, "public keys whose signatures are right", NULL },
+      "description of its arguments: name, type and shape, one per line; or None", NULL },
+    { "signers", get_signers, NULL, "public keys whose signatures are valid", NULL },
     { "kernels", get_kernels, NULL, "its kernels, each as a dict", NULL },
-    { "files", get_files, NULL, "the files that it was made of, each as a dict", NULL },
-    { "info", callable_get_info, NULL, "everything else, as a dict", NULL },
+    { "files", get_files, NULL, "its source files, each as a dict", NULL },
+    { "info", callable_get_info, NULL, "other properties, as a dict", NULL },
     { NULL, NULL, NULL, NULL, NULL }
 };
 

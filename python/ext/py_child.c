@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A SUB worker that is an interpreter: pto/_child.py starts it. Functions come as bytes, which
- * pto/_function.py makes and loads; here they are called. Everything happens on the thread that serves.
+ * A SUB worker that is a Python interpreter, started by pto/_child.py. Functions arrive as bytes,
+ * which pto/_function.py makes and loads; this file calls them. Everything runs on the serving
+ * thread.
  */
 #include "py_worker.h"
 
@@ -15,7 +16,7 @@ struct server {
     PyThreadState *thread;
 };
 
-/* Takes the exception of this thread: writes a sentence, returns its status. */
+/* Takes this thread's exception, writes a sentence and returns its status. */
 static int child_describe_error(struct server *server, char *text, size_t size)
 {
     PyObject *type, *value, *traceback, *sentence, *status;
@@ -28,7 +29,7 @@ static int child_describe_error(struct server *server, char *text, size_t size)
         (void)PyException_SetTraceback(value, traceback);
     sentence = value == NULL ? NULL : PyObject_CallFunctionObjArgs(server->describe, value, NULL);
     words = sentence == NULL ? NULL : PyUnicode_AsUTF8AndSize(sentence, NULL);
-    snprintf(text, size, "%s", words != NULL ? words : "it raised something that has no text");
+    snprintf(text, size, "%s", words != NULL ? words : "it raised an exception without a text");
     PyErr_Clear();
     if (value != NULL && PyObject_IsInstance(value, server->state->error) == 1) {
         status = PyObject_GetAttrString(value, "status");
@@ -127,7 +128,7 @@ static PyObject *module_serve(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-    { "_serve", module_serve, METH_VARARGS, "Is a SUB worker; returns the exit code." },
+    { "_serve", module_serve, METH_VARARGS, "Serves as a SUB worker; returns the exit code." },
     { NULL, NULL, 0, NULL },
 };
 

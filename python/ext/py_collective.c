@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of ranks: tensors of anything become buffers and counts. */
+/* Collectives of ranks: converts tensors to buffers and counts. */
 #include "py_comm.h"
 
 #include <stdlib.h>
 
 enum { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, ALL_TO_ALL };
 
-/* Elements of one rank's part: `to` has `parts` of them, or `from` has. */
+/* Runs a collective. `to` has `parts` parts of one rank each, or `from` has. */
 static PyObject *collect(PyObject *module, unsigned long long comm, struct pto_domain *domain,
                          int which, const struct pto_tensor *from, const struct pto_tensor *to,
                          struct pto_collective *how)
@@ -91,12 +91,12 @@ static PyObject *comm_collective(PyObject *module, PyObject *args)
 
 /* ---- experts ---- */
 
-/* What a dispatch and a combine have: tokens, rows, experts, and weights or nothing. */
+/* Tensors of a dispatch and a combine: tokens, rows, experts, and weights or None. */
 enum { TOKENS, ROWS, EXPERTS, WEIGHTS, PARTS };
 
 struct exchange {
     struct ext_tensor part[PARTS];
-    int count; /* that were taken */
+    int count; /* number of converted tensors */
     struct pto_routing routing;
     struct pto_error error;
 };
@@ -107,7 +107,9 @@ static bool is_matrix(const struct pto_tensor *t, uint32_t rows, uint32_t column
            t->dtype == dtype;
 }
 
-/* Takes tensors, and makes the routing of them. 0, or -1 with an exception; to be released in any case. */
+/*
+ * Converts tensors and makes their routing. 0, or -1 with an exception; to be released in any case.
+ */
 static int take_exchange(struct ext_state *state, PyObject *const objects[PARTS],
                          uint32_t expert_count, int written, struct exchange *e)
 {
@@ -150,7 +152,7 @@ static void release_exchange(struct exchange *e)
         ext_hold_release(&e->part[--e->count].hold);
 }
 
-/* How many rows each expert of this rank has. */
+/* Returns the number of rows of each expert of this rank. */
 static PyObject *list_counts(const uint32_t *counts, uint32_t count)
 {
     PyObject *list = PyList_New(0);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks: communicators, windows, signals. The runtime checks its handles, so they are plain numbers here;
- * pto/comm.py has the classes around them. py_collective.c is the rest.
+ * Ranks: communicators, windows, signals. The runtime validates handles, so they are plain numbers
+ * here, and pto/comm.py wraps them in classes. py_collective.c has the collectives.
  *
- * Ctrl-C ends what waits. A wait for a signal is made of slices. Where ranks do something together, this
- * one gives up, because the others cannot go on without it: their calls end, too. Opening has
- * nothing to give up yet: it goes on without us, on a thread of its own, and closes what it gets.
+ * Ctrl-C ends waits. A wait for a signal is divided into slices. In a collective call, Ctrl-C
+ * aborts the communicator, because the other ranks cannot continue without this one: their calls
+ * end as well. While a communicator is being opened there is nothing to abort: the opening
+ * continues on its own thread, which closes the result.
  */
 #include "py_comm.h"
 
@@ -14,18 +15,18 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLICE_NS = 50000000 }; /* of a wait: signals are looked at in between */
+enum { SLICE_NS = 50000000 }; /* slice of a wait; signals are checked between slices */
 
 PyObject *ext_comm_finish(PyObject *module, int status, const struct pto_error *error)
 {
     if (status >= 0)
         Py_RETURN_NONE;
     if (PyErr_CheckSignals() < 0)
-        return NULL; /* it failed because we gave up */
+        return NULL; /* failed because of our abort */
     return ext_raise(PyModule_GetState(module), status, error);
 }
 
-void ext_comm_give_up(void *comm)
+void ext_comm_abort(void *comm)
 {
     (void)pto_comm_abort(comm, PTO_ECANCELED);
 }
@@ -36,11 +37,11 @@ void ext_comm_give_up(void *comm)
 struct opening {
     pthread_mutex_t lock;
     pthread_cond_t change;
-    struct pto_comm_params params; /* its texts are its own */
+    struct pto_comm_params params; /* owns its texts */
     struct pto_error error;
     struct pto_comm *comm;
     int status;
-    bool is_done, is_abandoned; /* under the lock */
+    bool is_done, is_abandoned; /* protected by the lock */
 };
 
 static void free_opening(struct opening *o)
@@ -72,7 +73,7 @@ static void *open_main(void *given)
     return NULL;
 }
 
-/* Waits for the thread. False: a signal has raised something, and the thread has what was given. */
+/* Waits for the thread. False: a signal raised an exception, and the thread owns `o`. */
 static bool await_opening(struct opening *o)
 {
     bool is_done = false, is_raised = false;
@@ -101,7 +102,7 @@ static bool await_opening(struct opening *o)
     o->is_abandoned = !o->is_done;
     is_done = o->is_done;
     pthread_mutex_unlock(&o->lock);
-    if (is_done) { /* in the very last moment */
+    if (is_done) { /* completed meanwhile */
         if (o->status >= 0)
             (void)pto_comm_close(o->comm);
         free_opening(o);
@@ -114,7 +115,7 @@ static char *copy_text(const char *text)
     return text == NULL ? NULL : strdup(text);
 }
 
-/* (handle, rank, rank_count) */
+/* Returns (handle, rank, rank_count). */
 static PyObject *comm_describe(PyObject *module, struct pto_comm *comm)
 {
     struct pto_comm_info info;
@@ -163,12 +164,12 @@ static PyObject *comm_open(PyObject *module, PyObject *args)
     o->params = params;
     if (pthread_create(&thread, NULL, open_main, o) != 0) {
         free_opening(o);
-        return ext_raise_text(state, PTO_ESYSTEM, "there is no thread to open a communicator with");
+        return ext_raise_text(state, PTO_ESYSTEM, "cannot start a thread to open a communicator");
     }
     (void)pthread_detach(thread);
     if (!await_opening(o)) {
         if (device != Py_None)
-            Py_INCREF(device); /* the thread has it, to the end */
+            Py_INCREF(device); /* owned by the thread */
         return NULL;
     }
     result =
@@ -177,7 +178,7 @@ static PyObject *comm_open(PyObject *module, PyObject *args)
     return result;
 }
 
-/* Ranks that are threads of this process: a list of what _comm_open returns. */
+/* Opens ranks that are threads of this process: returns a list of results of _comm_open. */
 static PyObject *comm_open_team(PyObject *module, PyObject *args)
 {
     struct pto_comm_params params;
@@ -257,7 +258,7 @@ static PyObject *comm_info(PyObject *module, PyObject *number)
 
 /* ---- domains ---- */
 
-/* (handle, rank, rank_count, context, bytes of a window) */
+/* Returns (handle, rank, rank_count, context, bytes of a window). */
 static PyObject *comm_domain_open(PyObject *module, PyObject *args)
 {
     struct pto_domain_params params;
@@ -311,7 +312,7 @@ static PyObject *comm_domain_open(PyObject *module, PyObject *args)
                                       (unsigned long long)info.window_bytes);
 }
 
-/* What all ranks call with a time-out. */
+/* Makes a collective call with a timeout. */
 static PyObject *call_together(PyObject *module, PyObject *args,
                                int (*call)(struct pto_domain *domain, uint64_t timeout_ns,
                                            struct pto_error *error))
@@ -345,7 +346,7 @@ static void free_windows(PyObject *capsule)
     pto_windows_free(PyCapsule_GetPointer(capsule, WINDOWS));
 }
 
-/* A tensor in a rank's window, which keeps the memory where it is, whatever is closed. */
+/* Makes a tensor in a rank's window, which keeps the memory mapped even after a close. */
 static PyObject *domain_tensor(PyObject *module, PyObject *args)
 {
     struct ext_state *state = PyModule_GetState(module);
@@ -368,8 +369,8 @@ static PyObject *domain_tensor(PyObject *module, PyObject *args)
     if (status < 0)
         return status == PTO_EINVAL
                    ? ext_raise_text(state, status,
-                                    "the domain is closed, has no rank %u, or the tensor does not "
-                                    "lie inside of its window, at a multiple of its elements",
+                                    "the domain is closed, has no rank %u, or the tensor is not "
+                                    "inside its window at a multiple of its element size",
                                     rank)
                    : ext_raise(state, status, NULL);
     owner = PyCapsule_New(windows, WINDOWS, free_windows);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks for Python: what py_comm.c and py_collective.c share. */
+/* Ranks for Python: declarations shared by py_comm.c and py_collective.c. */
 #ifndef PTO_PY_COMM_H
 #define PTO_PY_COMM_H
 
@@ -11,15 +11,20 @@
 #define EXT_COMM(number) ((struct pto_comm *)(uintptr_t)(number))
 #define EXT_DOMAIN(number) ((struct pto_domain *)(uintptr_t)(number))
 
-/* None, or what a status means; what a signal raises comes first. */
+/*
+ * Returns None, or raises the error of a status; an exception of a signal handler has precedence.
+ */
 PyObject *ext_comm_finish(PyObject *module, int status, const struct pto_error *error);
-/* A communicator gives up. */
-void ext_comm_give_up(void *comm);
+/* Aborts a communicator. */
+void ext_comm_abort(void *comm);
 
-/* A statement that waits for other ranks, without the interpreter's lock; Ctrl-C gives up. */
+/*
+ * Runs a statement that waits for other ranks without the interpreter's lock; Ctrl-C aborts the
+ * communicator.
+ */
 #define EXT_TOGETHER(comm, statement)                                      \
     do {                                                                   \
-        const struct ext_waiting ext_call = { .cancel = ext_comm_give_up,  \
+        const struct ext_waiting ext_call = { .cancel = ext_comm_abort,    \
                                               .context = EXT_COMM(comm) }; \
         bool ext_is_watched;                                               \
                                                                            \

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-/* A run that has not ended so long after it was cancelled is explained. */
-enum { PATIENCE_NS = 500000000 };
+/* Time after a cancel when a run that has not ended is explained to the user. */
+enum { EXPLAIN_NS = 500000000 };
 
 static int end_runs(struct ext_device *device);
 
@@ -21,20 +21,20 @@ static struct ext_device *device_of(PyObject *self)
 static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = { "platform", "clusters", "workers", "memory_max",
-                             "isolated", "card",     NULL };
+                             "isolated", "card",     "virtual", NULL };
     struct ext_state *state = ext_state_of(type);
     struct pto_device_params params;
     struct pto_error error;
     struct ext_device *self;
     const char *platform = NULL;
     unsigned long long memory_max = 0;
-    int isolated = 0, status;
+    int isolated = 0, is_virtual = 0, status;
 
     pto_device_params_init(&params);
     if (state == NULL || !PyArg_ParseTupleAndKeywords(
-                             args, keywords, "|z$O&O&O&pO&:Device", names, &platform, ext_take_u32,
+                             args, keywords, "|z$O&O&O&pO&p:Device", names, &platform, ext_take_u32,
                              &params.clusters, ext_take_u32, &params.workers, ext_take_u64,
-                             &memory_max, &isolated, ext_take_u32, &params.card))
+                             &memory_max, &isolated, ext_take_u32, &params.card, &is_virtual))
         return NULL;
     self = (struct ext_device *)PyType_GenericAlloc(type, 0);
     if (self == NULL)
@@ -45,6 +45,7 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *keywor
         params.platform = platform;
     params.memory_max = memory_max;
     params.is_isolated = isolated != 0;
+    params.is_virtual = is_virtual != 0;
     params.error = &error;
     pto_error_init(&error);
     Py_BEGIN_ALLOW_THREADS
@@ -76,7 +77,10 @@ void ext_device_forget(struct ext_device *device)
     Py_END_ALLOW_THREADS
 }
 
-/* Ends runs and graphs, and closes it unless tensors are in its memory. -1: a signal raised something. */
+/*
+ * Ends runs and graphs, and closes the device unless tensors are in its memory. -1: a signal raised
+ * an exception.
+ */
 static int close_device(struct ext_device *device)
 {
     if (device->is_closed)
@@ -85,7 +89,7 @@ static int close_device(struct ext_device *device)
     *device->before = device->next;
     if (device->next != NULL)
         device->next->before = device->before;
-    while (end_runs(device) < 0) /* it is closed all the same */
+    while (end_runs(device) < 0) /* closes despite exceptions */
         PyErr_Clear();
     while (device->graphs != NULL && ext_graph_close(device->graphs) != PTO_EBUSY) {
     }
@@ -93,7 +97,7 @@ static int close_device(struct ext_device *device)
     return 0;
 }
 
-/* Cancels and waits; each run has an end of its own. */
+/* Cancels all runs and waits for each. */
 static int end_runs(struct ext_device *device)
 {
     for (struct ext_launch *launch = device->launches; launch != NULL; launch = launch->next)
@@ -103,20 +107,20 @@ static int end_runs(struct ext_device *device)
             (void)pto_run_cancel(run->run);
     while (device->first != NULL) {
         struct ext_run *run = (struct ext_run *)Py_NewRef((PyObject *)device->first);
-        int status = ext_run_wait(run, PATIENCE_NS);
+        int status = ext_run_wait(run, EXPLAIN_NS);
 
         if (status == 0 && run->target != NULL) {
             char text[EXT_WAITING_TEXT];
 
             ext_run_describe(device->state, run->target, run->stall_timeout_ns, text);
-            ext_interrupt_say(text);
+            ext_interrupt_print(text);
             status = ext_run_wait(run, UINT64_MAX);
         }
         Py_DECREF((PyObject *)run);
         if (status < 0)
             return -1;
     }
-    while (device->launches != NULL) { /* other threads are on their way back */
+    while (device->launches != NULL) { /* waits for threads that are about to return */
         Py_BEGIN_ALLOW_THREADS(void)
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
         Py_END_ALLOW_THREADS
@@ -160,22 +164,23 @@ static void device_free(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
 
     PyObject_GC_UnTrack(self);
-    device_finalize(self); /* runs, graphs and threads in a run have references: there are none */
+    /* runs, graphs and running threads hold references, so none exist here */
+    device_finalize(self);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
 
 /* ---- running ---- */
 
-/* What an object that is no callable makes of a call. */
+/* The callable and arguments that another object makes of a call. */
 struct made {
-    PyObject *arguments; /* NULL: those of the call are it */
-    PyObject *bind;      /* of a graph: a function that makes them for each launch */
+    PyObject *arguments; /* NULL: use those of the call */
+    PyObject *bind;      /* for a graph: a function that makes the arguments of each launch */
 };
 
 /*
- * The callable that stands behind the first argument of a run, and the arguments that belong to it.
- * `vary` is that of a graph; NULL: it is a run.
+ * Resolves the first argument of a run to a callable and its arguments. `vary` is that of a graph;
+ * NULL for a run.
  */
 static PyObject *resolve(struct ext_device *device, PyObject *const *objects, Py_ssize_t count,
                          PyObject *vary, struct made *made_out)
@@ -185,24 +190,24 @@ static PyObject *resolve(struct ext_device *device, PyObject *const *objects, Py
 
     *made_out = (struct made){ NULL, NULL };
     if (count < 1)
-        return ext_raise_text(state, PTO_EINVAL, "there is no callable to run");
+        return ext_raise_text(state, PTO_EINVAL, "the callable is missing");
     if (Py_IS_TYPE(objects[0], state->callable_type))
         return Py_NewRef(objects[0]);
     method =
         PyObject_GetAttrString(objects[0], vary == NULL ? "__pto_callable__" : "__pto_graph__");
     if (method == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
         PyErr_Clear();
-        return ext_raise_text(
-            state, PTO_EINVAL,
-            "what is run is a pto.Callable or a Python orchestration; "
-            "pto.load and pto.compile make the first, @pto.orchestration the second");
+        return ext_raise_text(state, PTO_EINVAL,
+                              "run needs a pto.Callable or a Python orchestration; pto.load and "
+                              "pto.compile make the first, @pto.orchestration the second");
     }
     list = method == NULL ? NULL : PyTuple_New(count - 1);
     for (Py_ssize_t i = 1; list != NULL && i < count; i++)
         (void)PyTuple_SetItem(list, i - 1, Py_NewRef(objects[i]));
     made = list == NULL ? NULL
                         : PyObject_CallFunctionObjArgs(method, (PyObject *)device, list, vary,
-                                                       NULL); /* without `vary` it ends there */
+                                                       /* without `vary` the list ends here */
+                                                       NULL);
     Py_XDECREF(list);
     Py_XDECREF(method);
     if (made == NULL)
@@ -285,8 +290,7 @@ static PyObject *device_graph(PyObject *self, PyObject *const *objects, Py_ssize
     return with_callable(ext_graph_build, vary, self, objects, count, names);
 }
 
-/* Its handle; NULL with an exception: it is closed. */
-static struct pto_device *handle_of(struct ext_device *device)
+struct pto_device *ext_device_handle(struct ext_device *device)
 {
     if (!device->is_closed)
         return device->device;
@@ -298,14 +302,14 @@ static struct ext_callable *device_callable_of(struct ext_device *device, PyObje
 {
     if (Py_IS_TYPE(object, device->state->callable_type))
         return (struct ext_callable *)object;
-    (void)ext_raise_text(device->state, PTO_EINVAL, "what is registered is a pto.Callable");
+    (void)ext_raise_text(device->state, PTO_EINVAL, "register needs a pto.Callable");
     return NULL;
 }
 
 static PyObject *device_register(PyObject *self, PyObject *object)
 {
     struct ext_device *device = device_of(self);
-    struct pto_device *handle = handle_of(device);
+    struct pto_device *handle = ext_device_handle(device);
     struct ext_callable *callable = handle == NULL ? NULL : device_callable_of(device, object);
     struct pto_error error;
     int status;
@@ -324,7 +328,7 @@ static PyObject *device_register(PyObject *self, PyObject *object)
 static PyObject *device_unregister(PyObject *self, PyObject *object)
 {
     struct ext_device *device = device_of(self);
-    struct pto_device *handle = handle_of(device);
+    struct pto_device *handle = ext_device_handle(device);
     struct ext_callable *callable = handle == NULL ? NULL : device_callable_of(device, object);
     int status;
 
@@ -347,7 +351,7 @@ static PyObject *device_empty(PyObject *self, PyObject *args, PyObject *keywords
     PyObject *shape, *dtype = Py_None;
 
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O:empty", names, &shape, &dtype) ||
-        handle_of(device) == NULL)
+        ext_device_handle(device) == NULL)
         return NULL;
     return ext_memory_new(device, shape,
                           dtype != Py_None ? dtype : device->state->dtype[PTO_FLOAT32]);
@@ -356,7 +360,7 @@ static PyObject *device_empty(PyObject *self, PyObject *args, PyObject *keywords
 static PyObject *device_check_memory(PyObject *self, PyObject *ignored)
 {
     struct ext_device *device = device_of(self);
-    struct pto_device *handle = handle_of(device);
+    struct pto_device *handle = ext_device_handle(device);
     struct pto_error error;
     int status;
 
@@ -373,7 +377,7 @@ static PyObject *device_check_memory(PyObject *self, PyObject *ignored)
 static PyObject *device_write(PyObject *self, PyObject *args)
 {
     struct ext_device *device = device_of(self);
-    struct pto_device *handle = handle_of(device);
+    struct pto_device *handle = ext_device_handle(device);
     unsigned long long address;
     Py_buffer from;
     int status;
@@ -392,7 +396,7 @@ static PyObject *device_write(PyObject *self, PyObject *args)
 static PyObject *device_read(PyObject *self, PyObject *args)
 {
     struct ext_device *device = device_of(self);
-    struct pto_device *handle = handle_of(device);
+    struct pto_device *handle = ext_device_handle(device);
     unsigned long long address;
     Py_ssize_t bytes;
     PyObject *result;
@@ -419,7 +423,7 @@ static PyObject *device_read(PyObject *self, PyObject *args)
 static PyObject *device_get_info(PyObject *self, void *ignored)
 {
     struct ext_device *device = device_of(self);
-    struct pto_device *handle = handle_of(device);
+    struct pto_device *handle = ext_device_handle(device);
     struct pto_device_info info;
     int status;
 
@@ -430,10 +434,11 @@ static PyObject *device_get_info(PyObject *self, void *ignored)
     status = pto_device_info(handle, &info);
     if (status < 0)
         return ext_raise(device->state, status, NULL);
-    return Py_BuildValue("{s:s,s:I,s:I,s:I,s:I,s:N,s:N}", "platform", info.platform, "clusters",
+    return Py_BuildValue("{s:s,s:I,s:I,s:I,s:I,s:N,s:N,s:N}", "platform", info.platform, "clusters",
                          info.clusters, "aic_count", info.aic_count, "aiv_count", info.aiv_count,
                          "workers", info.workers, "is_isolated", PyBool_FromLong(info.is_isolated),
-                         "is_lost", PyBool_FromLong(info.is_lost));
+                         "is_lost", PyBool_FromLong(info.is_lost), "is_virtual",
+                         PyBool_FromLong(info.is_virtual));
 }
 
 static PyObject *device_get_closed(PyObject *self, void *ignored)
@@ -442,11 +447,11 @@ static PyObject *device_get_closed(PyObject *self, void *ignored)
     return PyBool_FromLong(device_of(self)->is_closed);
 }
 
-static PyObject *device_story(PyObject *self, PyObject *ignored)
+static PyObject *device_last_failure(PyObject *self, PyObject *ignored)
 {
     struct ext_device *device = device_of(self);
-    struct pto_device *handle = handle_of(device);
-    int length = handle == NULL ? -1 : pto_device_story(handle, NULL, 0);
+    struct pto_device *handle = ext_device_handle(device);
+    int length = handle == NULL ? -1 : pto_device_last_failure(handle, NULL, 0);
     PyObject *result;
     char *text;
 
@@ -459,7 +464,7 @@ static PyObject *device_story(PyObject *self, PyObject *ignored)
     if (text == NULL)
         return PyErr_NoMemory();
     text[0] = '\0';
-    (void)pto_device_story(handle, text, (size_t)length + 1);
+    (void)pto_device_last_failure(handle, text, (size_t)length + 1);
     result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
     free(text);
     return result;
@@ -468,7 +473,7 @@ static PyObject *device_story(PyObject *self, PyObject *ignored)
 static PyObject *device_write_trace(PyObject *self, PyObject *object)
 {
     struct ext_device *device = device_of(self);
-    struct pto_device *handle = handle_of(device);
+    struct pto_device *handle = ext_device_handle(device);
     struct pto_error error;
     PyObject *path;
     int status;
@@ -485,6 +490,22 @@ static PyObject *device_write_trace(PyObject *self, PyObject *object)
     Py_RETURN_NONE;
 }
 
+/* The package's function, which runs the callable and reads the recording. */
+static PyObject *device_profile(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    PyObject *module = PyImport_ImportModule("pto._profile");
+    PyObject *function = module == NULL ? NULL : PyObject_GetAttrString(module, "profile");
+    PyObject *first = function == NULL ? NULL : Py_BuildValue("(O)", self);
+    PyObject *all = first == NULL ? NULL : PySequence_Concat(first, args);
+    PyObject *result = all == NULL ? NULL : PyObject_Call(function, all, keywords);
+
+    Py_XDECREF(all);
+    Py_XDECREF(first);
+    Py_XDECREF(function);
+    Py_XDECREF(module);
+    return result;
+}
+
 static PyObject *device_repr(PyObject *self)
 {
     struct ext_device *device = device_of(self);
@@ -494,11 +515,14 @@ static PyObject *device_repr(PyObject *self)
     if (device->is_closed || pto_device_info(device->device, &info) < 0)
         return PyUnicode_FromString("<pto.Device: closed>");
     return PyUnicode_FromFormat("<pto.Device: %s, %u clusters, %u workers%s%s>", info.platform,
-                                info.clusters, info.workers, info.is_isolated ? ", isolated" : "",
+                                info.clusters, info.workers,
+                                info.is_isolated  ? ", isolated"
+                                : info.is_virtual ? ", virtual"
+                                                  : "",
                                 info.is_lost ? ", lost" : "");
 }
 
-/* At the end of the interpreter: nothing may go on in its memory. */
+/* Called at the end of the interpreter: no run may use its memory afterwards. */
 static PyObject *module_shut_down(PyObject *module, PyObject *ignored)
 {
     struct ext_state *state = PyModule_GetState(module);
@@ -516,8 +540,8 @@ static PyObject *module_shut_down(PyObject *module, PyObject *ignored)
 
 static PyGetSetDef device_fields[] = {
     { "info", device_get_info, NULL,
-      "what it is: a dict with platform, clusters, workers and so on", NULL },
-    { "closed", device_get_closed, NULL, "it takes no more runs", NULL },
+      "its properties: a dict with platform, clusters, workers and so on", NULL },
+    { "closed", device_get_closed, NULL, "whether it is closed for runs", NULL },
     { NULL, NULL, NULL, NULL, NULL }
 };
 
@@ -526,14 +550,12 @@ static PyGetSetDef device_fields[] = {
 static PyMethodDef device_methods[] = {
     { "run", EXT_WITH_KEYWORDS(device_run), METH_FASTCALL | METH_KEYWORDS,
       "run($self, callable, *args, **options)\n--\n\nRuns a callable to its end and returns a "
-      "pto.Report, or raises "
-      "what went wrong.\n\nThe arguments are tensors in the signature's order, and scalars: ints, "
-      "floats, numbers\n"
-      "of ctypes and numpy. Ctrl-C cancels the run.\n\n" OPTIONS },
+      "pto.Report, or raises an error.\n\nThe arguments are tensors in the signature's order, and "
+      "scalars: ints, floats, numbers\nof ctypes and numpy. Ctrl-C cancels the run.\n\n" OPTIONS },
     { "submit", EXT_WITH_KEYWORDS(device_submit), METH_FASTCALL | METH_KEYWORDS,
-      "submit($self, callable, *args, **options)\n--\n\nThe same without waiting: returns a "
-      "pto.Run, which keeps the "
-      "tensors alive. Runs of a\ndevice take place one after the other." },
+      "submit($self, callable, *args, **options)\n--\n\nStarts a run without waiting and returns a "
+      "pto.Run, which keeps the tensors alive. The\nruns of a device execute one after the "
+      "other." },
     { "graph", EXT_WITH_KEYWORDS(device_graph), METH_FASTCALL | METH_KEYWORDS,
       "graph($self, callable, *args, vary=(), **options)\n--\n\nBuilds a pto.Graph from a callable "
       "and arguments of the "
@@ -541,28 +563,38 @@ static PyMethodDef device_methods[] = {
       "change." },
     { "empty", EXT_WITH_KEYWORDS(device_empty), METH_VARARGS | METH_KEYWORDS,
       "empty($self, shape, dtype=None)\n--\n\nA tensor in new memory of the device, float32 by "
-      "default, which "
-      "lives as long as the\n"
-      "tensor and what was made of it." },
+      "default, which lives as long as the\ntensor and its views." },
     { "register", device_register, METH_O,
       "register($self, callable)\n--\n\nLoads a callable's code ahead of its first run." },
     { "unregister", device_unregister, METH_O,
-      "unregister($self, callable)\n--\n\nTakes a callable off the device." },
+      "unregister($self, callable)\n--\n\nUnloads a callable's code." },
     { "check_memory", device_check_memory, METH_NOARGS,
-      "check_memory($self)\n--\n\nRaises if something wrote outside of an allocation." },
+      "check_memory($self)\n--\n\nRaises an error if something wrote outside of an allocation." },
     { "write", device_write, METH_VARARGS,
       "write($self, address, bytes, /)\n--\n\nCopies bytes to an address in its memory." },
     { "read", device_read, METH_VARARGS,
       "read($self, address, count, /)\n--\n\nCopies bytes from an address in its memory." },
-    { "story", device_story, METH_NOARGS,
-      "story($self)\n--\n\nExplains the last failed run, line by line; '': none has failed." },
+    { "last_failure", device_last_failure, METH_NOARGS,
+      "last_failure($self)\n--\n\nExplains the last failed run, line by line; '': none has "
+      "failed." },
     { "write_trace", device_write_trace, METH_O,
       "write_trace($self, path)\n--\n\nWrites the timeline of the last recorded run, for "
-      "ui.perfetto.dev." },
+      "ui.perfetto.dev;\nas a recording, if the path ends in .ptrec." },
+    { "profile", EXT_WITH_KEYWORDS(device_profile), METH_VARARGS | METH_KEYWORDS,
+      "profile($self, callable, /, *args, **options)\n--\n\nRuns a callable as run does, and "
+      "returns a Profile: why it took as long as it did." },
+    { "set_costs", EXT_WITH_KEYWORDS(ext_device_set_costs), METH_VARARGS | METH_KEYWORDS,
+      "set_costs($self, costs=None, *, compute=True, scheduling=True, durations=None)\n--\n\nSets "
+      "what takes how long in virtual time: a dict of kernels, and for each a number of ns\nor a "
+      "formula; for other kernels the medians of a recording or a swimlane file. Without\ncompute "
+      "no kernel is called. Scheduling takes no time if it is False; a dict has the ns\nof steps: "
+      "read, write, line, pickup, submit." },
+    { "virtual_report", ext_device_virtual_report, METH_NOARGS,
+      "virtual_report($self)\n--\n\nWhat the last run took in virtual time, and which bounds no "
+      "schedule can beat." },
     { "close", device_close, METH_NOARGS,
-      "close($self)\n--\n\nCancels its runs, and frees graphs, threads and memory. Memory that "
-      "tensors are in\n"
-      "lives as long as they do." },
+      "close($self)\n--\n\nCancels its runs, and frees graphs, threads and memory. Memory of "
+      "tensors lives as long\nas they do." },
     { "__enter__", device_enter, METH_NOARGS, NULL },
     { "__exit__", device_close, METH_VARARGS, NULL },
     { NULL, NULL, 0, NULL }
@@ -571,13 +603,13 @@ static PyMethodDef device_methods[] = {
 static PyType_Slot device_slots[] = {
     { Py_tp_doc,
       "Device(platform=None, *, clusters=0, workers=0, memory_max=0, isolated=False, "
-      "card=0)\n--\n\n"
-      "An open platform, with its threads and its memory. pto.platforms() lists them; 0 is the\n"
-      "default of the platform, or a worker for each CPU. An isolated one is a process of its "
-      "own:\n"
-      "a kernel that ends its process ends the device and nothing else. Of a real platform card\n"
-      "is the number of the card.\n\n"
-      "    with pto.Device() as device:\n        device.run(callable, x, y)" },
+      "card=0, virtual=False)\n--\n\nAn open platform, with its threads and its memory. "
+      "pto.platforms() lists the "
+      "platforms. 0\nselects the default of the platform, or one worker per CPU. An isolated "
+      "device runs in a\nseparate process: a kernel that ends its process ends the device and "
+      "nothing else. `card`\nis the number of the card of a real platform. A virtual\n"
+      "device computes what a run takes on a whole chip.\n\n    with "
+      "pto.Device() as device:\n        device.run(callable, x, y)" },
     { Py_tp_new, device_new },
     { Py_tp_dealloc, device_free },
     { Py_tp_finalize, device_finalize },
@@ -598,7 +630,7 @@ static PyType_Spec device_spec = {
 static PyMethodDef functions[] = { { "_shut_down", module_shut_down, METH_NOARGS, NULL },
                                    { NULL, NULL, 0, NULL } };
 
-/* Closes what is open when the interpreter ends. */
+/* Closes open devices when the interpreter ends. */
 static int register_end(PyObject *module)
 {
     PyObject *exit = PyImport_ImportModule("atexit");

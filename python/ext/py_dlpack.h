@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DLPack: the structs by which array libraries hand tensors to each other. Only what is
- * used here, as far as its layout is fixed; Debian's header is too old.
+ * DLPack: the structs by which array libraries exchange tensors, reduced to the parts used here,
+ * whose layout is fixed; Debian's header is too old.
  */
 #ifndef PTO_PY_DLPACK_H
 #define PTO_PY_DLPACK_H
@@ -51,14 +51,14 @@ struct dlpack_tensor {
     uint64_t byte_offset;
 };
 
-/* What a capsule named "dltensor" holds. */
+/* Content of a capsule named "dltensor". */
 struct dlpack_managed {
     struct dlpack_tensor tensor;
     void *context;
     void (*deleter)(struct dlpack_managed *self);
 };
 
-/* What a capsule named "dltensor_versioned" holds, and the functions below exchange. */
+/* Content of a capsule named "dltensor_versioned", which the functions below exchange. */
 struct dlpack_versioned {
     struct dlpack_version version;
     void *context;
@@ -67,10 +67,10 @@ struct dlpack_versioned {
     struct dlpack_tensor tensor;
 };
 
-/* What the capsule named "dlpack_exchange_api" of a type holds: __dlpack_c_exchange_api__. */
+/* Content of the capsule named "dlpack_exchange_api" of a type: __dlpack_c_exchange_api__. */
 struct dlpack_exchange {
     struct dlpack_version version;
-    const struct dlpack_exchange *previous; /* an older one; NULL: none */
+    const struct dlpack_exchange *previous; /* an older version; NULL: none */
     void *allocate;
     int (*from_object)(void *object, struct dlpack_versioned **out);
     int (*to_object)(struct dlpack_versioned *tensor, void **object_out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pto.dtype: one object for each row of dtype.h, and what other libraries call the same. */
+/* pto.dtype: one object for each row of dtype.h, and its names in other libraries. */
 #include "py_ext.h"
 
 #include <stdio.h>
@@ -9,7 +9,10 @@ struct dtype {
     PyObject_HEAD uint32_t code;
 };
 
-/* What others call a type: DLPack's code, the buffer protocol's format, names of numpy, torch and ml_dtypes. */
+/*
+ * Names of a type elsewhere: DLPack's code, the buffer protocol's format, names of numpy, torch and
+ * ml_dtypes.
+ */
 static const struct {
     uint8_t code;
     uint8_t bits;
@@ -31,7 +34,7 @@ static const struct {
     [PTO_BOOL] = { DLPACK_BOOL, 8, 1, "?", "bool_" },
     [PTO_FP8E4M3FN] = { DLPACK_FLOAT8_E4M3FN, 8, 1, NULL, "float8_e4m3fn" },
     [PTO_FP8E8M0] = { DLPACK_FLOAT8_E8M0FNU, 8, 1, NULL, "float8_e8m0fnu" },
-    /* One byte for each element, as the runtime counts them. */
+    /* One byte per element, as in the runtime. */
     [PTO_FP4E2M1] = { DLPACK_FLOAT4_E2M1FN, 4, 2, NULL, "float4_e2m1fn_x2" },
 };
 
@@ -57,7 +60,7 @@ const char *ext_dtype_format(uint32_t dtype)
     return dtype < PTO_DTYPE_COUNT ? others[dtype].format : NULL;
 }
 
-/* Several letters are the same type: long and long long, for example. */
+/* Several letters can mean one type: long and long long, for example. */
 int ext_dtype_from_format(const char *format, Py_ssize_t itemsize)
 {
     enum pto_dtype_kind kind;
@@ -113,7 +116,9 @@ static int dtype_refuse(struct ext_state *state, PyObject *object)
     return -1;
 }
 
-/* The text by which a type of another library goes: numpy's `name`, a class's, or what it prints. */
+/*
+ * Returns the name of another library's type: numpy's `name`, the class name, or its printed form.
+ */
 static PyObject *dtype_text_of(struct ext_state *state, PyObject *object)
 {
     PyObject *text;
@@ -233,12 +238,11 @@ static PyObject *dtype_reduce(PyObject *self, PyObject *ignored)
 }
 
 static PyGetSetDef dtype_fields[] = {
-    { "name", dtype_get_name, NULL, "as people write it, such as 'float32'", NULL },
+    { "name", dtype_get_name, NULL, "its name, such as 'float32'", NULL },
     { "code", get_code, NULL, "its number in the C interface", NULL },
     { "itemsize", get_itemsize, NULL, "bytes of an element", NULL },
     { "kind", get_kind, NULL, "'float', 'signed', 'unsigned' or 'bool'", NULL },
-    { "tolerance", get_tolerance, NULL,
-      "(rtol, atol, ulp): how far a result may be off if nobody says otherwise", NULL },
+    { "tolerance", get_tolerance, NULL, "(rtol, atol, ulp): default tolerance of results", NULL },
     { NULL, NULL, NULL, NULL, NULL }
 };
 
@@ -246,10 +250,9 @@ static PyMethodDef dtype_methods[] = { { "__reduce__", dtype_reduce, METH_NOARGS
                                        { NULL, NULL, 0, NULL } };
 
 static PyType_Slot dtype_slots[] = {
-    { Py_tp_doc,
-      "dtype(dtype)\n--\n\nA data type. There is one object for each: pto.float32, pto.bfloat16\n"
-      "and so on. Wherever one is taken, its name, its code, and dtypes of numpy\n"
-      "and torch do as well." },
+    { Py_tp_doc, "dtype(dtype)\n--\n\nA data type. There is one object for each: pto.float32, "
+                 "pto.bfloat16\nand so on. Functions also accept its name, its code, and dtypes of "
+                 "numpy\nand torch." },
     { Py_tp_new, dtype_new },
     { Py_tp_dealloc, dtype_free },
     { Py_tp_repr, dtype_repr },

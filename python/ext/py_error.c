@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exceptions: a class for each kind of failure, with what the runtime says as text and fields. */
+/* Exceptions: a class for each kind of failure, with the runtime's error as text and fields. */
 #include "py_ext.h"
 
 #include <stdarg.h>
@@ -7,21 +7,15 @@
 #include <string.h>
 
 static const char error_doc[] =
-    "What the runtime says when a call or a run fails. `str()` is its sentence, with names of "
-    "Python.\n"
-    "Classes derived from it are for what a program can handle; docs/user/python.md lists them.\n\n"
-    "status    the number, such as -204\n"
-    "name      its name, such as 'ETIMEOUT'\n"
-    "text      the sentence\n"
-    "task      raw id of the task; None: no task is involved\n"
-    "kernel    its kernel; None: none\n"
-    "argument  index of the argument; None: none\n"
-    "site      (file, line) of the submit; None: not known\n"
-    "rank      of the communicator; None: none is involved\n"
-    "level     of the machine; 2: one chip\n"
-    "path      places on the way from a worker of level 3 to the error; () at level 2";
+    "The error of a call or a run that failed. `str()` is its sentence, with names of "
+    "Python.\nDerived classes are for errors that a program can handle; docs/user/python.md lists "
+    "them.\n\nstatus    the number, such as -204\nname      its name, such as 'ETIMEOUT'\ntext     "
+    " the sentence\ntask      raw id of the task; None: none\nkernel    its kernel; None: "
+    "none\nargument  index of the argument; None: none\nsite      (file, line) of the submit; "
+    "None: unknown\nrank      of the communicator; None: none\nlevel     of the machine; 2: one "
+    "chip\npath      places from the level-3 worker down to the error; () at level 2";
 
-/* Which class a status has; any other is pto.Error itself. */
+/* Class of each status; any other status is pto.Error itself. */
 static const struct {
     int status;
     enum ext_error_class class;
@@ -54,6 +48,8 @@ static const struct {
     { PTO_EORCH, EXT_OrchestrationFailed },
     { PTO_EOVERRUN, EXT_Overrun },
     { PTO_EUNWRITTEN, EXT_Unwritten },
+    { PTO_EACCESS, EXT_UndeclaredAccess },
+    { PTO_ENAN, EXT_NotFinite },
     { PTO_EMEMORY, EXT_MemoryMisuse },
     { PTO_EBUSY, EXT_Busy },
     { PTO_EAGAIN, EXT_Busy },
@@ -62,7 +58,7 @@ static const struct {
     { PTO_ENOSUP, EXT_Unsupported },
 };
 
-/* What sentences of the runtime say in C, and what that is in Python. Longer ones come first. */
+/* Phrases in the runtime's sentences about C, and their Python forms. Longer ones come first. */
 struct word {
     const char *in_c;
     const char *in_python;
@@ -74,23 +70,26 @@ static const struct word words[] = {
     { "pto_run_options_vary", "vary" },
     { "call pto_worker_trace_begin before the runs",
       "have the runs inside of `with Worker.trace`" },
-    { "pto_worker_reopen starts it anew", "Worker.reopen starts it again" },
+    { "restart it with pto_worker_reopen", "restart it with Worker.reopen" },
     { "pto_worker_reopen", "Worker.reopen" },
     { "pto_worker_alloc", "Worker.empty" },
     { "pto_level_copy", "Level.copy" },
     { "without is_isolated", "without isolated=True" },
+    { "without is_virtual", "without virtual=True" },
+    { "with is_virtual", "with virtual=True" },
     { "`has_guards`", "guards=True" },
+    { "`has_nan_check`", "nan_check=True" },
     { "PTO_TRACE_ARGUMENTS", "trace='arguments'" },
     { NULL, NULL },
 };
 
-/* The same where the line that it is about is one of Python. */
+/* Further phrases, for errors about a line of Python. */
 static const struct word orchestration_words[] = {
     { "(pto_tensor_info_fill, pto_set_data)", "(fill= of o.new and o.alloc)" },
     { "(pto_tensor_info_fill)", "(fill= of o.new and o.alloc)" },
     { "NO_DEP (PTO_AFTER)", "pto.After" },
-    { "submit it with pto_submit_aic", "say so in its pto.Kernel: core='aic'" },
-    { "submit it with pto_submit_aiv", "say so in its pto.Kernel: core='aiv'" },
+    { "submit it with pto_submit_aic", "set core='aic' in its pto.Kernel" },
+    { "submit it with pto_submit_aiv", "set core='aiv' in its pto.Kernel" },
     { "; initialise arguments with pto_args_init", "" },
     { "use pto_cluster_count or pto_aiv_count, or do without sync_start",
       "Device.info has its clusters; use fewer blocks, or do without gang=True" },
@@ -101,7 +100,7 @@ static const struct word orchestration_words[] = {
     { NULL, NULL },
 };
 
-/* Replaces words in a text of at most `size` bytes. */
+/* Replaces phrases in a text of at most `size` bytes. */
 static void replace_words(char *text, size_t size, const struct word *list)
 {
     for (const struct word *word = list; word->in_c != NULL; word++) {
@@ -116,7 +115,7 @@ static void replace_words(char *text, size_t size, const struct word *list)
     }
 }
 
-/* Whether a submit is in Python: its file is none of C. */
+/* Whether a submit is in Python: its file is not a C file. */
 static bool is_python(const struct pto_site *site)
 {
     const char *dot = site->file == NULL ? NULL : strrchr(site->file, '.');
@@ -134,7 +133,7 @@ static int add_class(PyObject *module, const char *name, const char *doc, PyObje
     return *class_out == NULL ? -1 : PyModule_AddObjectRef(module, name, *class_out);
 }
 
-/* Its bases: pto.Error or a class derived from it, and one of Python's. */
+/* Makes the bases: pto.Error or a class derived from it, and one of Python's. */
 static PyObject *make_bases(const struct ext_state *state, int parent, PyObject *base)
 {
     PyObject *first = parent == EXT_Error ? state->error : state->error_class[parent];
@@ -146,7 +145,7 @@ int ext_error_init(PyObject *module, struct ext_state *state)
 {
     const struct {
         const char *name;
-        int parent; /* enum ext_error_class; it comes before */
+        int parent; /* enum ext_error_class; an earlier row */
         PyObject *base;
         const char *doc;
     } row[] = {

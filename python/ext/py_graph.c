@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pto.Graph: built once, launched many times with other tensors and scalars. */
+/* pto.Graph: built once, launched many times with different tensors and scalars. */
 #include "py_ext.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ static struct ext_graph *graph_of(PyObject *self)
     return (struct ext_graph *)self;
 }
 
-/* Without memory for them messages of launches say less. */
+/* Keeps the tensors of the build; out of memory only makes messages of launches shorter. */
 static void keep_built(struct ext_graph *graph, const struct ext_args *args)
 {
     size_t bytes = args->tensor_count * sizeof(*graph->built);
@@ -110,7 +110,10 @@ int ext_graph_close(struct ext_graph *graph)
     return status;
 }
 
-/* One of a Python orchestration makes the arguments of its callable from those of the function. */
+/*
+ * Launches a graph. A Python orchestration converts the arguments of its function to those of the
+ * callable.
+ */
 static PyObject *launch(ext_use_fn use, PyObject *self, PyObject *const *objects, Py_ssize_t count,
                         PyObject *names)
 {
@@ -181,7 +184,7 @@ static int graph_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* What an orchestration refers to may lead back to the graph. */
+/* Breaks reference cycles: an orchestration may refer to the graph. */
 static int graph_clear(PyObject *self)
 {
     Py_CLEAR(graph_of(self)->bind);
@@ -223,21 +226,21 @@ static PyObject *graph_html(PyObject *self, PyObject *ignored)
 }
 
 static PyGetSetDef graph_fields[] = {
-    { "report", get_report, NULL, "how its building went: tasks, edges, time", NULL },
-    { "callable", get_callable, NULL, "what it was built from", NULL },
+    { "report", get_report, NULL, "report of the build: tasks, edges, time", NULL },
+    { "callable", get_callable, NULL, "the callable that it was built from", NULL },
     { NULL, NULL, NULL, NULL, NULL }
 };
 
 static PyMethodDef graph_methods[] = {
     { "run", EXT_WITH_KEYWORDS(graph_run), METH_FASTCALL | METH_KEYWORDS,
       "run($self, *args, **options)\n--\n\nLaunches it with these tensors and scalars, waits, and "
-      "returns a pto.Report.\n"
-      "Shapes, overlaps and scalars that were not declared to vary are those of the build." },
+      "returns a pto.Report.\nShapes, overlaps and scalars that do not vary must be those of the "
+      "build." },
     { "submit", EXT_WITH_KEYWORDS(graph_submit), METH_FASTCALL | METH_KEYWORDS,
       "submit($self, *args, **options)\n--\n\nLaunches it without waiting, and returns a pto.Run. "
       "One launch at a time." },
     { "close", graph_close, METH_NOARGS,
-      "close($self)\n--\n\nFrees it; its device does so, too, when it is closed." },
+      "close($self)\n--\n\nFrees it; closing its device does, too." },
     { "_repr_html_", graph_html, METH_NOARGS, NULL },
     { "__enter__", graph_enter, METH_NOARGS, NULL },
     { "__exit__", graph_close, METH_VARARGS, NULL },

@@ -33,20 +33,21 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A call that has not returned so long after it was cancelled is explained. */
-enum { PATIENCE_NS = 100000000 };
+/* Time after a cancel when a call that has not returned is explained to the user. */
+enum { EXPLAIN_NS = 100000000 };
 
-/* Signals are a process's, and so is this. */
+/* State of the process, because signals are per process. */
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t ended;    /* a call has returned */
-    struct ext_waiting call; /* what Ctrl-C would end; without `cancel`: nothing. Under the lock */
-    uint64_t calls;          /* begun so far; the main thread's */
-    uint64_t current;        /* number of the call that is not over; 0: none. Atomic */
-    uint64_t pressed;        /* the highest number that the handler has found. Atomic */
+    pthread_cond_t ended; /* signalled when a call has returned */
+    /* call that Ctrl-C cancels; without `cancel`: none. Protected by the lock */
+    struct ext_waiting call;
+    uint64_t calls;   /* number of calls so far; main thread only */
+    uint64_t current; /* number of the current call; 0: none. Atomic */
+    uint64_t pressed; /* highest number that the handler found. Atomic */
     sem_t woken;
     struct sigaction before;
-    pid_t owner; /* the process that has the thread; 0: none */
+    pid_t owner; /* process that owns the thread; 0: none */
 } watch = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void note_signal(int number, siginfo_t *info, void *context)
@@ -58,10 +59,10 @@ static void note_signal(int number, siginfo_t *info, void *context)
         watch.before.sa_sigaction(number, info, context);
     else
         watch.before.sa_handler(number);
-    /* A handler on another thread that is late must not hide the number of a later call. */
+    /* A late handler on another thread must not hide the number of a later call. */
     while (pressed < call && !__atomic_compare_exchange_n(&watch.pressed, &pressed, call, false,
                                                           __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
-    } /* R2; of a second press in the same call the post is enough */
+    } /* R2; a second press during the same call needs the post only */
     (void)sem_post(&watch.woken);
 }
 
@@ -83,14 +84,14 @@ static bool is_interrupting(void)
     return is_usual;
 }
 
-/* Under the lock: whether the call that the handler found is not over. */
+/* Whether the call that the handler found is still current. Called under the lock. */
 static bool is_pressed(void)
 {
     return watch.call.cancel != NULL &&
            __atomic_load_n(&watch.pressed, __ATOMIC_ACQUIRE) == watch.calls; /* A2 */
 }
 
-/* Under the lock, which is released meanwhile: cancels the call, and says whether it returns at once. */
+/* Cancels the call, releasing the lock in between, and returns whether it ends at once. */
 static bool end_call(void)
 {
     uint64_t call = watch.calls;
@@ -98,7 +99,7 @@ static bool end_call(void)
 
     watch.call.cancel(watch.call.context);
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += PATIENCE_NS;
+    until.tv_nsec += EXPLAIN_NS;
     if (until.tv_nsec >= 1000000000) {
         until.tv_sec++;
         until.tv_nsec -= 1000000000;
@@ -109,7 +110,7 @@ static bool end_call(void)
     return true;
 }
 
-void ext_interrupt_say(const char *text)
+void ext_interrupt_print(const char *text)
 {
     PyGILState_STATE lock = PyGILState_Ensure();
 
@@ -136,7 +137,7 @@ static void *watch_main(void *ignored)
             watch.call.describe(watch.call.context, text);
         pthread_mutex_unlock(&watch.lock);
         if (text[0] != '\0')
-            ext_interrupt_say(text);
+            ext_interrupt_print(text);
     }
     return NULL;
 }
@@ -157,8 +158,8 @@ static bool has_thread(pid_t process)
     (void)pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&watch.ended, &clock);
     (void)pthread_condattr_destroy(&clock);
-    watch.call.cancel = NULL; /* of the parent's */
-    (void)sigfillset(&all);   /* signals are for others */
+    watch.call.cancel = NULL; /* the parent's call */
+    (void)sigfillset(&all);   /* leave signals to other threads */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     if (pthread_create(&thread, NULL, watch_main, NULL) == 0) {
         (void)pthread_detach(thread);
@@ -175,8 +176,7 @@ bool ext_interrupt_begin(const struct ext_waiting *call)
 
     if (syscall(SYS_gettid) != process || !has_thread(process))
         return false;
-    if (watch.call.cancel !=
-        NULL) /* this thread's own: a call inside of one, which is ended first */
+    if (watch.call.cancel != NULL) /* a nested call of this thread ends first */
         return false;
     (void)sigemptyset(&action.sa_mask);
     action.sa_sigaction = note_signal;
@@ -195,7 +195,7 @@ bool ext_interrupt_begin(const struct ext_waiting *call)
 void ext_interrupt_end(void)
 {
     (void)sigaction(SIGINT, &watch.before, NULL);
-    __atomic_store_n(&watch.current, 0, __ATOMIC_RELAXED); /* nothing is read by it */
+    __atomic_store_n(&watch.current, 0, __ATOMIC_RELAXED); /* orders nothing */
     pthread_mutex_lock(&watch.lock);
     watch.call.cancel = NULL;
     pthread_cond_signal(&watch.ended);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an orchestration of level 3 submits. Tensors in the worker's memory go as they are. Any
- * other memory of the program is staged: copied when a task of the run first has it, and back when
- * the run has succeeded and is settled.
+ * Submits of a level-3 orchestration. Tensors in the worker's memory are passed as they are. Other
+ * memory of the program is staged: copied when a task of the run first uses it, and copied back
+ * when the run has succeeded and is settled.
  */
 #include "py_worker.h"
 
@@ -14,12 +14,12 @@
 /* An output that the runtime allocates: pto.New. */
 struct fresh {
     PyObject_HEAD unsigned char
-        info[sizeof(struct pto_tensor_info)]; /* Python aligns to 16 bytes */
+        info[sizeof(struct pto_tensor_info)]; /* Python aligns objects to 16 bytes */
 };
 
 struct task {
     PyObject_HEAD struct pto_task_id id;
-    PyObject *outputs; /* a tuple, or NULL: there are none */
+    PyObject *outputs; /* a tuple; NULL: none */
 };
 
 static struct ext_level *level_of(PyObject *self)
@@ -31,7 +31,10 @@ static struct ext_level *level_of(PyObject *self)
 
 enum { SITES = 1 << 13 };
 
-/* Under the interpreter's lock. What is in it stays: reports and timelines refer to it. */
+/*
+ * Table of source lines, protected by the interpreter's lock. Entries are never freed, because
+ * reports and timelines refer to them.
+ */
 static struct site {
     struct pto_site site;
     PyObject *file;
@@ -66,7 +69,7 @@ const struct pto_site *ext_site_here(void)
         return NULL;
     }
     made->site = (struct pto_site){ strdup(text), line };
-    made->file = file; /* kept, so that nothing else has its address */
+    made->file = file; /* kept, so that its address is not reused */
     sites[at % SITES] = made;
     site_count++;
     return &made->site;
@@ -80,8 +83,8 @@ static void copy_back(const struct pto_tensor *t, const struct ext_stage *stage)
     uint64_t size = pto_dtype_size(t->dtype);
     uint64_t shift = (uint64_t)(uintptr_t)stage->memory - stage->addr;
     uint32_t last = t->ndims - 1;
-    uint64_t row = t->strides[last] == 1 ? t->shapes[last] : 1; /* elements in one piece */
-    uint32_t inner = t->strides[last] == 1 ? last : t->ndims;   /* dimensions that are counted */
+    uint64_t row = t->strides[last] == 1 ? t->shapes[last] : 1; /* contiguous elements */
+    uint32_t inner = t->strides[last] == 1 ? last : t->ndims;   /* number of outer dimensions */
     uint32_t index[PTO_MAX_DIMS] = { 0 };
     char *to = pto_tensor_data(t);
 
@@ -156,7 +159,7 @@ static struct ext_stage *find_stage(struct ext_level *level, const struct pto_te
     if (status < 0) {
         free(stage);
         (void)ext_raise_text(level->state, status,
-                             "there is no memory to stage the %llu bytes of argument %zd",
+                             "out of memory for a copy of the %llu bytes of argument %zd",
                              (unsigned long long)t->size, at);
         return NULL;
     }
@@ -166,7 +169,7 @@ static struct ext_stage *find_stage(struct ext_level *level, const struct pto_te
     return stage;
 }
 
-/* Replaces the memory of a tensor by its stage. What is written keeps its owner. */
+/* Replaces the memory of a tensor by its stage. A tensor that is written keeps its owner. */
 static int stage_tensor(struct ext_level *level, struct pto_tensor *t, struct ext_hold *hold,
                         bool is_written, Py_ssize_t at)
 {
@@ -186,7 +189,7 @@ static int stage_tensor(struct ext_level *level, struct pto_tensor *t, struct ex
         written->hold = *hold;
         written->next = level->run->written;
         level->run->written = written;
-        hold->kind = EXT_HOLD_NOTHING; /* moved */
+        hold->kind = EXT_HOLD_NOTHING; /* ownership moved */
     }
     t->addr = t->addr - stage->addr + (uint64_t)(uintptr_t)stage->memory;
     return 0;
@@ -194,13 +197,13 @@ static int stage_tensor(struct ext_level *level, struct pto_tensor *t, struct ex
 
 /* ---- arguments ---- */
 
-/* The arguments of one task on their way. */
+/* The arguments of one task during a submit. */
 struct load {
     struct ext_args taken;
     struct pto_args args;
     uint32_t count; /* tensors of `taken`, in order, and new ones */
     uint8_t tag[PTO_TASK_TENSORS_MAX];
-    struct pto_tensor_info fresh[PTO_TASK_TENSORS_MAX]; /* of those that are new */
+    struct pto_tensor_info fresh[PTO_TASK_TENSORS_MAX]; /* descriptions of new tensors */
     struct pto_task_id *deps;                           /* or NULL */
 };
 
@@ -216,7 +219,7 @@ static enum pto_tag tag_of(enum pto_direction direction)
            : direction == PTO_DIR_OUT ? PTO_TAG_OUTPUT_EXISTING
            : direction == (enum pto_direction)EXT_NO_DEP
                ? PTO_TAG_NO_DEP
-               : PTO_TAG_INOUT; /* what is not known is both */
+               : PTO_TAG_INOUT; /* an unknown argument is read and written */
 }
 
 static int take_argument(struct ext_level *level, struct load *load, PyObject *object,
@@ -266,7 +269,7 @@ static int take_deps(struct ext_level *level, struct load *load, PyObject *deps)
         PyObject *item = PyList_GetItem(list, i);
 
         if (!Py_IS_TYPE(item, level->state->task_type)) {
-            (void)ext_raise_text(level->state, PTO_EINVAL, "deps are what submit has returned");
+            (void)ext_raise_text(level->state, PTO_EINVAL, "deps must be results of submit");
             count = -1;
         } else {
             load->deps[i] = ((struct task *)item)->id;
@@ -278,7 +281,7 @@ static int take_deps(struct ext_level *level, struct load *load, PyObject *deps)
     return count < 0 ? -1 : 0;
 }
 
-/* Fills load->args; to be released in any case. */
+/* Fills load->args; the caller releases it in any case. */
 static int fill_load(struct ext_level *level, struct load *load,
                      const struct ext_registered *target, PyObject *const *objects,
                      Py_ssize_t count, PyObject *deps)
@@ -316,7 +319,7 @@ static struct pto_level *open_level(struct ext_level *level)
     return level->level;
 }
 
-/* Raises what is wrong with the run so far. */
+/* Raises the error of the run so far. */
 static PyObject *level_refuse(struct ext_level *level)
 {
     struct pto_error error;
@@ -370,7 +373,7 @@ static struct ext_registered *target_of(struct ext_level *level, PyObject *objec
 
     if (object == NULL || !Py_IS_TYPE(object, level->state->registered_type)) {
         (void)ext_raise_text(level->state, PTO_EINVAL,
-                             "the first argument is what Worker.register has returned");
+                             "the first argument must be a result of Worker.register");
         return NULL;
     }
     if (target->worker != level->worker || target->number == 0) {
@@ -380,7 +383,7 @@ static struct ext_registered *target_of(struct ext_level *level, PyObject *objec
     return target;
 }
 
-/* The value of a keyword, or NULL; -1: there is another one. */
+/* Finds keyword values, or NULL; -1 for an unknown keyword. */
 static int find_keywords(struct ext_level *level, PyObject *names, PyObject *const *values,
                          PyObject **children, PyObject **deps)
 {
@@ -472,7 +475,7 @@ static PyObject *submit_group(struct ext_level *level, const struct ext_register
         status =
             objects == NULL ? -1 : fill_load(level, &load[filled], target, objects, size, NULL);
         free(objects);
-        Py_XDECREF(list); /* the members have what is in it */
+        Py_XDECREF(list); /* the members hold its elements */
         Py_XDECREF(item);
         if (status == 0)
             args[filled] = load[filled].args;
@@ -521,7 +524,10 @@ static PyObject *level_group(PyObject *self, PyObject *args, PyObject *keywords)
     return submit_group(level, target, members, children);
 }
 
-/* What an output is to be: shape, dtype and, not None, its elements at first. */
+/*
+ * Parses the description of an output: shape, dtype and, unless None, the initial value of all
+ * elements.
+ */
 static int take_info(struct ext_state *state, PyObject *args, PyObject *keywords,
                      const char *format, struct pto_tensor_info *info_out)
 {
@@ -602,7 +608,7 @@ static PyObject *level_copy(PyObject *self, PyObject *args)
 
 /* ---- an orchestration in C ---- */
 
-/* A list that begins with `count` elements of `size` bytes. NULL: raised. */
+/* Allocates a list of `count` elements of `size` bytes; NULL with an exception. */
 static void *make_list(Py_ssize_t count, size_t size)
 {
     void *list = count < 0 ? NULL : calloc((size_t)count + 1, size);
@@ -610,7 +616,7 @@ static void *make_list(Py_ssize_t count, size_t size)
     return list != NULL || PyErr_Occurred() ? list : PyErr_NoMemory();
 }
 
-/* Texts that live as long as the tuple does. NULL: raised. */
+/* Returns the texts of a tuple, which keeps them alive; NULL with an exception. */
 static const char **take_names(PyObject *tuple)
 {
     Py_ssize_t count = PyTuple_Size(tuple);
@@ -687,7 +693,7 @@ static PyObject *level_call(PyObject *self, PyObject *args)
         return NULL;
     for (int i = 0; i < 6; i += 2)
         if (PyTuple_Size(tuple[i]) != PyTuple_Size(tuple[i + 1]))
-            return ext_raise_text(level->state, PTO_EINVAL, "there is a name for each value");
+            return ext_raise_text(level->state, PTO_EINVAL, "each value needs a name");
     ext_args_init(&load.taken);
     load.count = 0;
     load.deps = NULL;
@@ -799,29 +805,28 @@ static void level_free(PyObject *self)
     Py_DECREF(type);
 }
 
-/* Options that tasks may have. */
+/* Options of tasks. */
 #define DOC_TASKS(...) EXT_OPTION_DOC(__VA_ARGS__)
 #define DOC_RUNS(...) ""
 #define LEVEL_OPTION_DOC(field, kind, name, level) DOC_##level(field, kind, name, level)
 
 static PyMethodDef level_methods[] = {
     { "submit", EXT_WITH_KEYWORDS(level_submit), METH_FASTCALL | METH_KEYWORDS,
-      "submit($self, target, *args, children=None, deps=None)\n--\n\n"
-      "Submits a task: what was registered, with these arguments, on one of the children: a\n"
-      "number, several, or any that has it. Returns a pto.LevelTask, which has its outputs.\n\n"
-      "Tensors and scalars are as for Device.run, pto.New(shape, dtype) is an output that\n"
-      "the runtime allocates. Where no signature says what a tensor is, it is read and\n"
-      "written; pto.In and pto.Out say otherwise. `deps` are tasks to wait for as well.\n\n"
-      "Memory that is not the worker's is copied when a task of the run first has it, and\n"
-      "what tasks have written is copied back when the run has succeeded and its result is asked\n"
-      "for." },
+      "submit($self, target, *args, children=None, deps=None)\n--\n\nSubmits a task: a registered "
+      "callable with these arguments, on one of the children: a\nnumber, several, or any with the "
+      "callable. Returns a pto.LevelTask, which has its outputs.\n\nTensors and scalars are as for "
+      "Device.run, pto.New(shape, dtype) is an output that\nthe runtime allocates. Without a "
+      "signature a tensor is read and\nwritten, unless pto.In or pto.Out is given. `deps` are "
+      "tasks to wait for as well.\n\nMemory that is not the worker's is copied when a task of the "
+      "run first has it, and\nwhat tasks have written is copied back when the run has succeeded "
+      "and its result is asked\nfor." },
     { "group", EXT_WITH_KEYWORDS(level_group), METH_VARARGS | METH_KEYWORDS,
       "group($self, target, members, *, children=None)\n--\n\nSubmits tasks that start together, "
-      "each on a child of its own, so that they may wait for\neach other. `members` has the "
+      "each on a separate child, so that they may wait for\neach other. `members` has the "
       "arguments of each, `children` their numbers." },
     { "alloc", EXT_WITH_KEYWORDS(level_alloc), METH_VARARGS | METH_KEYWORDS,
       "alloc($self, shape, dtype, fill=None)\n--\n\nA tensor that lives until the scope has ended "
-      "and its users are done. `fill`: every element at first." },
+      "and its users are done. `fill`: initial value of all elements." },
     { "copy", level_copy, METH_VARARGS,
       "copy($self, to, source, /)\n--\n\nSubmits a copy, a task like any other." },
     { "_call", level_call, METH_VARARGS, "Calls an orchestration in C: for pto.testing." },
@@ -849,13 +854,13 @@ static PyObject *get_worker(PyObject *self, void *ignored)
 }
 
 static PyGetSetDef level_fields[] = {
-    { "worker", get_worker, NULL, "whose it is, as C has it", NULL },
+    { "worker", get_worker, NULL, "its worker, as a C object", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 
 static PyType_Slot level_slots[] = {
     { Py_tp_getset, level_fields },
-    { Py_tp_doc, "What an orchestration of level 3 submits to." },
+    { Py_tp_doc, "The interface that a level-3 orchestration submits to." },
     { Py_tp_dealloc, level_free },
     { Py_tp_methods, level_methods },
     { 0, NULL },
@@ -926,7 +931,7 @@ static PyObject *get_id(PyObject *self, void *ignored)
 static PyGetSetDef task_fields[] = {
     { "outputs", get_outputs, NULL, "tensors, one for each pto.New of the submit", NULL },
     { "output", get_output, NULL, "the only output", NULL },
-    { "id", get_id, NULL, "its number, as errors have it", NULL },
+    { "id", get_id, NULL, "its number, as in errors", NULL },
     { NULL, NULL, NULL, NULL, NULL },
 };
 
@@ -996,7 +1001,8 @@ static PyObject *fresh_repr(PyObject *self)
 static PyType_Slot fresh_slots[] = {
     { Py_tp_doc,
       "New(shape, dtype, fill=None)\n--\n\nAn argument of a submit: an output that the runtime "
-      "allocates. It is\nin `outputs` of the pto.LevelTask. `fill`: every element before." },
+      "allocates. It is\nin `outputs` of the pto.LevelTask. `fill`: initial value of all "
+      "elements." },
     { Py_tp_new, fresh_new },
     { Py_tp_dealloc, fresh_free },
     { Py_tp_repr, fresh_repr },

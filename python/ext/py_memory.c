@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a device: an allocation lives as long as a tensor in it, even if its device is closed before. */
+/*
+ * Memory of a device: an allocation lives as long as a tensor in it, even if its device is closed
+ * earlier.
+ */
 #include "py_ext.h"
 
 struct memory {
@@ -48,7 +51,7 @@ PyObject *ext_memory_new(struct ext_device *device, PyObject *shape, PyObject *d
     return result;
 }
 
-/* Something wrote beyond it: there is nobody left to whom that could be raised. */
+/* Reports a damaged allocation, for which no caller is left to raise an exception in. */
 static void memory_report(struct ext_state *state, int status, const struct pto_error *error,
                           PyObject *self)
 {
@@ -72,7 +75,7 @@ static void memory_free(PyObject *self)
 
         pto_error_init(&error);
         status = pto_mem_free(device->device, memory->addr, &error);
-        /* The memory of a device that is lost went with it: nothing is left to free. */
+        /* A lost device has no memory left to free. */
         if (status < 0 && status != PTO_EFORKED && status != PTO_ELOST && status != PTO_EPEER)
             memory_report(device->state, status, &error, self);
         device->memory_count--;
@@ -84,7 +87,7 @@ static void memory_free(PyObject *self)
 }
 
 static PyType_Slot memory_slots[] = {
-    { Py_tp_doc, "An allocation of a device, which its tensors keep." },
+    { Py_tp_doc, "An allocation of a device, kept alive by its tensors." },
     { Py_tp_dealloc, memory_free },
     { 0, NULL },
 };
@@ -98,6 +101,6 @@ static PyType_Spec memory_spec = {
 
 int ext_memory_init(PyObject *module, struct ext_state *state)
 {
-    state->memory_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &memory_spec, NULL);
+    state->memory_type = (PyTypeObject *)ext_make_type(module, &memory_spec);
     return state->memory_type == NULL ? -1 : 0;
 }

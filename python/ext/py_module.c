@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The module pto._pto itself: its state and its types. */
+/* The module pto._pto: its state and its types. */
 #include "py_ext.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -19,15 +20,14 @@ static PyMethodDef module_methods[] = {
     { "strerror", module_strerror, METH_O,
       "strerror(status)\n--\n\nDescribes a status in a few words." },
     { "stuck_threads", module_stuck_threads, METH_NOARGS,
-      "stuck_threads()\n--\n\nCounts the threads inside kernels that no run waits for any "
-      "longer." },
+      "stuck_threads()\n--\n\nCounts the threads that are stuck in kernels of runs that were given "
+      "up." },
     { "platforms", module_platforms, METH_NOARGS,
       "platforms()\n--\n\nLists the platforms, each as a dict; the first one is the default. "
-      "`missing`\n"
-      "says why one cannot be opened by this version, or is None." },
+      "`missing`\nis the reason why this version cannot open one, or None." },
     { "_exception", module_exception, METH_VARARGS,
-      "_exception(status, text, /)\n--\n\nThe exception for a status, not raised, with a sentence "
-      "of the caller's." },
+      "_exception(status, text, /)\n--\n\nMakes the exception for a status with the caller's "
+      "sentence, without raising it." },
     { NULL, NULL, 0, NULL }
 };
 
@@ -54,7 +54,7 @@ PyObject *PyInit__pto(void)
 
 struct ext_state *ext_state_of(PyTypeObject *type)
 {
-    /* A class that Python code derives has no module state of its own. */
+    /* A class derived in Python has no module state. */
     while (type != NULL) {
         struct ext_state *state = PyType_GetModuleState(type);
 
@@ -109,9 +109,42 @@ PyObject *ext_list_of(uint32_t count, PyObject *(*make)(const void *from, uint32
     return list;
 }
 
+/* The constructor of types whose objects only this module makes. */
+static PyObject *refuse_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    PyObject *name = PyObject_GetAttrString((PyObject *)type, "__name__");
+
+    (void)args;
+    (void)keywords;
+    if (name != NULL)
+        PyErr_Format(PyExc_TypeError, "cannot create '%U' instances", name);
+    Py_XDECREF(name);
+    return NULL;
+}
+
+PyObject *ext_make_type(PyObject *module, PyType_Spec *spec)
+{
+    enum { SLOTS = 24 };
+    PyType_Slot slots[SLOTS + 2];
+    PyType_Spec made = *spec;
+    int count = 0;
+
+    if ((spec->flags & Py_TPFLAGS_DISALLOW_INSTANTIATION) == 0)
+        return PyType_FromModuleAndSpec(module, spec, NULL);
+    for (; spec->slots[count].slot != 0; count++) {
+        assert(count < SLOTS);
+        slots[count] = spec->slots[count];
+    }
+    slots[count] = (PyType_Slot){ Py_tp_new, refuse_new };
+    slots[count + 1] = (PyType_Slot){ 0, NULL };
+    made.flags &= ~(unsigned)Py_TPFLAGS_DISALLOW_INSTANTIATION; /* Python 3.9 ignores it */
+    made.slots = slots;
+    return PyType_FromModuleAndSpec(module, &made, NULL);
+}
+
 int ext_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type_out)
 {
-    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    PyObject *type = ext_make_type(module, spec);
 
     if (type == NULL)
         return -1;

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Python functions that the runtime calls: observers of submits and lines of log; and workers of level 3
- * as others see them. Calls come without the interpreter's lock, from any thread. What an observer raises
- * cannot reach whoever waits for the run: it is shown as unraisable.
+ * Python functions that the runtime calls (observers of submits, and the log function), and the
+ * list of level-3 workers. Calls come from any thread without the interpreter's lock. An exception
+ * of an observer cannot reach the waiting caller, so it is reported as unraisable.
  */
 #include "py_ext.h"
 
-#include <pto/door.h>
+#include <pto/log.h>
 #include <pto/watch.h>
 
-/* Calls a function with arguments, which are stolen; NULL: they could not be made, or it raised. */
+/*
+ * Calls a function and steals the arguments; NULL: the arguments could not be made, or the function
+ * raised.
+ */
 static PyObject *call_stealing(PyObject *function, PyObject *args)
 {
     PyObject *result = args == NULL ? NULL : PyObject_CallObject(function, args);
@@ -44,17 +47,8 @@ static PyObject *make_scalar(const void *from, uint32_t at)
     return PyLong_FromUnsignedLongLong(((const struct pto_args *)from)->scalar[at]);
 }
 
-static PyObject *make_tensor(const void *from, uint32_t at)
+static PyObject *make_argument(uint32_t tag, const struct pto_tensor *t)
 {
-    const struct pto_args *args = from;
-    uint32_t tag = args->tag[at];
-    const struct pto_tensor *t = args->tensor[at];
-    const struct pto_tensor_info *info = args->tensor[at];
-
-    if (tag == PTO_TAG_OUTPUT)
-        return Py_BuildValue("{s:s,s:s,s:N}", "tag", pto_tag_name(tag), "dtype",
-                             pto_dtype_info(info->dtype)->text, "shape",
-                             ext_list_of(info->ndims, make_number, info->shapes));
     return Py_BuildValue("{s:s,s:s,s:N,s:N,s:K}", "tag", pto_tag_name(tag), "dtype",
                          pto_dtype_info(t->dtype)->text, "shape",
                          ext_list_of(t->ndims, make_number, t->shapes), "strides",
@@ -62,18 +56,56 @@ static PyObject *make_tensor(const void *from, uint32_t at)
                          (unsigned long long)(uintptr_t)pto_tensor_data(t));
 }
 
+static PyObject *make_tensor(const void *from, uint32_t at)
+{
+    const struct pto_args *args = from;
+    uint32_t tag = args->tag[at];
+    const struct pto_tensor_info *info = args->tensor[at];
+
+    if (tag == PTO_TAG_OUTPUT)
+        return Py_BuildValue("{s:s,s:s,s:N}", "tag", pto_tag_name(tag), "dtype",
+                             pto_dtype_info(info->dtype)->text, "shape",
+                             ext_list_of(info->ndims, make_number, info->shapes));
+    return make_argument(tag, args->tensor[at]);
+}
+
+static PyObject *make_step_tensor(const void *from, uint32_t at)
+{
+    const struct pto_tensor *t = (const struct pto_tensor *)from + at;
+
+    return make_argument(t->tag, t);
+}
+
+static PyObject *make_site(const struct pto_site *site)
+{
+    return site == NULL || site->file == NULL ? Py_NewRef(Py_None)
+                                              : Py_BuildValue("(si)", site->file, site->line);
+}
+
+static void call_step(void *context, const struct pto_step *step)
+{
+    PyGILState_STATE lock = PyGILState_Ensure();
+    PyObject *result = call_stealing(
+        context,
+        Py_BuildValue("({s:K,s:N,s:N,s:I,s:N,s:N})", "index", (unsigned long long)step->index,
+                      "is_end", PyBool_FromLong(step->is_end), "is_deferred",
+                      PyBool_FromLong(step->is_deferred), "kernel", step->kernel, "site",
+                      make_site(step->site), "tensors",
+                      ext_list_of(step->tensor_count, make_step_tensor, step->tensor)));
+
+    Py_XDECREF(result);
+    PyGILState_Release(lock);
+}
+
 static void call_task(void *context, const struct pto_task_view *view)
 {
     PyGILState_STATE lock = PyGILState_Ensure();
-    PyObject *site = view->site == NULL || view->site->file == NULL
-                         ? Py_NewRef(Py_None)
-                         : Py_BuildValue("(si)", view->site->file, view->site->line);
     PyObject *result = call_stealing(
         context,
         Py_BuildValue("({s:K,s:K,s:(iii),s:N,s:i,s:N,s:N})", "index",
                       (unsigned long long)view->index, "task", (unsigned long long)view->task.raw,
                       "kernels", view->kernels.aic, view->kernels.aiv0, view->kernels.aiv1, "site",
-                      site, "blocks", view->args->block_count, "tensors",
+                      make_site(view->site), "blocks", view->args->block_count, "tensors",
                       ext_list_of(view->args->tensor_count, make_tensor, view->args), "scalars",
                       ext_list_of(view->args->scalar_count, make_scalar, view->args)));
 
@@ -93,9 +125,17 @@ void ext_observe_tasks(PyObject *function, pto_task_fn *task_out, void **context
     *context_out = function;
 }
 
+void ext_observe_steps(PyObject *function, pto_step_fn *step_out, void **context_out)
+{
+    *step_out = call_step;
+    *context_out = function;
+}
+
 /* ---- lines of log ---- */
 
-/* The runtime has one place for them in a process. Under the interpreter's lock. */
+/*
+ * The log function of the process; the runtime supports one. Protected by the interpreter's lock.
+ */
 static PyObject *log_function;
 
 static void call_log(void *context, int level, const char *function, const char *text)
@@ -164,7 +204,7 @@ static PyObject *make_child(const void *from, uint32_t at)
                          "device", child->device);
 }
 
-/* Without a lock: pto_watch_workers calls it on this thread. */
+/* Needs no lock: pto_watch_workers calls it on this thread. */
 static void add_worker(void *context, const struct pto_watch_worker *worker)
 {
     PyObject **list = context;
@@ -196,14 +236,13 @@ static PyObject *workers(PyObject *module, PyObject *ignored)
 
 static PyMethodDef functions[] = {
     { "set_log", EXT_WITH_KEYWORDS(set_log), METH_VARARGS | METH_KEYWORDS,
-      "set_log(function=None, *, threshold=25)\n--\n\n"
-      "Says where lines of log go that orchestrations written for simpler make, for the whole\n"
-      "process: function(level, name, text), called from any thread. None: the error output.\n"
-      "Lines below the threshold are dropped: 10 debug, 20 info, 25 timing, 30 warnings, 40 "
-      "errors." },
+      "set_log(function=None, *, threshold=25)\n--\n\nSets the destination of log lines of "
+      "orchestrations written for simpler, for the whole\nprocess: function(level, name, text), "
+      "called from any thread. None: stderr. Lines below\nthe threshold are dropped: 10 debug, 20 "
+      "info, 25 timing, 30 warnings, 40 errors." },
     { "workers", workers, METH_NOARGS,
       "workers()\n--\n\nWorkers of level 3 of this user on this machine, of any program, each as a "
-      "dict with\nits `children`. Looking changes nothing." },
+      "dict with\nits `children`. The call has no side effects." },
     { NULL, NULL, 0, NULL },
 };
 

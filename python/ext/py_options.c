@@ -11,7 +11,7 @@ struct option {
     size_t offset;
     int (*set)(struct ext_state *state, const struct option *option, PyObject *value,
                struct pto_run_options *options);
-    const char *const *choices; /* of set_choice, ended by NULL */
+    const char *const *choices; /* choices of set_choice, terminated by NULL */
 };
 
 static void *field_of(struct pto_run_options *options, const struct option *option)
@@ -41,7 +41,7 @@ int ext_seconds(struct ext_state *state, const char *name, PyObject *value, uint
     }
     *ns_out = seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_MAX / 2;
     if (*ns_out == 0)
-        *ns_out = 1; /* 0 would be the default */
+        *ns_out = 1; /* 0 means the default */
     return 0;
 }
 
@@ -65,9 +65,9 @@ static int set_bool(struct ext_state *state, const struct option *option, PyObje
 
 /* ---- numbers ---- */
 
-enum { EXT_BYTES_OVERHEAD = 64 }; /* that bytes have beside their size */
+enum { EXT_BYTES_OVERHEAD = 64 }; /* allowance for the overhead of a bytes object */
 
-/* Raises ValueError, or TypeError for what is no number. */
+/* Reads a number; raises ValueError, or TypeError for other objects. */
 static bool take_number(PyObject *number, unsigned long long max, unsigned long long *value_out)
 {
     PyObject *index = PyNumber_Index(number);
@@ -78,7 +78,7 @@ static bool take_number(PyObject *number, unsigned long long max, unsigned long 
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError)) {
         PyErr_Clear();
         *value_out = max;
-        max = 0; /* below 0, or above 64 bits */
+        max = 0; /* negative, or above 64 bits */
     }
     if (!PyErr_Occurred() && *value_out > max)
         PyErr_Format(
@@ -186,7 +186,7 @@ int ext_deps(struct ext_state *state, PyObject *value)
     return ext_choice(state, "deps", value, deps);
 }
 
-/* The enums of the options are as large as ints. */
+/* Sets an enum, which has the size of an int in all options. */
 static int set_choice(struct ext_state *state, const struct option *option, PyObject *value,
                       struct pto_run_options *options)
 {
@@ -207,7 +207,7 @@ static int set_trace(struct ext_state *state, const struct option *option, PyObj
     return set_choice(state, option, value, options);
 }
 
-/* Texts live as long as their objects, which the caller of the run has, or the pto.Run. */
+/* Sets a text. It lives as long as its object, which the caller of the run or the pto.Run holds. */
 static int set_text(struct ext_state *state, const struct option *option, PyObject *value,
                     struct pto_run_options *options)
 {
@@ -237,6 +237,15 @@ static int set_task(struct ext_state *state, const struct option *option, PyObje
     return 0;
 }
 
+static int set_step(struct ext_state *state, const struct option *option, PyObject *value,
+                    struct pto_run_options *options)
+{
+    if (!PyCallable_Check(value))
+        return options_refuse(state, option, "a function of a dict");
+    ext_observe_steps(value, &options->step, &options->step_context);
+    return 0;
+}
+
 static int set_vary(struct ext_state *state, const struct option *option, PyObject *value,
                     struct pto_run_options *options)
 {
@@ -255,7 +264,7 @@ static int set_vary(struct ext_state *state, const struct option *option, PyObje
     return status;
 }
 
-/* A ring's size for all four, or one for each. */
+/* Sets the size of all four rings, or of each. */
 static int set_ring(struct ext_state *state, const struct option *option, PyObject *value,
                     struct pto_run_options *options)
 {
@@ -279,7 +288,7 @@ static int set_diagnostics(struct ext_state *state, const struct option *option,
 
 #define AT(field) offsetof(struct pto_run_options, field)
 
-/* How each kind of PTO_RUN_OPTION_MAP is set. */
+/* Setters for each kind of PTO_RUN_OPTION_MAP. */
 #define SET_MODE set_choice, modes
 #define SET_DEPS set_choice, deps
 #define SET_LIMITS set_choice, limits
@@ -294,6 +303,7 @@ static int set_diagnostics(struct ext_state *state, const struct option *option,
 #define SET_SCALARS set_vary, NULL
 #define SET_EDGE set_edge, NULL
 #define SET_TASK set_task, NULL
+#define SET_STEP set_step, NULL
 
 static const struct option table[] = {
 #define X(field, kind, name, level) { name, AT(field), SET_##kind },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pto.Report: how a run went. */
+/* pto.Report: the report of a run. */
 #include "py_ext.h"
 
 #include <stddef.h>
@@ -31,7 +31,7 @@ static void report_free(PyObject *self)
     Py_DECREF(type);
 }
 
-/* The closure is where the number is. */
+/* Returns the number at the offset in the closure. */
 static PyObject *get_u64(PyObject *self, void *offset)
 {
     uint64_t value;
@@ -102,6 +102,30 @@ static PyObject *report_repr(PyObject *self)
                                 (unsigned long long)report->edges, (unsigned long long)report->ns);
 }
 
+static PyObject *get_notes(PyObject *self, void *ignored)
+{
+    const struct pto_run_report *report = &((struct report *)self)->report;
+    uint64_t count = report->note_count;
+    PyObject *notes = PyList_New(0);
+
+    (void)ignored;
+    for (uint32_t i = 0; notes != NULL && i < count && i < PTO_ARGUMENT_NOTES_MAX; i++) {
+        const struct pto_argument_note *note = &report->note[i];
+        PyObject *item =
+            Py_BuildValue("(sIIiKK)",
+                          note->kind == PTO_ARGUMENT_AFTER  ? "after"
+                          : note->kind == PTO_ARGUMENT_IDLE ? "idle"
+                                                            : "unchecked",
+                          note->kernel, note->argument, (int)note->line,
+                          (unsigned long long)note->tasks, (unsigned long long)note->first);
+
+        if (item == NULL || PyList_Append(notes, item) < 0)
+            Py_CLEAR(notes);
+        Py_XDECREF(item);
+    }
+    return notes;
+}
+
 static PyObject *report_html(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
@@ -122,26 +146,31 @@ static PyGetSetDef report_fields[] = {
     NUMBER(edges, "dependencies wired"),
     NUMBER(ns, "from the first submit to the last completion"),
     NUMBER(stolen, "kernels run by workers other than the submitter"),
-    NUMBER(takeovers, "kernels that outlived a time slice and went on beside the workers"),
+    NUMBER(takeovers, "kernels that exceeded a time slice and continued on other threads"),
     NUMBER(sleeps, "of workers, during the run"),
     NUMBER(wakes, "of workers, during the run"),
-    NUMBER(monitor_ticks, "how often the clock was looked at"),
-    NUMBER(dummies, "tasks without a kernel; allocations are none"),
+    NUMBER(monitor_ticks, "number of clock reads"),
+    NUMBER(dummies, "tasks without a kernel, except allocations"),
     NUMBER(skipped, "tasks whose predicate did not hold"),
     NUMBER(stopped, "tasks that never ran: the run had failed, or was cancelled"),
-    NUMBER(records_lost, "by the recorder: older ones that gave way, and edges"),
+    NUMBER(records_lost, "records that the recorder dropped: old ones, and edges"),
     { "workers", get_workers, NULL, "threads that ran tasks", NULL },
-    { "warning", get_warning, NULL, "what was ignored; None: nothing", NULL },
+    { "warning", get_warning, NULL, "ignored options; None: none", NULL },
     { "core_tasks", get_core_tasks, NULL, "executions by simulated core: AICs, then AIVs", NULL },
+    { "notes", get_notes, NULL,
+      "what tasks did with arguments, if their kernels report accesses: (\"after\" or \"idle\", "
+      "kernel, "
+      "argument, line of the submit, tasks, first task)",
+      NULL },
     { "timing", get_timing, NULL,
       "{slot: (begin_ns, end_ns)} of the timing slots that tasks were put into", NULL },
     { NULL, NULL, NULL, NULL, NULL }
 };
 
 static PyType_Slot report_slots[] = {
-    { Py_tp_doc, "How a run went." },  { Py_tp_dealloc, report_free },
-    { Py_tp_repr, report_repr },       { Py_tp_getset, report_fields },
-    { Py_tp_methods, report_methods }, { 0, NULL },
+    { Py_tp_doc, "The report of a run." }, { Py_tp_dealloc, report_free },
+    { Py_tp_repr, report_repr },           { Py_tp_getset, report_fields },
+    { Py_tp_methods, report_methods },     { 0, NULL },
 };
 
 static PyType_Spec report_spec = {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs. One that the caller waits for is executed on the caller's thread. One that was submitted
- * is a pto.Run; it keeps its tensors, its callable and its device, and the device keeps it, until it has ended.
+ * Runs. A run that the caller waits for executes on the caller's thread. A submitted one is a
+ * pto.Run; it keeps its tensors, its callable and its device, and the device keeps it until it has
+ * ended.
  */
 #include "py_ext.h"
 
@@ -14,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SLICE_NS = 50000000 }; /* of a wait: signals are looked at in between */
+enum { SLICE_NS = 50000000 }; /* slice of a wait; signals are checked between slices */
 
 /* ---- what both kinds share ---- */
 
@@ -38,7 +39,7 @@ int ext_launch_begin(struct ext_launch *launch, struct ext_device *device, PyObj
     return 0;
 }
 
-/* Takes arguments and options, and prepares the run. 0, or -1 with an exception. */
+/* Converts arguments and options, and prepares the run. 0, or -1 with an exception. */
 int ext_launch_prepare(struct ext_launch *launch, PyObject *const *objects, Py_ssize_t count,
                        PyObject *names)
 {
@@ -70,7 +71,7 @@ int ext_launch_prepare(struct ext_launch *launch, PyObject *const *objects, Py_s
     else if (callable->is_registered)
         status = pto_run_prepare(launch->device->device, callable->callable, &entry,
                                  &launch->options, &launch->run);
-    else { /* the first one loads the code */
+    else { /* the first run loads the code */
         Py_BEGIN_ALLOW_THREADS
         status = pto_run_prepare(launch->device->device, callable->callable, &entry,
                                  &launch->options, &launch->run);
@@ -82,15 +83,15 @@ int ext_launch_prepare(struct ext_launch *launch, PyObject *const *objects, Py_s
     return status < 0 ? -1 : 0;
 }
 
-/* The callable of a pto.Callable or a pto.Graph. */
+/* Returns the callable of a pto.Callable or a pto.Graph. */
 static struct ext_callable *run_callable_of(const struct ext_state *state, PyObject *target)
 {
     return Py_IS_TYPE(target, state->graph_type) ? ((struct ext_graph *)target)->callable
                                                  : (struct ext_callable *)target;
 }
 
-/* How long a run that was cancelled waits for its kernels, in milliseconds. */
-static uint64_t patience_ms(uint64_t stall_timeout_ns)
+/* Returns how long a cancelled run waits for its kernels, in milliseconds. */
+static uint64_t cancel_wait_ms(uint64_t stall_timeout_ns)
 {
     const char *set = getenv("SIMPLER_SCHEDULER_TIMEOUT_MS");
     uint64_t ms = set != NULL ? strtoull(set, NULL, 10) : 0;
@@ -98,7 +99,7 @@ static uint64_t patience_ms(uint64_t stall_timeout_ns)
     return stall_timeout_ns != 0 ? stall_timeout_ns / 1000000 : ms != 0 ? ms : 10000;
 }
 
-/* The names of its first kernels. */
+/* Lists the names of the first kernels. */
 static void list_kernels(const struct pto_callable *callable, char *text, size_t size)
 {
     struct pto_kernel_info kernel;
@@ -117,19 +118,18 @@ void ext_run_describe(const struct ext_state *state, PyObject *target, uint64_t 
                       char text[EXT_WAITING_TEXT])
 {
     const struct pto_callable *callable = run_callable_of(state, target)->callable;
-    uint64_t ms = patience_ms(stall_timeout_ns);
+    uint64_t ms = cancel_wait_ms(stall_timeout_ns);
     struct pto_callable_info info;
     char names[160];
 
     pto_callable_info_init(&info);
     (void)pto_callable_info(callable, &info);
     list_kernels(callable, names, sizeof(names));
-    snprintf(
-        text, EXT_WAITING_TEXT,
-        "the run of '%.60s' is cancelled; it waits at most %llu.%llu s for those of its kernels "
-        "(%s) that are running; after that they are given up, and the device is lost",
-        info.name != NULL ? info.name : "a callable", (unsigned long long)ms / 1000,
-        (unsigned long long)ms % 1000 / 100, names);
+    snprintf(text, EXT_WAITING_TEXT,
+             "the run of '%.60s' is cancelled; it waits at most %llu.%llu s for its running "
+             "kernels (%s); after that it gives them up, and the device is lost",
+             info.name != NULL ? info.name : "a callable", (unsigned long long)ms / 1000,
+             (unsigned long long)ms % 1000 / 100, names);
 }
 
 static void cancel_launch(void *context)
@@ -144,7 +144,7 @@ static void describe_launch(void *context, char text[EXT_WAITING_TEXT])
     ext_run_describe(launch->device->state, launch->target, launch->options.stall_timeout_ns, text);
 }
 
-/* KeyboardInterrupt says what became of the run, if that is not all: its device is lost. */
+/* Adds to KeyboardInterrupt that the device is lost, if the run lost it. */
 static void explain_interrupt(struct ext_device *device)
 {
     struct pto_device_info info;
@@ -217,7 +217,7 @@ PyObject *ext_launch_run(struct ext_device *device, PyObject *target, PyObject *
 
 /* ---- pto.Run ---- */
 
-/* Takes it out of its device's queue, which has a reference. */
+/* Removes the run from its device's queue, which has a reference. */
 static void leave_queue(struct ext_run *run)
 {
     struct ext_device *device = run->device;
@@ -234,7 +234,7 @@ static void leave_queue(struct ext_run *run)
     Py_DECREF((PyObject *)run);
 }
 
-/* Without memory for it the exception is made when it is asked for, and without its fields. */
+/* Keeps the exception of a run. If out of memory, it is made later, without its fields. */
 static void keep_failure(struct ext_run *run)
 {
     PyObject *type, *value, *traceback;
@@ -244,7 +244,7 @@ static void keep_failure(struct ext_run *run)
     PyErr_Restore(type, value, traceback);
 }
 
-/* Frees what a run has kept, once it has ended and nobody is in a call with its handle. */
+/* Frees what a run holds, once it has ended and no thread uses its handle. */
 static bool run_settle(struct ext_run *run)
 {
     struct pto_run *handle = run->run;
@@ -282,7 +282,7 @@ void ext_run_sweep(struct ext_device *device)
     }
 }
 
-/* The values of keywords, as a tuple. */
+/* Returns the values of keywords as a tuple. */
 static PyObject *keep_values(PyObject *const *values, PyObject *names)
 {
     Py_ssize_t count = names == NULL ? 0 : PyTuple_Size(names);
@@ -332,10 +332,13 @@ PyObject *ext_run_submit(struct ext_device *device, PyObject *target, PyObject *
     run->is_queued = true;
     *device->last = run;
     device->last = &run->next;
-    return Py_NewRef((PyObject *)run); /* the first reference is the queue's */
+    return Py_NewRef((PyObject *)run); /* the queue owns the first reference */
 }
 
-/* One look of at most so long. Whoever finds that it has ended while others still look leaves it to them. */
+/*
+ * Waits once, for at most `ns`. A thread that finds the run ended while others still wait leaves
+ * settling to them.
+ */
 static int look(struct ext_run *run, uint64_t ns)
 {
     bool is_over = pto_run_poll(run->run) == PTO_RUN_ENDED;
@@ -354,7 +357,10 @@ static int look(struct ext_run *run, uint64_t ns)
     return status == PTO_EFORKED ? status : PTO_OK;
 }
 
-/* Waits, and says whether it has ended; -1: a signal raised something, or the wait failed. */
+/*
+ * Waits, and returns whether the run has ended; -1: a signal raised an exception, or the wait
+ * failed.
+ */
 int ext_run_wait(struct ext_run *run, uint64_t timeout_ns)
 {
     uint64_t now = ext_now_ns(),
@@ -392,7 +398,7 @@ static int run_parse_timeout(struct ext_run *run, PyObject *args, PyObject *keyw
     if (ext_seconds(run->state, "timeout", timeout, ns_out) < 0)
         return -1;
     if (*ns_out == 1)
-        *ns_out = 0; /* only look */
+        *ns_out = 0; /* only poll */
     return 0;
 }
 
@@ -417,7 +423,7 @@ static PyObject *run_result(PyObject *self, PyObject *args, PyObject *keywords)
     if (status < 0)
         return NULL;
     if (status == 0)
-        return ext_raise_text(run->state, PTO_ETIMEOUT, "the run has not ended yet; it goes on");
+        return ext_raise_text(run->state, PTO_ETIMEOUT, "the run has not ended yet and continues");
     if (run->status >= 0)
         return Py_NewRef(run->report);
     if (run->failure == NULL)
@@ -437,7 +443,7 @@ static PyObject *run_cancel(PyObject *self, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
-/* A descriptor of its own: that of the run is gone when the run is. */
+/* Returns a duplicate descriptor, because that of the run is closed with it. */
 static PyObject *run_fileno(PyObject *self, PyObject *ignored)
 {
     struct ext_run *run = run_of(self);
@@ -486,14 +492,17 @@ static int run_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* A traceback may lead back to the run. What it keeps for its kernels stays until it has ended. */
+/*
+ * Breaks reference cycles: a traceback may refer to the run. Memory used by kernels is kept until
+ * the run has ended.
+ */
 static int run_clear(PyObject *self)
 {
     Py_CLEAR(run_of(self)->failure);
     return 0;
 }
 
-/* Nobody has it any more, its device neither: it has ended, or never began. */
+/* Frees a run without references: it has ended, or never began. */
 static void run_free(PyObject *self)
 {
     struct ext_run *run = run_of(self);
@@ -516,34 +525,30 @@ static void run_free(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyGetSetDef run_fields[] = { { "done", run_get_done, NULL, "it has ended, well or not",
-                                      NULL },
+static PyGetSetDef run_fields[] = { { "done", run_get_done, NULL, "whether it has ended", NULL },
                                     { NULL, NULL, NULL, NULL, NULL } };
 
 static PyMethodDef run_methods[] = {
     { "wait", EXT_WITH_KEYWORDS(run_wait), METH_VARARGS | METH_KEYWORDS,
-      "wait($self, timeout=None)\n--\n\nWaits until it has ended, for at most so many seconds. "
-      "Says whether it\n"
-      "has; what came of it is not looked at. Ctrl-C ends the wait, not the run." },
+      "wait($self, timeout=None)\n--\n\nWaits until it has ended, for at most `timeout` seconds, "
+      "and returns whether\nit has, without raising its error. Ctrl-C ends the wait, not the "
+      "run." },
     { "result", EXT_WITH_KEYWORDS(run_result), METH_VARARGS | METH_KEYWORDS,
       "result($self, timeout=None)\n--\n\nWaits until it has ended, and returns its pto.Report or "
       "raises its\n"
-      "error. pto.Timeout: it has not ended in so many seconds, and goes on." },
+      "error. pto.Timeout: it has not ended within `timeout` seconds, and continues." },
     { "cancel", run_cancel, METH_NOARGS,
-      "cancel($self)\n--\n\nEnds it early: no further kernel starts, and those that run are waited "
-      "for." },
+      "cancel($self)\n--\n\nCancels it: no further kernel starts, and it waits for running ones." },
     { "fileno", run_fileno, METH_NOARGS,
-      "fileno($self)\n--\n\nA descriptor that is readable from its end on, for select and the "
+      "fileno($self)\n--\n\nA descriptor that becomes readable at its end, for select and the "
       "like." },
     { NULL, NULL, 0, NULL }
 };
 
 static PyType_Slot run_slots[] = {
-    { Py_tp_doc,
-      "A run that was submitted: made by Device.submit and Graph.submit. `await run` gives its\n"
-      "result in asyncio. It keeps its tensors, its callable and its device alive; whoever needs "
-      "no\n"
-      "result may drop it, and it goes on." },
+    { Py_tp_doc, "A submitted run, made by Device.submit and Graph.submit. `await run` returns its "
+                 "result in\nasyncio. It keeps its tensors, its callable and its device alive; a "
+                 "dropped run continues." },
     { Py_tp_dealloc, run_free },
     { Py_tp_traverse, run_traverse },
     { Py_tp_clear, run_clear },

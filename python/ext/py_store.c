@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store of what was compiled, and signatures of artefacts. */
+/* The store of compiled objects, and signatures of artefacts. */
 #include "py_ext.h"
 
 #include <stdlib.h>
@@ -23,13 +23,13 @@ static PyObject *store_describe(const struct pto_store_info *info, PyObject *dam
         damaged);
 }
 
-/* Called with the interpreter's lock. */
+/* Appends a path to a list; called with the interpreter's lock. */
 static void note_damaged(void *context, const char *path)
 {
     PyObject *text = PyUnicode_DecodeFSDefault(path);
 
     if (text == NULL || PyList_Append(context, text) < 0)
-        PyErr_Clear(); /* it is counted as well */
+        PyErr_Clear(); /* the count includes it */
     Py_XDECREF(text);
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Taking tensors from whatever has them, without a copy: pto.Tensor, DLPack's C functions, the buffer
- * protocol, __dlpack__. What cannot be one is refused with a sentence.
+ * Converts objects to tensors without a copy: pto.Tensor, DLPack's C functions, the buffer
+ * protocol, __dlpack__. Other objects raise a sentence.
  */
 #include "py_ext.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A tensor on its way in, in whatever form it comes. */
+/* An object's memory in any of these forms. */
 struct form {
     void *data;
     int dtype;
@@ -19,7 +19,7 @@ struct form {
     Py_ssize_t unit;
 };
 
-/* Reasons that are about data types, which the sentence names, too. */
+/* Errors about data types, to which the sentence adds the types. */
 static const char unknown_type[] = "the runtime has no such data type; convert it, or give `dtype` "
                                    "to use its bits";
 static const char other_size[] = "whose elements are not as large";
@@ -35,7 +35,7 @@ static int take_refuse(struct ext_state *state, PyObject *object, const char *wh
     return -1;
 }
 
-/* What the object calls the type of its elements; of a buffer without a name, its letter. */
+/* Returns the object's name for its element type; for a buffer without a name, its letter. */
 static void name_type(PyObject *object, char *text, size_t size)
 {
     PyObject *type = PyObject_GetAttrString(object, "dtype"), *words;
@@ -43,11 +43,11 @@ static void name_type(PyObject *object, char *text, size_t size)
 
     if (type == NULL) {
         PyErr_Clear();
-        type = PyObject_GetAttrString(object, "format"); /* memoryview */
+        type = PyObject_GetAttrString(object, "format"); /* of a memoryview */
     }
     if (type == NULL) {
         PyErr_Clear();
-        type = PyObject_GetAttrString(object, "typecode"); /* array */
+        type = PyObject_GetAttrString(object, "typecode"); /* of an array */
     }
     words = type == NULL ? NULL : PyObject_Str(type);
     found = words == NULL ? NULL : PyUnicode_AsUTF8AndSize(words, NULL);
@@ -57,7 +57,7 @@ static void name_type(PyObject *object, char *text, size_t size)
     Py_XDECREF(type);
 }
 
-/* The same for reasons that choose_dtype gives: with the types of both sides. */
+/* Raises an error of choose_dtype, with the types of both sides. */
 static int refuse_form(struct ext_state *state, PyObject *object, const char *why, int asked)
 {
     char type[64], text[300];
@@ -73,17 +73,17 @@ static int refuse_form(struct ext_state *state, PyObject *object, const char *wh
     return take_refuse(state, object, text);
 }
 
-/* The reason why a form is no tensor; NULL: it is one. */
+/* Describes a form as a tensor. Returns why it is not one, or NULL. */
 static const char *take_describe(const struct form *form, struct pto_tensor *out)
 {
-    int ndims = form->ndim == 0 ? 1 : form->ndim; /* a single element is a tensor of one */
+    int ndims = form->ndim == 0 ? 1 : form->ndim; /* a single element becomes a tensor of one */
     uint64_t expected = 1;
     bool is_empty = false;
 
     if (form->ndim > PTO_MAX_DIMS)
         return "it has more than 5 dimensions; reshape it";
     for (int d = 0; d < form->ndim; d++)
-        is_empty = is_empty || form->shape[d] == 0; /* its strides mean nothing */
+        is_empty = is_empty || form->shape[d] == 0; /* its strides do not matter */
     memset(out, 0, sizeof(*out));
     out->addr = (uint64_t)(uintptr_t)form->data;
     out->owner = pto_task_id_invalid();
@@ -115,7 +115,7 @@ static const char *take_describe(const struct form *form, struct pto_tensor *out
     return NULL;
 }
 
-/* Uses the type that the caller asked for, if its elements are as large. */
+/* Chooses the caller's type, if its elements have the same size. */
 static const char *choose_dtype(struct form *form, int asked)
 {
     if (asked >= 0 && pto_dtype_size((uint32_t)asked) != (uint32_t)form->itemsize)
@@ -127,7 +127,7 @@ static const char *choose_dtype(struct form *form, int asked)
 
 static const char *take_dlpack(const struct dlpack_tensor *from, int asked, struct pto_tensor *out)
 {
-    enum { CUDA_HOST = 3, ROCM_HOST = 11 }; /* memory of this machine that a chip can reach */
+    enum { CUDA_HOST = 3, ROCM_HOST = 11 }; /* host memory that a chip can access */
     struct form form = {
         .data = (char *)from->data + from->byte_offset,
         .dtype = ext_dtype_from_dlpack(from->dtype),
@@ -190,7 +190,10 @@ static int take_capsule(struct ext_state *state, PyObject *object, PyObject *cap
     return refuse_form(state, object, why, dtype);
 }
 
-/* What is known of a type: a capsule with its functions; True: __dlpack__ takes a version; False: it does not. */
+/*
+ * Returns the cached facts about a type: a capsule with its functions; True: __dlpack__ accepts a
+ * version; False: it does not.
+ */
 static PyObject *exchange_of(struct ext_state *state, PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
@@ -207,12 +210,12 @@ static PyObject *exchange_of(struct ext_state *state, PyObject *object)
         ext_torch_learn(state, object);
     }
     if (PyDict_Size(state->exchange) >= 64)
-        PyDict_Clear(state->exchange); /* so that classes that were made in passing can go */
+        PyDict_Clear(state->exchange); /* releases temporary classes */
     if (PyDict_SetItem(state->exchange, (PyObject *)type, found) < 0) {
         Py_DECREF(found);
         return NULL;
     }
-    Py_DECREF(found); /* the dict has it */
+    Py_DECREF(found); /* the dict holds it */
     return found;
 }
 
@@ -261,7 +264,7 @@ static int take_buffer(struct ext_state *state, PyObject *object, int dtype, str
     return refuse_form(state, object, why, dtype);
 }
 
-/* What __dlpack__ returns, asked for the newest version that the type knows. */
+/* Calls __dlpack__ with the newest version that the type supports. */
 static PyObject *call_dlpack(struct ext_state *state, PyObject *object, PyObject *method,
                              PyObject *exchange)
 {
@@ -274,13 +277,13 @@ static PyObject *call_dlpack(struct ext_state *state, PyObject *object, PyObject
     Py_XDECREF(none);
     if (capsule != NULL || !PyErr_ExceptionMatches(PyExc_TypeError))
         return capsule;
-    PyErr_Clear(); /* older than versions */
+    PyErr_Clear(); /* predates versions */
     if (PyDict_SetItem(state->exchange, (PyObject *)Py_TYPE(object), Py_False) < 0)
         return NULL;
     return PyObject_CallNoArgs(method);
 }
 
-/* What an older library cannot say by DLPack, as torch 1 its bools, it may be able to say by numpy. */
+/* Converts by numpy what an older library cannot export by DLPack, such as bools of torch 1. */
 static int take_by_numpy(struct ext_state *state, PyObject *object, int dtype,
                          struct ext_tensor *out)
 {
@@ -292,7 +295,7 @@ static int take_by_numpy(struct ext_state *state, PyObject *object, int dtype,
     if (array != NULL && PyObject_CheckBuffer(array))
         status = take_buffer(state, array, dtype, out);
     Py_XDECREF(array);
-    if (status < 0) { /* the first reason counts */
+    if (status < 0) { /* report the first error */
         PyErr_Clear();
         PyErr_Restore(type, value, traceback);
     } else {
@@ -303,7 +306,7 @@ static int take_by_numpy(struct ext_state *state, PyObject *object, int dtype,
     return status;
 }
 
-/* By __dlpack__. */
+/* Converts by __dlpack__. */
 static int take_by_method(struct ext_state *state, PyObject *object, PyObject *exchange, int dtype,
                           struct ext_tensor *out)
 {
@@ -363,7 +366,7 @@ int ext_tensor_take(struct ext_state *state, PyObject *object, int dtype, struct
     return take_by_method(state, object, exchange, dtype, out);
 }
 
-int ext_tensor_take_briefly(struct ext_state *state, PyObject *object, struct ext_tensor *out)
+int ext_tensor_borrow(struct ext_state *state, PyObject *object, struct ext_tensor *out)
 {
     if ((PyObject *)Py_TYPE(object) == state->torch.type && ext_torch_take(state, object, out))
         return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Domains, regions and queues of a worker of level 3. The runtime checks its handles, so here they are
- * plain numbers; pto/_worker.py has the classes around them.
+ * Domains, regions and queues of a level-3 worker. The runtime validates handles, so they are plain
+ * numbers here; pto/_worker.py wraps them in classes.
  */
 #include "py_worker.h"
 
@@ -18,7 +18,10 @@ static PyObject *talk_finish(PyObject *module, int status, const struct pto_erro
     return status < 0 ? ext_raise(state_of(module), status, error) : Py_NewRef(Py_None);
 }
 
-/* A worker, and the level in which it is asked; NULL: outside. False: raised. */
+/*
+ * Finds the worker, and the level that the call is made in; NULL: outside of an orchestration.
+ * False with an exception.
+ */
 static bool find_place(PyObject *module, PyObject *worker, PyObject *level,
                        struct pto_worker **worker_out, struct pto_level **level_out)
 {
@@ -95,7 +98,7 @@ static PyObject *domain_release(PyObject *module, PyObject *args)
                        NULL);
 }
 
-/* (chip, context, address of the window, its bytes) */
+/* Returns (chip, context, address of the window, its size). */
 static PyObject *domain_member(PyObject *module, PyObject *args)
 {
     struct pto_worker_member member;
@@ -121,7 +124,7 @@ static PyObject *domain_member(PyObject *module, PyObject *args)
                          (unsigned long long)member.window_bytes);
 }
 
-/* Gives a tensor strides, in elements. */
+/* Sets the strides of a tensor, in elements. */
 static int set_strides(struct ext_state *state, struct pto_tensor *tensor, PyObject *object)
 {
     uint32_t strides[PTO_MAX_DIMS];
@@ -146,7 +149,7 @@ static int set_strides(struct ext_state *state, struct pto_tensor *tensor, PyObj
     return 0;
 }
 
-/* Makes a tensor one of the memory that another one lies in. */
+/* Places a tensor in the memory of another one. */
 static int put_into(struct ext_state *state, struct pto_tensor *tensor, PyObject *object)
 {
     uint64_t item = pto_dtype_size(tensor->dtype);
@@ -169,8 +172,8 @@ static int put_into(struct ext_state *state, struct pto_tensor *tensor, PyObject
 }
 
 /*
- * A tensor at an address, from which on there are so many bytes. `owner` keeps them; if it is a
- * tensor of a worker or a device, it is a view of it.
+ * Makes a tensor at an address with so many bytes. `owner` keeps them alive; if it is a tensor of a
+ * worker or a device, the result is a view of it.
  */
 static PyObject *tensor_at(PyObject *module, PyObject *args)
 {
@@ -220,7 +223,7 @@ static PyObject *domain_info(PyObject *module, PyObject *args)
 
 /* ---- regions and queues ---- */
 
-/* Those of a region, and of a queue, which begin with those of its region. */
+/* Returns the scalars of a region, or of a queue, which begin with those of its region. */
 static PyObject *scalars_of(PyObject *module, int status, const uint64_t *scalar, int count)
 {
     PyObject *tuple = status < 0 ? ext_raise(state_of(module), status, NULL) : PyTuple_New(count);
@@ -236,7 +239,7 @@ static PyObject *scalars_of(PyObject *module, int status, const uint64_t *scalar
     return tuple;
 }
 
-/* (handle, scalars) */
+/* Returns (handle, scalars). */
 static PyObject *region_open(PyObject *module, PyObject *args)
 {
     struct pto_worker_region_params params;
@@ -296,7 +299,7 @@ static PyObject *queue_open(PyObject *module, PyObject *args)
                          scalars_of(module, status, scalar, PTO_QUEUE_SCALARS));
 }
 
-/* The first argument of all that follow. */
+/* The region handle, first argument of all following functions. */
 #define REGION(number) ((struct pto_worker_region *)(uintptr_t)(number))
 #define QUEUE(number) ((struct pto_worker_queue *)(uintptr_t)(number))
 
@@ -370,7 +373,7 @@ static PyObject *region_counter(PyObject *module, PyObject *args)
     return status < 0 ? ext_raise(state_of(module), status, NULL) : PyLong_FromLong(value);
 }
 
-/* Whether a wait has to go on: it was one slice of a longer one. Raises what signals raise. */
+/* Whether to wait for another slice. Raises exceptions of signal handlers. */
 static bool goes_on(int status, uint64_t *left_ns, uint64_t slice_ns)
 {
     *left_ns -= slice_ns;
@@ -442,7 +445,7 @@ static PyObject *queue_send(PyObject *module, PyObject *args)
     return PyErr_Occurred() ? NULL : talk_finish(module, status, &error);
 }
 
-/* (kind, bytes, number) */
+/* Returns (kind, bytes, number). */
 static PyObject *queue_receive(PyObject *module, PyObject *args)
 {
     unsigned long long queue, timeout;

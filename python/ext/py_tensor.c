@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pto.Tensor: a descriptor, and what keeps its memory alive. It is made without a copy from
- * whatever has DLPack or the buffer protocol, and goes out the same ways.
+ * pto.Tensor: a descriptor, and the owner of its memory. It is made without a copy from objects
+ * with DLPack or the buffer protocol, and exported in the same ways.
  */
 #include "py_ext.h"
 
@@ -115,7 +115,7 @@ static void tensor_free(PyObject *self)
     Py_DECREF(type);
 }
 
-/* A tensor of which nothing may be handed out. */
+/* Refuses to export a tensor that this process cannot access. */
 static int refuse_remote(PyObject *self)
 {
     if (!((struct ext_tensor_object *)self)->is_remote)
@@ -205,7 +205,7 @@ static PyObject *get_contiguous(PyObject *self, void *ignored)
     return PyBool_FromLong(tensor_of(self).is_contiguous);
 }
 
-/* What is behind the tensor and all that it is a view of; None: memory of another library. */
+/* Returns the owner of the memory of the tensor and its views; None: another library's memory. */
 static PyObject *get_origin(PyObject *self, void *ignored)
 {
     struct ext_tensor_object *t = (struct ext_tensor_object *)self;
@@ -216,7 +216,7 @@ static PyObject *get_origin(PyObject *self, void *ignored)
     return Py_NewRef(t->hold.kind == EXT_HOLD_OBJECT ? t->hold.object : Py_None);
 }
 
-/* A tensor without memory, of which views can be made: _symbol(origin, shape, strides, dtype). */
+/* Makes a tensor without memory, for views: _symbol(origin, shape, strides, dtype). */
 static PyObject *module_symbol(PyObject *module, PyObject *args)
 {
     struct ext_state *state = PyModule_GetState(module);
@@ -299,7 +299,7 @@ static PyObject *make_view(PyObject *self, const struct pto_tensor *view, const 
         [PTO_VIEW_OUT_OF_RANGE] = "it reaches beyond the tensor",
         [PTO_VIEW_STRIDED] = "the tensor is strided; copy it first",
         [PTO_VIEW_NUMEL] = "it has another number of elements",
-        [PTO_VIEW_BAD_DIM] = "there is no such dimension, or it is named twice",
+        [PTO_VIEW_BAD_DIM] = "a dimension does not exist or is named twice",
         [PTO_VIEW_BAD_STEP] = "its step is not above 0",
         [PTO_VIEW_TOO_LARGE] = "a stride would not fit 32 bits",
     };
@@ -384,7 +384,7 @@ static PyObject *tensor_transpose(PyObject *self, PyObject *args)
     return make_view(self, &view, "a transposition");
 }
 
-/* Applies one index to dimension `from` of the parent, which becomes dimension *to of the view. */
+/* Applies an index to dimension `from` of the parent, which becomes dimension *to of the view. */
 static int apply_index(struct ext_state *state, PyObject *index, const struct pto_tensor *parent,
                        uint32_t from, struct pto_tensor *view, uint32_t *to)
 {
@@ -458,7 +458,7 @@ static PyObject *tensor_item(PyObject *self, PyObject *key)
         view.shapes[to] = tensor.shapes[from];
         view.strides[to] = tensor.strides[from];
     }
-    if (to == 0) { /* one element */
+    if (to == 0) { /* a single element */
         view.shapes[0] = view.strides[0] = 1;
         to = 1;
     }
@@ -473,8 +473,7 @@ static PyObject *tensor_item(PyObject *self, PyObject *key)
 
 static int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
-    static const char *const bits[] = { "B", "B",
-                                        "H" }; /* of a type without a format, by its size */
+    static const char *const bits[] = { "B", "B", "H" }; /* formats by size for types without one */
     struct ext_tensor_object *t = (struct ext_tensor_object *)self;
     struct pto_tensor tensor = tensor_of(self);
     const char *format = ext_dtype_format(tensor.dtype);
@@ -515,7 +514,7 @@ static int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags)
     return 0;
 }
 
-/* What a capsule needs, in one piece. */
+/* Memory of an exported capsule, in one allocation. */
 struct export
 {
     PyObject *owner;
@@ -532,7 +531,7 @@ static void free_export(struct export *export)
     PyGILState_STATE lock;
 
     if (!Py_IsInitialized())
-        return; /* the process ends, and so does its memory */
+        return; /* the process is ending */
     lock = PyGILState_Ensure();
     Py_DECREF(export->owner);
     free(export);
@@ -640,7 +639,7 @@ static PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *keyword
     if (refuse_remote(self) < 0)
         return NULL;
     if (type != DLPACK_CPU || copy == Py_True) {
-        PyErr_SetString(PyExc_BufferError, "a tensor is handed over where it is, and never copied");
+        PyErr_SetString(PyExc_BufferError, "a tensor is exported in place and never copied");
         return NULL;
     }
     return major >= DLPACK_MAJOR ? export_versioned(self) : export_managed(self);
@@ -663,7 +662,9 @@ static PyObject *tensor_numpy(PyObject *self, PyObject *ignored)
     return array;
 }
 
-/* numpy asks for it when it could not have the memory, and else makes an array of one object. */
+/*
+ * Called by numpy when it cannot use the buffer; numpy would otherwise make an array of one object.
+ */
 static PyObject *tensor_array(PyObject *self, PyObject *args, PyObject *keywords)
 {
     (void)args;
@@ -701,10 +702,11 @@ static PyGetSetDef tensor_fields[] = {
     { "ndim", get_ndim, NULL, "number of dimensions, 1 to 5", NULL },
     { "size", get_size, NULL, "number of elements", NULL },
     { "nbytes", get_nbytes, NULL, "bytes of all elements", NULL },
-    { "address", get_address, NULL, "where the first element is", NULL },
-    { "is_readonly", get_readonly, NULL, "it can only be an input", NULL },
+    { "address", get_address, NULL, "address of the first element", NULL },
+    { "is_readonly", get_readonly, NULL, "whether it can only be an input", NULL },
     { "_origin", get_origin, NULL, NULL, NULL },
-    { "is_contiguous", get_contiguous, NULL, "its elements follow each other, row by row", NULL },
+    { "is_contiguous", get_contiguous, NULL, "whether its elements are contiguous, row by row",
+      NULL },
     { NULL, NULL, NULL, NULL, NULL }
 };
 
@@ -735,11 +737,10 @@ static PyMethodDef tensor_methods[] = {
 };
 
 static PyType_Slot tensor_slots[] = {
-    { Py_tp_doc,
-      "Tensor(object, dtype=None)\n--\n\nA tensor in the memory of something else, without a copy: "
-      "of torch, numpy,\nmemoryview, bytearray, array, ctypes, or anything with DLPack or the "
-      "buffer protocol.\nIt keeps that memory alive. `dtype` gives the elements another type "
-      "of the same size,\nfor what other libraries cannot name." },
+    { Py_tp_doc, "Tensor(object, dtype=None)\n--\n\nA tensor that shares the memory of another "
+                 "object: of torch, numpy, memoryview,\nbytearray, array, ctypes, or anything with "
+                 "DLPack or the buffer protocol. It keeps that\nmemory alive. `dtype` gives the "
+                 "elements another type of the same size, for types that\nother libraries lack." },
     { Py_tp_new, tensor_new },
     { Py_tp_dealloc, tensor_free },
     { Py_tp_traverse, tensor_traverse },

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensors of a torch that has no C functions of DLPack (before 2.10), where its __dlpack__, a Python
- * function, takes longer than all the rest of an argument: a contiguous one is read by the functions
- * behind its own methods. Only for calls that wait for their end, because it is the object that keeps the
- * memory here, and a program may give the object other memory. Whatever is unusual goes the usual way.
+ * Fast path for tensors of torch before 2.10, which has no C functions of DLPack and whose
+ * __dlpack__, a Python function, takes longer than the rest of an argument: a contiguous tensor is
+ * read by the C functions of its methods. Only for calls that wait for their end, because the
+ * object keeps the memory alive and a program may replace its memory. Other tensors take the
+ * general path.
  */
 #include "py_ext.h"
 
@@ -17,7 +18,7 @@ static bool learn_property(struct ext_property *p, PyObject *type, const char *n
     return p->get != NULL;
 }
 
-/* The function behind a method of an object, if it is in C and has these flags. */
+/* Returns the C function of a method with these flags, or NULL. */
 static PyCFunction learn_method(PyObject *object, const char *name, int flags)
 {
     PyObject *bound = PyObject_GetAttrString(object, name);
@@ -69,10 +70,10 @@ static PyObject *get(const struct ext_property *p, PyObject *object)
     return p->get(p->object, object, (PyObject *)Py_TYPE(object));
 }
 
-/* Whether something is True, or False; the reference is stolen. */
+/* Whether an object is the given value (True or False); steals the reference. */
 static bool is_exactly(PyObject *found, PyObject *value)
 {
-    Py_XDECREF(found); /* both live for ever */
+    Py_XDECREF(found); /* True and False are immortal */
     return found == value;
 }
 
@@ -83,7 +84,7 @@ static int torch_code_of(struct ext_state *state, PyObject *object)
 
     if (dtype == NULL)
         return -1;
-    if (dtype == torch->last) { /* there is one object of each */
+    if (dtype == torch->last) { /* dtype objects are unique */
         Py_DECREF(dtype);
         return torch->last_code;
     }
@@ -93,7 +94,7 @@ static int torch_code_of(struct ext_state *state, PyObject *object)
     return torch->last_code;
 }
 
-/* Row-major shapes; a single element is a tensor of one. */
+/* Fills row-major shapes; a single element becomes a tensor of one. */
 static bool fill_shapes(PyObject *shape, struct pto_tensor *out)
 {
     Py_ssize_t count = PyTuple_Check(shape) ? PyTuple_Size(shape) : -1;

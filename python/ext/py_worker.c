@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers of level 3: opened, closed, their memory, and what is registered. pto/_worker.py is above it. */
+/* Level-3 workers: opening and closing, memory, and registration. pto/_worker.py builds on it. */
 #include "py_worker.h"
 
 #include <stdlib.h>
@@ -78,7 +78,10 @@ int ext_worker_numbers(struct ext_state *state, PyObject *list, uint32_t number[
 
 /* ---- open and close ---- */
 
-/* The strings of a sequence, as a program's arguments; the sequence keeps them. NULL: raised. */
+/*
+ * Returns the strings of a sequence as a program's arguments; the sequence keeps them alive. NULL
+ * with an exception.
+ */
 static const char **program_of(PyObject *list)
 {
     Py_ssize_t count = PySequence_Size(list);
@@ -99,7 +102,7 @@ static const char **program_of(PyObject *list)
     return program;
 }
 
-/* Workers below one, in memory of their own. */
+/* Nested workers of a worker, in separate memory. */
 struct nested {
     struct pto_worker_params params[PTO_CHILDREN_MAX];
     const struct pto_worker_params *list[PTO_CHILDREN_MAX];
@@ -108,7 +111,7 @@ struct nested {
 static void free_nested(const struct pto_worker_params *params)
 {
     struct nested *nested = params->nested != NULL ? (struct nested *)(uintptr_t)params->nested[0]
-                                                   : NULL; /* its first member */
+                                                   : NULL; /* first member */
 
     for (uint64_t i = 0; i < params->nested_count; i++)
         free_nested(params->nested[i]);
@@ -116,8 +119,9 @@ static void free_nested(const struct pto_worker_params *params)
 }
 
 /*
- * From tuples: platform, chips, subs, clusters, threads of each chip, bytes, and those below, as tuples. The
- * tuples keep the texts; free_nested frees the rest, also after a failure.
+ * Reads nested workers from tuples: platform, chips, subs, clusters, threads of each chip, bytes,
+ * and nested workers as tuples. The tuples keep the texts; free_nested frees the rest, also after a
+ * failure.
  */
 static int take_nested(struct ext_state *state, PyObject *tuples, struct pto_worker_params *params)
 {
@@ -162,7 +166,7 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywor
                              "chip_workers",  "memory_max",  "startup_ns", "task_ns",
                              "run_ns",        "control_ns",  "guards",     "deps",
                              "child_program", "sub_program", "devices",    "nested",
-                             "edge",          NULL };
+                             "edge",          "is_virtual",  "nan_check",  NULL };
     struct ext_state *state = ext_state_of(type);
     struct pto_worker_params params;
     struct pto_error error;
@@ -172,17 +176,17 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywor
              *edge = Py_None;
     uint32_t device[PTO_CHILDREN_MAX];
     const char *platform = NULL;
-    int guards = 0, deps = 0, count = 0, status;
+    int guards = 0, deps = 0, count = 0, is_virtual = 0, has_nan_check = 0, status;
 
     pto_worker_params_init(&params);
     if (state == NULL ||
         !PyArg_ParseTupleAndKeywords(
-            args, keywords, "|$zO&O&O&O&O&O&O&O&O&piOOOOO:_Worker", names, &platform, ext_take_u32,
-            &params.chip_count, ext_take_u32, &params.sub_count, ext_take_u32, &params.clusters,
-            ext_take_u32, &params.chip_workers, ext_take_u64, &params.memory_max, ext_take_u64,
-            &params.startup_timeout_ns, ext_take_u64, &params.task_timeout_ns, ext_take_u64,
-            &params.run_timeout_ns, ext_take_u64, &params.control_timeout_ns, &guards, &deps,
-            &child, &sub, &devices, &below, &edge) ||
+            args, keywords, "|$zO&O&O&O&O&O&O&O&O&piOOOOOpp:_Worker", names, &platform,
+            ext_take_u32, &params.chip_count, ext_take_u32, &params.sub_count, ext_take_u32,
+            &params.clusters, ext_take_u32, &params.chip_workers, ext_take_u64, &params.memory_max,
+            ext_take_u64, &params.startup_timeout_ns, ext_take_u64, &params.task_timeout_ns,
+            ext_take_u64, &params.run_timeout_ns, ext_take_u64, &params.control_timeout_ns, &guards,
+            &deps, &child, &sub, &devices, &below, &edge, &is_virtual, &has_nan_check) ||
         (below != Py_None && take_nested(state, below, &params) < 0) ||
         (devices != Py_None && (count = ext_worker_numbers(state, devices, device)) < 0) ||
         (child != Py_None && (child_program = program_of(child)) == NULL) ||
@@ -198,6 +202,8 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     if (platform != NULL)
         params.platform = platform;
     params.has_guards = guards != 0;
+    params.is_virtual = is_virtual != 0;
+    params.has_nan_check = has_nan_check != 0;
     params.deps = (enum pto_deps)deps;
     params.child_program = child_program;
     params.sub_program = sub_program;
@@ -225,7 +231,7 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     return ext_raise(state, status, &error);
 }
 
-/* Closes it, and keeps its memory. PTO_EBUSY: it has runs, or another thread closes it. */
+/* Closes the worker but keeps its memory. PTO_EBUSY: it has runs, or another thread closes it. */
 static int close_worker(struct ext_worker *self)
 {
     struct pto_worker *worker = self->worker;
@@ -261,7 +267,7 @@ static void worker_free(PyObject *self)
     struct ext_worker *worker = worker_of(self);
     PyTypeObject *type = Py_TYPE(self);
 
-    /* Nothing refers to it: it has no runs. In a process that was forked it is left alone. */
+    /* Without references the worker has no runs. A forked process leaves it alone. */
     if (worker->worker != NULL && worker->process == getpid())
         (void)close_worker(worker);
     if (worker->worker == NULL)
@@ -328,14 +334,14 @@ static bool worker_take_signature(struct ext_state *state, PyObject *names,
         const char *text = item == NULL ? NULL : PyUnicode_AsUTF8AndSize(item, NULL);
         uint32_t direction = 0;
 
-        Py_XDECREF(item); /* the sequence has it */
+        Py_XDECREF(item); /* the sequence holds it */
         if (text == NULL)
             return false;
         while (direction < PTO_DIR_COUNT && strcmp(pto_direction_name(direction), text) != 0)
             direction++;
         if (direction == PTO_DIR_COUNT) {
             (void)ext_raise_text(state, PTO_EINVAL,
-                                 "'%.40s' is no direction: there are in, out, inout and scalar",
+                                 "'%.40s' is not a direction; choose in, out, inout or scalar",
                                  text);
             return false;
         }
@@ -420,9 +426,8 @@ static PyObject *worker_unregister(PyObject *self, PyObject *given)
     if (status >= 0)
         Py_RETURN_NONE;
     registered->number = number;
-    return status == PTO_EBUSY
-               ? ext_raise_text(worker->state, status, "tasks that are not over use it")
-               : ext_raise(worker->state, status, NULL);
+    return status == PTO_EBUSY ? ext_raise_text(worker->state, status, "unfinished tasks use it")
+                               : ext_raise(worker->state, status, NULL);
 }
 
 static void registered_free(PyObject *self)
@@ -483,17 +488,17 @@ static PyObject *get_registered_signature(PyObject *self, void *ignored)
 }
 
 static PyGetSetDef registered_fields[] = {
-    { "name", get_registered_name, NULL, "what messages call it", NULL },
+    { "name", get_registered_name, NULL, "its name in messages", NULL },
     { "kind", get_registered_kind, NULL, "'chip', 'sub' or 'worker': the children that have it",
       NULL },
-    { "number", get_registered_number, NULL, "the runtime's; 0: unregistered", NULL },
+    { "number", get_registered_number, NULL, "its number in the runtime; 0: unregistered", NULL },
     { "signature", get_registered_signature, NULL,
-      "directions of its arguments; (): not known, so tensors are read and written", NULL },
+      "directions of its arguments; (): unknown, so tensors are read and written", NULL },
     { NULL, NULL, NULL, NULL, NULL }
 };
 
 static PyType_Slot registered_slots[] = {
-    { Py_tp_doc, "A callable that children of a worker have: made by Worker.register." },
+    { Py_tp_doc, "A callable registered with children of a worker, made by Worker.register." },
     { Py_tp_dealloc, registered_free },
     { Py_tp_repr, registered_repr },
     { Py_tp_getset, registered_fields },
@@ -509,8 +514,8 @@ static PyType_Spec registered_spec = {
 
 /* ---- memory ---- */
 
-/* Frees an address, later if tasks use it. Without an exception. */
-static void give_back(struct ext_worker *worker, uint64_t addr)
+/* Frees an address, later if tasks use it. Raises no exception. */
+static void free_block(struct ext_worker *worker, uint64_t addr)
 {
     int status = pto_worker_free(worker->worker, (void *)(uintptr_t)addr, NULL);
 
@@ -521,7 +526,7 @@ static void give_back(struct ext_worker *worker, uint64_t addr)
         uint64_t *grown = realloc(worker->late, room * sizeof(*grown));
 
         if (grown == NULL)
-            return; /* until the worker is closed */
+            return; /* kept until the worker is closed */
         worker->late = grown;
         worker->late_room = room;
     }
@@ -534,9 +539,9 @@ void ext_worker_free_late(struct ext_worker *worker)
 
     if (worker->worker == NULL)
         return;
-    worker->late_count = 0; /* those that are still used come back */
+    worker->late_count = 0; /* addresses still in use are added again */
     for (size_t i = 0; i < count; i++)
-        give_back(worker, worker->late[i]);
+        free_block(worker, worker->late[i]);
 }
 
 static void block_free(PyObject *self)
@@ -550,7 +555,7 @@ static void block_free(PyObject *self)
             block->next->before = block->before;
     }
     if (block->addr != 0 && block->worker->worker != NULL && block->worker->process == getpid())
-        give_back(block->worker, block->addr);
+        free_block(block->worker, block->addr);
     Py_XDECREF((PyObject *)block->worker);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
@@ -599,8 +604,7 @@ PyObject *ext_worker_empty(struct ext_worker *worker, PyObject *shape, PyObject 
         Py_DECREF(block);
         if (status == PTO_ENOMEM)
             return ext_raise_text(state, status,
-                                  "the worker has no %llu bytes left; memory_max "
-                                  "says how much it has",
+                                  "the worker has no %llu bytes left; raise memory_max",
                                   (unsigned long long)tensor.size);
         return status == PTO_EINVAL ? ext_raise_text(state, status, "child %d is no chip", chip)
                                     : ext_raise(state, status, NULL);
@@ -792,6 +796,8 @@ static PyMethodDef worker_methods[] = {
     { "runs", worker_runs, METH_NOARGS, NULL },
     { "trace_begin", worker_trace_begin, METH_O, NULL },
     { "trace_write", worker_trace_write, METH_O, NULL },
+    { "set_costs", EXT_WITH_KEYWORDS(ext_worker_set_costs), METH_VARARGS | METH_KEYWORDS, NULL },
+    { "virtual_report", ext_worker_virtual_report, METH_NOARGS, NULL },
     { NULL, NULL, 0, NULL }
 };
 

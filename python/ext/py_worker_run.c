@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs of a worker of level 3. The orchestration is called before launch returns; the run keeps the
+ * Runs of a level-3 worker. launch calls the orchestration before it returns; the run keeps the
  * worker, and the worker keeps the run until it has ended and is settled.
  */
 #include "py_worker.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLICE_NS = 50000000 }; /* of a wait: signals are looked at in between */
+enum { SLICE_NS = 50000000 }; /* slice of a wait; signals are checked between slices */
 
 static struct ext_worker_run *worker_run_of(PyObject *self)
 {
@@ -57,7 +57,7 @@ static void unlist(struct ext_worker_run *run)
     Py_DECREF(run);
 }
 
-/* Says whether it has ended; then frees what it has kept. The caller has a reference. */
+/* Returns whether the run has ended, and if so frees what it holds. The caller has a reference. */
 static bool worker_run_settle(struct ext_worker_run *run)
 {
     struct pto_worker_run *handle = run->run;
@@ -88,7 +88,7 @@ void ext_worker_sweep(struct ext_worker *worker)
     }
 }
 
-/* 1: it has ended; 0: not yet; -1: raised. */
+/* Waits for a run. 1: ended; 0: not yet; -1 with an exception. */
 static int wait_run(struct ext_worker_run *run, uint64_t timeout_ns)
 {
     uint64_t now = ext_now_ns();
@@ -166,10 +166,10 @@ struct building {
     struct ext_worker_run *run;
     PyTypeObject *level_type;
     PyObject *function;
-    PyObject *args; /* behind the level */
+    PyObject *args; /* arguments after the level */
     PyObject *keywords;
     PyThreadState *thread;
-    PyObject *type, *value, *traceback; /* what it raised */
+    PyObject *type, *value, *traceback; /* exception of the orchestration */
 };
 
 static PyObject *call_with_level(struct building *b, PyObject *level)
@@ -273,10 +273,10 @@ PyObject *ext_worker_launch(struct ext_worker *worker, PyTypeObject *level_type,
     worker->runs = worker_run_of(Py_NewRef((PyObject *)run));
     if (b.value == NULL)
         return (PyObject *)run;
-    (void)pto_worker_run_cancel(run->run); /* what it had submitted does not begin */
+    (void)pto_worker_run_cancel(run->run); /* tasks that it submitted do not start */
     if (waits && wait_run(run, UINT64_MAX) < 0)
-        PyErr_Clear(); /* Ctrl-C, once more: what it raised says enough */
-    Py_DECREF(run);    /* the worker has it */
+        PyErr_Clear(); /* a second Ctrl-C: the first exception is enough */
+    Py_DECREF(run);    /* the worker holds it */
     PyErr_Restore(b.type, b.value, b.traceback);
     return NULL;
 }
@@ -326,7 +326,7 @@ static PyObject *worker_run_result(PyObject *self, PyObject *args, PyObject *key
     if (status < 0)
         return NULL;
     if (status == 0)
-        return ext_raise_text(run->state, PTO_ETIMEOUT, "the run has not ended yet; it goes on");
+        return ext_raise_text(run->state, PTO_ETIMEOUT, "the run has not ended yet and continues");
     return run->status < 0 ? raise_error(run) : make_report(run);
 }
 
@@ -372,7 +372,7 @@ static void worker_run_free(PyObject *self)
     struct ext_worker_run *run = worker_run_of(self);
     PyTypeObject *type = Py_TYPE(self);
 
-    ext_stage_end(run, false); /* of a launch that failed; else nothing is left */
+    ext_stage_end(run, false); /* after a failed launch; otherwise there are none */
     free(run->report);
     Py_XDECREF(run->value);
     Py_XDECREF((PyObject *)run->worker);
@@ -382,14 +382,13 @@ static void worker_run_free(PyObject *self)
 
 static PyMethodDef worker_run_methods[] = {
     { "wait", EXT_WITH_KEYWORDS(worker_run_wait), METH_VARARGS | METH_KEYWORDS,
-      "wait($self, timeout=None)\n--\n\nWaits until the run has ended, for at most so many "
-      "seconds, and says whether it has.\nCtrl-C ends the wait, not the run." },
+      "wait($self, timeout=None)\n--\n\nWaits until the run has ended, for at most `timeout` "
+      "seconds, and returns whether it has.\nCtrl-C ends the wait, not the run." },
     { "result", EXT_WITH_KEYWORDS(worker_run_result), METH_VARARGS | METH_KEYWORDS,
       "result($self, timeout=None)\n--\n\nWaits for the run and returns its pto.WorkerReport, or "
-      "raises its error.\npto.Timeout: it has not ended in time, and goes on." },
+      "raises its error.\npto.Timeout: it has not ended in time, and continues." },
     { "cancel", worker_run_cancel, METH_NOARGS,
-      "cancel($self)\n--\n\nStarts no further task of the run; those that run go on to their "
-      "end." },
+      "cancel($self)\n--\n\nCancels the run: no further task starts, and running ones complete." },
     { "fileno", worker_run_fileno, METH_NOARGS,
       "fileno($self)\n--\n\nA descriptor that becomes readable when the run ends." },
     { NULL, NULL, 0, NULL }
@@ -401,7 +400,7 @@ static PyGetSetDef worker_run_fields[] = {
 };
 
 static PyType_Slot worker_run_slots[] = {
-    { Py_tp_doc, "A run of a worker of level 3 that was submitted. It can be awaited." },
+    { Py_tp_doc, "A submitted run of a level-3 worker. It can be awaited." },
     { Py_tp_dealloc, worker_run_free },
     { Py_tp_repr, worker_run_repr },
     { Py_tp_methods, worker_run_methods },
@@ -423,13 +422,13 @@ static PyStructSequence_Field report_fields[] = {
     { "failed", "that ran and failed" },
     { "skipped", "that never ran" },
     { "ns", "from the beginning of the run to its end" },
-    { "value", "what the orchestration returned" },
+    { "value", "return value of the orchestration" },
     { NULL, NULL },
 };
 
 static PyStructSequence_Desc report_desc = {
     .name = "pto.WorkerReport",
-    .doc = "How a run of a worker of level 3 went.",
+    .doc = "The report of a run of a level-3 worker.",
     .fields = report_fields,
     .n_in_sequence = 6,
 };

@@ -8,15 +8,15 @@
     with pto.Device("a2a3sim") as device:
         print(device.run(add, x, y, z))
 
-Tensors come in without copies from torch, numpy and whatever has DLPack or the buffer protocol;
-pto itself needs none of them. What goes wrong is a pto.Error with the runtime's own sentence.
+Tensors of torch, numpy and any object with DLPack or the buffer protocol are used without copies;
+pto itself needs none of these libraries. Failures raise a pto.Error with the runtime's sentence.
 
     Device      an open platform: run, submit, graph, empty
     Callable    an orchestration with its kernels: load, compile
-    Run         a run that was submitted: wait, result, cancel, await
+   Run         a submitted run: wait, result, cancel, await
     Graph       built once, launched many times
-    Tensor      a descriptor, and what keeps its memory
-    Report      how a run went
+   Tensor      a descriptor that keeps its memory alive
+   Report      the report of a run
     Worker      one chip, or many: chips and SUB workers, which call Python functions
 """
 
@@ -25,12 +25,13 @@ from pto._pto import *  # noqa: F401,F403: the C interface
 
 __version__ = _pto.__version__
 
-# What is loaded when it is used first: the module that has it.
+# Names that are loaded on first use, and their modules.
 _LAZY = {
     **dict.fromkeys(("Kernel", "compile", "build", "build_object", "store_show", "store_verify", "store_clear"),
                     "pto._toolchain"),
     **dict.fromkeys(("Orchestration", "Orchestrator", "Recording", "Task", "orchestration"),
                     "pto._orchestration"),
+    "Profile": "pto._profile",
     "Timeline": "pto._html",
     **dict.fromkeys(("Level", "Worker", "bits_float"), "pto._worker"),
     **dict.fromkeys(("command", "include_dir", "rebuild", "tree"), "pto._tree"),

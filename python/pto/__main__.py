@@ -8,6 +8,7 @@ import sys
 def main():
     from pto._tree import command
 
+    os.environ.setdefault("PTO_PYTHON", sys.executable)  # for `pto test` of files in Python
     os.execv(command(), ["pto", *sys.argv[1:]])
 
 

@@ -5,7 +5,7 @@ import asyncio
 
 
 def wait_for(run):
-    """The iterator behind `await run`: ends with the run, and cancels it when the task is cancelled."""
+    """The iterator of `await run`: ends with the run, and cancels it when the task is cancelled."""
     return _wait_for(run).__await__()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers as the bits that tasks and fresh outputs get."""
+"""Converts numbers to the bits of scalars and initial values."""
 
 import ctypes
 import math
@@ -22,7 +22,7 @@ def check_types(types):
 
 
 def is_scalar(value):
-    """Whether it is a number: of Python, of ctypes or of numpy, where an array is none, whatever its shape."""
+    """Whether the value is a number of Python, ctypes or numpy; arrays are not, whatever their shape."""
     if isinstance(value, (int, float, ctypes._SimpleCData)):
         return True
     return not hasattr(value, "__dlpack__") and (
@@ -30,7 +30,7 @@ def is_scalar(value):
 
 
 def _plain(value, what):
-    """A number of numpy as one of Python."""
+    """Converts a number of numpy to one of Python."""
     if isinstance(value, (int, float)):
         return value
     kind = getattr(getattr(value, "dtype", None), "kind", "")
@@ -48,7 +48,7 @@ def _float_bits(value):
 
 
 def scalar_type(value):
-    """The type of a scalar of which nothing else is known."""
+    """Returns the type of a scalar without a declared type."""
     if isinstance(value, ctypes._SimpleCData):
         return None
     value = _plain(value, "a scalar")
@@ -56,8 +56,8 @@ def scalar_type(value):
 
 
 def scalar_bits(value, type=None, what="a scalar"):
-    """The bits of a scalar as tasks get it. With a type an int becomes a float; what does not fit is refused.
-    A number of ctypes is its own bits."""
+    """Returns the bits of a scalar. If its type is declared, an int becomes a float, and a value that does
+    not fit raises an error. A number of ctypes is passed bit by bit."""
     if isinstance(value, ctypes._SimpleCData):
         return int.from_bytes(bytes(value), "little")
     value = _plain(value, what)
@@ -70,13 +70,13 @@ def scalar_bits(value, type=None, what="a scalar"):
         packed = struct.pack("<" + format, float(value) if format in "fd" else value)
     except (struct.error, OverflowError):
         raise _pto._exception(-201, f"{what} is {value!r}, which does not fit {type}") from None
-    if format in "bhiq":  # with its sign, whichever width the kernel reads
+    if format in "bhiq":  # sign-extended, whatever width the kernel reads
         return int.from_bytes(packed, "little", signed=True) & 0xFFFFFFFFFFFFFFFF
     return int.from_bytes(packed, "little")
 
 
 def element_bits(value, dtype):
-    """The bits of an element. Of fp8 and fp4 the value is the bits."""
+    """Returns the bits of an element. For fp8 and fp4 the value is the bits."""
     value = _plain(value, "the value of an element")
     if dtype is _pto.float32:
         return _float_bits(value)
@@ -85,8 +85,8 @@ def element_bits(value, dtype):
     if dtype is _pto.bfloat16:
         bits = _float_bits(value)
         if math.isnan(value):
-            return bits >> 16 | 0x40  # it stays a NaN
-        return bits + 0x7FFF + (bits >> 16 & 1) >> 16  # to the nearest, and of two to the even one
+            return bits >> 16 | 0x40  # keep a NaN
+        return bits + 0x7FFF + (bits >> 16 & 1) >> 16  # round to nearest, ties to even
     if int(value) != value:
         raise _pto._exception(-201, f"{value!r} is no value of {dtype.name}")
     return int(value) & (1 << 8 * dtype.itemsize) - 1

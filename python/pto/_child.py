@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A SUB worker that is an interpreter. Workers start it; nobody else has a use for it."""
+"""A SUB worker that is a Python interpreter. Internal: workers start it; do not run it directly."""
 
 import atexit
 import os
@@ -18,7 +18,7 @@ def main():
             stream.flush()
         except (OSError, ValueError):
             pass
-    os._exit(code)  # the worker waits for it, and large libraries take seconds to come apart
+    os._exit(code)  # the worker waits for the exit, and large libraries take seconds to unload
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python functions for SUB workers, which are other processes: as bytes, and back.
+"""Converts Python functions for SUB workers, which are other processes, to bytes and back.
 
-A function that a module has under its name goes by that name. Any other one, of a script, of an
-interactive session or inside of another function, goes by its code, with copies of the variables that
-it uses. What is registered is those bytes: equal functions are one callable.
+A function that a module has under its name is sent by that name. Any other one, of a script, of an
+interactive session or inside another function, is sent as its code with copies of the variables that
+it uses. The registration is for those bytes: equal functions are one callable.
 """
 
 import importlib
@@ -18,12 +18,12 @@ FIRST = b"pto function 1\n"
 
 
 def name_of(function):
-    """What messages call it."""
+    """Returns the name of the function in messages."""
     return getattr(function, "__qualname__", type(function).__name__)[:60]
 
 
 def dump(function, wrap=None):
-    """The bytes of a function. `wrap`, "module:name", makes of it in the child what is called."""
+    """Returns the bytes of a function. `wrap`, "module:name", converts it in the child to the called function."""
     text = io.BytesIO()
     text.write(FIRST)
     pickle.dump((_paths(), wrap), text, 4)
@@ -38,7 +38,7 @@ def dump(function, wrap=None):
 
 
 def load(data):
-    """The function, in a SUB worker."""
+    """Loads the function, in a SUB worker."""
     text = io.BytesIO(data)
     if text.read(len(FIRST)) != FIRST:
         raise ValueError("the bytes are neither a shared object nor a function of this package")
@@ -49,7 +49,7 @@ def load(data):
 
 
 def describe(error):
-    """What the task's error says: where it was raised, and the last line of the traceback."""
+    """Returns the text of the task's error: where it was raised, and the last line of the traceback."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
@@ -73,7 +73,7 @@ def _find(module, name):
 
 
 def _is_named(thing):
-    """Whether a module other than the main one has it under its name."""
+    """Whether a module other than the main one has the function under its name."""
     module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")
     if module in (None, "__main__", "__mp_main__") or "<" in name:
         return False
@@ -84,7 +84,7 @@ def _is_named(thing):
 
 
 def _digest(code):
-    """Tells versions of a function apart."""
+    """Returns a digest that distinguishes versions of a function."""
     import hashlib  # a child without such functions starts faster
     state = hashlib.sha256(code.co_code)
     for constant in code.co_consts:
@@ -98,7 +98,7 @@ def _named(module, name, digest):
     found = _find(module, name)
     code = getattr(found, "__code__", None)
     if digest is not None and (code is None or _digest(code) != digest):
-        raise ImportError(f"this child has imported another version of {module}.{name}; open it anew")
+        raise ImportError(f"this child has imported another version of {module}.{name}; open it again")
     return found
 
 
@@ -126,7 +126,7 @@ def _fill(function, state):
 
 
 class _Pickler(pickle.Pickler):
-    """pickle, but functions of no module go by their code, and what cannot go is told by its name."""
+    """Pickles like pickle, but sends functions outside of modules as code, and names objects that cannot be sent."""
 
     def __init__(self, text, protocol):
         super().__init__(text, protocol)
@@ -161,7 +161,7 @@ class _Pickler(pickle.Pickler):
         return _make, (marshal.dumps(code, 2), len(cells)), state, None, None, _fill
 
     def _try(self, name, value, function):
-        """Says which variable cannot go; pickle alone would not."""
+        """Adds the name of the variable that cannot be sent, which pickle does not report."""
         if isinstance(value, (types.FunctionType, types.ModuleType, type)):
             return
         try:

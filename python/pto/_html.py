@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What notebooks show of reports, graphs and timelines: plain HTML and SVG, nothing from elsewhere."""
+"""HTML views of reports, graphs and timelines for notebooks: plain HTML and SVG without external resources."""
 
 import html
 import json
@@ -7,11 +7,12 @@ import os
 import tempfile
 
 _COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#eeca3b")
-_SHOWN_MAX = 2000  # slices of a timeline: a browser stays quick
+_SHOWN_MAX = 2000  # limit of slices, to keep browsers responsive
+_ROWS_MAX = 12     # rows of a grid
 
 
 def report(report):
-    """A table of the figures that are not 0."""
+    """Returns a table of the non-zero figures."""
     rows = [(name, getattr(report, name)) for name in
             ("tasks", "executions", "edges", "ns", "dummies", "skipped", "stopped", "workers", "stolen", "takeovers",
              "records_lost", "warning")]
@@ -27,7 +28,7 @@ def graph(graph):
 
 
 def recording(recording):
-    """The tasks of a Python orchestration, in the order of their submits."""
+    """Returns a table of the tasks of a Python orchestration, in submit order."""
     rows = [(f"{index}", f"{', '.join(kernels) or 'nothing'}({', '.join(map(_argument, args))})")
             for index, kernels, args in recording.tasks[:_SHOWN_MAX]]
     return table(f"{len(recording.tasks)} tasks", rows)
@@ -39,6 +40,35 @@ def table(title, rows):
     return f"<table><caption>{html.escape(title)}</caption>{cells}</table>"
 
 
+def grid(rows, title=None):
+    """Returns a table of dicts, with a column for each key that one of them has; numbers are aligned on the right."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    style = {name: "right" if all(_is_number(row.get(name)) for row in rows) else "left" for name in names}
+    caption = f"<caption>{html.escape(title)}</caption>" if title else ""
+    head = "".join(f"<th style='text-align:{style[name]}'>{html.escape(str(name))}</th>" for name in names)
+    body = "".join("<tr>" + "".join(f"<td style='text-align:{style[name]}'>{html.escape(_shown(row.get(name)))}</td>"
+                                    for name in names) + "</tr>" for row in rows[:_ROWS_MAX])
+    left = len(rows) - _ROWS_MAX
+    return f"<table>{caption}<tr>{head}</tr>{body}</table>" + (f"<p>{left:,} more</p>" if left > 0 else "")
+
+
+def time(ns):
+    """Returns a time in a suitable unit, as the command pto prints it."""
+    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
+        if ns >= size:
+            return f"{ns / size:.{2 if ns < 10 * size or unit == 's' else 1}f} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def _is_number(value):
+    return isinstance(value, (int, float)) or value in (None, "") or str(value)[0] in "0123456789+-"
+
+
+def _shown(value):
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return f"{value:,}" if is_count else "" if value is None else str(value)
+
+
 def _argument(value):
     direction = getattr(value, "direction", None)
     value = getattr(value, "value", value)
@@ -48,7 +78,7 @@ def _argument(value):
 
 
 class Timeline:
-    """What a recorded run did when: the last one of a device, or a file that write_trace or `pto run --trace` wrote.
+    """The timeline of a recorded run: the last one of a device, or a file of write_trace or `pto run --trace`.
 
         device.run(callable, x, y, trace=True)
         pto.Timeline(device)           # in a notebook: a picture

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orchestrations in Python, for quick work. The function is called once for each run, before it; what it
-submits is written down, and done by replay.c in the run: same rules, same errors, with lines of Python."""
+"""Orchestrations in Python, for quick work. The function is called once before each run; its submits are
+recorded, and replay.c replays them in the run: same rules, same errors, with lines of Python."""
 
 import functools
 import os
@@ -37,9 +37,9 @@ def orchestration(function=None, *, mode="host", platform=None, name=None, **set
 
         device.run(twice, a, b)
 
-    Tensors of the call arrive as descriptions of which views can be made, but not read; scalars as they are.
-    The tasks run after the function has returned (mode='stream': while its list is gone through).
-    Other settings are those of pto.compile, for all kernels.
+   Tensors arrive as descriptions that allow views but no reads; scalars arrive as they are. The tasks run
+    after the function has returned (mode='stream': while the record is replayed). Other settings are those
+    of pto.compile, for all kernels.
     """
     if function is None:
         return lambda f: orchestration(f, mode=mode, platform=platform, name=name, **settings)
@@ -55,20 +55,20 @@ class Orchestration:
         self._mode, self._platform, self.name, self._settings = mode, platform, name, settings
         self._kernels = []  # in the order of their ids
         self._callables = {}  # platform and number of kernels -> pto.Callable
-        self._last = None  # lines of the run before may be asked for until the next one
+        self._last = None  # lines of a run stay available until the next one
 
     def record(self, *args):
-        """Calls the function and returns what it submitted, without running anything."""
+        """Calls the function and returns the record of its submits, without running tasks."""
         return Recording(self, args)
 
     def _argument_name(self, at):
-        """What messages call an argument of the function."""
+        """Returns the name of an argument in messages."""
         code = getattr(self._function, "__code__", None)
         names = code.co_varnames[1:code.co_argcount] if code is not None else ()
         return f"argument {at} ({names[at]})" if at < len(names) else f"argument {at}"
 
     def callable(self, platform=None):
-        """The pto.Callable of the kernels that were used so far."""
+        """Returns the pto.Callable of the kernels used so far."""
         key = (platform or self._platform, len(self._kernels))
         if key not in self._callables:
             kernels = [Kernel(k.source, i, k.core, k.name, k.flags, k.include_dirs, k.language, k.scalars)
@@ -100,7 +100,7 @@ class Orchestration:
 
 
 class Task:
-    """A task that was submitted: what others wait for, and its outputs."""
+    """A submitted task, for dependencies and outputs."""
 
     __slots__ = ("index", "outputs")
 
@@ -131,8 +131,8 @@ class New:
 
 
 class Varying:
-    """A scalar that launches of a graph may change (`vary` of Device.graph): it can be passed on to tasks, and
-    has no value that the function could look at."""
+    """A scalar that launches of a graph may change (`vary` of Device.graph): it can be passed to tasks, but the
+    function cannot read its value."""
 
     __slots__ = ("index", "what", "type")
 
@@ -153,7 +153,7 @@ class Varying:
 
 
 class _Source:
-    """What a description of a tensor leads to: an argument of the call, or an output."""
+    """The origin of a tensor description: an argument of the call, or an output."""
 
     __slots__ = ("kind", "op", "index", "is_written", "is_readonly")
 
@@ -163,7 +163,7 @@ class _Source:
 
 
 class Recording:
-    """What a Python orchestration submitted for one run, or for a graph."""
+    """The record of submits of a Python orchestration for one run, or for a graph."""
 
     def __init__(self, owner, args, vary=None):
         self._owner = owner
@@ -180,11 +180,11 @@ class Recording:
         self._bytes = self._pack()
 
     def arguments(self):
-        """The arguments of the run; those of a graph include the scalars, of which some vary."""
+        """Returns the arguments of the run; those of a graph include the scalars, some of which vary."""
         return self._arguments(self._given, self._scalars)
 
     def _bind(self, *args):
-        """The arguments of a launch of the graph that was built from this, for these of the function."""
+        """Converts arguments of the function to those of a launch of the graph built from this record."""
         if len(args) != len(self._places):
             raise _pto._exception(-216, f"the graph of {self._owner.name} was built with {len(self._places)} arguments; "
                                         f"the launch has {len(args)}")
@@ -240,7 +240,7 @@ class Recording:
         return _html.recording(self)
 
     def _describe(self, value):
-        """An argument of the call: a tensor becomes a description, a scalar stays."""
+        """Converts an argument of the call: a tensor becomes a description, a scalar is unchanged."""
         if isinstance(value, _pto.Argument):
             value = value.value
         at = len(self._places)
@@ -275,11 +275,11 @@ class Recording:
         self._sources.append(source)
         symbol = _pto._symbol(source, tensor.shape, tensor.strides, tensor.dtype)
         self._known[id(value)] = symbol
-        self._kept.append(value)  # its id is its own for as long as it lives
+        self._kept.append(value)  # its id is unique while it lives
         return symbol
 
     def _tensor(self, value, is_written, line):
-        """The row of a tensor, which is made when it is used first."""
+        """Returns the row of a tensor, made on first use."""
         source = value._origin if isinstance(value, _pto.Tensor) else None
         symbol = value if isinstance(source, _Source) else self._capture(value)
         source = symbol._origin
@@ -327,10 +327,10 @@ class Recording:
 
     @staticmethod
     def _scalar_type(value, kernels, at, slot, line):
-        """What the kernels of a task read in an argument, as far as that is known."""
+        """Returns the type that the kernels of a task read for an argument, if known."""
         types = {kernel._scalar_type(at, slot) for kernel in kernels} - {None}
         if types == {"unclear"} and not isinstance(value, (Varying, float)) and isinstance(value, int):
-            raise _pto._exception(-201, f"line {line}: the kernel reads floats, and its source does not say at which "
+            raise _pto._exception(-201, f"line {line}: the kernel reads floats, and its source does not show at which "
                                         f"places, so {value!r} may be one; pass {value!r}.0 or, for an int, a number of "
                                         "ctypes, or declare the types: pto.Kernel(..., scalars=[...])")
         types -= {"unclear"}
@@ -361,7 +361,7 @@ class Recording:
                                     f"{type(value).__name__} is none of them, and no scalar")
 
     def _set_type(self, varying, read_as, line):
-        """A scalar that varies is passed on as it is: all tasks that get it read the same type."""
+        """Passes a varying scalar unchanged: all tasks that get it must read the same type."""
         read_as = read_as or scalar_type(self._scalars[varying.index])
         if varying.type not in (None, read_as):
             raise _pto._exception(-201, f"line {line}: {varying.what} is passed on as {read_as}, and before as "
@@ -396,7 +396,7 @@ class Recording:
 
 
 class Orchestrator:
-    """What a Python orchestration submits with: its first argument."""
+    """The interface of a Python orchestration: its first argument."""
 
     def __init__(self, recording):
         self._recording = recording
@@ -408,7 +408,7 @@ class Orchestrator:
         """Submits a task: a kernel with tensors, as pto.In(t), pto.Out(t), pto.InOut(t), pto.After(t) or
         o.new(...), and then scalars. Returns a Task.
 
-        blocks  the kernel runs once for each; gang=True: all of them start together
+       blocks  number of runs of the kernel; gang=True: all of them start together
         deps    tasks to wait for, apart from those that the tensors imply
         timing  a slot, 0 to 15, of the report's `timing`
         when    (tensor, '>', 0): it runs only if the first element compares like that
@@ -424,7 +424,7 @@ class Orchestrator:
         return self._submit((), args, deps=deps)
 
     def new(self, shape, dtype=_pto.float32, fill=None):
-        """An output for a submit: the runtime allocates it, the task writes it. `fill`: every element before."""
+        """An output of a submit, allocated by the runtime. `fill`: initial value of all elements."""
         return New(shape, dtype, fill)
 
     def alloc(self, shape, dtype=_pto.float32, fill=None):
@@ -442,7 +442,7 @@ class Orchestrator:
             if kernel is None:
                 continue
             if not isinstance(kernel, Kernel):
-                raise _pto._exception(-201, f"what is submitted is a pto.Kernel, not {type(kernel).__name__}")
+                raise _pto._exception(-201, f"submit needs a pto.Kernel, not {type(kernel).__name__}")
             lane = place if len(kernels) == 3 else 0 if kernel.core == "aic" else 1
             lanes[lane] = recording._owner._kernel_id(kernel)
         task = recording._add(_SUBMIT, lanes, args, depth=3, kernels=[k for k in kernels if k is not None], **how)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What workers of level 3 have for tasks that talk: domains over chips, regions and queues to one."""
+"""Communication of tasks on level-3 workers: domains over chips, regions and queues to one chip."""
 
 from pto import _pto
 
@@ -30,7 +30,7 @@ class Member:
 
 
 class Domain:
-    """Chips of a worker whose kernels reach each other's windows. As a context manager it is
+    """Chips of a worker whose kernels access each other's windows. As a context manager it is
     released at the end; domain[rank] is a Member."""
 
     def __init__(self, tree, level, name, chips, window_bytes, retained=False):
@@ -58,14 +58,14 @@ class Domain:
 
     @property
     def info(self):
-        """What it is, as a dict: rank_count, window_bytes, users (tasks that use it and are not over), is_lost."""
+        """Returns its properties as a dict: rank_count, window_bytes, users (unfinished tasks that use it), is_lost."""
         return _pto._domain_info(self._tree, self._number or 0)
 
     def __repr__(self):
         return f"<pto.Domain: {self.name!r}{', released' if self._number is None else ''}>"
 
     def release(self):
-        """No further task can use it; its memory goes when those that do are over."""
+        """Releases it: no further task can use it, and its memory is freed when its tasks are done."""
         number, self._number = self._number, None
         if number is not None:
             _pto._domain_release(self._tree, self._level, number)
@@ -78,8 +78,8 @@ class Domain:
 
 
 class Region:
-    """Memory of a chip with counters, through which the program and a task there talk. `scalars` are
-    the task's. Offsets and sizes are in bytes; a counter has 32 bits."""
+    """Memory of a chip with counters, for communication between the program and a task there. `scalars`
+    are the arguments of the task. Offsets and sizes are in bytes; a counter has 32 bits."""
 
     def __init__(self, tree, chip, payload_bytes, counter_bytes):
         self._tree = tree
@@ -96,7 +96,7 @@ class Region:
         return _pto._region_read(self._handle, offset, size)
 
     def notify(self, counter, value, add=False):
-        """Sets a counter, or adds to it; the task sees what was written before."""
+        """Sets a counter, or adds to it; the task sees earlier writes."""
         _pto._region_notify(self._handle, counter, add, value)
 
     def counter(self, offset):
@@ -119,7 +119,7 @@ class Region:
 
 
 class Queue:
-    """Messages to and from one task on a chip. `scalars` are the task's."""
+    """Messages to and from one task on a chip. `scalars` are the arguments of the task."""
 
     def __init__(self, tree, chip, depth, input_bytes, output_bytes):
         self._tree, self._room = tree, output_bytes
@@ -148,7 +148,7 @@ class Queue:
         return data
 
     def abort(self):
-        """Gives up: calls of both ends that wait, or will, end with pto.PeerGone."""
+        """Aborts: current and later waits of both ends raise pto.PeerGone."""
         _pto._queue_abort(self._handle)
 
     def close(self):

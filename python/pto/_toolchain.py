@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tool chain: kernels and orchestrations, from files or from strings, become callables."""
+"""The tool chain: compiles kernels and orchestrations, from files or strings, to callables."""
 
 import hashlib
 import os
@@ -15,18 +15,18 @@ _ENDINGS = {"c": ".c", "c++": ".cc"}
 
 
 class Kernel:
-    """A kernel's source and what it is compiled with.
+    """A kernel's source and its compiler settings.
 
-    source        a path, or the text itself: whatever has a line break is text
+   source        a path, or the text itself, which has a line break
     func_id       the number that submits use; None: its place in the list
     core          'aiv' or 'aic'
-    name          in reports; None: that of the file
+   name          in reports; None: the name of the file
     flags         for the compiler, unchanged
     include_dirs  folders with headers
     language      of a text: 'c' or 'c++'
     scalars       types of its scalars, in their order: 'float32', 'int32' and so on. A submit of a Python
-                  orchestration converts an int to a float, and refuses what does not fit, and other numbers of
-                  scalars. None: not known; what the source reads with pto_arg_float is a float
+                  orchestration converts an int to a float, and raises an error for a value that does not fit and
+                  for another number of scalars. None: unknown; arguments of pto_arg_float are floats
     """
 
     __slots__ = ("source", "func_id", "core", "name", "flags", "include_dirs", "language", "scalars", "_floats")
@@ -46,7 +46,7 @@ class Kernel:
         self._floats = None
 
     def _scalar_type(self, at, slot):
-        """The type of scalar `at`, which is argument `slot` of the kernel; None: not known."""
+        """The type of scalar `at`, which is argument `slot` of the kernel; None: unknown."""
         if self.scalars is not None:
             return self.scalars[at] if at < len(self.scalars) else None
         if self._floats is None:
@@ -61,32 +61,36 @@ class Kernel:
 def compile(orchestration, kernels=(), **settings):
     """Compiles an orchestration with its kernels and returns a pto.Callable.
 
-    orchestration  a path, or the text itself: whatever has a line break is text
-    kernels        pto.Kernel, or sources alone; their ids are their places in the list
-    signature      for each argument 'in', 'out', 'inout' or 'scalar'; more tensors than it has are refused and,
-                   if it has scalars, more of these. 'in:float32' and 'scalar:float32' say the type, too: a tensor
-                   of another one is refused, and an int becomes a float. With a signature tensors of the host are
-                   copied to the device and, all but those that are 'in', back. Without one a simulated device that
-                   is not isolated uses them where they are, and any other copies them both ways
-    platform       what it is for (default: the first of pto.platforms())
-    mode           'stream' or 'host': of its runs unless they say otherwise
+   orchestration  a path, or the text itself, which has a line break
+   kernels        pto.Kernel objects or sources; their ids are their positions in the list
+   signature      'in', 'out', 'inout' or 'scalar' for each argument; additional tensors and, if it has scalars,
+                   additional scalars are errors. 'in:float32' and 'scalar:float32' include the type: a tensor of
+                   another type is an error, and an int becomes a float. With a signature, tensors of the host are
+                   copied to the device and, except for those that are 'in', back. Without one, a simulated device
+                   that is not isolated uses them in place, and any other device copies them both ways
+   platform       target platform (default: the first of pto.platforms())
+   mode           'stream' or 'host': default mode of its runs
     entry          the orchestration's function (default: orchestrate)
     name           of the callable
     language       of an orchestration that is text: 'c' or 'c++'
     flags, include_dirs   of the orchestration; a kernel has its own
-    isa, isa_pin   the tile library, and what it must be
-    store, jobs, forced, explained   where compiled objects are kept, compilers at a time,
-                   compile all, explain all
-    event          function(kind, source, text, done, total): called for what happens meanwhile
+   isa, isa_pin   the tile library, and its required revision or digest
+   isa_overlay    'on' or 'off': whether faster headers come before the library's (default: PTO_ISA_OVERLAY, or on)
+   store, jobs, forced, explained   folder of compiled objects, number of parallel compilers,
+                   compile everything, explain everything
+    accesses       make kernels report each access; a run on a simulated chip raises
+                   pto.UndeclaredAccess at the first one that its task's arguments do not allow.
+                   None: if PTO_ACCESSES in the environment is 1
+   event          function(kind, source, text, done, total): called for events during the build
 
-    pto.BuildError: the compiler refused a source; `output` is what it printed. Ctrl-C ends the compilers.
+   pto.BuildError: the compiler rejected a source; `output` is its output. Ctrl-C ends the compilers.
     """
     return _pto.load(build(orchestration, kernels, **settings))
 
 
 def build(orchestration, kernels=(), *, signature=None, platform=None, mode=None, entry=None, name=None,
           config=None, language="c", flags=(), include_dirs=(), isa=None, isa_pin=None, store=None, jobs=0,
-          forced=False, explained=False, arguments=None, event=None):
+          forced=False, explained=False, accesses=None, arguments=None, event=None, isa_overlay=None):
     """As pto.compile, but returns the bytes of the artefact, which can be kept in a file (.ptoc)."""
     path = _path(orchestration, name or "orchestration", language)
     sources = [(path, _ORCHESTRATION, 0, 0, None, _words(include_dirs), _words(flags))]
@@ -97,39 +101,42 @@ def build(orchestration, kernels=(), *, signature=None, platform=None, mode=None
     return _pto._build(tuple(sources), name=name, platform=platform, mode=mode, entry=entry, config=config,
                        signature=signature, isa=_optional(isa),
                        isa_pin=isa_pin, store=_optional(store), jobs=jobs, forced=forced, explained=explained,
-                       arguments=arguments or types, event=event)
+                       accesses=_reports(accesses), arguments=arguments or types, event=event,
+                       isa_overlay=isa_overlay)
 
 
 def build_object(source, *, kind="host", core="aiv", name=None, language="c", flags=(), include_dirs=(),
-                 platform=None, mode=None, isa=None, isa_pin=None, store=None, forced=False, event=None):
+                 platform=None, mode=None, isa=None, isa_pin=None, store=None, forced=False, accesses=None, event=None,
+                 isa_overlay=None):
     """Compiles one source and returns its bytes: of a 'kernel', an 'orchestration', or a plain
-    shared object for this machine ('host')."""
+    shared object for this machine ('host'). `accesses` is for kernels, as in pto.compile."""
     kinds = {"kernel": _KERNEL, "orchestration": _ORCHESTRATION, "host": _HOST}
     if kind not in kinds:
         raise _error(f"kind is one of {', '.join(kinds)}, not {kind!r}")
     row = (_path(source, name or kind, language), kinds[kind], 0, _CORES[core], name, _words(include_dirs),
            _words(flags))
     return _pto._build((row,), platform=platform, mode=mode, isa=_optional(isa), isa_pin=isa_pin,
-                       store=_optional(store), forced=forced, event=event, is_object=True)
+                       store=_optional(store), forced=forced, accesses=_reports(accesses), event=event,
+                       is_object=True, isa_overlay=isa_overlay)
 
 
 def store_show(folder=None):
-    """What is in the store of compiled objects, as a dict. None: the user's."""
+    """Returns the contents of the store of compiled objects as a dict. None: the user's store."""
     return _pto._store("show", _optional(folder))
 
 
 def store_verify(folder=None):
-    """Reads all of the store; damaged files are removed, and named in `damaged_files`."""
+    """Reads the whole store; removes damaged files and lists them in `damaged_files`."""
     return _pto._store("verify", _optional(folder))
 
 
 def store_clear(folder=None):
-    """Empties the store. The counts are those from before."""
+    """Empties the store. Returns the counts from before."""
     return _pto._store("clear", _optional(folder))
 
 
 def _signature(entries):
-    """Directions, and a line for each with its type, if one has any: 'in:float32'."""
+    """Splits entries such as 'in:float32' into directions and a line per type, if any has a type."""
     entries = [entry.partition(":")[::2] for entry in _words(entries)]
     for direction, name in entries:
         if direction == "scalar" and name:
@@ -153,10 +160,10 @@ def _kernel_sources(kernels):
 
 
 def _floats_of(source):
-    """Which arguments a source reads with pto_arg_float; None among them: some whose index is no number there."""
+    """Returns the arguments that a source reads with pto_arg_float; None stands for an index that is not a number."""
     try:
         text = source if _is_text(source) else open(source, encoding="utf-8", errors="replace").read()
-    except OSError:  # the compiler says what is wrong
+    except OSError:  # the compiler reports the error
         return frozenset()
     text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.S)
     indices = re.findall(r"\bpto_arg_float\s*\)?\s*\(\s*\w+\s*,\s*([^();]*?)\s*\)", text)
@@ -165,11 +172,15 @@ def _floats_of(source):
 
 
 def _constant(name, text):
-    """What a name stands for, if the source says so in a number."""
+    """Returns the value of a name, if the source defines it as a number."""
     if not re.fullmatch(r"\w+", name):
         return None
     found = re.findall(rf"#\s*define\s+{name}\s+(\d+)\s*$|\b{name}\s*=\s*(\d+)\s*[,;}}]", text, flags=re.M)
     return int("".join(found[0])) if len(found) == 1 else None
+
+
+def _reports(accesses):
+    return os.environ.get("PTO_ACCESSES") == "1" if accesses is None else accesses
 
 
 def _is_text(source):
@@ -177,7 +188,7 @@ def _is_text(source):
 
 
 def _path(source, name, language):
-    """The path of a source. A text has one of its own, which depends on it alone: so it is compiled once."""
+    """Returns the path of a source. The path of a text depends on the text only, so it is compiled once."""
     if not _is_text(source):
         return os.fspath(source)
     if language not in _ENDINGS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the parts of an installation are, and how one in a source tree is built again."""
+"""Finds the parts of an installation, and rebuilds one in a source tree."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def tree():
-    """The folder with bin, lib and include: of the wheel, or of the source tree that was built."""
+    """Returns the folder with bin, lib and include: of the wheel, or of the built source tree."""
     inside = os.path.join(_HERE, "tree")
     return inside if os.path.isdir(inside) else os.path.dirname(os.path.dirname(_HERE))
 
@@ -27,12 +27,12 @@ def command():
 
 
 def rebuild(*, jobs=None):
-    """Builds an editable installation anew from its sources, as `make python` does. It is never done on
-    import. What is loaded stays what it is: start the interpreter anew."""
+    """Rebuilds an editable installation from its sources, as `make python` does. Imports never do so.
+    Loaded modules do not change: restart the interpreter."""
     source = _source()
     if source is None:
         raise _pto._exception(-206, "this installation has no sources: only an editable one "
-                                    "(pip install -e .) or a source tree can be built anew")
+                                    "(pip install -e .) or a source tree can be rebuilt")
     done = subprocess.run(["make", "-s", f"-j{jobs or os.cpu_count() or 1}", "python"], cwd=source, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
@@ -42,7 +42,7 @@ def rebuild(*, jobs=None):
 
 
 def _source():
-    """The source tree; None: it is a wheel. The files of the package are links to it."""
+    """Returns the source tree; None for a wheel. The files of the package are links to it."""
     real = os.path.dirname(os.path.realpath(__file__))
     root = os.path.dirname(os.path.dirname(real))
     return root if os.path.exists(os.path.join(root, "python", "rules.mk")) else None

@@ -16,12 +16,12 @@ from pto import _pto
 
 _KINDS = {"chip": 0, "sub": 1, "worker": 2}
 _BELOW = {"platform": None, "chips": 1, "subs": 0, "clusters": 0, "chip_workers": 0, "memory_max": 0, "nested": ()}
-_PATIENCE = 0.1  # seconds until a run that was cancelled says what it waits for
+_PATIENCE = 0.1  # seconds after which a cancelled run prints what it waits for
 _open = weakref.WeakSet()
 
 
 def bits_float(scalar):
-    """The float that a scalar is: a function for SUB workers gets its bits, as an int."""
+    """Returns the float of a scalar, whose bits a function for SUB workers gets as an int."""
     return struct.unpack("<f", struct.pack("<I", scalar & 0xFFFFFFFF))[0]
 
 
@@ -34,7 +34,7 @@ def _ns(name, seconds):
 
 
 class Level(_pto._Level):
-    """What an orchestration of level 3 submits to; it is valid until the orchestration returns."""
+    """The interface of a level-3 orchestration, valid until the orchestration returns."""
 
     sub = _pto._Level.submit
 
@@ -47,8 +47,8 @@ class Level(_pto._Level):
         return _pto.New(shape, dtype, fill)
 
     def domain(self, name, chips=None, window_bytes=0, retained=False):
-        """Opens a domain over chips, whose kernels reach each other's windows; until the run ends, or
-        the `with` that it is used in. Submit its members as a group."""
+        """Opens a domain over chips, whose kernels access each other's windows, until the run or the
+        `with` block ends. Submit its members as a group."""
         from pto._talk import Domain
         return Domain(self.worker, self, name, chips, window_bytes, retained)
 
@@ -68,7 +68,7 @@ class Level(_pto._Level):
 
 
 def _program(python):
-    """What a SUB worker is: an interpreter with the flags and the paths of this one."""
+    """Returns the program of a SUB worker: an interpreter with the flags and paths of this one."""
     path = python or sys.executable
     if not path:
         raise _pto._exception(-201, "this interpreter does not know its own program: give `python`")
@@ -79,7 +79,7 @@ def _program(python):
 
 
 def _nested(workers):
-    """What the runtime gets of nested workers: tuples of what each of them is."""
+    """Converts nested workers to the tuples that the runtime expects."""
     for one in workers:
         for name in one:
             if name not in _BELOW:
@@ -103,22 +103,24 @@ class Worker:
     Keywords of level 3:
 
     platform         of the chips; None: the first one
-    chips, subs      how many; children are numbered, first the chips
-    devices          the device that each chip is, instead of chips; None: 0, 1 and so on
+   chips, subs      their numbers; children are numbered, chips first
+   devices          device of each chip, instead of chips; None: 0, 1 and so on
     clusters         of each chip; 0: the platform's default
     chip_workers     threads of each chip; 0: the CPUs, divided among the chips
     memory_max       bytes that the processes share; 0: 32 GiB, used as it fills
     startup_timeout  seconds for all children together; None: 30
-    task_timeout     for a task; None: a minute
-    run_timeout      for a run; None: as long as its tasks have
-    control_timeout  for what children do to register; None: a minute
-    guards           after each task it is looked whether something wrote outside of its memory
-    deps             'safe' or 'simpler': what orders tasks
+   task_timeout     of a task; None: a minute
+   run_timeout      of a run; None: only its tasks have timeouts
+   control_timeout  of a registration in a child; None: a minute
+   guards           check for writes outside of its memory after each task
+   deps             'safe' or 'simpler': ordering rules
     python           the interpreter of SUB workers; None: this one
-    nested           workers below this one, which are children, too: dicts with platform, chips, subs,
+   nested           nested workers, which are also children: dicts with platform, chips, subs,
                      clusters, chip_workers, memory_max and nested; functions for them are in shared objects
     edge             edge(before, after) is called for each dependency, with positions of submits; False
-                     drops it, to see that a test would notice
+                     drops it, to test a test
+    nan_check        runs on chips look for NaN, as the option of a run does
+    virtual          one virtual clock for the worker and its children: set_costs, virtual_report
 
     Those of level 2 are those of pto.Device.
     """
@@ -140,7 +142,7 @@ class Worker:
     def __init__(self, level=3, *, platform=None, chips=1, subs=0, clusters=0, chip_workers=0,
                  memory_max=0, startup_timeout=None, task_timeout=None, run_timeout=None,
                  control_timeout=None, guards=False, deps="safe", python=None, devices=None,
-                 nested=(), edge=None):
+                 nested=(), edge=None, virtual=False, nan_check=False):
         if deps not in ("safe", "simpler"):
             raise _pto._exception(-201, f"deps is 'safe' or 'simpler', not {deps!r}")
         self._tree = None
@@ -154,11 +156,12 @@ class Worker:
             control_ns=_ns("control_timeout", control_timeout), guards=guards,
             deps=("safe", "simpler").index(deps),
             sub_program=_program(python) if subs or _has_subs(nested) else None,
-            devices=devices, nested=_nested(nested), edge=edge)
+            devices=devices, nested=_nested(nested), edge=edge, is_virtual=virtual,
+            nan_check=nan_check)
         self.chips, self.subs, self.nested = chips, subs, len(nested)
 
     def init(self):
-        """Starts the children; the first use does it, too."""
+        """Starts the children; the first use does so as well."""
         if self._tree is None:
             self._tree = _pto._Worker(**self._keywords)
             _open.add(self)
@@ -208,40 +211,40 @@ class Worker:
 
     @property
     def children(self):
-        """What each child is and does: dicts with kind, alive, pid, generation, in_flight, tasks,
+        """Returns the state of each child: dicts with kind, alive, pid, generation, in_flight, tasks,
         device."""
         tree = self._opened()
         return [tree.child(i) for i in range(self.chips + self.subs + self.nested)]
 
     @property
     def info(self):
-        """What the worker is, as a dict."""
+        """Returns the properties of the worker as a dict."""
         return {"level": 3, "platform": self._keywords["platform"] or _pto.platforms()[0]["name"],
                 "children": self.children if self.is_open else []}
 
     def reopen(self, child):
-        """Starts a dead child anew, with the callables that it had."""
+        """Restarts a dead child with the callables that it had."""
         self._opened().reopen(child)
 
     # ---- callables ----
 
     def register(self, target, *, children=None, kind=None, symbol=None, name=None, signature=None,
                  wrap=None, below=False):
-        """Makes a callable known to children, and returns a pto.Registered for Level.submit.
+        """Registers a callable with children, and returns a pto.Registered for Level.submit.
 
         target     a pto.Callable, the path or the bytes of an artefact or a shared object: for chips;
                    a Python function: for SUB workers, where it is called with the tensors of its task,
                    as pto.Tensor in shared memory, then its scalars, as ints
-        children   their numbers; None: all of the kind
+        children   their numbers; None: all children of the kind
         kind       'chip', 'sub' or, for nested workers, 'worker'; None: as above
         symbol     of a shared object: the function
         signature  directions of the arguments: 'in', 'out', 'inout', 'scalar'; None: the callable's own
         below      for the children of nested workers: `children` are the nested ones, whose functions find
                    it by its name or get its `number`; 2: for the children of those nested in them, and so on
-        wrap       "module:name" of what makes of a Python function the one that is called
+       wrap       "module:name" of a function that converts the Python function to the called one
 
         A function that a module has under its name is imported by SUB workers. Any other one is sent as
-        its code, with copies of the variables that it uses. What an exception says is in the error.
+        its code, with copies of the variables that it uses. The error has the text of an exception.
         """
         tree = self._opened()
         bytes_, path, arguments = None, None, None
@@ -273,18 +276,18 @@ class Worker:
         return tree.register(path=os.fsencode(path), **keywords)
 
     def unregister(self, registered):
-        """Takes back one registration."""
+        """Removes one registration."""
         self._opened().unregister(registered)
 
     # ---- memory ----
 
     def empty(self, shape, dtype):
-        """A tensor in memory that all processes of the worker share. It is zero, and freed when nothing
-        refers to it any more and the tasks that have it are over."""
+        """A zeroed tensor in memory that all processes of the worker share. It is freed when it has no
+        references and its tasks are done."""
         return self._opened().empty(shape, dtype)
 
     def empty_on(self, chip, shape, dtype):
-        """A tensor in the memory of a chip: only tasks there may have it."""
+        """A tensor in the memory of a chip, for tasks there only."""
         return self._opened().empty(shape, dtype, chip)
 
     def tensor(self, source):
@@ -296,7 +299,7 @@ class Worker:
         return made
 
     def free(self, tensor):
-        """Frees a tensor of `empty` at once. Whoever still has it finds other things there."""
+        """Frees a tensor of `empty` at once. Remaining references then see reused memory."""
         self._opened().free(tensor)
 
     def copy(self, to, source, timeout=None):
@@ -307,12 +310,12 @@ class Worker:
     # ---- talking with tasks ----
 
     def domain(self, name, chips=None, window_bytes=0):
-        """A domain over chips that is nobody's run: until it is released, or the `with` ends."""
+        """A domain over chips outside of a run: until it is released, or the `with` block ends."""
         from pto._talk import Domain
         return Domain(self._opened(), None, name, chips, window_bytes)
 
     def region(self, chip, payload_bytes, counter_bytes=64):
-        """Memory of a chip with counters, through which the program and a task there talk."""
+        """Memory of a chip with counters, for communication between the program and a task there."""
         from pto._talk import Region
         return Region(self._opened(), chip, payload_bytes, counter_bytes)
 
@@ -325,11 +328,11 @@ class Worker:
 
     def submit(self, orchestration, *args, **keywords):
         """Calls orchestration(level, *args, **keywords), which submits tasks, and returns a
-        pto.WorkerRun without waiting for them. What the orchestration raises is raised here."""
+        pto.WorkerRun without waiting for them. An exception of the orchestration is raised here."""
         return (self._tree or self._opened()).launch(Level, orchestration, args, keywords, False)
 
     def run(self, orchestration, *args, **keywords):
-        """The same, and waits for the tasks. Returns a pto.WorkerReport, or raises the first error.
+        """As submit, and waits for the tasks. Returns a pto.WorkerReport, or raises the first error.
         Ctrl-C cancels the run and waits for the tasks that are running; a second one does not wait."""
         run = (self._tree or self._opened()).launch(Level, orchestration, args, keywords, True)
         try:
@@ -352,10 +355,26 @@ class Worker:
 
     @contextlib.contextmanager
     def trace(self, path, chips=True):
-        """Records the runs inside, and writes one timeline of all processes for ui.perfetto.dev."""
-        self._opened().trace_begin(1 if chips else 0)
+        """Records the runs inside, and writes one timeline of all processes for ui.perfetto.dev.
+
+        A path that ends in .ptrec gets a recording of the tasks of all children, and of what the chips ran.
+        """
+        level = 3 if os.fsdecode(path).endswith(".ptrec") else 1  # a recording has arguments
+        self._opened().trace_begin(level if chips else 0)
         yield
         self._tree.trace_write(path)
+
+    # ---- virtual time ----
+
+    def set_costs(self, costs=None, *, compute=True, scheduling=True, durations=None):
+        """Sets the durations of kernels and SUB functions, as pto.Device.set_costs. Without `compute` no
+        SUB function is called, either."""
+        self._opened().set_costs(costs, compute=compute, scheduling=scheduling, durations=durations)
+
+    def virtual_report(self):
+        """Returns the virtual times of the last run: a dict with makespan_ns, path_ns, busy_ns of each
+        child, and `measured`, the calls of SUB functions that took their CPU time."""
+        return self._opened().virtual_report()
 
 
 class _Chip(Worker):
@@ -382,11 +401,21 @@ class _Chip(Worker):
         return target if isinstance(target, _pto.Callable) else _pto.load(target)
 
     def unregister(self, target):
-        """Nothing is left to do: a callable goes with its last user."""
+        """Does nothing: a callable is freed with its last user."""
 
     def run(self, target, *args, **options):
         self.init()
         return self.device.run(target, *args, **options)
+
+    def set_costs(self, costs=None, *, compute=True, scheduling=True, durations=None):
+        """As of pto.Device."""
+        self.init()
+        self.device.set_costs(costs, compute=compute, scheduling=scheduling, durations=durations)
+
+    def virtual_report(self):
+        """As of pto.Device."""
+        self.init()
+        return self.device.virtual_report()
 
     def submit(self, target, *args, **options):
         self.init()
@@ -414,7 +443,7 @@ def _bytes_of(target):
 
 
 def _signature_of(target):
-    """That of an artefact; nothing for what does not say."""
+    """Returns the signature of an artefact, or nothing if it has none."""
     try:
         return _pto.load(target).signature
     except _pto.Error:

@@ -8,9 +8,9 @@
         domain.all_reduce(x, x)
         domain.barrier()
 
-Calls of a domain are made by all of its ranks, in the same order. Every wait has a time-out, that of
-the communicator unless it is given, and ends with pto.PeerGone when a rank has gone. Ctrl-C ends a
-wait, too: where ranks do something together this one gives up, and the calls of the others end.
+Calls of a domain are made by all of its ranks, in the same order. Every wait has a timeout, by default
+that of the communicator, and raises pto.PeerGone when a rank has ended. Ctrl-C ends a wait as well: in a
+collective call it aborts the communicator, and the calls of the other ranks end.
 """
 
 import warnings
@@ -34,10 +34,10 @@ def _choose(word, words):
 
 
 def open(*, backend=None, rank=-1, rank_count=0, path=None, token=None, timeout=None, device=None, canary=False):
-    """Meets the other ranks; by default as the environment of pto launch, mpirun or srun says.
+    """Connects to the other ranks; by default by the environment of pto launch, mpirun or srun.
 
     backend     'shm', processes of this machine, or 'null', one rank
-    path        a file name that all ranks are given, and no other job; `token` tells jobs apart
+   path        a file name common to all ranks of the job; `token` distinguishes jobs
     timeout     for this call, and by default; None: 120 seconds
     device      a pto.Device: tensors in windows can be arguments of its runs
     canary      every rank writes to its neighbour and reads that back first
@@ -47,7 +47,7 @@ def open(*, backend=None, rank=-1, rank_count=0, path=None, token=None, timeout=
 
 
 def team(rank_count, timeout=None):
-    """Communicators whose ranks are threads of this process: a list, each for a thread of its own."""
+    """Returns a list of communicators whose ranks are threads of this process, one per thread."""
     return [Comm(one, None, timeout) for one in _pto._comm_open_team(rank_count, _ns(timeout))]
 
 
@@ -60,8 +60,8 @@ class Comm:
         self._timeout = _DEFAULT_TIMEOUT if timeout is None else timeout
 
     def domain(self, ranks=None, window_bytes=0, id=None, timeout=None, parent=None, offset=0):
-        """Opens a domain over ranks, or all, each with a window: a call of all of them. `id` is the same on
-        all; None: they are counted. With a parent, the windows are parts of its own, from `offset` on."""
+        """Opens a domain over ranks, or all, each with a window; a collective call. `id` is the same on
+        all ranks; None: a running number. With a parent, the windows are parts of its own, from `offset` on."""
         self._domains += 1
         number = self._domains if id is None else id
         return Domain(self, _pto._comm_domain_open(self._handle, number, ranks, window_bytes,
@@ -69,15 +69,15 @@ class Comm:
 
     @property
     def info(self):
-        """What it is, as a dict: backend, rank, rank_count, lost_count (ranks that have gone), has_addresses."""
+        """Returns its properties as a dict: backend, rank, rank_count, lost_count (ended ranks), has_addresses."""
         return _pto._comm_info(self._handle)
 
     def abort(self, status=-209):
-        """Gives up: every call of every rank that waits, or will, ends with pto.PeerGone."""
+        """Aborts: current and later waits of all ranks raise pto.PeerGone."""
         _pto._comm_abort(self._handle, status)
 
     def close(self):
-        """Closes it and its domains, without waiting for anybody."""
+        """Closes it and its domains, without waiting for other ranks."""
         handle, self._handle = self._handle, 0
         if handle:
             _pto._comm_close(handle)
@@ -105,13 +105,13 @@ class Domain:
         self._handle, self.rank, self.rank_count, self.context, self.window_bytes = opened
 
     def tensor(self, shape, dtype, rank=None, offset=0):
-        """A tensor in the window of a rank, by default the own one. When the domain is closed it becomes a
-        copy that nobody else has, in the same place: whatever was made of it stays valid."""
+        """A tensor in the window of a rank, by default this one. When the domain is closed it becomes a
+        private copy at the same address, so that its views stay valid."""
         return _pto._comm_tensor(self._handle, self.rank if rank is None else rank, offset, shape, dtype)
 
     def put(self, rank, offset, data, signal=None):
-        """Copies to a rank's window; it is there when this returns. `signal`, (offset, value) or
-        (offset, value, 'add'), comes behind it: whoever sees it sees the bytes, too."""
+        """Copies to a rank's window; complete when it returns. `signal`, (offset, value) or
+        (offset, value, 'add'), follows the data: a rank that sees the signal sees the bytes."""
         if signal is None:
             _pto._comm_put(self._handle, rank, offset, data)
         else:
@@ -123,15 +123,15 @@ class Domain:
         _pto._comm_get(self._handle, rank, offset, to)
 
     def signal(self, rank, offset, value, add=False):
-        """Sets or adds to a 32-bit word of a rank's window. Whoever sees it sees what was put before."""
+        """Sets or adds to a 32-bit word of a rank's window. A rank that sees it sees all earlier puts."""
         _pto._comm_signal(self._handle, rank, offset, int(add), value)
 
     def fetch_add(self, rank, offset, value):
-        """Adds to a 32-bit word of a rank's window, and returns what it was."""
+        """Adds to a 32-bit word of a rank's window, and returns its old value."""
         return _pto._comm_fetch_add(self._handle, rank, offset, value)
 
     def wait(self, offset, how, value, timeout=None):
-        """Waits for a word of the own window: how is '==', '>=' and so on."""
+        """Waits for a word of this rank's window: how is '==', '>=' and so on."""
         _pto._comm_wait(self._handle, offset, _choose(how, _COMPARE), value,
                         _ns(self._comm._timeout if timeout is None else timeout))
 
@@ -149,35 +149,35 @@ class Domain:
         self._collective(0, source, to, reduce, algorithm, 0, timeout)
 
     def reduce_scatter(self, source, to, reduce="sum", algorithm="auto", timeout=None):
-        """Reduces as many times `to` as there are ranks; each gets its part."""
+        """Reduces a tensor of one `to` per rank; each rank gets its part."""
         self._collective(1, source, to, reduce, algorithm, 0, timeout)
 
     def all_gather(self, source, to, timeout=None):
-        """Gives all ranks the elements of each, in the order of ranks."""
+        """Gathers the elements of all ranks, in rank order, on each rank."""
         self._collective(2, source, to, timeout=timeout)
 
     def broadcast(self, tensor, root=0, timeout=None):
-        """Gives all ranks the elements of the root."""
+        """Copies the elements of the root to all ranks."""
         self._collective(3, tensor, tensor, root=root, timeout=timeout)
 
     def all_to_all(self, source, to, timeout=None):
-        """Gives each rank a part of every other."""
+        """Sends each rank a part of every other rank's elements."""
         self._collective(4, source, to, timeout=timeout)
 
     def dispatch(self, tokens, experts, rows, expert_count, timeout=None):
-        """Takes tokens to their experts. `tokens` has a row for each, `experts` (int32) the numbers of its
+        """Sends tokens to their experts. `tokens` has a row for each, `experts` (int32) the numbers of its
         experts; a negative one is none. `rows` gets a row for each pair of a token, of any rank, and an
         expert of this rank, by expert, then by rank and token. Returns how many each of them has.
         pto.OutOfMemory, on all ranks: one has no room for its rows; `row_counts` of it is what it needs."""
         return _pto._comm_dispatch(self._comm._handle, self._handle, tokens, rows, experts, expert_count, _ns(timeout))
 
     def combine(self, rows, experts, tokens, expert_count, weights=None, timeout=None):
-        """Brings rows back, with the `experts` of their dispatch: each token becomes the sum of its rows,
+        """Returns rows to their ranks, with the `experts` of their dispatch: each token becomes the sum of its rows,
         times their `weights` (float32), as many as it has experts."""
         _pto._comm_combine(self._comm._handle, self._handle, tokens, rows, experts, weights, expert_count, _ns(timeout))
 
     def close(self, timeout=None):
-        """A call of all ranks, so that none writes to memory that is used for something else."""
+        """Closes the domain; a collective call, so that no rank writes to memory that is reused."""
         handle, self._handle = self._handle, 0
         if handle:
             _pto._comm_domain_close(self._comm._handle, handle, _ns(timeout))

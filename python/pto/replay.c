@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The orchestration behind every Python orchestration. What the Python function submitted was
- * written down (_orchestration.py has the same layouts) and is tensor 0 of the entry: it is done
- * here in the same order. All places in it are offsets, so that it can be copied to a chip of
- * another process; its last part is room for what is needed while it is done.
+ * The orchestration of every Python orchestration. The submits of the Python function are recorded
+ * (_orchestration.py has the same layouts) in tensor 0 of the entry, and replayed here in the same
+ * order. All references in the record are offsets, so that it can be copied to a chip of another
+ * process; its last part is scratch memory for the replay.
  */
 #include <pto/orch.h>
 
@@ -25,14 +25,14 @@ struct head {
 struct op {
     uint32_t kind;
     int32_t lane[3];
-    uint32_t arg; /* the first of them */
+    uint32_t arg; /* index of the first argument */
     uint32_t arg_count;
     uint32_t dep;
     uint32_t dep_count;
     int32_t blocks;
     uint32_t is_gang;
     int32_t timing;     /* -1: none */
-    uint32_t is_manual; /* of a scope */
+    uint32_t is_manual; /* for a scope */
     uint32_t predicate; /* enum pto_predicate_op */
     uint32_t predicate_tensor;
     int64_t predicate_target;
@@ -41,16 +41,17 @@ struct op {
 };
 
 struct arg {
-    uint32_t tag;   /* enum pto_tag, ARG_SCALAR or ARG_PASSED */
-    uint32_t index; /* of a tensor, for an output of an info, for a scalar passed on in the entry */
+    uint32_t tag; /* enum pto_tag, ARG_SCALAR or ARG_PASSED */
+    /* index of a tensor; for an output, of an info; for a passed scalar, of the entry's scalar */
+    uint32_t index;
     uint64_t scalar;
 };
 
 struct tensor {
     uint32_t from;
     uint32_t op;
-    uint32_t index; /* in the entry, or of the output */
-    uint32_t ndims; /* 0: the whole of it */
+    uint32_t index; /* index in the entry, or of the output */
+    uint32_t ndims; /* 0: the whole tensor */
     uint64_t start;
     uint32_t shapes[PTO_MAX_DIMS];
     uint32_t strides[PTO_MAX_DIMS];
@@ -116,7 +117,7 @@ static void do_task(struct pto_orch *o, const struct replay *r, uint32_t at, con
 
     (pto_args_init)(&args);
     for (uint32_t i = 0; i < op->arg_count; i++, arg++) {
-        uint32_t place = i % PTO_TASK_TENSORS_MAX; /* more of them are refused by pto_args_add */
+        uint32_t place = i % PTO_TASK_TENSORS_MAX; /* pto_args_add rejects more */
 
         if (arg->tag == ARG_SCALAR) {
             (pto_add_scalar)(&args, arg->scalar);

@@ -187,7 +187,7 @@ class Tensor:
 
     @property
     def extent_bytes(self) -> int:
-        """From its first byte to behind its last one."""
+        """Returns the range from the first byte to the end of the last one."""
         if 0 in self.shapes:
             return 0
         last = 0
@@ -204,7 +204,7 @@ class ChipTensor:
         self._shapes: tuple[int, ...] = (0,)
         self.dtype = DataType.FLOAT32
         self.child_memory = False
-        self._source: Any = None  # what the address belongs to
+        self._source: Any = None  # owner of the address
 
     @classmethod
     def make(cls, data: int, shapes: tuple, dtype: DataType, child_memory: bool = False) -> ChipTensor:
@@ -572,7 +572,7 @@ class CallConfig:
 
     def validate(self) -> None:
         if self._is_diagnosed() and not self._output_prefix:
-            raise ValueError("a diagnostic is on, but CallConfig.output_prefix does not say where it goes")
+            raise ValueError("a diagnostic is on, but CallConfig.output_prefix is not set")
 
     def __repr__(self) -> str:
         text = (

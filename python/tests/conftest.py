@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests share: devices, and callables made from a few lines of C."""
+"""Fixtures of the tests: devices, and callables made from a few lines of C."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ void kernel_entry(int64_t *args)
 
 @pytest.fixture(scope="session")
 def at_gate_path(tmp_path_factory):
-    """A kernel that says that it has come (word 1), waits until word 0 is not 0, and fills a tensor with 1."""
+    """A kernel that reports its start (word 1), waits until word 0 is not 0, and fills a tensor with 1."""
     return build(tmp_path_factory.mktemp("gate"), "gate", """
 #include <pto/orch.h>
 void orchestrate(struct pto_orch *o, const struct pto_entry *e)

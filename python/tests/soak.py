@@ -36,7 +36,7 @@ void kernel_entry(int64_t *args)
 
 
 class Tensors:
-    """What a run gets: new objects each time, so that none may stay behind."""
+    """Makes the arguments of a run: new objects each time, so that leaks show."""
 
     def __init__(self):
         self.count = 0
@@ -60,7 +60,7 @@ def measured():
     }
 
 
-# What may differ between two looks: of memory an arena of the allocator or two, else a few cached objects.
+# Allowed difference between two measurements: an arena or two of memory, and a few cached objects.
 SLACK = {"references": 50, "objects": 20, "descriptors": 0, "threads": 0, "KiB": 8192}
 
 
@@ -126,7 +126,7 @@ def main():
                 swallow(kept.pop(0).result, 60)
         for run in kept:
             swallow(run.result, 60)
-        runs(2)  # the first waits for what nobody has kept, the second finds it over
+        runs(2)  # the first waits for a dropped run, the second finds it ended
 
     async def await_some(count):
         for _ in range(count):

@@ -205,7 +205,7 @@ WAITS = {
 
 @pytest.mark.parametrize("what", WAITS)
 def test_ctrl_c_ends_a_wait(what, tmp_path):
-    """Rank 1, which does nothing, is a thread of the same process; its next call then says that 0 has gone."""
+    """Rank 1, an idle thread of the same process, gets an error from its next call after rank 0 has ended."""
     script = f"""
 import array, os, signal, sys, threading, time
 import pto, pto.comm
@@ -232,5 +232,5 @@ os._exit(0)
 """
     ended = subprocess.run([sys.executable, "-c", script, str(tmp_path / "meet")], text=True, capture_output=True,
                            timeout=100)
-    lost = "0" if what in ("wait", "open") else "1"  # nobody is kept waiting for what will not come
+    lost = "0" if what in ("wait", "open") else "1"  # no rank waits in vain
     assert ended.stdout.split() == ["interrupted", "True", lost], ended.stdout + ended.stderr

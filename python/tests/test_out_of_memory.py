@@ -42,7 +42,7 @@ CALLS = {
     "memory": lambda d, one, x, y: d.empty((3, 4)).transpose().tolist(),
     "refusal": lambda d, one, x, y: pto.Tensor(object()),
     "looks": lambda d, one, x, y: (one.info, one.kernels, one.files, one.signature, repr(one), d.info, repr(d),
-                                   d.story(), pto.platforms(), pto.store_show()),
+                                   d.last_failure(), pto.platforms(), pto.store_show()),
     "device": lambda d, one, x, y: pto.Device(workers=1).close(),
 }
 

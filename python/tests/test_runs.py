@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs: waited for, submitted, awaited, cancelled, interrupted; whatever is let go meanwhile."""
+"""Runs: waited for, submitted, awaited, cancelled, interrupted, and dropped at any time."""
 
 import asyncio
 import gc
@@ -168,7 +168,7 @@ def test_ctrl_c_cancels_the_run_of_the_main_thread(long_path, add, isolated):
 
 
 def wait_until_asleep(thread):
-    """Until a thread sleeps, and does so three times in a row; what it needs is free."""
+    """Waits until a thread sleeps in three checks in a row, with all locks free."""
     seen = []
     while len(seen) < 3 or len({*seen[-3:]}) > 1 or "S (sleeping)" not in seen[-1]:
         time.sleep(0.01)
@@ -198,7 +198,7 @@ def test_an_interrupt_belongs_to_the_call_that_it_interrupted(device, at_gate, g
         goes_on.set()
         while not returned:
             time.sleep(0.001)
-        wait_until_asleep(returned[0])  # it has cancelled what it was to cancel
+        wait_until_asleep(returned[0])  # it has cancelled its call
         second.open()
 
     monkeypatch.setattr(signal, "getsignal", late)
@@ -231,7 +231,7 @@ def test_ctrl_c_in_a_hanging_kernel_says_what_it_waits_for(device, at_gate, gate
     with pytest.raises(KeyboardInterrupt):
         device.run(at_gate, gate.tensor, np.zeros(3, dtype=np.int32), stall_timeout=60)
     assert "the run of 'orch' is cancelled; it waits at most 60.0 s" in sys.stderr.getvalue()
-    assert "kernels (kernel) that are running" in sys.stderr.getvalue()
+    assert "running kernels (kernel)" in sys.stderr.getvalue()
 
 
 PRESS = pto.Kernel("""
@@ -288,7 +288,7 @@ def test_a_device_that_is_closed_ends_its_runs(at_gate):
     runs = [device.submit(at_gate, gate.tensor, np.zeros(3, dtype=np.int32)) for _ in range(3)]
 
     def open_later():
-        while not runs[1].done:  # it never began, so it is over when all are cancelled
+        while not runs[1].done:  # it never began, so it ends when all are cancelled
             time.sleep(0.001)
         gate.open()
 
@@ -389,7 +389,7 @@ def wait_for_kernel():
 
 
 def run_script(path, text):
-    """In an interpreter of its own, in a session of its own: nothing of it may be left, or hang."""
+    """Runs a program in a separate interpreter and session, which must leave nothing and not hang."""
     child = subprocess.Popen([sys.executable, "-c", SCRIPT + text, path], stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True, start_new_session=True)
     out, err = child.communicate(timeout=120)
@@ -481,8 +481,38 @@ with pto.Device(workers=1) as device:
     assert (code, out) == (0, "[1, 1] True\n" * 3 + "1"), err
 
 
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_task_that_computes_nan_raises(isolated):
+    root = pto.compile("""
+#include <pto/orch.h>
+void orchestrate(struct pto_orch *o, const struct pto_entry *e)
+{
+    pto_aiv(o, 0, PTO_INOUT(&e->tensor[0]));
+}
+""", ["""
+#include <pto/kernel.h>
+PTO_KERNEL(args)
+{
+    float *x = PTO_ARG(args, 0, float);
+    for (int i = 0; i < 4; i++)
+        x[i] = __builtin_sqrtf(x[i]);
+}
+"""])
+    with pto.Device("a2a3sim", isolated=isolated) as device:
+        x = np.array([4, 1, -1, 9], dtype=np.float32)
+        device.run(root, x)
+        assert np.isnan(x[2])
+        with pytest.raises(pto.NotFinite) as failed:
+            device.run(root, np.array([4, 1, -1, 9], dtype=np.float32), nan_check=True)
+        assert "wrote NaN at element [2] of argument 0 of task 0" in str(failed.value)
+        device.run(root, np.array([4, np.nan, 1, 9], dtype=np.float32), nan_check=True)
+        x = np.array([4, 1, 1, 9], dtype=np.float32)
+        device.run(root, x, nan_check=True)
+        assert x.tolist() == [2, 1, 1, 3]
+
+
 def test_observers_of_a_run(device, at_gate, add):
-    """What the runtime calls for each task and each edge; what they raise ends nothing."""
+    """The runtime calls observers for each task and each edge; their exceptions end no run."""
     tasks, edges = [], []
     x = np.zeros(4, dtype=np.float32)
     chain = pto.compile("""
@@ -496,7 +526,12 @@ void orchestrate(struct pto_orch *o, const struct pto_entry *e)
 #include <pto/kernel.h>
 void kernel_entry(int64_t *args) { (void)args; }
 """], mode="host")
-    device.run(chain, x, edge=lambda before, after: edges.append((before, after)), task=tasks.append)
+    steps = []
+    device.run(chain, x, edge=lambda before, after: edges.append((before, after)), task=tasks.append,
+               step=steps.append)
+    assert [(s["index"], s["is_end"], s["is_deferred"], s["kernel"]) for s in steps] == [
+        (0, False, False, 0), (0, True, False, 0), (1, False, False, 0), (1, True, False, 0)]
+    assert steps[0]["tensors"] == tasks[0]["tensors"] and steps[0]["site"] == tasks[0]["site"]
     assert edges == [(0, 1)] and [t["index"] for t in tasks] == [0, 1] and [t["scalars"] for t in tasks] == [[7], [8]]
     one = tasks[0]["tensors"][0]
     assert one == {"tag": "inout", "dtype": "float32", "shape": [4], "strides": [1], "address": x.ctypes.data}
@@ -512,7 +547,7 @@ void kernel_entry(int64_t *args) { (void)args; }
     finally:
         sys.unraisablehook = before
     assert seen == [ZeroDivisionError] * 2
-    for name in ("edge", "task"):
+    for name in ("edge", "task", "step"):
         with pytest.raises(pto.InvalidArgument, match=f"{name} has to be a function"):
             device.run(chain, x, **{name: 3})
 
@@ -532,7 +567,7 @@ def test_expected_headers(add, tmp_path):
 
 
 def test_lines_of_log_go_to_a_function(device):
-    """The orchestration of examples/simpler says how many rows it has, at level 20."""
+    """The orchestration of examples/simpler logs its number of rows at level 20."""
     folder = os.path.join(ROOT, "examples", "simpler")
     product = pto.compile(f"{folder}/orch.cpp", [pto.Kernel(f"{folder}/kernels/{name}.cpp", language="c++")
                                                  for name in ("products", "row_sums")], language="c++")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The type stubs say what the package has: the same names, attributes and parameters. Importing it stays cheap."""
+"""The type stubs match the package: names, attributes and parameters. The import stays cheap."""
 
 import ast
 import inspect
@@ -41,7 +41,7 @@ def test_the_same_attributes(name):
     own = getattr(pto, name)
     stub = {n for n in names(STUB[name].body) if not n.startswith("_")}
     instance_only = {"BuildError": {"output"}, "Task": set(), "Recording": {"tasks"}, "Orchestration": {"name"},
-                     "Timeline": {"cores", "slices"}}.get(name, set())
+                     "Timeline": {"cores", "slices"}, "Profile": {"data", "recording", "report"}}.get(name, set())
     inherited = set() if not issubclass(own, Exception) else set(dir(Exception)) | (set(dir(pto.Error)) if own is not pto.Error else set())
     inherited |= set(dir(int)) if issubclass(own, int) else set()
     # Subclasses of OSError have its attributes.
@@ -82,7 +82,7 @@ def test_options_of_a_run_are_those_of_the_struct():
         header = file.read()
     struct = re.search(r"\nstruct pto_run_options \{(.*?)\n\};", re.sub(r"/\*.*?\*/", "", header, flags=re.S), re.S)[1]
     rows = re.findall(r'X\(([\w.]+), (\w+), "(\w+)", (?:RUNS|TASKS)\)', header)
-    fields = set(re.findall(r"(\w+)(?:\[\w+\])?;", struct)) - {"size", "edge_context", "task_context", "error"}
+    fields = set(re.findall(r"(\w+)(?:\[\w+\])?;", struct)) - {"size", "edge_context", "task_context", "step_context", "error"}
     assert {field.split(".")[0] for field, _, _ in rows} == fields
     stub = {node.target.id: ast.unparse(node.annotation) for node in STUB["_Options"].body}
     types = {"BOOL": "_bool", "U32": "int", "U64": "int", "SECONDS": "float", "TEXT": "str", "RING": "int | Sequence[int]"}
@@ -109,7 +109,7 @@ def test_help_is_worth_reading():
 
 
 def test_importing_loads_next_to_nothing():
-    """Time is not measured on a busy machine; what takes it is what is loaded."""
+    """Checks the loaded modules instead of the time, which a busy machine distorts."""
     text = subprocess.run([sys.executable, "-Ic", "import sys; sys.path.insert(0, %r); before = set(sys.modules); import pto; "
                            "print(*sorted(set(sys.modules) - before))" % os.path.dirname(os.path.dirname(pto.__file__))],
                           capture_output=True, text=True, check=True).stdout
@@ -129,7 +129,8 @@ ERRORS = {"EINVAL": pto.InvalidArgument, "EGRAPH": pto.GraphMismatch, "ETIMEOUT"
           "ENOMEM": pto.OutOfMemory, "EWINDOW": pto.LimitReached, "ECANCELED": pto.Canceled, "EPEER": pto.PeerGone,
           "ELOST": pto.DeviceLost, "EBUILD": pto.BuildError, "EFORMAT": pto.LoadError, "ESTALE": pto.Stale,
           "ESIGNATURE": pto.Untrusted, "ECRASH": pto.Crash, "EKERNEL": pto.KernelFailed, "EORCH": pto.OrchestrationFailed,
-          "EOVERRUN": pto.Overrun, "EUNWRITTEN": pto.Unwritten, "EMEMORY": pto.MemoryMisuse, "EBUSY": pto.Busy,
+          "EOVERRUN": pto.Overrun, "EUNWRITTEN": pto.Unwritten, "EACCESS": pto.UndeclaredAccess,
+          "ENAN": pto.NotFinite, "EMEMORY": pto.MemoryMisuse, "EBUSY": pto.Busy,
           "EFORKED": pto.Forked, "ESYSTEM": pto.SystemFailure, "ENOSUP": pto.Unsupported}
 
 
@@ -189,7 +190,98 @@ def test_notebooks_show_reports_graphs_and_timelines(device, add):
     assert "&lt;k&gt;(in float32[4], out float32[4], 3)" in shown and "<script>" not in shown
 
 
-# What C has and Python does not, with what there is instead.
+def test_a_profile_has_tables(device, add, tmp_path):
+    x, y, z = (pto.Tensor(memoryview(bytearray(16)).cast("f")) for _ in range(3))
+    profile = device.profile(add, x, y, z)
+    assert profile.report.tasks == 1 and profile.ns >= profile.bound_ns > 0
+    assert profile.verdict and profile.verdict in repr(profile)
+    assert [row["count"] for row in profile.data["kernels"]] == [1]
+    assert len(profile.kernels) == 1 and len(profile.idle) == 2 and len(profile.critical_path) > 0
+    shown = profile._repr_html_()
+    assert "pto.Profile" in shown and profile.data["kernels"][0]["name"] in shown
+    assert "<caption>critical path" in shown and "<caption>time of the cores" in shown
+    assert "never used" in shown and "_ns" not in shown and "least possible" in shown
+    profile.write_report(tmp_path / "run.html", title="<one> task")
+    page = (tmp_path / "run.html").read_text(encoding="utf-8")
+    assert "\\u003cone> task" in page and page.rstrip().endswith("</html>")
+    profile.write_recording(tmp_path / "run.ptrec")
+    assert (tmp_path / "run.ptrec").read_bytes() == profile.recording
+    with pytest.raises(TypeError):
+        device.profile()
+
+
+def test_tables_of_a_profile_are_frames_where_pandas_is(monkeypatch):
+    import sys
+    import types
+
+    from pto._profile import Profile
+
+    data = {"kernels": [{"name": "<k>", "count": 1000}]}
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert Profile(data, None, b"").kernels == data["kernels"]
+    assert re.findall(r"<td style='text-align:(\w+)'>(.*?)</td>", Profile(data, None, b"").kernels._repr_html_()) == [
+        ("left", "&lt;k&gt;"), ("right", "1,000")]
+    monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=lambda rows: ("frame", rows)))
+    assert Profile(data, None, b"").kernels == ("frame", data["kernels"])
+
+
+def grids(shown):
+    """The tables of a notebook's view with a head: {caption: [{column: text}]}."""
+    found = {}
+    for caption, text in re.findall(r"<table><caption>([^<]*)</caption>(<tr><th style='text-align:\w+'>[^<]*</th><th.*?)</table>", shown):
+        head = re.findall(r"<th [^>]*>(.*?)</th>", text)
+        found[caption.split(",")[0]] = [dict(zip(head, re.findall(r"<td [^>]*>(.*?)</td>", row), strict=True))
+                                        for row in re.findall(r"<tr>(<td.*?)</tr>", text)]
+    return found
+
+
+def test_a_notebook_shows_the_tables_of_a_profile(device, monkeypatch):
+    """The numbers in the HTML are those of the tables."""
+    bump = pto.Kernel("""
+#include <pto/kernel.h>
+PTO_KERNEL(args) { PTO_GM int *x = PTO_ARG(args, 0, int); x[0]++; }
+""", name="bump<")
+
+    @pto.orchestration
+    def chain(o, x):
+        for _ in range(20):
+            o.submit(bump, pto.InOut(x))
+
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    profile = device.profile(chain, pto.Tensor(memoryview(bytearray(16)).cast("i")))
+    shown = profile._repr_html_()
+    found = grids(shown)
+    [row] = found["kernels"]
+    assert (row["kernel"], row["count"], row["share"]) == ("bump&lt;", "20", "100 %") and "bump<" not in shown
+    assert ns_of(row["total"]) == pytest.approx(profile.kernels[0]["total_ns"], rel=0.01)
+
+    path = profile.critical_path
+    assert len({tuple(step) for step in path}) == 1  # all have the same columns
+    longest = sorted(path, key=lambda step: step["begin_ns"] - step["end_ns"])[:12]
+    assert len(path) > 12 and f"<p>{len(path) - 12} more</p>" in shown and len(found["critical path"]) == 12
+    for row, step in zip(found["critical path"], longest, strict=True):
+        assert (row["step"], row["task"], row["after"]) == (step["step"], str(step["index"]), step["after"] or "")
+        assert ns_of(row["takes"]) == pytest.approx(step["end_ns"] - step["begin_ns"], rel=0.01)
+        assert ns_of(row["at"]) == pytest.approx(step["begin_ns"], rel=0.01)
+        assert row["kernel"] == "bump&lt;" and row["line"] == f"test_stubs.py:{step['line']}"
+    assert {step["after"] is not None for step in path if step["step"] == "execution"} == {True}
+
+    cores = {row["core"]: row for row in profile.idle}
+    reasons = [name for name in cores["AIC"] if name != "core" and any(row[name] for row in cores.values())]
+    assert "busy" in reasons and "never used" in [row["reason"] for row in found["time of the cores"]]
+    for row, reason in zip(found["time of the cores"], reasons, strict=True):
+        assert row.keys() == {"reason", "AIC", "AIV"}
+        for core, times in cores.items():
+            whole = sum(value for name, value in times.items() if name != "core")
+            assert abs(float(row[core].removesuffix(" %")) - 100 * times[reason] / whole) <= 0.051
+
+
+def ns_of(text):
+    number, unit = text.split()
+    return float(number) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit]
+
+
+# Functions of C without an equivalent in Python, and their replacements.
 NOT_IN_PYTHON = {
     "pto_build_program": "programs of a real chip: the runtime builds them itself",
     "pto_call": "pto.Device and its run",
@@ -200,6 +292,8 @@ NOT_IN_PYTHON = {
     "pto_graph_run": "a prepared run, so that Ctrl-C reaches it",
     "pto_level_children": "Worker.children",
     "pto_level_lookup": "what Worker.register returned; functions of nested workers are in C",
+    "pto_virtual_shapes": "costs for certain shapes come from recordings, which the command reads",
+    "pto_watch_devices": "pto top --json",
     "pto_text_clean": "texts of errors have been through it",
     "pto_worker_close": "pto_worker_close_keeping: tensors outlive the worker",
     "pto_worker_domain_find": "what Worker.domain returned",

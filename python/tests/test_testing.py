@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pto.testing: what is compared, which cases run, with pytest and without, in one process and in several."""
+"""pto.testing: comparison, and selection of cases, with pytest and without, in one process and in several."""
 
 import os
 import re
@@ -15,6 +15,7 @@ import torch
 
 import pto
 from conftest import ROOT
+from pto._tree import command as pto_command
 from pto.testing import Scalar, TaskArgsBuilder, TensorArg, compare
 from pto.testing.devices import DevicePool
 from pto.testing.node import from_c
@@ -197,6 +198,86 @@ def test_a_file_runs_by_itself(scenes, parallel):
     assert "no class 'TestNone'" in run(scenes, "--case", "TestNone::", cwd=scenes.parent).stderr
 
 
+def run_pto_test(folder, *words, python=sys.executable):
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), PTO_PYTHON=python)
+    command = [pto_command(), "test", "--platform", "a2a3sim", *words]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+
+
+def test_pto_test_runs_files_and_folders(scenes):
+    def pto_test(*words, **settings):
+        return run_pto_test(scenes.parent, *words, **settings)
+
+    (scenes.parent / "test_broken.py").write_text("raise SystemExit('(SceneTestCase): not today')\n")
+    done = pto_test(".", "--junit", "out.xml")
+    assert done.returncode == 1 and "2 passed, 3 failed, 2 skipped" in done.stdout, done.stdout + done.stderr
+    assert "ok    test_scenes/TestRight::both a2a3sim stream  (all " in done.stdout
+    assert "FAIL  test_scenes/TestWrong::small a2a3sim host\n      x: 3 of 4 elements differ" in done.stdout
+    assert "the case is marked manual; --manual runs it" in done.stdout
+    assert "test_broken.py: SystemExit: (SceneTestCase): not today" in done.stdout
+    assert len(list(xml.parse(scenes.parent / "out.xml").iter("testcase"))) == 7
+    assert "TestRight::slow a2a3sim stream  (all" in pto_test("test_scenes.py", "--name", "*/TestRight::slow", "--manual").stdout
+    assert "tests in Python take --name" in pto_test("test_scenes.py", "--nan").stdout
+    done = pto_test("test_none.py")
+    assert done.returncode == 2 and "'test_none.py' cannot be read" in done.stderr
+    done = pto_test("test_scenes.py", python="/nowhere/python")
+    assert "`/nowhere/python -m pto.testing.child` ended with code 127; install" in done.stdout
+
+
+FUNCTIONS = """
+    import pytest
+    from .helper import ANSWER
+
+    @pytest.mark.platforms(["a2a3sim", "a2a3"])
+    def test_right(st_platform, tmp_path):
+        assert (st_platform, ANSWER) == ("a2a3sim", 42)
+
+    @pytest.mark.platforms(["a2a3sim", "a5sim"])
+    @pytest.mark.runtime("host_build_graph")
+    @pytest.mark.manual(["a5sim"])
+    @pytest.mark.device_count(2)
+    @pytest.mark.parametrize("value", [41, 42])
+    def test_wrong(st_platform, st_device_ids, value):
+        assert len(st_device_ids) == 1 or value == ANSWER, "not the answer"
+
+    @pytest.mark.platforms(["a2a3sim"])
+    class TestMethods:
+        @pytest.mark.manual
+        def test_slow(self):
+            pass
+
+        def test_not_today(self):
+            pytest.skip("not today")
+
+    @pytest.mark.platforms(["a2a3sim"])
+    @pytest.mark.requires_hardware
+    def test_card():
+        pass
+
+    def test_of_no_platform():
+        pass
+"""
+
+
+def test_pto_test_runs_test_functions(tmp_path):
+    folder = tmp_path / "some" / "folder"
+    folder.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    for package in (folder, folder.parent):
+        (package / "__init__.py").touch()
+    (folder / "helper.py").write_text("ANSWER = 42\n")
+    (folder / "test_functions.py").write_text(textwrap.dedent(FUNCTIONS))
+    done = run_pto_test(tmp_path, ".", "--junit", "out.xml")
+    assert "1 passed, 1 failed, 2 skipped" in done.stdout and done.returncode == 1, done.stdout + done.stderr
+    assert "ok    some/folder/test_functions/test_right a2a3sim stream  (all " in done.stdout
+    assert "FAIL  some/folder/test_functions/test_wrong a2a3sim host\n" in done.stdout
+    assert "not the answer" in done.stdout
+    assert "TestMethods::test_slow a2a3sim stream\n      the case is marked manual; --manual runs it" in done.stdout
+    assert "TestMethods::test_not_today a2a3sim stream\n      Skipped: not today" in done.stdout
+    assert "2 passed, 1 failed, 1 skipped" in run_pto_test(tmp_path, "some", "--manual").stdout
+    assert len(list(xml.parse(tmp_path / "out.xml").iter("testcase"))) == 4
+
+
 NATIVE = """
     import numpy as np
     from pto.testing import Scalar, SceneTestCase, TaskArgsBuilder, TensorArg, scene_test
@@ -248,6 +329,47 @@ def test_a_scene_is_built_and_run(tmp_path):
     assert "1 failed" in done.stdout and "y: 1 of 9 elements differ" in done.stdout, done.stdout
     assert "y[3]: expected 7, got 4" in done.stdout
     assert list(tmp_path.glob("outputs/TestAdd_wrong_*/deps.json"))
+
+
+def test_accesses_and_races_of_scenes_are_checked(tmp_path):
+    (tmp_path / "test_native.py").write_text(textwrap.dedent(NATIVE))
+    (tmp_path / "orch.c").write_text("""
+        #include <pto/orch.h>
+        void orchestrate(struct pto_orch *o, const struct pto_entry *e)
+        {
+            pto_aiv(o, 0, PTO_IN(&e->tensor[0]), PTO_INOUT(&e->tensor[1]));
+            pto_aiv(o, 1, PTO_AFTER(&e->tensor[0]), PTO_AFTER(&e->tensor[1]));
+        }
+    """)
+    kernel = """
+        #include <pto/kernel.h>
+        void kernel_entry(int64_t *args)
+        {
+            float *x = pto_tensor_data(pto_arg_tensor(args, 0)), *y = pto_tensor_data(pto_arg_tensor(args, 1));
+            CODE
+        }
+    """
+    (tmp_path / "kernel.c").write_text(kernel.replace("CODE", "for (int i = 0; i < 8; i++) y[i] += x[i];"))
+    (tmp_path / "after.c").write_text(kernel.replace("CODE", "(void)*(volatile float *)x; (void)y;"))
+    scene = tmp_path / "test_native.py"
+    added = '{"func_id": 1, "source": "after.c", "core_type": "aiv", "name": "after"}]'
+    scene.write_text(scene.read_text().replace('"name": "add"}]', '"name": "add"}, ' + added))
+
+    def test(*words):
+        done = run_pto_test(tmp_path, ".", "--name", "*::small", *words)
+        assert "1 passed" in done.stdout or "1 failed" in done.stdout, done.stdout + done.stderr
+        return done.stdout
+
+    assert "1 passed" in test("--accesses", "--races")
+    (tmp_path / "after.c").write_text(kernel.replace("CODE", "(void)x; *(volatile float *)y += 0;"))
+    assert "1 passed" in test()
+    found = test("--accesses", "--races")  # what is used through PTO_AFTER, without an order
+    assert "write/write: 1 pair" in found and "task 1 (after, orch.c:6) writes argument 1" in found, found
+    (tmp_path / "kernel.c").write_text(kernel.replace("CODE", "for (int i = 0; i < 8; i++) y[i] += x[i]; x[2] = 2;"))
+    assert "1 passed" in test("--races")
+    assert 'kernel "add" wrote 4 bytes at element [2] of argument 0' in test("--accesses")
+    done = run_pytest(scene, "--accesses", "--case", "small", "--platform", "a2a3sim")
+    assert "1 failed" in done.stdout and "at element [2] of argument 0" in done.stdout, done.stdout
 
 
 NODE = '''
@@ -400,7 +522,7 @@ def test_a_scene_of_level_3_runs_by_itself(node):
 
 
 @pytest.mark.parametrize("source, words", [
-    ("void orchestrat(void) {}\n", "the orchestration has no function 'orchestrate': say `function_name`"),
+    ("void orchestrat(void) {}\n", "the orchestration has no function 'orchestrate': set `function_name`"),
     ("void nowhere(void);\nvoid orchestrate(void) { nowhere(); }\n", "cannot be loaded: undefined symbol: nowhere"),
 ])
 def test_an_orchestration_in_c_that_cannot_be_used_is_told(source, words):
@@ -492,7 +614,7 @@ def test_a_pool_waits_for_devices_and_gives_none_twice():
     ({"orchestration": {}}, "is a Python function"),
     ({"orchestration": {"source": "a.c", "entry": "b"}}, "orchestration has unknown keys: entry; known are function_name, source"),
     ({"orchestration": print, "incores": []}, "unknown keys: incores; known are callables, orchestration"),
-    ({"orchestration": print, "callables": [{"callable": print}]}, r"callables\[0\] needs a name"),
+    ({"orchestration": print, "callables": [{"callable": print}]}, r"callables\[0\] needs a unique name"),
     ({"orchestration": print, "callables": [{"name": "a"}]}, "has none of orchestration, callable, source"),
     ({"orchestration": print, "callables": [{"name": "a", "callable": print, "sources": 1}]},
      r"callables\[0\] \('a'\) has unknown keys: sources"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources from strings and files become callables; what the compiler says arrives unchanged."""
+"""Sources from strings and files become callables; output of the compiler arrives unchanged."""
 
 import os
 import signal
@@ -130,3 +130,70 @@ def test_artefacts_are_signed_and_trusted():
 
 def test_one_object_is_compiled():
     assert pto.build_object("int answer(void) {\n return 42; }\n")[:4] == b"\x7fELF"
+
+
+DECLARED = ADD.replace("void kernel_entry(int64_t *args)",
+                       "PTO_KERNEL(args, PTO_TENSOR(PTO_INT32, 1), PTO_SCALAR(PTO_INT32))")
+
+
+def test_a_submit_that_does_not_fit_a_declaration_is_refused():
+    with pto.Device("a2a3sim") as device:
+        callable = pto.compile(ORCHESTRATION, [pto.Kernel(DECLARED, name="add")])
+        x = np.zeros(4, dtype=np.int32)
+        device.run(callable, x, 3)
+        assert x.tolist() == [3] * 4
+        with pytest.raises(pto.InvalidArgument) as failed:
+            device.run(callable, np.zeros(4, dtype=np.float32), 3)
+        assert ('kernel "add" declares argument 0 as contiguous int32 with 1 dimension, and the task has float32[4]'
+                in str(failed.value))
+
+        @pto.orchestration
+        def in_python(o, y):
+            o.submit(pto.Kernel(DECLARED, name="add"), pto.InOut(y), 1, 2)
+        with pytest.raises(pto.InvalidArgument, match='declares 1 scalar, and the task has 2') as failed:
+            device.run(in_python, x)
+        assert f'test_toolchain.py:{in_python_line()}: ' in str(failed.value)
+
+
+def in_python_line():
+    with open(__file__, encoding="utf-8") as source:
+        return 1 + next(n for n, line in enumerate(source) if line.strip().endswith('pto.InOut(y), 1, 2)'))
+
+
+PLANTED = """
+#include <pto/kernel.h>
+PTO_KERNEL(args)
+{
+    int32_t *x = PTO_ARG(args, 0, int32_t), *y = PTO_ARG(args, 1, int32_t);
+    y[0] = x[0];
+    ACCESS;
+}
+"""
+COPY = """
+#include <pto/orch.h>
+void orchestrate(struct pto_orch *o, const struct pto_entry *e)
+{
+    pto_aiv(o, 0, PTO_IN(&e->tensor[0]), PTO_WRITE(&e->tensor[1]));
+}
+"""
+
+
+@pytest.mark.parametrize("access, text", [
+    ("x[2] = 1", "wrote 4 bytes at element [2] of argument 0"),
+    ("__builtin_memcpy(y, x, 20)", "read 4 bytes outside of its arguments, directly after argument 0"),
+])
+def test_an_undeclared_access_raises(access, text):
+    callable = pto.compile(COPY, [pto.Kernel(PLANTED.replace("ACCESS", access), name="copy")],
+                           signature=["in", "out"], accesses=True)
+    with pto.Device("a2a3sim") as device, pytest.raises(pto.UndeclaredAccess) as failed:
+        device.run(callable, np.zeros(4, dtype=np.int32), np.zeros(4, dtype=np.int32))
+    assert text in str(failed.value) and 'kernel "copy"' in str(failed.value)
+    assert ":7)" in str(failed.value)
+
+
+def test_an_argument_that_is_not_used_is_noted():
+    callable = pto.compile(COPY, [pto.Kernel(PLANTED.replace("y[0] = x[0];", "").replace("ACCESS", "y[0] = 0"))],
+                           signature=["in", "out"], accesses=True)
+    with pto.Device("a2a3sim") as device:
+        report = device.run(callable, np.zeros(4, dtype=np.int32), np.zeros(4, dtype=np.int32))
+    assert report.notes == [("idle", 0, 0, 5, 1, 0)]

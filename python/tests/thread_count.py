@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many threads this process has, for tests of what is left."""
+"""Counts the threads of this process, for tests of leaks."""
 
 import os
 

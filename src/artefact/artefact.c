@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads artefacts. Nothing in the bytes is believed: each number is checked before it is used. */
+/* Reads artefacts. Their bytes are untrusted: each number is checked before it is used. */
 #include "artefact/artefact.h"
 
 #include <elf.h>
@@ -23,7 +23,7 @@ static int check_children(const uint8_t *bytes, uint64_t size, const struct arte
 
 static int artefact_damaged(struct pto_error *error, const char *what)
 {
-    return error_tell(error, PTO_EFORMAT, "it is damaged: %s; build or copy it again", what);
+    return error_setf(error, PTO_EFORMAT, "it is damaged: %s; build or copy it again", what);
 }
 
 static uint32_t get_u32(const void *at)
@@ -53,7 +53,10 @@ enum artefact_kind artefact_recognise(const void *bytes, size_t size)
     return ARTEFACT_NONE;
 }
 
-/* Bytes of signatures behind it, as far as sizes tell. */
+/*
+ * Returns the size in bytes of the signatures that follow the artefact, computed from the sizes
+ * alone.
+ */
 static size_t signed_bytes(const struct artefact_header *h, size_t size)
 {
     return size > h->size && signature_count(size - h->size) != 0 ? size - h->size : 0;
@@ -64,26 +67,26 @@ int artefact_glance(const void *bytes, size_t have, size_t size, struct pto_erro
     struct artefact_header h;
 
     if (size == 0)
-        return error_tell(error, PTO_EFORMAT, "it is empty");
+        return error_setf(error, PTO_EFORMAT, "it is empty");
     if (size > ARTEFACT_BYTES_MAX)
-        return error_tell(
+        return error_setf(
             error, PTO_EFORMAT,
             "it has %zu bytes, and no callable has more than %u; it is something else", size,
             (unsigned)ARTEFACT_BYTES_MAX);
     switch (artefact_recognise(bytes, have)) {
     case ARTEFACT_FILE:
         if (have < sizeof(h) || size < sizeof(h))
-            return PTO_OK; /* reading it says how much is missing */
+            return PTO_OK; /* artefact_read reports how much is missing */
         memcpy(&h, bytes, sizeof(h));
         return check_header(&h, size - signed_bytes(&h, size), error);
     case ARTEFACT_BLOB:
         return PTO_OK;
     case ARTEFACT_OBJECT:
-        return error_tell(error, PTO_EFORMAT,
+        return error_setf(error, PTO_EFORMAT,
                           "it is a shared object, not an artefact; `pto build` makes one of its "
                           "sources");
     default:
-        return error_tell(error, PTO_EFORMAT,
+        return error_setf(error, PTO_EFORMAT,
                           "it is neither an artefact (.ptoc), a chip callable nor a shared object");
     }
 }
@@ -104,11 +107,11 @@ int artefact_read(const void *bytes, size_t size, struct artefact *out, struct p
         a.abi = ARTEFACT_ABI;
         status = read_callable(bytes, size, &a, error);
         if (status >= 0) {
-            a.name = a.entry; /* the only one that it has */
+            a.name = a.entry; /* a bare chip callable has no name, so it gets that of its entry */
             artefact_identity_of(&a, &a.identity);
         }
         break;
-    default: /* artefact_glance has refused it */
+    default: /* unreachable: artefact_glance has refused any other kind */
         return PTO_EFORMAT;
     }
     if (status >= 0)
@@ -116,7 +119,7 @@ int artefact_read(const void *bytes, size_t size, struct artefact *out, struct p
     return status;
 }
 
-/* ---- what was read ---- */
+/* ---- access to the parts of an artefact ---- */
 
 enum pto_direction artefact_direction(const struct artefact *a, uint32_t index)
 {
@@ -124,7 +127,7 @@ enum pto_direction artefact_direction(const struct artefact *a, uint32_t index)
                                        index * sizeof(int32_t));
 }
 
-/* The core callable of a kernel, with its bytes behind it. */
+/* Returns the core callable of a kernel; the kernel's code follows it. */
 static const uint8_t *child_at(const struct artefact *a, uint32_t index)
 {
     return a->callable + sizeof(struct chip_callable) +
@@ -162,7 +165,7 @@ struct artefact_file artefact_file_at(const struct artefact *a, uint32_t index)
                                    record.digest };
 }
 
-/* ---- hashes ---- */
+/* ---- digests of an artefact ---- */
 
 void artefact_check_of(const void *bytes, size_t size, struct digest *out)
 {
@@ -213,7 +216,7 @@ int artefact_order(const struct artefact_file *a, const struct artefact_file *b)
     return a->is_isa != b->is_isa ? (int)a->is_isa - (int)b->is_isa : strcmp(a->path, b->path);
 }
 
-/* ---- the file ---- */
+/* ---- reading the file ---- */
 
 void artefact_place(struct artefact_header *h)
 {
@@ -236,7 +239,7 @@ static int artefact_read_file(const uint8_t *bytes, size_t size, bool is_sealed,
     int status;
 
     if (size < sizeof(h))
-        return error_tell(error, PTO_EFORMAT,
+        return error_setf(error, PTO_EFORMAT,
                           "it is truncated: it has %zu bytes, less than the %zu of a header; build "
                           "or copy it again",
                           size, sizeof(h));
@@ -250,16 +253,16 @@ static int artefact_read_file(const uint8_t *bytes, size_t size, bool is_sealed,
     if (is_sealed)
         artefact_check_of(bytes, size, &digest);
     if (is_sealed && !digest_is_equal(&digest, &h.check)) /* mutation: unsealed */
-        return error_tell(error, PTO_EFORMAT,
+        return error_setf(error, PTO_EFORMAT,
                           "it was altered: its content does not have the hash that it states; "
                           "build or copy it again");
     if (is_sealed)
         digest_of(bytes, size, &digest);
     for (uint32_t i = 0; is_sealed && i < a->signer_count; i++)
         if (!signature_is_right(&a->signers[i], &digest))
-            return error_tell(error, PTO_EFORMAT,
-                              "signature %u of it is not right: it, or the artefact, was altered; "
-                              "get it again from who signed it",
+            return error_setf(error, PTO_EFORMAT,
+                              "signature %u of it is invalid: the signature or the artefact was "
+                              "altered; get the artefact again from the signer",
                               i + 1);
     a->mode = (enum pto_mode)h.mode;
     a->abi = h.abi;
@@ -280,7 +283,7 @@ static int artefact_read_file(const uint8_t *bytes, size_t size, bool is_sealed,
     artefact_identity_of(a, &a->identity);
     return !is_sealed || digest_is_equal(&a->identity, &h.identity)
                ? PTO_OK
-               : artefact_damaged(error, "its identity is not that of its content");
+               : artefact_damaged(error, "its identity does not match its content");
 }
 
 static int check_header(const struct artefact_header *h, size_t size, struct pto_error *error)
@@ -288,42 +291,45 @@ static int check_header(const struct artefact_header *h, size_t size, struct pto
     struct artefact_header placed = *h;
 
     if (memcmp(h->magic, ARTEFACT_MAGIC, ARTEFACT_MAGIC_BYTES) != 0)
-        return error_tell(error, PTO_EFORMAT,
+        return error_setf(error, PTO_EFORMAT,
                           "it was copied as text, and bytes of it were changed; copy it as it is");
     if (h->version != ARTEFACT_VERSION)
-        return error_tell(error, PTO_EFORMAT,
+        return error_setf(error, PTO_EFORMAT,
                           "it has version %u of the format, and this library reads version %d; "
                           "build it again",
                           h->version, ARTEFACT_VERSION);
     if (h->abi != ARTEFACT_ABI)
-        return error_tell(error, PTO_EFORMAT,
+        return error_setf(error, PTO_EFORMAT,
                           "it was made for ABI %u, and this library has ABI %d; build it again",
                           h->abi, ARTEFACT_ABI);
     if (h->size != size)
-        return error_tell(error, PTO_EFORMAT,
-                          "it is %s: it has %zu bytes, and its header says %llu; build or copy it "
+        return error_setf(error, PTO_EFORMAT,
+                          "it is %s: it has %zu bytes, and its header has %llu; build or copy it "
                           "again",
                           h->size > size ? "truncated" : "too long", size,
                           (unsigned long long)h->size);
     if (h->mode >= PTO_MODE_COUNT)
-        return artefact_damaged(error, "its mode does not exist");
+        return artefact_damaged(error, "its mode is unknown");
     if (h->kernel_count > CHIP_CALLABLE_CHILDREN_MAX || h->file_count > ARTEFACT_FILES_MAX)
         return artefact_damaged(error, "it has too many kernels or files");
     artefact_place(&placed);
     if (memcmp(&placed, h, sizeof(*h)) != 0 || h->callable_offset > size ||
         h->callable_size != size - h->callable_offset || h->text_size == 0)
-        return artefact_damaged(error, "its parts are not where they belong");
+        return artefact_damaged(error, "its parts are not where its header needs them");
     return PTO_OK;
 }
 
-/* The text's last byte is a zero, so whatever starts inside ends inside. */
+/*
+ * Checks and finds the texts. The last byte of the texts is a zero, so every text that starts
+ * inside of them also ends inside.
+ */
 static int read_texts(const struct artefact_header *h, struct artefact *a, struct pto_error *error)
 {
     if (a->text[h->text_size - 1] != '\0')
-        return artefact_damaged(error, "its last text has no end");
+        return artefact_damaged(error, "its last string has no end");
     if (h->name >= h->text_size || h->platform >= h->text_size || h->isa_revision >= h->text_size ||
         h->compiler >= h->text_size || h->arguments >= h->text_size)
-        return artefact_damaged(error, "a text lies outside of its texts");
+        return artefact_damaged(error, "a string lies outside of the table of strings");
     a->name = a->text + h->name;
     a->platform = a->text + h->platform;
     a->isa_revision = a->text + h->isa_revision;
@@ -340,12 +346,12 @@ static int artefact_check_kernels(const struct artefact *a, uint32_t text_size,
 
         memcpy(&record, a->kernels + i * sizeof(record), sizeof(record));
         if (record.name >= text_size || record.core >= PTO_CORE_TYPES)
-            return artefact_damaged(error, "a kernel has no valid name or core type");
+            return artefact_damaged(error, "the name or core type of a kernel is invalid");
     }
     return PTO_OK;
 }
 
-/* A relative path that goes nowhere but down: headers are compared with those of a folder. */
+/* Whether the path is relative and has no "..", so that it cannot lead out of a folder. */
 static bool artefact_is_inside(const char *path)
 {
     if (path[0] == '/' || path[0] == '\0')
@@ -366,23 +372,24 @@ static int artefact_check_files(const struct artefact *a, uint32_t text_size,
 
         memcpy(&record, a->files + i * sizeof(record), sizeof(record));
         if (record.path >= text_size || record.flags > FILE_IS_ISA)
-            return artefact_damaged(error, "a file that it was made of has no valid name");
+            return artefact_damaged(error, "the name of one of its source files is invalid");
         if ((record.flags & FILE_IS_ISA) != 0 && !artefact_is_inside(a->text + record.path))
-            return artefact_damaged(error, "a header of the tile library lies outside of it");
+            return artefact_damaged(
+                error, "a header of the tile library has a path outside of the library");
         if (i > 0) {
             struct artefact_file before = artefact_file_at(a, i - 1);
             struct artefact_file file = artefact_file_at(a, i);
 
             if (artefact_order(&before, &file) >= 0)
-                return artefact_damaged(error, "the files that it was made of are not in order");
+                return artefact_damaged(error, "its source files are not in order");
         }
     }
     return PTO_OK;
 }
 
-/* ---- the chip callable ---- */
+/* ---- reading the chip callable ---- */
 
-/* A name of `length` bytes and nothing but zero behind it. */
+/* Whether `length` bytes are a name that is padded with zeros. */
 static bool is_name(const uint8_t *at, uint32_t length)
 {
     return length < CHIP_CALLABLE_NAME_MAX && memchr(at, '\0', length) == NULL &&
@@ -421,11 +428,14 @@ static int read_callable(const uint8_t *bytes, uint64_t size, struct artefact *a
         a->kernel_count = child_count;
     if (child_count != a->kernel_count)
         return artefact_damaged(error,
-                                "it has another number of kernels than it says, or more than 1024");
+                                "its number of kernels differs from its header, or is above 1024");
     return check_children(bytes, size, a, error);
 }
 
-/* Each behind the one before it, so that none is in another. */
+/*
+ * Checks the kernels of a chip callable. Each must begin after the end of the previous one, so that
+ * they do not overlap.
+ */
 static int check_children(const uint8_t *bytes, uint64_t size, const struct artefact *a,
                           struct pto_error *error)
 {
@@ -441,13 +451,13 @@ static int check_children(const uint8_t *bytes, uint64_t size, const struct arte
         uint32_t binary_size;
 
         if (id >= CHIP_CALLABLE_CHILDREN_MAX || is_taken[id])
-            return artefact_damaged(error, "a kernel's func_id is above 1023, or there twice");
+            return artefact_damaged(error, "a kernel's func_id is above 1023, or used twice");
         is_taken[id] = true;
         if (!a->is_blob && id != get_u32(a->kernels + i * sizeof(struct kernel_record)))
-            return artefact_damaged(error, "its kernels have other func_ids than it says");
+            return artefact_damaged(error, "the func_ids of its kernels differ from its header");
         if (offset % CHIP_CALLABLE_CHILD_ALIGN != 0 || offset < end || offset > room ||
             room - offset < sizeof(struct core_callable))
-            return artefact_damaged(error, "a kernel is not where one can be");
+            return artefact_damaged(error, "a kernel has an invalid offset");
         binary_size = get_u32(bytes + sizeof(struct chip_callable) + offset +
                               offsetof(struct core_callable, binary_size));
         end = (uint64_t)offset + sizeof(struct core_callable) + binary_size;
@@ -456,6 +466,6 @@ static int check_children(const uint8_t *bytes, uint64_t size, const struct arte
     }
     for (uint64_t i = end; i < room; i++)
         if (bytes[sizeof(struct chip_callable) + i] != 0)
-            return artefact_damaged(error, "something follows its last kernel");
+            return artefact_damaged(error, "extra bytes follow its last kernel");
     return PTO_OK;
 }

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The artefact: one file (.ptoc) for one callable, little-endian.
+ * An artefact is a file (.ptoc) with one compiled callable, little-endian.
  *
- *     header           magic, version, ABI, size, check, identity, where the parts are
- *     kernel[]         func_id, core type, name
- *     file[]           what it was made of: path, SHA-256, whether of the tile library; sorted
- *     text             the names, each with its zero
- *     chip callable    wire/chip_callable.h, from a multiple of 64 to the end
+ *     header           magic, version, ABI, size, check, identity, offsets of the parts
+ *     kernel[]         of each kernel: func_id, core type, name
+ *     file[]           of each source: path, SHA-256, whether in the tile library; sorted
+ *     text             the names, each with a final zero
+ *     chip callable    wire/chip_callable.h; begins at a multiple of 64
  *
- * The parts lie one behind the other, so that their places follow from their
- * counts; the places in the header have to agree. `check` is the SHA-256 of
- * everything else. `identity` is that of what runs: not of the files, the
- * compiler and the library's revision that it was made of.
+ * The parts are contiguous, so their offsets follow from their counts; the offsets in the header
+ * must agree. `check` is the SHA-256 of everything else. `identity` is the SHA-256 of the code that
+ * runs; it excludes the files, the compiler and the library's revision.
  *
- * A chip callable without any of that is read, too: it has no name, platform,
- * core types, files or check.
+ * A bare chip callable can be read as well: it has no name, platform, core types, files or check.
  */
 #ifndef PTO_ARTEFACT_H
 #define PTO_ARTEFACT_H
@@ -24,57 +22,70 @@
 #include "artefact/signature.h"
 #include "wire/chip_callable.h"
 
-/* Of what crosses between the runtime and compiled code. Old artefacts are refused after a change. */
+/*
+ * Version of the interface between the runtime and compiled code; artefacts with another one are
+ * refused.
+ */
 enum { ARTEFACT_ABI = 3 };
 
 enum { ARTEFACT_FILES_MAX = 1 << 20, ARTEFACT_BYTES_MAX = 1 << 30 };
 
 struct artefact_file {
-    const char *path; /* of the tile library's headers: relative to its root */
+    /*
+     * path of the source; a header of the tile library (is_isa) is relative to the library's root
+     */
+    const char *path;
     bool is_isa;
     struct digest digest;
 };
 
 struct artefact_kernel {
     uint32_t func_id;
-    enum pto_core_type core; /* PTO_CORE_TYPES, when read only: either */
-    const char *name;        /* NULL, when made only: "" */
+    /* core type of the kernel; PTO_CORE_TYPES: either (only in artefacts that were read) */
+    enum pto_core_type core;
+    const char *name; /* name of the kernel; NULL means "" (only for artefact_make) */
     const void *bytes;
     size_t size;
 };
 
 struct artefact_parts {
-    const char *name; /* of texts, all but the platform may be NULL */
+    /* name of the callable; may be NULL, like all texts here except the platform */
+    const char *name;
     const char *platform;
-    const char *entry; /* NULL: "orchestrate" */
+    const char *entry; /* name of the orchestration's function; NULL: "orchestrate" */
     const char *config;
-    const char *arguments; /* for people, a line each */
+    /* text that `pto inspect` shows: a line for each argument of the entry */
+    const char *arguments;
     enum pto_mode mode;
-    uint32_t abi; /* 0: ARTEFACT_ABI */
+    uint32_t abi; /* version of the interface of the code; 0: ARTEFACT_ABI */
     const enum pto_direction *signature;
     uint32_t signature_count;
     const void *orchestration;
     size_t orchestration_size;
-    const struct artefact_kernel *kernels; /* in any order */
+    const struct artefact_kernel *kernels; /* kernels of the callable, in any order */
     uint32_t kernel_count;
-    const struct artefact_file *files; /* in any order; the same one twice is one */
+    /* sources of the callable, in any order; a file that occurs twice is stored once */
+    const struct artefact_file *files;
     uint32_t file_count;
     const char *isa_revision;
     const char *compiler;
 };
 
-/* The caller frees *bytes_out. Equal parts give equal bytes. PTO_EINVAL, PTO_ENOMEM. */
+/*
+ * Makes an artefact. The caller frees *bytes_out. Equal parts give equal bytes. PTO_EINVAL,
+ * PTO_ENOMEM.
+ */
 int artefact_make(const struct artefact_parts *parts, void **bytes_out, size_t *size_out,
                   struct pto_error *error);
 
-/* What was read. Texts and bytes are those of the file. */
+/* An artefact in memory, as artefact_read found it. Texts and byte pointers point into the file. */
 struct artefact {
-    bool is_blob; /* a chip callable alone */
+    bool is_blob; /* the file is a chip callable without the header of an artefact */
     const char *name;
-    const char *platform; /* NULL: any */
+    const char *platform; /* platform for which the callable was compiled; NULL: any */
     const char *entry;
     const char *config;
-    const char *arguments; /* NULL: not told */
+    const char *arguments; /* description of the entry's arguments; NULL: unknown */
     enum pto_mode mode;
     uint32_t abi;
     uint32_t signature_count;
@@ -85,34 +96,45 @@ struct artefact {
     const void *orchestration;
     size_t orchestration_size;
     struct digest identity;
-    const struct signature *signers; /* behind it, all of them right */
+    /* signatures that follow the artefact, all of which were verified */
+    const struct signature *signers;
     uint32_t signer_count;
-    const uint8_t *kernels; /* the file's tables, aligned or not: the functions below read them */
+    /*
+     * Tables in the file, possibly unaligned; artefact_kernel_at and similar functions read them.
+     */
+    const uint8_t *kernels;
     const uint8_t *files;
     const char *text;
     const uint8_t *callable;
 };
 
 /*
- * Checks everything: what it accepts can be used without further looks, but for
- * the objects inside. `bytes`, at any address, have to outlive *out. PTO_EFORMAT
- * with a sentence; nothing is allocated.
+ * Validates an artefact, except the shared objects in it, so that other code needs no further
+ * checks. `bytes`, at any alignment, must outlive *out. PTO_EFORMAT sets `error`. Allocates
+ * nothing.
  */
 int artefact_read(const void *bytes, size_t size, struct artefact *out, struct pto_error *error);
-/* Of the first `have` bytes: whether a file of `size` bytes is worth reading. As artefact_read. */
+/*
+ * Validates the first `have` bytes of an artefact of `size` bytes, before the file is read as a
+ * whole. Returns the statuses of artefact_read.
+ */
 int artefact_glance(const void *bytes, size_t have, size_t size, struct pto_error *error);
 enum pto_direction artefact_direction(const struct artefact *a, uint32_t index);
 struct artefact_kernel artefact_kernel_at(const struct artefact *a, uint32_t index);
 struct artefact_file artefact_file_at(const struct artefact *a, uint32_t index);
-/* The order of the files, by kind and path without regard to the digest: below, 0 or above 0. */
+/*
+ * Compares two sources of an artefact, by kind and path without regard to the digest. Returns a
+ * number below, equal to or above 0.
+ */
 int artefact_order(const struct artefact_file *a, const struct artefact_file *b);
 
-enum artefact_kind { ARTEFACT_NONE, ARTEFACT_OBJECT /* ELF */, ARTEFACT_FILE, ARTEFACT_BLOB };
+/* ARTEFACT_OBJECT is an ELF object, ARTEFACT_BLOB a chip callable without artefact. */
+enum artefact_kind { ARTEFACT_NONE, ARTEFACT_OBJECT, ARTEFACT_FILE, ARTEFACT_BLOB };
 
-/* What the bytes look like; nothing is promised of the rest. */
+/* Returns the kind of file that the first bytes indicate; nothing else is checked. */
 enum artefact_kind artefact_recognise(const void *bytes, size_t size);
 
-/* For tests: makes the hashes of an altered artefact right, as far as its header can be followed. */
+/* For tests: corrects the hashes of an altered artefact, as far as its header is valid. */
 void artefact_seal(void *bytes, size_t size);
 
 #endif

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of an artefact, for those who write and read them: artefact.h has the picture. */
+/*
+ * The layout of an artefact's bytes, for the code that writes and reads them; artefact.h describes
+ * it.
+ */
 #ifndef PTO_ARTEFACT_LAYOUT_H
 #define PTO_ARTEFACT_LAYOUT_H
 
 #include "artefact/artefact.h"
 
-/* The line ends and the control character tell of copies that were taken for text. */
+/*
+ * Magic bytes of an artefact. A copy in text mode changes line ends and control characters, so it
+ * damages the magic.
+ */
 #define ARTEFACT_MAGIC "PTOC\r\n\x1a\n"
 
 enum { ARTEFACT_VERSION = 1, ARTEFACT_ALIGN = 64, ARTEFACT_MAGIC_BYTES = 8, FILE_IS_ISA = 1 };
@@ -14,7 +20,7 @@ struct artefact_header {
     char magic[ARTEFACT_MAGIC_BYTES];
     uint32_t version;
     uint32_t abi;
-    uint64_t size; /* of the file */
+    uint64_t size; /* size of the artefact in bytes, without signatures */
     struct digest check;
     struct digest identity;
     uint32_t mode;
@@ -26,11 +32,11 @@ struct artefact_header {
     uint64_t text_offset;
     uint64_t callable_offset;
     uint64_t callable_size;
-    uint32_t name; /* texts: from text_offset */
+    uint32_t name; /* offsets of texts, counted from text_offset */
     uint32_t platform;
     uint32_t isa_revision;
     uint32_t compiler;
-    uint32_t arguments; /* 0: none */
+    uint32_t arguments; /* offset of a text; 0: none */
     uint32_t reserved[3];
 };
 
@@ -57,13 +63,16 @@ static inline uint64_t artefact_round(uint64_t bytes)
     return (bytes + ARTEFACT_ALIGN - 1) / ARTEFACT_ALIGN * ARTEFACT_ALIGN;
 }
 
-/* Fills in the places that follow from the counts; sums of what fits 33 bits do not overflow. */
+/*
+ * Fills in the header's offsets, which follow from its counts. The sums cannot overflow, because
+ * every summand fits 33 bits.
+ */
 void artefact_place(struct artefact_header *header);
-/* Of all but the header's `check`. */
+/* Computes the digest of all bytes of an artefact except `check` in its header. */
 void artefact_check_of(const void *bytes, size_t size, struct digest *out);
-/* Of what runs. */
+/* Computes the digest of the code that an artefact runs. */
 void artefact_identity_of(const struct artefact *a, struct digest *out);
-/* All checks of artefact_read but those of both hashes. */
+/* artefact_read without the checks of the two hashes. */
 int artefact_read_unsealed(const void *bytes, size_t size, struct artefact *out);
 
 #endif

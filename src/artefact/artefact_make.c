@@ -7,15 +7,15 @@
 #include "artefact/artefact_layout.h"
 #include "base/error.h"
 
-/* What is written, in the order in which it is written. */
+/* The parts of an artefact, in the order in which they are written. */
 struct plan {
     const struct artefact_parts *parts;
-    const struct artefact_kernel **kernel; /* by func_id */
-    const struct artefact_file **file;     /* each once */
+    const struct artefact_kernel **kernel; /* kernels, sorted by func_id */
+    const struct artefact_file **file;     /* sources, sorted, each once */
     uint32_t file_count;
     struct artefact_header header;
     uint64_t callable_size;
-    uint32_t text_used; /* while texts are written */
+    uint32_t text_used; /* number of bytes of texts written so far */
 };
 
 static int artefact_check_parts(const struct artefact_parts *parts, struct pto_error *error);
@@ -36,7 +36,7 @@ int artefact_make(const struct artefact_parts *parts, void **bytes_out, size_t *
     plan.kernel = malloc((parts->kernel_count + 1) * sizeof(*plan.kernel));
     plan.file = malloc(((size_t)parts->file_count + 1) * sizeof(*plan.file));
     if (plan.kernel == NULL || plan.file == NULL) {
-        status = error_tell(error, PTO_ENOMEM, "there is no memory for the artefact");
+        status = error_setf(error, PTO_ENOMEM, "there is no memory for the artefact");
         goto free_plan;
     }
     status = plan_order(&plan, error);
@@ -46,7 +46,7 @@ int artefact_make(const struct artefact_parts *parts, void **bytes_out, size_t *
         goto free_plan;
     bytes = calloc(1, plan.header.size);
     if (bytes == NULL) {
-        status = error_tell(error, PTO_ENOMEM, "there is no memory for an artefact of %llu bytes",
+        status = error_setf(error, PTO_ENOMEM, "there is no memory for an artefact of %llu bytes",
                             (unsigned long long)plan.header.size);
         goto free_plan;
     }
@@ -70,14 +70,15 @@ void artefact_seal(void *bytes, size_t size)
     if (size < sizeof(h))
         return;
     memcpy(&h, bytes, sizeof(h));
-    if (artefact_read_unsealed(bytes, size, &a) >= 0) /* else it is refused whatever it says */
+    /* A defective artefact keeps its wrong identity, because readers refuse it anyway. */
+    if (artefact_read_unsealed(bytes, size, &a) >= 0)
         h.identity = a.identity;
     memcpy(bytes, &h, sizeof(h));
     artefact_check_of(bytes, size, &h.check);
     memcpy(bytes, &h, sizeof(h));
 }
 
-/* ---- what can be made ---- */
+/* ---- checks and sizes of the parts ---- */
 
 static const char *text_or_empty(const char *text)
 {
@@ -94,35 +95,35 @@ static int artefact_check_parts(const struct artefact_parts *parts, struct pto_e
     const char *config = text_or_empty(parts->config);
 
     if (parts->platform == NULL || parts->platform[0] == '\0')
-        return error_tell(error, PTO_EINVAL, "an artefact needs the name of its platform");
+        return error_setf(error, PTO_EINVAL, "an artefact needs the name of its platform");
     if (entry_of(parts)[0] == '\0' || strlen(entry_of(parts)) >= CHIP_CALLABLE_NAME_MAX ||
         strlen(config) >= CHIP_CALLABLE_NAME_MAX)
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "the names of the entry (\"%s\") and the config (\"%s\") have at most %d "
                           "characters, the entry's at least one",
                           entry_of(parts), config, CHIP_CALLABLE_NAME_MAX - 1);
     if ((uint32_t)parts->mode >= PTO_MODE_COUNT)
-        return error_tell(error, PTO_EINVAL, "mode %d does not exist", (int)parts->mode);
+        return error_setf(error, PTO_EINVAL, "mode %d does not exist", (int)parts->mode);
     if (parts->signature_count > CHIP_CALLABLE_SIGNATURE_MAX)
-        return error_tell(error, PTO_EINVAL, "the signature has %u entries; the most is %d",
+        return error_setf(error, PTO_EINVAL, "the signature has %u entries; the most is %d",
                           parts->signature_count, CHIP_CALLABLE_SIGNATURE_MAX);
     for (uint32_t i = 0; i < parts->signature_count; i++)
         if ((uint32_t)parts->signature[i] >= PTO_DIR_COUNT)
-            return error_tell(error, PTO_EINVAL, "entry %u of the signature is no direction", i);
+            return error_setf(error, PTO_EINVAL, "entry %u of the signature is not a direction", i);
     if (parts->orchestration == NULL || parts->orchestration_size == 0)
-        return error_tell(error, PTO_EINVAL, "an artefact needs an orchestration");
+        return error_setf(error, PTO_EINVAL, "an artefact needs an orchestration");
     if (parts->kernel_count > CHIP_CALLABLE_CHILDREN_MAX)
-        return error_tell(error, PTO_EINVAL, "a callable has at most %d kernels, not %u",
+        return error_setf(error, PTO_EINVAL, "a callable has at most %d kernels, not %u",
                           CHIP_CALLABLE_CHILDREN_MAX, parts->kernel_count);
     if (parts->file_count > ARTEFACT_FILES_MAX)
-        return error_tell(error, PTO_EINVAL, "an artefact is made of at most %d files, not %u",
+        return error_setf(error, PTO_EINVAL, "an artefact is made of at most %d files, not %u",
                           ARTEFACT_FILES_MAX, parts->file_count);
     for (uint32_t i = 0; i < parts->kernel_count; i++) {
         const struct artefact_kernel *k = &parts->kernels[i];
 
         if (k->func_id >= CHIP_CALLABLE_CHILDREN_MAX || (uint32_t)k->core >= PTO_CORE_TYPES ||
             k->bytes == NULL || k->size == 0)
-            return error_tell(error, PTO_EINVAL,
+            return error_setf(error, PTO_EINVAL,
                               "kernel %u (\"%s\") has no code, no core type, or a func_id above "
                               "%d",
                               k->func_id, text_or_empty(k->name), CHIP_CALLABLE_CHILDREN_MAX - 1);
@@ -153,7 +154,7 @@ static int plan_order(struct plan *plan, struct pto_error *error)
     qsort(plan->kernel, parts->kernel_count, sizeof(*plan->kernel), compare_kernels);
     for (uint32_t i = 1; i < parts->kernel_count; i++)
         if (plan->kernel[i]->func_id == plan->kernel[i - 1]->func_id)
-            return error_tell(error, PTO_EINVAL, "two kernels have the func_id %u",
+            return error_setf(error, PTO_EINVAL, "two kernels have the func_id %u",
                               plan->kernel[i]->func_id);
     for (uint32_t i = 0; i < parts->file_count; i++)
         plan->file[i] = &parts->files[i];
@@ -166,7 +167,7 @@ static int plan_order(struct plan *plan, struct pto_error *error)
         if (last == NULL || artefact_order(last, file) != 0)
             plan->file[plan->file_count++] = file;
         else if (!digest_is_equal(&last->digest, &file->digest))
-            return error_tell(error, PTO_ESTALE,
+            return error_setf(error, PTO_ESTALE,
                               "%s changed while the callable was built: parts of it were made with "
                               "one content and parts with another; build it again",
                               file->path);
@@ -174,7 +175,7 @@ static int plan_order(struct plan *plan, struct pto_error *error)
     return PTO_OK;
 }
 
-/* The texts' places, in the order in which write_tables writes them. */
+/* Computes the places of the texts, in the order in which write_tables writes them. */
 static int plan_sizes(struct plan *plan, struct pto_error *error)
 {
     const struct artefact_parts *parts = plan->parts;
@@ -194,8 +195,8 @@ static int plan_sizes(struct plan *plan, struct pto_error *error)
     }
     for (uint32_t i = 0; i < plan->file_count; i++)
         text += strlen(plan->file[i]->path) + 1;
-    if (storage + text > ARTEFACT_BYTES_MAX - (1 << 26)) /* the tables need room as well */
-        return error_tell(error, PTO_EINVAL,
+    if (storage + text > ARTEFACT_BYTES_MAX - (1 << 26)) /* leave 64 MiB for the tables */
+        return error_setf(error, PTO_EINVAL,
                           "the orchestration and the kernels together take more than 1 GiB");
     memcpy(h->magic, ARTEFACT_MAGIC, ARTEFACT_MAGIC_BYTES);
     h->version = ARTEFACT_VERSION;
@@ -210,7 +211,7 @@ static int plan_sizes(struct plan *plan, struct pto_error *error)
     return PTO_OK;
 }
 
-/* ---- bytes ---- */
+/* ---- writing the bytes ---- */
 
 static uint32_t write_text(struct plan *plan, uint8_t *bytes, const char *text)
 {
@@ -250,7 +251,10 @@ static void write_tables(struct plan *plan, uint8_t *bytes)
     }
 }
 
-/* calloc's memory and multiples of 64: the structs are aligned. */
+/*
+ * Writes the chip callable. Accesses are aligned: calloc returns aligned memory, and the offsets
+ * are multiples of 64.
+ */
 static void write_callable(const struct plan *plan, uint8_t *bytes)
 {
     const struct artefact_parts *parts = plan->parts;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys and signatures, by libhogweed. */
+/* Keys and signatures (Ed25519), by libhogweed. */
 #include "artefact/signature.h"
 
 #include <nettle/eddsa.h>
@@ -11,14 +11,17 @@
 #include "base/sized.h"
 #include "artefact/artefact.h"
 
-static_assert(PTO_KEY_BYTES == ED25519_KEY_SIZE, "the library's");
-static_assert(SIGNATURE_BYTES == ED25519_SIGNATURE_SIZE, "the library's");
+static_assert(PTO_KEY_BYTES == ED25519_KEY_SIZE, "the size in libhogweed");
+static_assert(SIGNATURE_BYTES == ED25519_SIGNATURE_SIZE, "the size in libhogweed");
 
 static const char magic[SIGNATURE_MAGIC_BYTES] = "PTOSIG1\n";
 
 enum { MESSAGE_BYTES = SIGNATURE_MAGIC_BYTES + DIGEST_BYTES };
 
-/* The magic keeps a signature of something else with the same key apart. */
+/*
+ * Makes the message that is signed. Its magic distinguishes it from other data that was signed with
+ * the same key.
+ */
 static void signature_make_message(const struct digest *artefact, uint8_t message[MESSAGE_BYTES])
 {
     memcpy(message, magic, sizeof(magic));
@@ -72,12 +75,12 @@ int pto_artefact_sign(const void *bytes, size_t size, const uint8_t secret[PTO_K
 
     if (bytes == NULL || secret == NULL || bytes_out == NULL || size_out == NULL ||
         !sized_is_valid(error))
-        return error_tell(error, PTO_EINVAL, "%s", pto_strerror(PTO_EINVAL));
+        return error_setf(error, PTO_EINVAL, "%s", pto_strerror(PTO_EINVAL));
     status = artefact_read(bytes, size, &a, error);
     if (status < 0)
         return status;
     if (a.is_blob)
-        return error_tell(error, PTO_EFORMAT,
+        return error_setf(error, PTO_EFORMAT,
                           "a chip callable cannot be signed; build an artefact");
     memcpy(signature.magic, magic, sizeof(magic));
     ed25519_sha512_public_key(signature.key, secret);
@@ -87,9 +90,9 @@ int pto_artefact_sign(const void *bytes, size_t size, const uint8_t secret[PTO_K
     ed25519_sha512_sign(signature.key, secret, sizeof(message), message, signature.bytes);
     made = malloc(size + sizeof(signature));
     if (made == NULL)
-        return error_tell(error, PTO_ENOMEM, "no memory for %zu bytes", size);
+        return error_setf(error, PTO_ENOMEM, "no memory for %zu bytes", size);
     memcpy(made, bytes, used);
-    for (uint32_t i = 0; i < a.signer_count; i++) /* others stay */
+    for (uint32_t i = 0; i < a.signer_count; i++) /* signatures by other keys stay */
         if (memcmp(a.signers[i].key, signature.key, PTO_KEY_BYTES) != 0) {
             memcpy(made + used, &a.signers[i], sizeof(signature));
             used += sizeof(signature);
@@ -97,7 +100,7 @@ int pto_artefact_sign(const void *bytes, size_t size, const uint8_t secret[PTO_K
     if (used - (size - a.signer_count * sizeof(signature)) ==
         PTO_SIGNATURES_MAX * sizeof(signature)) {
         free(made);
-        return error_tell(error, PTO_EINVAL, "it has %d signatures, and there is no room for more",
+        return error_setf(error, PTO_EINVAL, "it has %d signatures, and there is no room for more",
                           PTO_SIGNATURES_MAX);
     }
     memcpy(made + used, &signature, sizeof(signature));

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signatures follow the bytes of an artefact, up to 16 of them:
+ * Signatures follow the bytes of an artefact. There are up to 16, each with these fields:
  *
  *     magic        "PTOSIG1\n"
  *     public key   32 bytes
  *     signature    64 bytes: Ed25519 of the magic and the SHA-256 of the artefact
  *
- * They are no part of the artefact: its header's size, hashes and identity are
- * those without them.
+ * The artefact's own size, hashes and identity do not cover the signatures.
  */
 #ifndef PTO_SIGNATURE_H
 #define PTO_SIGNATURE_H
@@ -27,9 +26,12 @@ struct signature {
 
 static_assert(sizeof(struct signature) == 104, "a file format");
 
-/* How many make up that many bytes behind an artefact; 0: they are something else. */
+/*
+ * Returns how many signatures the bytes after an artefact are, by their number; 0: they are other
+ * data.
+ */
 uint32_t signature_count(uint64_t bytes);
-/* Whether it is of an artefact with this SHA-256. */
+/* Whether the signature is valid for an artefact with this SHA-256 digest. */
 bool signature_is_right(const struct signature *signature, const struct digest *artefact);
 
 #endif

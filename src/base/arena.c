@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory in a file without a name, which another process has open, too: it reads
- * and writes the file, this one uses the mapping. Pieces are whole pages, taken where
- * they fit first; what is given back becomes a hole in the file.
+ * Device memory in an unnamed file, shared with another process: that process reads and writes the
+ * file, the calling one uses the mapping. Pieces are whole pages, allocated first-fit; a freed
+ * piece becomes a hole in the file.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -21,12 +21,17 @@
 #include "pto/status.h"
 
 enum {
-    RANGES = 64, /* stretches of addresses that are tried */
+    RANGES = 64, /* number of address ranges to try */
     RANGE_ALIGN = 1 << 30,
 };
-#define RANGE_FIRST (1ull << 45) /* far from programs, libraries, stacks and shadows of memory */
+/*
+ * Lowest address of the ranges, far from programs, libraries, stacks and sanitizer shadow memory.
+ */
+#define RANGE_FIRST (1ull << 45)
 
-/* Pieces lie in the order of their addresses and cover all of the arena. */
+/*
+ * A piece of an arena, free or allocated. Pieces are sorted by address and cover the whole arena.
+ */
 struct piece {
     struct piece *next;
     uint64_t at;
@@ -36,8 +41,8 @@ struct piece {
 
 struct arena {
     int file;
-    uint64_t offset; /* of its first byte in the file */
-    bool is_part;    /* of what somebody else has mapped */
+    uint64_t offset; /* position of the arena's first byte in the file */
+    bool is_part;    /* the mapping belongs to the caller, who mapped more than the arena */
     char *base;
     uint64_t bytes;
     pthread_mutex_t lock;
@@ -129,7 +134,10 @@ void arena_give(struct arena *a, char *memory)
     for (p = a->first; p->at != at; p = p->next)
         before = p;
     assert(p->is_taken);
-    /* It is memory that is free again, or is overwritten later, if the system refuses. */
+    /*
+     * If the kernel refuses to punch a hole, the file keeps these pages until they are reused or
+     * freed.
+     */
     (void)fallocate(a->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(a->offset + p->at),
                     (off_t)p->bytes);
     p->is_taken = false;
@@ -139,7 +147,10 @@ void arena_give(struct arena *a, char *memory)
     pthread_mutex_unlock(&a->lock);
 }
 
-/* Makes the piece as small as is needed. False: there is no memory for the rest's entry. */
+/*
+ * Shrinks a piece to `bytes` and makes a free piece of the rest. False: no memory for the new
+ * piece's entry.
+ */
 static bool arena_split(struct piece *p, uint64_t bytes)
 {
     struct piece *rest;
@@ -155,7 +166,7 @@ static bool arena_split(struct piece *p, uint64_t bytes)
     return true;
 }
 
-/* With the one behind it, if both are free. */
+/* Joins the piece with the following one if both are free. */
 static void arena_join(struct piece *p)
 {
     struct piece *next = p->next;
@@ -168,9 +179,12 @@ static void arena_join(struct piece *p)
     free(next);
 }
 
-/* ---- addresses ---- */
+/* ---- reserving address ranges ---- */
 
-/* NULL: there is something else, or no room. */
+/*
+ * Reserves the range at exactly this address, or anywhere if the address is 0. NULL: something else
+ * is mapped there, or memory is exhausted.
+ */
 static char *take_at(uint64_t addr, uint64_t bytes)
 {
     char *range = mmap((void *)(uintptr_t)addr, bytes, PROT_NONE,
@@ -184,7 +198,10 @@ static char *take_at(uint64_t addr, uint64_t bytes)
     return NULL;
 }
 
-/* Where nothing is by itself, in this process or in the program; else below what the system has. */
+/*
+ * Tries addresses that neither this process nor the child program uses by default; then addresses
+ * below the one that the kernel would choose.
+ */
 char *arena_range_take(uint64_t bytes, uint32_t attempt)
 {
     uint64_t step = (bytes + RANGE_ALIGN - 1) / RANGE_ALIGN * RANGE_ALIGN;

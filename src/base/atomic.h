@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared words. Each is a struct with one member, so that a plain access does
- * not compile, and the memory order is in the name of the operation. The
- * layout is that of the bare integer. Valid C and C++.
+ * Atomic words that threads share. Each is a struct with one member, so that a plain access does
+ * not compile, and the memory order is in the name of the operation. The layout is that of the bare
+ * integer. Valid C and C++.
  *
- * `atomic_note_read` and `atomic_note_write` name plain memory that a pair of
- * these operations protects. They cost nothing here; the exploring test build
- * (tests/explore) replaces this file and checks each of them for a race.
+ * `atomic_note_read` and `atomic_note_write` mark accesses to plain memory that a pair of these
+ * operations protects. Here they do nothing; the model checker (tests/explore) replaces this file
+ * and checks each marked access for a race.
  */
 #ifndef PTO_ATOMIC_H
 #define PTO_ATOMIC_H
@@ -46,7 +46,7 @@ static inline void a32_store_release(struct a32 *a, uint32_t v)
     __atomic_store_n(&a->v, v, __ATOMIC_RELEASE);
 }
 
-/* Additions and subtractions return the value before. */
+/* Additions and subtractions return the old value. */
 static inline uint32_t a32_add_relaxed(struct a32 *a, uint32_t v)
 {
     return __atomic_fetch_add(&a->v, v, __ATOMIC_RELAXED);
@@ -72,7 +72,7 @@ static inline uint32_t a32_swap_acq_rel(struct a32 *a, uint32_t v)
     return __atomic_exchange_n(&a->v, v, __ATOMIC_ACQ_REL);
 }
 
-/* On failure *expected is what was found, loaded with acquire. */
+/* On failure of the compare-and-swap, *expected is the value found, loaded with acquire. */
 static inline bool a32_cas_acq_rel(struct a32 *a, uint32_t *expected, uint32_t v)
 {
     return __atomic_compare_exchange_n(&a->v, expected, v, false, __ATOMIC_ACQ_REL,
@@ -131,20 +131,22 @@ static inline void *aptr_swap_acq_rel(struct aptr *a, void *v)
     return __atomic_exchange_n(&a->v, v, __ATOMIC_ACQ_REL);
 }
 
-/* On failure *expected is what was found, loaded with acquire. */
+/* On failure of the compare-and-swap, *expected is the value found, loaded with acquire. */
 static inline bool aptr_cas_acq_rel(struct aptr *a, void **expected, void *v)
 {
     return __atomic_compare_exchange_n(&a->v, expected, v, false, __ATOMIC_ACQ_REL,
                                        __ATOMIC_ACQUIRE);
 }
 
-/* Orders everything before it against everything after it, on both sides of a Dekker pair. */
+/*
+ * Full fence, for both sides of a Dekker pair: no access before it is reordered with one after it.
+ */
 static inline void fence_full(void)
 {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-/* The cheap side of an asymmetric pair: the other side calls port_fence_all(). */
+/* Compiler fence: the cheap side of an asymmetric pair, whose other side calls port_fence_all(). */
 static inline void fence_light(void)
 {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -26,35 +26,52 @@
 
 enum {
     NAME_MAX_BYTES = 64,
-    ATTEMPTS = 64,        /* to enter the root while other processes remove it, empty */
-    YOUNG_SECONDS = 60,   /* its process may not have locked it yet */
-    CORE_SECONDS = 86400, /* for somebody to look at a core file */
+    /*
+     * attempts to create a file in the root folder, which other processes remove while it is empty
+     */
+    ATTEMPTS = 64,
+    /*
+     * a folder younger than so many seconds may be unlocked because its process has not locked it
+     * yet
+     */
+    YOUNG_SECONDS = 60,
+    /*
+     * time for which a killed process's folder stays, so that the user can look at a core file, in
+     * seconds
+     */
+    CORE_SECONDS = 86400,
 };
 
 struct folder {
+    const char *root; /* name of the root, before the id of the user */
     const char *prefix;
-    char path[PATH_MAX]; /* empty: there is none */
-    pid_t owner;         /* a child has a folder of its own */
-    int lock;            /* the folder, locked while its process lives; -1: it is the user's */
-    bool is_in_root;     /* which goes with its last folder */
-    uint32_t count;      /* files in it */
+    char path[PATH_MAX]; /* path of the folder of this process; empty: there is none */
+    pid_t owner;         /* process that made the folder; a forked child makes its own */
+    /*
+     * Descriptor of the folder, locked while its process lives; -1: a folder that the user chose.
+     */
+    int lock;
+    bool is_in_root; /* the folder is in the root, which is removed with the last folder in it */
+    uint32_t count;  /* number of files in the folder */
 };
 
 static struct folder folders[CODE_KINDS] = {
-    [CODE_PLAIN] = { .prefix = "pto-code-", .lock = -1 },
-    [CODE_SIMPLER] = { .prefix = "orch_so_pto-", .lock = -1 },
+    [CODE_PLAIN] = { .root = "pto-", .prefix = "pto-code-", .lock = -1 },
+    /* a test of simpler counts what is mapped from paths with /tmp/orch_so_ */
+    [CODE_SIMPLER] = { .root = "orch_so_pto-", .prefix = "orch_so_pto-", .lock = -1 },
 };
-static uint64_t created; /* files, ever */
+/* number of files that this process has created so far, for unique names */
+static uint64_t created;
 
-/* ---- the root: a folder that only this user can fill ---- */
+/* ---- the root: a folder in TMPDIR, such as pto-UID, which only this user can fill ---- */
 
-static bool name_root(char root[PATH_MAX])
+static bool name_root(const struct folder *f, char root[PATH_MAX])
 {
-    return snprintf(root, PATH_MAX, "%s/pto-%ld", file_temporary_folder(), (long)geteuid()) <
+    return snprintf(root, PATH_MAX, "%s/%s%ld", file_temporary_folder(), f->root, (long)geteuid()) <
            PATH_MAX;
 }
 
-/* -1: there is none, or another user has made it, or it is a link. */
+/* Opens the root. -1: it does not exist, belongs to another user, or is a link. */
 static int code_file_open_root(const char *root)
 {
     int at = open(root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -79,11 +96,11 @@ static bool is_private(const char *root)
     return at >= 0;
 }
 
-static bool enter_root(char root[PATH_MAX])
+static bool enter_root(const struct folder *f, char root[PATH_MAX])
 {
     bool is_there = false;
 
-    if (!name_root(root))
+    if (!name_root(f, root))
         return false;
     for (uint32_t i = 0; i < ATTEMPTS && !is_there; i++) {
         if (mkdir(root, 0700) != 0 && errno != EEXIST)
@@ -95,7 +112,7 @@ static bool enter_root(char root[PATH_MAX])
     return is_there;
 }
 
-/* ---- what others left ---- */
+/* ---- removing the folders of dead processes ---- */
 
 static void empty_folder(int at)
 {
@@ -107,7 +124,7 @@ static void empty_folder(int at)
         return;
     }
     while ((entry = readdir(list)) != NULL)
-        (void)unlinkat(dirfd(list), entry->d_name, 0); /* nothing in it is a folder */
+        (void)unlinkat(dirfd(list), entry->d_name, 0); /* the folder has no subfolders */
     closedir(list);
 }
 
@@ -125,10 +142,33 @@ static bool may_dump_core(void)
             first = '\0';
         close(file);
     }
-    return first == '|'; /* a program, which has no limit */
+    /*
+     * The pattern starts with '|' if the kernel pipes core files to a program, whatever their
+     * limit.
+     */
+    return first == '|';
 }
 
-/* If it is ours, and nobody holds its lock. */
+/*
+ * Locks the folder of a process. The kernel may report the end of a process shortly before it
+ * releases the lock, so the lock of a process that has ended is waited for.
+ */
+static bool lock_left(int at, bool has_ended)
+{
+    enum { TRIES = 50, WAIT_US = 2000 };
+
+    for (uint32_t i = 0; flock(at, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (!has_ended || i == TRIES)
+            return false;
+        usleep(WAIT_US);
+    }
+    return true;
+}
+
+/*
+ * Removes the folder of a dead process, if it belongs to this user and its lock is free. `before`:
+ * as for code_file_remove_left.
+ */
 static void remove_left_one(int where, const char *name, time_t before)
 {
     int at = openat(where, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -137,7 +177,7 @@ static void remove_left_one(int where, const char *name, time_t before)
     if (at < 0)
         return;
     if (fstat(at, &about) != 0 || about.st_uid != geteuid() || about.st_mtim.tv_sec >= before ||
-        flock(at, LOCK_EX | LOCK_NB) != 0) {
+        !lock_left(at, before == INT64_MAX)) {
         close(at);
         return;
     }
@@ -146,8 +186,9 @@ static void remove_left_one(int where, const char *name, time_t before)
 }
 
 /*
- * Those whose names begin so. Only the root is read: the temporary folder may have any
- * number of files of other users.
+ * Removes the folders of dead processes whose names begin with the prefix and that were changed
+ * before a time; INT64_MAX: their process is known to have ended. Reads only the root, because the
+ * temporary folder may have any number of files of other users.
  */
 static void code_file_remove_left(const char *root, const char *prefix, time_t before)
 {
@@ -168,18 +209,18 @@ void code_file_sweep(pid_t process)
 {
     char root[PATH_MAX];
 
-    if (!name_root(root))
-        return;
     for (int kind = 0; kind < CODE_KINDS; kind++) {
         char prefix[64];
 
+        if (!name_root(&folders[kind], root))
+            return;
         snprintf(prefix, sizeof(prefix), "%s%ld-", folders[kind].prefix, (long)process);
         code_file_remove_left(root, prefix, INT64_MAX);
+        (void)rmdir(root); /* fails, as intended, unless the root is empty */
     }
-    (void)rmdir(root); /* unless others are in it */
 }
 
-/* ---- the folder ---- */
+/* ---- the folder of this process ---- */
 
 static bool use_chosen(struct folder *f, const char *chosen)
 {
@@ -190,7 +231,7 @@ static bool use_chosen(struct folder *f, const char *chosen)
     return true;
 }
 
-/* Below the root; in the temporary folder itself if there is none. */
+/* Makes a folder in the root, or in the temporary folder if there is no root. */
 static bool code_file_make_path(struct folder *f, const char *root)
 {
     if (snprintf(f->path, sizeof(f->path), "%s/%s%ld-XXXXXX",
@@ -207,7 +248,7 @@ static void remove_folder(struct folder *f)
     (void)rmdir(f->path);
     if (f->is_in_root) {
         *strrchr(f->path, '/') = '\0';
-        (void)rmdir(f->path); /* unless others are in it */
+        (void)rmdir(f->path); /* fails, as intended, unless the folder is empty */
     }
     f->path[0] = '\0';
 }
@@ -218,14 +259,18 @@ static bool code_file_make_folder(struct folder *f)
     bool is_made = false;
 
     for (uint32_t i = 0; i < ATTEMPTS && !is_made; i++) {
-        f->is_in_root = enter_root(root);
+        f->is_in_root = enter_root(f, root);
         if (f->is_in_root && i == 0)
             code_file_remove_left(root, f->prefix,
                                   time(NULL) - (may_dump_core() ? CORE_SECONDS : YOUNG_SECONDS));
         is_made = code_file_make_path(f, root);
         if (!is_made && (errno != ENOENT || !f->is_in_root))
-            break; /* otherwise a process that left last has removed the root */
-        /* From here on it is not empty, so it stays. Before, another user could replace it. */
+            /* otherwise another attempt follows: another process has just removed the empty root */
+            break;
+        /*
+         * From here on the root is not empty, so no process removes it. Before that, another user
+         * could have replaced it, so check its owner again.
+         */
         if (is_made && f->is_in_root && !is_private(root)) {
             (void)rmdir(f->path);
             is_made = false;
@@ -243,7 +288,7 @@ static bool code_file_make_folder(struct folder *f)
         errno = number;
         return false;
     }
-    (void)flock(f->lock, LOCK_EX | LOCK_NB); /* not every file system can */
+    (void)flock(f->lock, LOCK_EX | LOCK_NB); /* locking may fail: not every file system has locks */
     return true;
 }
 
@@ -253,7 +298,8 @@ static bool enter_folder(struct folder *f)
 
     if (f->path[0] != '\0' && f->owner == getpid())
         return true;
-    if (f->lock >= 0) /* the parent's: its own descriptor keeps the lock */
+    /* close the descriptor only: the child inherited it, and the parent's own one keeps the lock */
+    if (f->lock >= 0)
         close(f->lock);
     f->lock = -1;
     f->path[0] = '\0';
@@ -281,9 +327,9 @@ static bool is_in(const struct folder *f, const char *path)
     return length != 0 && strncmp(path, f->path, length) == 0 && path[length] == '/';
 }
 
-/* ---- files ---- */
+/* ---- files in the folder ---- */
 
-/* Letters and digits of the name, with a hyphen for anything between them. */
+/* Copies the letters and digits of the name, with a hyphen in place of other characters. */
 static void plain_name(const char *name, char out[NAME_MAX_BYTES])
 {
     size_t used = 0;
@@ -298,7 +344,10 @@ static void plain_name(const char *name, char out[NAME_MAX_BYTES])
     out[used] = '\0';
 }
 
-/* Others have files in a folder that is kept, and a process may have had the same number. */
+/*
+ * Opens a new file under an unused name. A folder that the user chose keeps files of other
+ * processes, possibly of one with the same process id.
+ */
 static int open_new(const struct folder *f, const char *name, char path[PATH_MAX])
 {
     int file;

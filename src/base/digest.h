@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHA-256: what names a file's content, a compiler, an artefact. */
+/* SHA-256 digests, which identify the contents of files, compilers and artefacts. */
 #ifndef PTO_DIGEST_H
 #define PTO_DIGEST_H
 
@@ -14,14 +14,17 @@ struct digest {
     uint8_t byte[DIGEST_BYTES];
 };
 
-/* In steps: begin, add, end. */
+/* State of a digest that is computed from several pieces: begin, add, end. */
 struct digest_state {
     struct sha256_ctx context;
 };
 
 void digest_begin(struct digest_state *state);
 void digest_add(struct digest_state *state, const void *bytes, size_t size);
-/* With its length before it: a list of such texts can be read in one way only. NULL is not "". */
+/*
+ * Adds a text, preceded by its length, so that a sequence of texts is unambiguous. NULL and "" give
+ * different digests.
+ */
 void digest_add_text(struct digest_state *state, const char *text);
 void digest_end(struct digest_state *state, struct digest *out);
 
@@ -30,15 +33,15 @@ struct digest_part {
     size_t size;
 };
 
-/* HMAC-SHA256 of the parts as one text: whoever does not have the key cannot make it. */
+/* Computes the HMAC-SHA256 of the concatenated parts, which cannot be forged without the key. */
 void digest_with_key(const struct digest *key, const struct digest_part *parts, uint32_t count,
                      struct digest *out);
 
 void digest_of(const void *bytes, size_t size, struct digest *out);
 bool digest_is_equal(const struct digest *a, const struct digest *b);
-/* 64 lower-case digits and a zero. */
+/* Writes the digest as 64 lower-case hexadecimal digits and a final zero byte. */
 void digest_to_hex(const struct digest *digest, char hex[DIGEST_HEX]);
-/* False: not 64 such digits; what follows them is not looked at. */
+/* Reads 64 lower-case hexadecimal digits and ignores what follows them. False: there are fewer. */
 bool digest_from_hex(const char *hex, struct digest *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks objects and makes them keep to themselves. */
+/* Validates shared objects and isolates them from each other. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* memmem */
+#define _GNU_SOURCE /* for memmem */
 #endif
 
 #include "base/elf.h"
@@ -20,16 +20,16 @@ enum { MACHINE = EM_X86_64 };
 enum { SEGMENTS_MAX = 64, PAGE_MIN = 4096 };
 #define ADDRESS_MAX (1ull << 46)
 
-/* The object, and what its headers say of it. */
+/* View of an object in memory, with offsets and counts from its headers. */
 struct object_view {
     uint8_t *bytes;
     uint64_t size;
-    uint32_t machine; /* 0: any */
+    uint32_t machine; /* ELF machine number that is required; 0: any */
     GElf_Phdr load[SEGMENTS_MAX];
     uint32_t load_count;
-    uint64_t dynamic_at;    /* in the file */
-    uint64_t dynamic_count; /* entries, with the last one, DT_NULL */
-    uint64_t dynamic_room;  /* entries that fit */
+    uint64_t dynamic_at;    /* offset of the dynamic section in the file */
+    uint64_t dynamic_count; /* entries of the dynamic section, including the final DT_NULL */
+    uint64_t dynamic_room;  /* number of entries that fit into the dynamic section */
     uint64_t symbol_at;
     uint64_t symbol_count;
 };
@@ -74,7 +74,8 @@ int elf_isolate_for(uint32_t machine, void *bytes, size_t size, struct elf_chang
 
 bool elf_program_keeps_signals(const void *bytes, size_t size)
 {
-    struct object_view v = { .bytes = (uint8_t *)(uintptr_t)bytes, .size = size }; /* only read */
+    /* a cast without const: the bytes are only read */
+    struct object_view v = { .bytes = (uint8_t *)(uintptr_t)bytes, .size = size };
 
     return read_segments(&v, NULL) >= 0 && read_dynamic(&v, NULL) >= 0 &&
            count_symbols(&v, NULL) >= 0 && program_keeps_signals(&v);
@@ -82,7 +83,8 @@ bool elf_program_keeps_signals(const void *bytes, size_t size)
 
 bool elf_exports(const void *bytes, size_t size, const char *symbol)
 {
-    struct object_view v = { .bytes = (uint8_t *)(uintptr_t)bytes, .size = size }; /* only read */
+    /* a cast without const: the bytes are only read */
+    struct object_view v = { .bytes = (uint8_t *)(uintptr_t)bytes, .size = size };
     size_t length = strlen(symbol) + 1;
     uint64_t names, names_size, names_at;
 
@@ -102,9 +104,35 @@ bool elf_exports(const void *bytes, size_t size, const char *symbol)
     return false;
 }
 
+const void *elf_section(const void *bytes, size_t size, const char *name, size_t *size_out)
+{
+    const void *found = NULL;
+    Elf_Scn *section = NULL;
+    GElf_Shdr header;
+    size_t names;
+    Elf *elf;
+
+    (void)elf_version(EV_CURRENT);
+    elf = elf_memory((char *)(uintptr_t)bytes, size); /* elf_memory only reads the bytes */
+    if (elf != NULL && elf_kind(elf) == ELF_K_ELF && elf_getshdrstrndx(elf, &names) == 0)
+        while (found == NULL && (section = elf_nextscn(elf, section)) != NULL) {
+            const char *text = gelf_getshdr(section, &header) != NULL
+                                   ? elf_strptr(elf, names, header.sh_name)
+                                   : NULL;
+
+            if (text == NULL || strcmp(text, name) != 0 || header.sh_type != SHT_PROGBITS ||
+                header.sh_offset > size || header.sh_size > size - header.sh_offset)
+                continue;
+            found = (const char *)bytes + header.sh_offset;
+            *size_out = header.sh_size;
+        }
+    elf_end(elf);
+    return found;
+}
+
 static int elf_damaged(struct pto_error *error, const char *what)
 {
-    return error_tell(error, PTO_ELOAD, "%s; build it again", what);
+    return error_setf(error, PTO_ELOAD, "%s; build it again", what);
 }
 
 /* ---- headers ---- */
@@ -114,21 +142,24 @@ static int check_machine(Elf *elf, uint32_t machine, struct pto_error *error)
     GElf_Ehdr header;
 
     if (elf == NULL || elf_kind(elf) != ELF_K_ELF || gelf_getehdr(elf, &header) == NULL)
-        return elf_damaged(error, "it is no shared object (ELF)");
+        return elf_damaged(error, "it is not a shared object (ELF)");
     if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
         (machine != EM_NONE && header.e_machine != machine))
-        return error_tell(error, PTO_ELOAD,
+        return error_setf(error, PTO_ELOAD,
                           "it is code for another machine (ELF machine %u), and this one is "
                           "%s; build it for this one",
                           header.e_machine, machine == EM_AARCH64 ? "aarch64" : "x86-64");
     if (header.e_type != ET_DYN)
-        return error_tell(error, PTO_ELOAD,
+        return error_setf(error, PTO_ELOAD,
                           "it is an object file or a program, not a shared object; link it with "
                           "-shared");
     return PTO_OK;
 }
 
-/* In the file and in memory, in order, and where pages can be mapped. */
+/*
+ * Whether the segment lies inside of the file and of the address space, after the segments before
+ * it, and has offsets that can be mapped.
+ */
 static bool is_loadable(const struct object_view *v, const GElf_Phdr *p)
 {
     const GElf_Phdr *before = v->load_count != 0 ? &v->load[v->load_count - 1] : NULL;
@@ -183,7 +214,10 @@ static int read_segments(struct object_view *v, struct pto_error *error)
     return status;
 }
 
-/* Where in the file an address of the object is; false unless `bytes` of it are there. */
+/*
+ * Finds the offset in the file of an address of the object. False: the file has fewer than `bytes`
+ * bytes there.
+ */
 static bool elf_find_address(const struct object_view *v, uint64_t address, uint64_t bytes,
                              uint64_t *at_out)
 {
@@ -199,7 +233,7 @@ static bool elf_find_address(const struct object_view *v, uint64_t address, uint
     return false;
 }
 
-/* ---- the dynamic section: what the loader goes by ---- */
+/* ---- the dynamic section, which the loader uses ---- */
 
 static Elf64_Dyn dynamic_at(const struct object_view *v, uint64_t index)
 {
@@ -269,7 +303,7 @@ static uint32_t word_at(const struct object_view *v, uint64_t at)
     return word;
 }
 
-/* The hash table of the GNU tools lists symbols from a first one on; the last chain's end is the last. */
+/* Counts the symbols from the GNU hash table: the end of its last chain is the last symbol. */
 static bool count_gnu_hash(const struct object_view *v, uint64_t address, uint64_t *count_out)
 {
     uint64_t at, buckets_at, chain_at, last = 0;
@@ -281,7 +315,7 @@ static bool count_gnu_hash(const struct object_view *v, uint64_t address, uint64
     first = word_at(v, at + 4);
     bloom_words = word_at(v, at + 8);
     if (buckets == 0 || bloom_words == 0 || (bloom_words & (bloom_words - 1)) != 0)
-        return false; /* the loader divides by the one and masks with the other */
+        return false; /* the loader divides by `buckets` and masks with `bloom_words` - 1 */
     if (!elf_find_address(v, address, 16 + 8ull * bloom_words + 4ull * buckets, &at))
         return false;
     buckets_at = at + 16 + 8ull * bloom_words;
@@ -324,7 +358,7 @@ static int count_symbols(struct object_view *v, struct pto_error *error)
     return PTO_OK;
 }
 
-/* ---- changes ---- */
+/* ---- changes that isolate the object ---- */
 
 static void isolate_symbols(struct object_view *v, struct elf_changes *changes)
 {
@@ -340,8 +374,8 @@ static void isolate_symbols(struct object_view *v, struct elf_changes *changes)
 }
 
 /*
- * An entry for DT_SYMBOLIC comes from the name, from the flags, or from the
- * empty entries that linkers leave behind the last one.
+ * Adds DT_SYMBOLIC in the place of an existing entry: of DT_SONAME, or of a spare DT_NULL that
+ * linkers leave at the end. DT_FLAGS gets DF_SYMBOLIC instead.
  */
 static void isolate_dynamic(struct object_view *v, struct elf_changes *changes)
 {
@@ -366,9 +400,9 @@ static void isolate_dynamic(struct object_view *v, struct elf_changes *changes)
     }
 }
 
-/* ---- what it can do ---- */
+/* ---- can the code change the signal mask? ---- */
 
-/* Where the text begins; NULL: it has no end inside of the object. */
+/* Returns the text at an offset of the string table; NULL: it does not end inside of the object. */
 static const char *elf_text_at(const struct object_view *v, uint64_t offset)
 {
     uint64_t start, size, at;
@@ -388,7 +422,10 @@ static bool elf_has_prefix(const char *text, const char *const *prefixes)
     return false;
 }
 
-/* It needs no library but those of the compiler and of the runtime; a program also needs `more`. */
+/*
+ * Whether the object needs only libraries of the compiler and of the runtime. The libraries in
+ * `more` are allowed as well.
+ */
 static bool needs_known_libraries(const struct object_view *v, const char *const *more)
 {
     static const char *const known[] = { "libc.so.",      "libm.so.",       "libgcc_s.so.",
@@ -405,7 +442,10 @@ static bool needs_known_libraries(const struct object_view *v, const char *const
     return true;
 }
 
-/* Symbols of those libraries have versions; one without comes from whoever has it, the program say. */
+/*
+ * Whether all imported symbols come from known libraries, whose symbols have versions. A symbol
+ * without a version may come from the program; it is allowed if its name has a known prefix.
+ */
 static bool imports_known_symbols(const struct object_view *v, const char *const *more)
 {
     static const char *const known[] = { "__gmon_start__", "_ITM_", "__cxa_finalize", "pto_sim_",
@@ -442,7 +482,10 @@ static bool has_word(const struct object_view *v, const char *const *words)
     return false;
 }
 
-/* Names of functions that change the mask, imported or to be looked up. */
+/*
+ * Whether the object names functions that change the signal mask, as an import or as a string, with
+ * which it could look one up.
+ */
 static bool names_signals(const struct object_view *v)
 {
     static const char *const words[] = { "sigmask", "sigprocmask", "sigset",     "sigblock",
@@ -452,7 +495,10 @@ static bool names_signals(const struct object_view *v)
     return has_word(v, words);
 }
 
-/* Bytes that look like a system call; what only looks like one costs its runs two of them. */
+/*
+ * Whether the code has bytes that look like a system call instruction. After a false match, runs
+ * save and restore the signal mask needlessly.
+ */
 static bool calls_system(const struct object_view *v)
 {
 #if defined(__aarch64__)
@@ -476,7 +522,10 @@ static bool elf_keeps_signals(const struct object_view *v)
            !calls_system(v);
 }
 
-/* A program calls the runtime, too. What it loads by itself could do anything. */
+/*
+ * elf_keeps_signals for a program, which may call the runtime. A program that loads code at run
+ * time could do anything.
+ */
 static bool program_keeps_signals(const struct object_view *v)
 {
     static const char *const libraries[] = { "libpto.so.", NULL };

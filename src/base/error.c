@@ -8,12 +8,12 @@
 #include "base/sized.h"
 
 /*
- * A sentence that is too long for an error, which a path can make it, loses its middle: what is
- * wrong, and what to do, are at its ends.
+ * A message that is too long for a pto_error, for example because of a path, is cut in the middle,
+ * because the defect is at its beginning and the remedy at its end.
  */
 enum { TEXT_MAX = 4 * PTO_ERROR_TEXT_MAX, HEAD_BYTES = 120 };
 
-int error_tell(struct pto_error *error, int status, const char *format, ...)
+int error_setf(struct pto_error *error, int status, const char *format, ...)
 {
     char text[TEXT_MAX];
     struct pto_error own;
@@ -51,11 +51,15 @@ uint32_t error_character_bytes(const unsigned char *at)
             return 0;
     if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] >= 0xa0) ||
         (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] >= 0x90))
-        return 0; /* too long, a surrogate, or beyond the last character */
+        /* invalid UTF-8: longer than necessary, a surrogate, or beyond the last character */
+        return 0;
     return bytes;
 }
 
-/* U+0080 to U+009F, U+202A to U+202E, U+2066 to U+2069, and below a blank. */
+/*
+ * Whether a character is a control character (below the space, U+0080 to U+009F) or changes the
+ * direction of writing (U+202A to U+202E, U+2066 to U+2069).
+ */
 static bool is_control(const unsigned char *at, uint32_t bytes, bool is_name)
 {
     if (bytes == 1)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fibers: one mapping each, and a switch that saves what a called function must preserve. */
+/*
+ * Fibers: each has its own mapping for a stack; a switch saves the registers that a called function
+ * must preserve.
+ */
 #include "base/fiber.h"
 
 #include <assert.h>
@@ -10,29 +13,33 @@
 #include "base/os.h"
 #include "pto/status.h"
 
-/* A frame larger than this can step over the guard; it costs addresses, no memory. */
+/*
+ * Size of the inaccessible range below a stack. Larger frames can skip it. It costs address space,
+ * not memory.
+ */
 enum { GUARD_BYTES = 64 * 1024 };
 
-/* What the sanitizers know of both stacks; unused without them. */
+/* What the sanitizers store about the stacks of a fiber and its caller; unused in other builds. */
 struct note {
     void *fiber_fake; /* ASan's fake stack of the suspended fiber */
     void *caller_fake;
     const void *caller_stack;
     size_t caller_bytes;
-    void *fiber_context; /* TSan's */
+    void *fiber_context; /* TSan's context of the fiber */
     void *caller_context;
 };
 
 /*
- * The struct is the top of its own mapping, so a fiber is one allocation and
+ * The struct is at the top of the fiber's mapping, so a fiber is one allocation and
  * its first frames share a page with it.
  *
  *   mapping                                                    mapping_bytes
  *   | guard, no access | stack, grows down     <- first frame | struct fiber |
  */
 struct fiber {
-    alignas(64) void *sp; /* of the fiber while it is suspended: a struct frame */
-    void *caller_sp;      /* of the thread that is inside; NULL: none is */
+    alignas(64) void *sp; /* stack pointer of the suspended fiber, at a struct frame */
+    /* Stack pointer of the thread that is inside the fiber; NULL: no thread is. */
+    void *caller_sp;
     void (*fn)(void *);
     void *arg;
     bool is_done;
@@ -44,11 +51,11 @@ struct fiber {
 struct frame;
 
 /*
- * Pushes a struct frame on the current stack, leaves its address in *sp_out,
- * and goes on from the frame at `sp`. Returns when somebody switches back.
+ * Pushes a struct frame on the current stack, stores its address in *sp_out, and continues from the
+ * frame at `sp`. Returns when another switch continues this frame.
  */
 void fiber_switch(void **sp_out, void *sp) __attribute__((visibility("hidden")));
-/* Where a first frame returns to: calls run_fiber, and ends every backtrace. */
+/* The return address of a new fiber's first frame: calls run_fiber, and ends every backtrace. */
 void fiber_entry(void) __attribute__((visibility("hidden")));
 
 static void run_fiber(struct fiber *fiber);
@@ -151,8 +158,8 @@ bool fiber_is_done(const struct fiber *fiber)
 }
 
 /*
- * For functions that change stacks half-way or never return. The sanitizers
- * count calls and returns per stack, and theirs would not match.
+ * Marks functions that change stacks or never return: the sanitizers must not count their calls and
+ * returns, which would not match on a stack.
  */
 #if defined(__clang__)
 #define NOT_SANITIZED __attribute__((disable_sanitizer_instrumentation))
@@ -160,7 +167,10 @@ bool fiber_is_done(const struct fiber *fiber)
 #define NOT_SANITIZED __attribute__((no_sanitize("address", "thread")))
 #endif
 
-/* The outermost C function of a fiber; its frame is left behind by the last switch. */
+/*
+ * Prepares a jump out of the fiber to the stack that resumed it; the frames of the fiber are
+ * abandoned.
+ */
 NOT_SANITIZED void fiber_leave(struct fiber *fiber)
 {
     fiber->caller_sp = NULL;
@@ -174,16 +184,16 @@ NOT_SANITIZED static void run_fiber(struct fiber *fiber)
     fiber->is_done = true;
     note_leave(fiber);
     fiber_switch(&fiber->sp, fiber->caller_sp);
-    abort(); /* fiber_resume refuses a fiber that is done */
+    abort(); /* unreachable: fiber_resume refuses a fiber that is done */
 }
 
 /*
- * The switch, one per architecture: a struct frame that both the assembly and
- * the first frame follow, and the assembly. The unwind directives hold on both
- * sides of the moment sp changes, because both stacks have the same frame there.
+ * The switch between stacks, one per architecture: struct frame is the layout of the saved
+ * registers, for the assembly and for the first frame of a fiber. The unwind directives hold on
+ * both sides of the change of sp, because both stacks have a struct frame at sp then.
  *
- * The shadow stacks of x86 and Arm (SHSTK, GCS) are not switched. Where a C
- * library enables them, build this file with -fcf-protection=branch.
+ * The shadow stacks of x86 and Arm (SHSTK, GCS) are not switched. If a C library enables them,
+ * build this file with -fcf-protection=branch.
  */
 #if defined(__aarch64__)
 
@@ -191,7 +201,7 @@ struct frame {
     uint64_t x19, x20, x21, x22, x23, x24, x25, x26, x27, x28, x29, x30;
     uint64_t d8_to_d15[8];
     uint64_t fpcr;
-    uint64_t unused; /* sp is a multiple of 16 */
+    uint64_t unused; /* padding: sp has to be a multiple of 16 */
 };
 
 static_assert(sizeof(struct frame) == 176, "the assembly knows the layout");
@@ -220,7 +230,7 @@ __asm__(".text\n"
         ".type fiber_switch, %function\n"
         "fiber_switch:\n"
         "    .cfi_startproc\n"
-        "    hint #34\n" /* bti c */
+        "    hint #34\n" /* bti c, a landing pad for indirect calls */
         "    sub sp, sp, #176\n"
         "    .cfi_def_cfa_offset 176\n"
         "    stp x19, x20, [sp, #0]\n"
@@ -239,7 +249,8 @@ __asm__(".text\n"
         "    .cfi_offset 25, -128; .cfi_offset 26, -120\n"
         "    .cfi_offset 27, -112; .cfi_offset 28, -104\n"
         "    .cfi_offset 29, -96; .cfi_offset 30, -88\n"
-        "    .cfi_offset 72, -80; .cfi_offset 73, -72\n" /* d8 is 72 */
+        /* registers d8 and d9 have the DWARF numbers 72 and 73 */
+        "    .cfi_offset 72, -80; .cfi_offset 73, -72\n"
         "    .cfi_offset 74, -64; .cfi_offset 75, -56\n"
         "    .cfi_offset 76, -48; .cfi_offset 77, -40\n"
         "    .cfi_offset 78, -32; .cfi_offset 79, -24\n"
@@ -269,14 +280,14 @@ __asm__(".text\n"
         "    .cfi_restore 76; .cfi_restore 77; .cfi_restore 78; .cfi_restore 79\n"
         "    add sp, sp, #176\n"
         "    .cfi_def_cfa_offset 0\n"
-        "    ret\n" /* also to fiber_entry: a return needs no bti there */
+        "    ret\n" /* fiber_entry is reached by a return, which needs no landing pad (bti) */
         "    .cfi_endproc\n"
         ".size fiber_switch, . - fiber_switch\n"
         "\n"
         ".p2align 4\n"
         "    .cfi_startproc\n"
         "    .cfi_undefined 30\n"
-        "    nop\n" /* unwinders look up a return address minus one */
+        "    nop\n" /* padding: unwinders look up a return address minus one */
         ".globl fiber_entry\n"
         ".hidden fiber_entry\n"
         ".type fiber_entry, %function\n"
@@ -319,9 +330,9 @@ static struct frame *push_first_frame(struct fiber *fiber)
 }
 
 /*
- * The last instruction is a jump: the return predictor holds the address of
- * this call, which is not where a switch goes, and a return would spend one
- * more of its entries. `notrack` because what follows a call is no endbr64.
+ * fiber_switch ends with a jump, not a return: the CPU's return predictor would predict the caller
+ * of fiber_switch, which is not the target, and lose one more entry. `notrack`, because no endbr64
+ * follows a call.
  */
 __asm__(".text\n"
         ".p2align 4\n"
@@ -374,7 +385,7 @@ __asm__(".text\n"
         ".p2align 4\n"
         "    .cfi_startproc\n"
         "    .cfi_undefined %rip\n"
-        "    nop\n" /* unwinders look up a return address minus one */
+        "    nop\n" /* padding: unwinders look up a return address minus one */
         ".globl fiber_entry\n"
         ".hidden fiber_entry\n"
         ".type fiber_entry, %function\n"
@@ -390,8 +401,8 @@ __asm__(".text\n"
 #endif
 
 /*
- * Sanitizers. A switch is announced on the stack it leaves (enter, leave) and
- * confirmed on the stack it reaches (entered, left).
+ * Sanitizers are notified of each switch between stacks, before it on the stack that is left
+ * (note_enter, note_leave), and after it on the stack that is reached (note_entered, note_left).
  */
 #if defined(__has_feature)
 #define HAS_FEATURE(name) __has_feature(name)
@@ -426,9 +437,9 @@ static void note_destroy(struct fiber *fiber)
 }
 
 /*
- * The forgotten frames have poisoned their surroundings, and own a fake stack
- * that ends only by being left for good: so this thread enters and leaves it,
- * in name only.
+ * Frees what abandoned frames of a fiber leave in ASan: poisoned stack memory, and a fake stack,
+ * which only a final switch out of the fiber frees. So this thread announces a switch into the
+ * fiber and back, without switching.
  */
 NOT_SANITIZED static void note_forget(struct fiber *fiber)
 {
@@ -460,7 +471,7 @@ NOT_SANITIZED static void note_entered(struct fiber *fiber)
     fiber->note.fiber_fake = NULL;
 }
 
-/* NULL for a fiber that is done: its fake stack ends. */
+/* A fiber that is done passes NULL, which frees its fake stack. */
 NOT_SANITIZED static void note_leave(struct fiber *fiber)
 {
     __sanitizer_start_switch_fiber(fiber->is_done ? NULL : &fiber->note.fiber_fake,
@@ -487,7 +498,7 @@ static void note_destroy(struct fiber *fiber)
     __tsan_destroy_fiber(fiber->note.fiber_context);
 }
 
-/* The context keeps the call stack of the forgotten frames; only a new one is empty. */
+/* Replaces the TSan context, because the old one keeps the call stack of the abandoned frames. */
 static void note_forget(struct fiber *fiber)
 {
     __tsan_destroy_fiber(fiber->note.fiber_context);

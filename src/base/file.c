@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* nftw, secure_getenv */
+#define _GNU_SOURCE /* for nftw, secure_getenv */
 #endif
 
 #include "base/file.h"
@@ -21,7 +21,7 @@
 
 enum { LINKS_MAX = 40 };
 
-/* Closes the file and keeps errno. */
+/* Closes the file and preserves errno. */
 static int file_fail(int file, int number)
 {
     if (file >= 0)
@@ -59,7 +59,7 @@ int file_read(const char *path, size_t max, char **bytes_out, size_t *size_out)
             free(bytes);
             return file_fail(file, number);
         }
-        if (got == 0) /* it has become shorter */
+        if (got == 0) /* the file has become shorter since its size was read */
             break;
         size += (size_t)got;
     }
@@ -78,12 +78,12 @@ int file_load(const char *path, size_t max, char **bytes_out, size_t *size_out,
     if (status == PTO_OK)
         return PTO_OK;
     if (status == PTO_ENOMEM)
-        return error_tell(error, status, "not enough memory for %.1000s", path);
+        return error_setf(error, status, "not enough memory for %.1000s", path);
     if (errno == EINVAL)
-        return error_tell(error, PTO_EINVAL, "%.1000s is not a file", path);
+        return error_setf(error, PTO_EINVAL, "%.1000s is not a file", path);
     if (errno == EFBIG)
-        return error_tell(error, PTO_EINVAL, "%.1000s has more than %zu bytes", path, max);
-    return error_tell(error, status, "%.1000s cannot be read: %s", path, strerror(errno));
+        return error_setf(error, PTO_EINVAL, "%.1000s has more than %zu bytes", path, max);
+    return error_setf(error, status, "%.1000s cannot be read: %s", path, strerror(errno));
 }
 
 bool file_put(int file, const void *bytes, size_t size)
@@ -113,13 +113,16 @@ static void sync_folder_of(const char *path)
              slash != NULL ? path : ".");
     file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file >= 0) {
-        (void)fsync(file); /* not every file system can */
+        (void)fsync(file); /* syncing may fail: not every file system supports it */
         close(file);
     }
 }
 
-/* A new file beside the target, under a name that nobody can have taken. Its descriptor or -1. */
-static int open_beside(struct file_part *part, uint32_t mode)
+/*
+ * Creates a new file under an unused name, in the folder of the target. Returns its descriptor, or
+ * -1.
+ */
+static int open_temporary(struct file_part *part, uint32_t mode)
 {
     for (int attempt = 0; attempt < 100; attempt++) {
         uint64_t number;
@@ -141,31 +144,31 @@ static bool file_is_trusted(const struct stat *about)
     return about->st_uid == geteuid() || about->st_uid == 0;
 }
 
-/* What a link says, in the place of its path. False with errno set. */
+/* Replaces the path of a symbolic link by its target. False with errno set. */
 static bool read_link(char target[PATH_MAX])
 {
-    char said[PATH_MAX];
-    ssize_t length = readlink(target, said, sizeof(said) - 1);
+    char link[PATH_MAX];
+    ssize_t length = readlink(target, link, sizeof(link) - 1);
     const char *slash = strrchr(target, '/');
     size_t folder = slash != NULL ? (size_t)(slash - target) + 1 : 0;
 
     if (length < 0)
         return false;
-    said[length] = '\0';
-    if (said[0] == '/')
+    link[length] = '\0';
+    if (link[0] == '/')
         folder = 0;
     if (folder + (size_t)length >= PATH_MAX) {
         errno = ENAMETOOLONG;
         return false;
     }
-    memcpy(target + folder, said, (size_t)length + 1);
+    memcpy(target + folder, link, (size_t)length + 1);
     return true;
 }
 
 /*
- * Follows the links of this user and of root, no others: who may write to a
- * folder could otherwise choose which of our files is written. Sets whether the
- * target is to be written in place: a device, a pipe, what a descriptor names.
+ * Finds the file to write. Follows symbolic links of this user and of root only: a user who can
+ * write to the folder could otherwise choose which of our files is overwritten. Sets `is_placed` if
+ * the target has to be written in place: a device, a pipe, or the target of a link in /proc.
  */
 static int find_target(const char *path, struct file_part *part)
 {
@@ -187,7 +190,7 @@ static int find_target(const char *path, struct file_part *part)
         if (links == LINKS_MAX || !read_link(part->target))
             return file_fail(-1, links == LINKS_MAX ? ELOOP : errno);
     }
-    return PTO_OK; /* not there yet */
+    return PTO_OK; /* the target does not exist yet */
 }
 
 int file_part_open(const char *path, uint32_t mode, struct file_part *part)
@@ -197,7 +200,7 @@ int file_part_open(const char *path, uint32_t mode, struct file_part *part)
     if (status < 0)
         return status;
     part->file = part->is_placed ? open(part->target, O_WRONLY | O_NOCTTY | O_CLOEXEC)
-                                 : open_beside(part, mode);
+                                 : open_temporary(part, mode);
     return part->file >= 0 ? PTO_OK : file_fail(-1, errno);
 }
 

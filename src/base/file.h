@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole files, read and written. A function that fails gives PTO_ESYSTEM or PTO_ENOMEM and sets errno. */
+/*
+ * Reads and writes whole files. A function that fails returns PTO_ESYSTEM or PTO_ENOMEM and sets
+ * errno.
+ */
 #ifndef PTO_FILE_H
 #define PTO_FILE_H
 
@@ -11,45 +14,47 @@
 struct pto_error;
 
 /*
- * Reads a regular file; a zero follows its bytes. The caller frees *bytes_out.
- * More than `max` bytes: EFBIG. Anything but a regular file: EINVAL.
+ * Reads a regular file and adds a zero byte after its content. The caller frees *bytes_out. errno
+ * is EFBIG for more than `max` bytes, EINVAL for anything but a regular file.
  */
 int file_read(const char *path, size_t max, char **bytes_out, size_t *size_out);
-/* As file_read; a failure is a sentence in `error`, and the two above are PTO_EINVAL. */
+/* file_read with a message in `error`; PTO_EINVAL if errno is EFBIG or EINVAL. */
 int file_load(const char *path, size_t max, char **bytes_out, size_t *size_out,
               struct pto_error *error);
 
 /*
- * A file that is written whole or not at all: beside its place first, to the
- * disk, then renamed. What is there and is no regular file is written to, not
- * replaced. What a link names stays linked, if the link is this user's or
- * root's; another user's is refused with EPERM.
+ * A file that is written completely or not at all: the content goes to a temporary file in the same
+ * folder, which is synced, then renamed. An existing target that is not a regular file is written
+ * in place, not replaced. If the path is a symbolic link of this user or of root, its target is
+ * replaced and the link stays; a link of another user is refused with EPERM.
  */
 struct file_part {
-    int file;       /* to be written to */
-    bool is_placed; /* it is the target itself */
+    int file;       /* descriptor to write to */
+    bool is_placed; /* `file` is the target itself, not a temporary file */
     char target[PATH_MAX];
-    char name[PATH_MAX + 48]; /* until it is whole */
+    char name[PATH_MAX + 48]; /* path of the temporary file */
 };
 
-/* `mode` as open has it, for a new file. */
+/* Opens a file for writing. A new file gets the permissions `mode`. */
 int file_part_open(const char *path, uint32_t mode, struct file_part *part);
-/* `is_good` false: nothing is kept, and errno says why. Closes it in any case. */
+/*
+ * Closes the file and renames it to its target. `is_good` false: discards it; errno has the reason.
+ */
 int file_part_close(struct file_part *part, bool is_good);
 
-/* The same in one step. */
+/* Writes a whole file in one step. */
 int file_write(const char *path, const void *bytes, size_t size);
-/* And for this user's eyes only. */
+/* Writes a whole file that only this user can read. */
 int file_write_private(const char *path, const void *bytes, size_t size);
 
-/* All of the bytes into an open file, or false with errno set. */
+/* Writes all of the bytes to an open file, or returns false with errno set. */
 bool file_put(int file, const void *bytes, size_t size);
 
-/* Makes a folder and those above it, for this user only. */
+/* Makes a folder and its parents, accessible to this user only. */
 int file_make_folder(const char *path);
-/* Removes a folder and all that is in it, as far as that goes; links are not followed. */
+/* Removes a folder and its content as far as possible; links are not followed. */
 void file_remove_tree(const char *path);
-/* Where temporary files go: TMPDIR, if it is an absolute path. */
+/* Returns the folder for temporary files: TMPDIR, if it is an absolute path. */
 const char *file_temporary_folder(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guard_enter has a personality of its own: it catches whatever comes, and goes on
- * behind the call as if that had returned. The unwinder has put the registers back
- * by then, so there is nothing to save.
+ * guard_enter has a personality routine that catches any exception; execution then continues after
+ * the call, as if the called function had returned. The unwinder has restored the registers by
+ * then, so guard_enter saves none.
  */
 #include "base/guard.h"
 
@@ -13,8 +13,8 @@
 #include "base/program.h"
 
 struct caught {
-    struct _Unwind_Exception *exception; /* NULL: nothing was thrown */
-    uintptr_t result;                    /* enum guard_result */
+    struct _Unwind_Exception *exception; /* exception that was thrown; NULL: none */
+    uintptr_t result;                    /* enum guard_result: how the call ended */
 };
 
 struct caught guard_enter(void (*fn)(void *arg), void *arg);
@@ -94,10 +94,11 @@ __attribute__((used)) _Unwind_Reason_Code guard_personality(int version, _Unwind
     return _URC_INSTALL_CONTEXT;
 }
 
-/* Takes the text of a C++ exception, and frees it. */
+/* Copies the text of a C++ exception, and frees the exception. */
 static void guard_describe(struct _Unwind_Exception *exception, char text[GUARD_TEXT])
 {
-    static const char cxx[] = "GNUCC++"; /* with its 0: the class, highest byte first */
+    /* The exception class of GNU C++, highest byte first, its final 0 included. */
+    static const char cxx[] = "GNUCC++";
     void (*take)(struct _Unwind_Exception *, char *, size_t) = NULL;
     bool is_cxx = true;
     void *library = NULL;
@@ -109,15 +110,17 @@ static void guard_describe(struct _Unwind_Exception *exception, char text[GUARD_
         library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library != NULL) {
         *(void **)&take = dlsym(library, "pto_guard_take");
-        dlclose(library); /* it stays */
+        /* drop our reference to the library, which stays loaded (RTLD_NODELETE) */
+        dlclose(library);
     }
     if (take != NULL) {
         take(exception, text, GUARD_TEXT);
         return;
     }
-    snprintf(text, GUARD_TEXT, "%s",
-             is_cxx ? "libptoguard.so.0, which would read its text, is not beside the library"
-                    : "not one of C++");
+    snprintf(
+        text, GUARD_TEXT, "%s",
+        is_cxx ? "libptoguard.so.0, which would read its text, is not in the folder of the library"
+               : "not one of C++");
     _Unwind_DeleteException(exception);
 }
 

@@ -9,7 +9,7 @@
 
 #include "pto/status.h"
 
-/* RLIM_INFINITY, also where the system does not say. */
+/* Returns the process's limit of a resource; RLIM_INFINITY if the system does not report it. */
 static rlim_t limit_read(__rlimit_resource_t resource)
 {
     struct rlimit limit;
@@ -17,7 +17,7 @@ static rlim_t limit_read(__rlimit_resource_t resource)
     return getrlimit(resource, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
-/* Also for files in memory: the kernel does not distinguish them. */
+/* Files in memory (memfd) have the same limit: the kernel does not distinguish them. */
 bool limit_allows_file(uint64_t bytes)
 {
     rlim_t most = limit_read(RLIMIT_FSIZE);
@@ -55,7 +55,7 @@ const char *limit_explain(int number, char text[LIMIT_TEXT])
                  "the limit of file sizes is too low (%s); fix: ulimit -f unlimited", bytes);
     } else if (number == EMFILE) {
         snprintf(text, LIMIT_TEXT,
-                 "the limit of open descriptors is met (%llu); fix: ulimit -n with a larger "
+                 "the limit of open descriptors is reached (%llu); fix: ulimit -n with a larger "
                  "number, or close some",
                  (unsigned long long)limit_read(RLIMIT_NOFILE));
     } else if (number == ENOMEM && space != RLIM_INFINITY) {

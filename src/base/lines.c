@@ -10,8 +10,8 @@
 #include <fcntl.h>
 #include <link.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,10 +26,10 @@
 enum { PLACES_MAX = 16, OFFSET_BYTES = 24, ANSWER_BYTES = 8192 };
 #define PATIENCE_NS 5000000000ull
 
-/* Where an address is, as `pto-lines` is told. */
+/* A position in an object, in the form in which pto-lines takes it on its command line. */
 struct place {
     const char *path;
-    const char *symbol; /* the exported one that it is in; NULL: none */
+    const char *symbol; /* exported symbol that contains the address; NULL: none */
     char offset[OFFSET_BYTES];
 };
 
@@ -37,7 +37,11 @@ extern char **environ;
 
 static bool lines_place_of(uintptr_t pc, struct place *place, const void **module_out)
 {
-    static char program[] = "/proc/self/exe"; /* resolved below: another process would be itself */
+    /*
+     * Path of the running program, resolved before the exec of pto-lines, where it would name
+     * pto-lines.
+     */
+    static char program[] = "/proc/self/exe";
     struct link_map *map = NULL;
     Dl_info info;
 
@@ -50,7 +54,10 @@ static bool lines_place_of(uintptr_t pc, struct place *place, const void **modul
     return true;
 }
 
-/* Until the entry, or the library, if the entry is not a part of it itself. */
+/*
+ * Finds the objects that contain the addresses, and the offsets in them. The list ends with the
+ * function `entry`, or before the first frame of this library if `entry` is not part of it.
+ */
 static uint32_t lines_find_places(const uintptr_t *pc, uint32_t count, const void *entry,
                                   struct place place[PLACES_MAX])
 {
@@ -61,10 +68,11 @@ static uint32_t lines_find_places(const uintptr_t *pc, uint32_t count, const voi
     (void)lines_place_of((uintptr_t)lines_find, &here, &own);
     (void)lines_place_of((uintptr_t)entry, &here, &first);
     for (uint32_t i = 0; i < count && used < PLACES_MAX; i++) {
-        uintptr_t at = i != 0 ? pc[i] - 1 : pc[i]; /* inside of the call */
+        /* A return address minus one is inside of the call instruction. */
+        uintptr_t at = i != 0 ? pc[i] - 1 : pc[i];
 
         if (!lines_place_of(at, &place[used], &module))
-            continue; /* no code: a jump that went wrong */
+            continue; /* skip the address: after a wrong jump, no object contains it */
         if (module == own && first != own)
             break;
         used++;
@@ -74,33 +82,36 @@ static uint32_t lines_find_places(const uintptr_t *pc, uint32_t count, const voi
     return used;
 }
 
-/* ---- asking the program ---- */
+/* ---- running pto-lines ---- */
 
+/*
+ * Starts the program with posix_spawn, which does not allocate: a kernel that was made to leave its
+ * code may hold the lock of the allocator forever.
+ */
 static pid_t start_program(char *const *words, int output)
 {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none;
-    pid_t child = -1;
+    sigset_t all, before;
+    pid_t child;
 
-    sigemptyset(&none);
-    if (posix_spawn_file_actions_init(&actions) != 0)
-        return -1;
-    if (posix_spawnattr_init(&attributes) == 0) {
-        if (posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK) != 0 ||
-            posix_spawnattr_setsigmask(&attributes, &none) != 0 ||
-            posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0) != 0 ||
-            posix_spawn_file_actions_adddup2(&actions, output, 1) != 0 ||
-            posix_spawn_file_actions_adddup2(&actions, 0, 2) != 0 ||
-            posix_spawn(&child, words[0], &actions, &attributes, words, environ) != 0)
-            child = -1;
-        posix_spawnattr_destroy(&attributes);
+    sigfillset(&all);
+    /* posix_spawn's child shares this memory with our signal handlers, so signals are blocked */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    child = vfork();
+    if (child == 0) {
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        sigset_t none;
+
+        sigemptyset(&none);
+        if (null >= 0 && dup2(null, 0) >= 0 && dup2(output, 1) >= 0 && dup2(null, 2) >= 0 &&
+            sigprocmask(SIG_SETMASK, &none, NULL) == 0)
+            execve(words[0], words, environ);
+        _exit(EXIT_FAILURE);
     }
-    posix_spawn_file_actions_destroy(&actions);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return child;
 }
 
-/* Until it has said everything; false if that takes too long. */
+/* Reads the whole answer of pto-lines; false if that takes too long. */
 static bool read_answer(int from, char answer[ANSWER_BYTES])
 {
     uint64_t deadline = os_now_ns() + PATIENCE_NS;
@@ -128,7 +139,7 @@ static bool lines_ask(const struct place *place, uint32_t count, char answer[ANS
 {
     char program[PATH_MAX], self[PATH_MAX];
     char *words[2 * PLACES_MAX + 2];
-    bool is_told;
+    bool is_reported;
     int ends[2];
     pid_t child;
 
@@ -145,19 +156,20 @@ static bool lines_ask(const struct place *place, uint32_t count, char answer[ANS
     words[1 + 2 * count] = NULL;
     child = start_program(words, ends[1]);
     close(ends[1]);
-    is_told = child > 0 && read_answer(ends[0], answer);
+    is_reported = child > 0 && read_answer(ends[0], answer);
     close(ends[0]);
     if (child > 0) {
-        (void)kill(child, SIGKILL); /* it has nothing more to say */
+        /* The whole answer has been read, so pto-lines is no longer needed. */
+        (void)kill(child, SIGKILL);
         while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
         }
     }
-    return is_told;
+    return is_reported;
 }
 
-/* ---- what it says ---- */
+/* ---- parsing the answer of pto-lines ---- */
 
-/* What follows the last slash is what matters. */
+/* Copies a path. If it is too long, copies its end, because the file name is there. */
 static void copy_end(char *to, size_t size, const char *from, size_t length)
 {
     size_t skip = length < size ? 0 : length - (size - 1);
@@ -166,7 +178,7 @@ static void copy_end(char *to, size_t size, const char *from, size_t length)
     to[length - skip] = '\0';
 }
 
-/* FUNCTION, FILE, LINE, with tabs between them. */
+/* Parses FUNCTION, FILE, LINE, separated by tabs. */
 static bool parse_line(const char *text, struct source_line *line)
 {
     size_t function = strcspn(text, "\t\n");
@@ -184,7 +196,10 @@ static bool parse_line(const char *text, struct source_line *line)
     return true;
 }
 
-/* An empty line of the answer ends a place. One without a line is told by what the loader knows. */
+/*
+ * Parses the lines for all addresses; an empty line ends the answer for one. An address without
+ * lines gets the exported symbol that contains it.
+ */
 static uint32_t parse_answer(const char *answer, const struct place *place, uint32_t count,
                              struct source_line line[LINES_MAX])
 {
@@ -213,7 +228,10 @@ static uint32_t parse_answer(const char *answer, const struct place *place, uint
     return used;
 }
 
-/* FNV-1a. No path is used twice in a process for other code. */
+/*
+ * Returns a hash (FNV-1a) of the objects and offsets of a stack. The paths identify the code,
+ * because a process never loads different code from the same path.
+ */
 static uint64_t key_of(const struct place *place, uint32_t count)
 {
     uint64_t key = 14695981039346656037ull;
@@ -224,7 +242,7 @@ static uint64_t key_of(const struct place *place, uint32_t count)
         for (const char *at = place[i].offset; *at != '\0'; at++)
             key = (key ^ (uint8_t)*at) * 1099511628211ull;
     }
-    return key | 1; /* never that of nothing */
+    return key | 1; /* never 0, which is the key of an empty struct source_lines */
 }
 
 void lines_find(const uintptr_t *pc, uint32_t count, const void *entry, struct source_lines *lines)
@@ -240,4 +258,40 @@ void lines_find(const uintptr_t *pc, uint32_t count, const void *entry, struct s
         answer[0] = '\0';
     lines->count = parse_answer(answer, place, places, lines->line);
     lines->key = key;
+}
+
+/* ---- text ---- */
+
+static const char *lines_last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
+static bool lines_is_same(const struct source_line *a, const struct source_line *b)
+{
+    return a->line == b->line && strcmp(a->function, b->function) == 0 &&
+           strcmp(a->file, b->file) == 0;
+}
+
+void lines_describe(const struct source_lines *lines, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < lines->count && used < size; i++) {
+        const struct source_line *line = &lines->line[i];
+        const char *function = line->function[0] != '\0' ? line->function : "?";
+
+        if (i != 0 && lines_is_same(line, line - 1))
+            continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%s (%s",
+                                 i == 0 ? ", in " : ", called from ", function,
+                                 lines_last_part(line->file));
+        if (used < size && line->line != 0)
+            used += (size_t)snprintf(text + used, size - used, ":%d)", line->line);
+        else if (used < size)
+            used += (size_t)snprintf(text + used, size - used, ")");
+    }
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a function expects of a mutex, as an assertion. Checked builds (PTO_CHECKED, which the sanitized
- * variants define) abort where the expectation is wrong; in any other build nothing is evaluated.
+ * Assertions about the owner of a mutex. Checked builds (PTO_CHECKED, which the sanitized variants
+ * define) abort if one fails; other builds do not evaluate them.
  *
- * The C library stores the thread that holds a mutex in the mutex, for debuggers and for us.
+ * The C library stores the owning thread in the mutex.
  */
 #ifndef PTO_LOCK_H
 #define PTO_LOCK_H
@@ -15,15 +15,20 @@
 #include "base/os.h"
 
 #if defined(PTO_CHECKED) && defined(__GLIBC__)
-/* The calling thread holds the mutex; or it does not, so that taking it is no deadlock. */
+/*
+ * assert_held: the calling thread holds the mutex. assert_not_held: it does not, so that locking it
+ * cannot deadlock.
+ */
 #define assert_held(lock) assert(lock_is_held(lock))
 #define assert_not_held(lock) assert(!lock_is_held(lock))
-/* What is changed under both may be read under either. */
+/*
+ * Asserts that one of two locks is held: data that is changed under both may be read under either.
+ */
 #define assert_either_held(lock, other) assert(lock_is_held(lock) || lock_is_held(other))
 
 static inline bool lock_is_held(const pthread_mutex_t *lock)
 {
-    /* Relaxed: only the calling thread stores its own id, and removes it. */
+    /* Relaxed, because only the calling thread stores and removes its own id in the mutex. */
     return (uint32_t)__atomic_load_n(&lock->__data.__owner, __ATOMIC_RELAXED) == os_thread_id();
 }
 #else

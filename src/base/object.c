@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of loaded objects. */
+/* Loads objects, and keeps the table of loaded ones. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -31,23 +31,23 @@
 enum { BUCKETS = 1024, PATH_BYTES = 192, LABEL_MAX = 200 };
 
 struct object {
-    struct object *next; /* in its bucket */
+    struct object *next; /* next object in the same bucket of the hash table */
     struct digest digest;
     size_t size;
     uint32_t users;
-    bool is_own;  /* its holder's: nobody else gets it */
-    void *handle; /* dlopen's */
-    char *path;   /* of its file; NULL: it is in memory only */
+    bool is_own;  /* the object is loaded for one holder and not shared */
+    void *handle; /* handle from dlopen */
+    char *path;   /* path of the object's file; NULL: the object is in memory only */
     bool keeps_signals;
 };
 
 typedef void (*register_hooks_fn)(void *subblock_id, void *pipe_shared_state);
 
 static struct {
-    pthread_mutex_t lock; /* everything */
+    pthread_mutex_t lock; /* guards the table and every object */
     struct object *bucket[BUCKETS];
     uint32_t count;
-    uint64_t hidden; /* loaded from memory, ever: no two have the same path */
+    uint64_t hidden; /* objects loaded from memory so far; makes their paths unique */
 } table = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static int object_load_object(struct object *object, const void *bytes, const char *label,
@@ -57,7 +57,10 @@ static int load_from_memory(struct object *object, const void *bytes, const char
                             struct pto_error *error);
 static int explain_load(const char *label, struct pto_error *error);
 
-/* A child must not inherit the lock from a thread that it does not have. */
+/*
+ * Held around fork, because a child could never take the table's lock if another thread held it at
+ * the fork.
+ */
 static void object_lock_table(void)
 {
     pthread_mutex_lock(&table.lock);
@@ -71,7 +74,8 @@ static void object_unlock_table(void)
 static void object_register_fork_handlers(void)
 {
     (void)pthread_atfork(object_lock_table, object_unlock_table,
-                         object_unlock_table); /* fails for lack of memory only */
+                         /* pthread_atfork fails only if memory is exhausted. */
+                         object_unlock_table);
 }
 
 void object_guard_forks(void)
@@ -86,7 +90,10 @@ static struct object **object_bucket_of(const struct digest *digest)
     return &table.bucket[(digest->byte[0] | (uint32_t)digest->byte[1] << 8) % BUCKETS];
 }
 
-/* The link to one that can be shared, or to NULL. */
+/*
+ * Finds a shared object by digest and size. Returns the pointer in the list that points to it,
+ * which is NULL if there is none.
+ */
 static struct object **find_object(const struct digest *digest, size_t size)
 {
     struct object **link = object_bucket_of(digest);
@@ -113,7 +120,7 @@ int object_acquire(const void *bytes, size_t size, const char *label, struct obj
         struct object *object = calloc(1, sizeof(*object));
 
         if (object == NULL)
-            status = error_tell(error, PTO_ENOMEM, "there is no memory to load %s", label);
+            status = error_setf(error, PTO_ENOMEM, "there is no memory to load %s", label);
         else {
             object->digest = digest;
             object->size = size;
@@ -147,9 +154,12 @@ bool object_keeps_signals(const struct object *object)
 static struct {
     struct os_range code;
     bool keeps_signals;
-} program; /* written once */
+} program; /* written once, by look_at_program, then only read */
 
-/* The file that was started, whatever has its name now. A very large one is not looked at. */
+/*
+ * Reads the executable that this process was started from, even if its name now belongs to another
+ * file. Executables of more than PROGRAM_BYTES_MAX bytes are skipped.
+ */
 static void look_at_program(void)
 {
     enum { PROGRAM_BYTES_MAX = 16 << 20 };
@@ -207,7 +217,7 @@ uint32_t object_count(void)
     return count;
 }
 
-/* Whoever has the lock when the process ends leaves the files to the next process. */
+/* If a thread holds the lock when the process ends, the next process removes the files. */
 __attribute__((destructor)) static void object_at_exit(void)
 {
     object_leave();
@@ -232,14 +242,14 @@ static int object_load_object(struct object *object, const void *bytes, const ch
     void *copy = malloc(object->size);
     int status;
 
-    assert_held(&table.lock); /* one object is loaded at a time */
+    assert_held(&table.lock); /* the lock serialises loading */
     if (copy == NULL)
-        return error_tell(error, PTO_ENOMEM, "there is no memory to load %s", label);
+        return error_setf(error, PTO_ENOMEM, "there is no memory to load %s", label);
     memcpy(copy, bytes, object->size);
     pto_error_init(&own);
     status = elf_isolate(copy, object->size, &changes, &own);
     if (status < 0) {
-        status = error_tell(error, status, "%s cannot be loaded: %.300s", label, own.text);
+        status = error_setf(error, status, "%s cannot be loaded: %.300s", label, own.text);
     } else {
         object->keeps_signals = changes.keeps_signals;
         load_from_file(object, copy, label);
@@ -259,7 +269,10 @@ static int object_load_object(struct object *object, const void *bytes, const ch
     return PTO_OK;
 }
 
-/* Where debuggers find it. Without a place for that, or for code, there is no handle. */
+/*
+ * Loads the object from a file, which debuggers can find. If there is no folder for files, or no
+ * memory, `handle` stays NULL.
+ */
 static void load_from_file(struct object *object, const void *bytes, const char *label)
 {
     bool is_simpler = elf_exports(bytes, object->size, OBJECT_OWN_SYMBOL) ||
@@ -286,33 +299,33 @@ static int refuse_copy(const char *label, int number, struct pto_error *error)
 
     if (number == EMFILE || number == ENFILE) {
         (void)getrlimit(RLIMIT_NOFILE, &limit);
-        return error_tell(error, PTO_ELOAD,
+        return error_setf(error, PTO_ELOAD,
                           "%s cannot be loaded: every descriptor is in use, and the system allows "
                           "%llu (ulimit -n); raise it, or close some",
                           label, (unsigned long long)limit.rlim_cur);
     }
-    return error_tell(error, number == ENOMEM || number == ENOSPC ? PTO_ENOMEM : PTO_ELOAD,
-                      "%s cannot be loaded: the system gives no memory for it (memfd): %s", label,
+    return error_setf(error, number == ENOMEM || number == ENOSPC ? PTO_ENOMEM : PTO_ELOAD,
+                      "%s cannot be loaded: the system has no memory for it (memfd): %s", label,
                       limit_explain(number, why));
 }
 
 /*
- * A path to the file that has never been used in this process: the loader takes
- * objects whose paths are spelled alike for one, and descriptors have few
- * numbers. Each bit of the count is a "/" or a "/.". It says whose descriptor it is,
- * so that a debugger does not open one of its own.
+ * Writes a path of the descriptor `file` that was never used in this process, because the loader
+ * takes equal paths for the same object, and descriptor numbers are reused. Each bit of the counter
+ * becomes a "/" or a "/.". The path has the process id, so that a debugger does not open its own
+ * descriptor.
  */
 static void spell_path(char path[PATH_BYTES], int file)
 {
     char *at = path + snprintf(path, PATH_BYTES, "/proc/%ld/fd", (long)getpid());
 
-    assert_held(&table.lock);                                   /* of the count */
+    assert_held(&table.lock); /* no atomic counter: the caller holds the lock */
     for (uint64_t bits = ++table.hidden; bits != 0; bits >>= 1) /* mutation: same-path */
         at = stpcpy(at, (bits & 1) != 0 ? "/." : "/");
     snprintf(at, (size_t)(path + PATH_BYTES - at), "/%d", file);
 }
 
-/* From a file without a name that nobody can change. */
+/* Loads the object from a sealed unnamed file, which cannot be changed. */
 static int load_from_memory(struct object *object, const void *bytes, const char *label,
                             struct pto_error *error)
 {
@@ -331,12 +344,11 @@ static int load_from_memory(struct object *object, const void *bytes, const char
             status = explain_load(label, error);
     }
     if (file >= 0)
-        close(
-            file); /* the mappings keep the memory, and the path is never spelled like that again */
+        close(file); /* the loader's mappings keep the memory, and the path is never used again */
     return status;
 }
 
-/* ---- why not ---- */
+/* ---- explaining why dlopen failed ---- */
 
 static uint64_t object_read_number(const char *path)
 {
@@ -374,15 +386,15 @@ static int explain_load(const char *label, struct pto_error *error)
     uint64_t mappings = count_mappings();
 
     if (text == NULL)
-        text = "for no reason that the system gives";
+        text = "without a reason from the system";
     if (most != 0 && mappings + MAPPINGS_EACH > most)
-        return error_tell(error, PTO_ELOAD,
+        return error_setf(error, PTO_ELOAD,
                           "%s cannot be loaded: the process has %llu mappings, and the system "
                           "allows %llu (vm.max_map_count), about 5 of them for an object; "
                           "%u objects are loaded: unregister some, or raise it",
                           label, (unsigned long long)mappings, (unsigned long long)most,
                           table.count);
     words = strncmp(text, "/proc/", 6) == 0 ? strstr(text, ": ") : NULL;
-    return error_tell(error, PTO_ELOAD, "%s cannot be loaded: %s", label,
+    return error_setf(error, PTO_ELOAD, "%s cannot be loaded: %s", label,
                       words != NULL ? words + 2 : text);
 }

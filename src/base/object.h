@@ -2,12 +2,12 @@
 /*
  * Loaded objects: the code of kernels and orchestrations.
  *
- * Each is loaded from a file of its own (base/code_file.h), or from memory if there
- * is no place for one; sees only itself and the libraries that it needs, and is
- * seen by no other. Objects with
- * the same content are one, counted by those who hold it; with the same static
- * variables, too, but for those that are a holder's own (OBJECT_OWN_SYMBOL). This table and that of the handles are all that the devices
- * of a process share. Any thread may call these functions.
+ * Each object is loaded from a separate file (base/code_file.h), or from memory if there is no
+ * folder for files. Its symbols are resolved in itself and in the libraries that it needs; other
+ * objects do not see them. Objects with equal content are loaded once and reference-counted, and
+ * share their static variables, except objects that must be separate for each holder
+ * (OBJECT_OWN_SYMBOL). The table of loaded objects and the table of handles are the only state that
+ * the devices of a process share. Any thread may call these functions.
  */
 #ifndef PTO_OBJECT_H
 #define PTO_OBJECT_H
@@ -17,41 +17,53 @@
 struct object;
 
 /*
- * An object that exports this function, as every orchestration does that was made with
- * the reference's headers, has a pointer to the runtime in a variable of its own: it is
- * loaded once for each holder.
+ * Symbol that every orchestration made with the reference's headers exports. Such an object stores
+ * a pointer to the runtime in a variable, so it is loaded once for each holder.
  */
 #define OBJECT_OWN_SYMBOL "framework_bind_runtime"
-/* The same of those that were made with include/simpler/. */
+/*
+ * Symbol that orchestrations made with include/simpler/ export; they also are loaded for each
+ * holder.
+ */
 #define OBJECT_SOURCE_SYMBOL "pto_simpler_bind"
 
 /*
- * Loads the object, or finds it loaded. `label` names it for debuggers and
- * messages. PTO_ELOAD, PTO_ENOMEM with a sentence.
+ * Loads the object, or takes a reference if equal content is already loaded. `label` names it for
+ * debuggers and in messages. PTO_ELOAD, PTO_ENOMEM with a message.
  */
 int object_acquire(const void *bytes, size_t size, const char *label, struct object **object_out,
                    struct pto_error *error);
-/* NULL: it has no such symbol. */
+/* Returns the address of a symbol that the object exports; NULL: there is none. */
 void *object_symbol(const struct object *object, const char *name);
-/* Whether its code cannot change which signals its thread blocks. */
+/* Whether the object's code cannot change the signal mask of its thread. */
 bool object_keeps_signals(const struct object *object);
-/* Whether the function is the program's own, and its code cannot change that, either. */
+/*
+ * Whether the function belongs to the program itself and the program's code cannot change the
+ * signal mask of its thread.
+ */
 bool object_program_keeps_signals(const void *function);
-/* Whether it has OBJECT_OWN_SYMBOL. */
+/*
+ * Whether the object is loaded once for each holder, because it exports OBJECT_OWN_SYMBOL or
+ * OBJECT_SOURCE_SYMBOL.
+ */
 bool object_is_own(const struct object *object);
-/* Unloads it with its last holder. Accepts NULL. */
+/* Drops a reference; the last one unloads the object. Accepts NULL. */
 void object_release(struct object *object);
 
 /*
- * For whoever holds a lock while it calls these functions: before that lock is
- * guarded against forks, so that the two are taken in this order then, too.
+ * Installs the fork handlers of this table. A module that holds a lock while it calls these
+ * functions calls this before it installs its own fork handlers, so that a fork takes both locks in
+ * the same order.
  */
 void object_guard_forks(void);
 
-/* Objects that are loaded in this process. */
+/* Returns the number of objects loaded in this process. */
 uint32_t object_count(void);
 
-/* Removes the files of whatever is loaded: before a process ends without its exit handlers. */
+/*
+ * Removes the files of all loaded objects, for a process that ends without calling its exit
+ * handlers.
+ */
 void object_leave(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linux, by system calls and glibc wrappers. */
+/* The operating system: Linux system calls and glibc wrappers. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,10 +30,16 @@
 enum { NS_PER_S = 1000000000 };
 enum {
     STACK_BYTES =
-        8 << 20, /* of a thread, whatever the limits of the process: pages appear on use */
-    GUARD_BYTES = 1 << 20, /* below it: kernels may have large frames */
+        /*
+         * size of a thread's stack, independent of the process limits; pages are allocated on first
+         * use
+         */
+    8 << 20,
+    /* inaccessible range below a thread's stack; kernels may have large frames */
+    GUARD_BYTES = 1 << 20,
 };
-enum { CPU_SETS = 16 }; /* of 1024 CPUs each; the kernel refuses a mask that is too small */
+/* size of a CPU mask in cpu_set_t of 1024 CPUs; the kernel rejects a mask that is too small */
+enum { CPU_SETS = 16 };
 
 uint64_t os_now_ns(void)
 {
@@ -60,10 +67,13 @@ int os_commit(void *addr, size_t bytes)
 int os_decommit(void *addr, size_t bytes)
 {
     assert((uintptr_t)addr % os_page_bytes() == 0);
-    /* Dropping the pages is what makes them zero at the next commit. */
+    /* Pages that were dropped read as zero after the next commit. */
     if (madvise(addr, bytes, MADV_DONTNEED) != 0)
         return PTO_ESYSTEM;
-    /* Splitting a mapping can fail at the process limit: the pages then stay accessible, empty. */
+    /*
+     * mprotect can fail, because splitting a mapping can exceed the process's limit of mappings;
+     * the pages then stay accessible, and read as zero.
+     */
     (void)mprotect(addr, bytes, PROT_NONE);
     return PTO_OK;
 }
@@ -76,7 +86,8 @@ void os_release(void *addr, size_t bytes)
 
 void os_use_large_pages(void *addr, size_t bytes)
 {
-    (void)madvise(addr, bytes, MADV_HUGEPAGE); /* it works without them */
+    /* large pages are only an optimisation, so a failure is ignored */
+    (void)madvise(addr, bytes, MADV_HUGEPAGE);
 }
 
 size_t os_page_bytes(void)
@@ -100,7 +111,7 @@ int os_thread_start(pthread_t *handle_out, void *(*fn)(void *), void *arg)
     pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (error != 0)
-        return PTO_ESYSTEM; /* the handle has some value now, which names no thread */
+        return PTO_ESYSTEM; /* after a failure of pthread_create the handle is undefined */
     *handle_out = handle;
     return PTO_OK;
 }
@@ -152,7 +163,7 @@ bool os_fence_all_init(void)
 
 void os_fence_all(void)
 {
-    /* Going on without the fence is a silent race, so this is no assert. */
+    /* Abort in all builds, not assert: without the fence there would be a silent race. */
     if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
         abort();
 }
@@ -187,7 +198,10 @@ uint32_t os_thread_id(void)
     return (uint32_t)syscall(SYS_gettid);
 }
 
-/* The state follows the name, which is in brackets and may be anything. */
+/*
+ * The state in /proc/self/task/ID/stat follows the thread's name, which is in brackets and may
+ * contain any character.
+ */
 bool os_is_waiting(uint32_t thread_id)
 {
     char path[64], text[256];
@@ -245,7 +259,10 @@ bool os_is_exported(uintptr_t function)
     return dladdr((void *)function, &info) != 0 && (uintptr_t)info.dli_saddr == function;
 }
 
-/* A page that the kernel empties in a child: no call is needed to know the process. */
+/*
+ * Maps a page that the kernel clears in a forked child, so that detecting a fork needs no system
+ * call.
+ */
 uint32_t *os_own_process(void)
 {
     size_t bytes = os_page_bytes();
@@ -264,4 +281,13 @@ uint32_t *os_own_process(void)
 int os_fork_quietly(void)
 {
     return (int)_Fork();
+}
+
+void os_describe_platform(char text[OS_PLATFORM_TEXT])
+{
+    struct utsname about;
+
+    (void)uname(&about);
+    snprintf(text, OS_PLATFORM_TEXT, "%.30s,%zu-bit,pages-of-%zu", about.machine,
+             8 * sizeof(void *), os_page_bytes());
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operating system: time, address space, sleeping, CPUs. No other file
- * makes these calls. Any thread may call any of them; there is no state.
+ * The operating system: time, address space, sleeping, CPUs. Only the implementation of this header
+ * makes such system calls. Any thread may call any of these functions; they share no state.
  */
 #ifndef PTO_OS_H
 #define PTO_OS_H
@@ -15,77 +15,96 @@
 
 enum { OS_LARGE_PAGE = 2 << 20 };
 
-/* CLOCK_MONOTONIC: the scale of every deadline. */
+/* Returns the time of CLOCK_MONOTONIC, the clock of every deadline. */
 uint64_t os_now_ns(void);
 
 /*
- * Address space without memory: an access faults until its pages are
- * committed. `addr` of the calls below is a multiple of os_page_bytes() inside
- * one reservation; `bytes` is rounded up to whole pages.
+ * Reserves address space without memory: an access faults until its pages are committed. In calls
+ * that take `addr`, it is a multiple of os_page_bytes() inside one reservation, and `bytes` is
+ * rounded up to whole pages.
  */
 void *os_reserve(size_t bytes); /* NULL on failure */
 /*
- * Makes pages readable and writable, zero unless they are committed already:
- * then they keep their contents. The kernel finds real memory at the first
- * touch. Returns PTO_OK or PTO_ENOMEM, the latter also for a range that is not
- * mapped; a range that runs on into a neighbouring mapping is not noticed.
+ * Makes pages readable and writable. New pages are zero; pages that are already committed keep
+ * their contents. The kernel allocates memory at the first touch. Returns PTO_OK or PTO_ENOMEM, the
+ * latter also for a range that is not mapped. A range that extends into a neighbouring mapping is
+ * not detected.
  */
 int os_commit(void *addr, size_t bytes);
 /*
- * Gives the memory back and keeps the addresses. PTO_ESYSTEM: the kernel does not
- * take it, as it does not where pages are locked; nothing has changed.
+ * Releases the memory of committed pages and keeps the addresses reserved. PTO_ESYSTEM: the kernel
+ * refuses, for example for locked pages; nothing has changed.
  */
 int os_decommit(void *addr, size_t bytes);
-/* Gives the addresses back. Accepts NULL. */
+/* Releases a reservation, addresses included. Accepts NULL. */
 void os_release(void *addr, size_t bytes);
 size_t os_page_bytes(void);
-/* The memory is used as a whole: large pages, if there are. Their size is OS_LARGE_PAGE. */
+/*
+ * Requests large pages of OS_LARGE_PAGE bytes for memory that is used as a whole; without effect if
+ * the system has none.
+ */
 void os_use_large_pages(void *addr, size_t bytes);
 
 /*
- * Sleeps while *word == expected, until woken or until deadline_ns (UINT64_MAX:
- * none). Returns false on the deadline. It may return true without a reason,
- * so the caller looks again. Wakes come from this process only. It orders
- * nothing: the caller's own operations on the word do.
+ * Sleeps while *word == expected, until woken or until deadline_ns (UINT64_MAX: none). Returns
+ * false on the deadline. It may return true spuriously, so the caller must check the word again.
+ * Only threads of this process can wake it. The call implies no memory order; the caller's
+ * operations on the word have to.
  */
 bool os_wait(struct a32 *word, uint32_t expected, uint64_t deadline_ns);
-/* Wakes at most `count` of the threads in os_wait on the word. */
+/* Wakes at most `count` threads that are in os_wait on the word. */
 void os_wake(struct a32 *word, uint32_t count);
-/* The same for a word in memory that processes share; wakes come from any of them. */
+/*
+ * os_wait and os_wake for a word in memory that several processes map; each of them can wake the
+ * others.
+ */
 bool os_wait_shared(struct a32 *word, uint32_t expected, uint64_t deadline_ns);
 void os_wake_shared(struct a32 *word, uint32_t count);
 
-/* A thread with every signal blocked: they are the application's. PTO_OK or PTO_ESYSTEM. */
+/*
+ * Starts a thread with every signal blocked, because signals belong to the application. PTO_OK or
+ * PTO_ESYSTEM.
+ */
 int os_thread_start(pthread_t *handle_out, void *(*fn)(void *), void *arg);
 
-/* Of the calling thread, for the next one. It may be called in a handler of signals. */
+/* Returns the id of the calling thread, for os_is_waiting. Async-signal-safe. */
 uint32_t os_thread_id(void);
-/* Whether that thread of this process is in a system call that waits for something. */
+/* Whether the thread with this id, of this process, is blocked in a system call. */
 bool os_is_waiting(uint32_t thread_id);
 
-/* A condition whose timed waits take deadlines of os_now_ns. */
+/* Initialises a condition variable whose timed waits take deadlines of os_now_ns. */
 void os_cond_init(pthread_cond_t *cond);
-/* Waits for a signal; false on the deadline (UINT64_MAX: none). */
+/* Waits until the condition variable is signalled; false on the deadline (UINT64_MAX: none). */
 bool os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline_ns);
 
-/* CPUs this process may use; at least 1. */
+/* Returns the number of CPUs that this process may use; at least 1. */
 uint32_t os_cpu_count(void);
-/* CPUs of the machine, whichever of them this process may use; at least 1. */
+/* Returns the number of CPUs of the machine, usable by this process or not; at least 1. */
 uint32_t os_machine_cpu_count(void);
 
 /*
- * A full fence on every running thread of the process, the expensive side of
- * an asymmetric pair: see fence_light. os_fence_all_init registers the process
- * and may be called again; it returns false if the kernel has no such fence,
- * and os_fence_all must not be called then.
+ * os_fence_all executes a full fence on every running thread of the process: the expensive side of
+ * an asymmetric pair; see fence_light. os_fence_all_init registers the process for it and may be
+ * called repeatedly; if it returns false, the kernel has no such fence, and os_fence_all must not
+ * be called.
  */
 bool os_fence_all_init(void);
 void os_fence_all(void);
-/* The same for all processes that have registered: those that share memory with each other. */
+/*
+ * os_fence_all_init and os_fence_all for all registered processes that share memory with each
+ * other.
+ */
 bool os_fence_processes_init(void);
 void os_fence_processes(void);
 
-/* For loops that look again and again: tells the CPU, makes no call. */
+/*
+ * Describes what machines have in common that can run the ranks of one job, as one word:
+ * "x86_64,64-bit,pages-of-4096".
+ */
+enum { OS_PLATFORM_TEXT = 64 };
+void os_describe_platform(char text[OS_PLATFORM_TEXT]);
+
+/* Gives the CPU a hint in a polling loop; no system call. */
 static inline void os_pause(void)
 {
 #if defined(__aarch64__)
@@ -95,7 +114,7 @@ static inline void os_pause(void)
 #endif
 }
 
-/* A stretch of address space. */
+/* A range of addresses. */
 struct os_range {
     uintptr_t begin, end;
 };
@@ -105,24 +124,24 @@ static inline bool os_is_in(struct os_range range, uintptr_t addr)
     return addr - range.begin < range.end - range.begin;
 }
 
-/* The segment of a loaded object in which the address lies; empty: in none. */
+/* Returns the segment of a loaded object that contains the address; an empty range if none does. */
 struct os_range os_find_code(uintptr_t addr);
 
-/* Whether a function that begins there can be found by name, from other objects. */
+/* Whether a function begins at this address whose name other objects can look up. */
 bool os_is_exported(uintptr_t function);
 
-/* Lets another thread have this CPU. */
+/* Yields the CPU to another thread. */
 void os_yield(void);
-/* Which CPU runs this, for now. */
+/* Returns the CPU that executes the call; the thread may migrate at once. */
 uint32_t os_cpu_here(void);
 
 /*
- * A word that is 1, and 0 in a child after a fork: what belongs to the parent has no
- * threads there. NULL: no memory. os_release gives its page back.
+ * Allocates a word that is 1 in this process and 0 in a child that it forks, where objects were
+ * copied but their threads are missing. NULL: no memory. os_release frees its page.
  */
 uint32_t *os_own_process(void);
 
-/* As fork, in handlers of signals, too: nobody is told of it, and no lock is taken. */
+/* fork for signal handlers: no fork handlers run, and no lock is taken. */
 int os_fork_quietly(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Futexes, for libptosim, too: it has nothing else of this room. */
+/* Futexes, in a separate file because libptosim needs no other file of src/base. */
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
@@ -20,7 +20,7 @@ static bool wait_on(struct a32 *word, int flags, uint32_t expected, uint64_t dea
     };
     const struct timespec *until = deadline_ns == UINT64_MAX ? NULL : &deadline;
 
-    /* The bitset form is the one whose timeout is absolute; its clock is CLOCK_MONOTONIC. */
+    /* The timeout of FUTEX_WAIT_BITSET is an absolute time, on CLOCK_MONOTONIC. */
     if (syscall(SYS_futex, &word->v, FUTEX_WAIT_BITSET | flags, expected, until, NULL,
                 FUTEX_BITSET_MATCH_ANY) == 0)
         return true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between peek_first and peek_last nothing but the accesses themselves can fault,
- * and nothing is on the stack: whoever lands at peek_failed returns false.
+ * Loads and stores that survive a fault. Between the labels peek_first and peek_last only the
+ * accesses themselves can fault, and the stack is unused: after a fault, the signal handler
+ * continues at peek_failed, which returns false.
  */
 #include "base/peek.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks platforms up. */
+/* Finds platforms by name, and lists them. */
 #include "base/platforms.h"
 
 #include <stdlib.h>
@@ -12,13 +12,15 @@
     { PLATFORM_CANN(name, NULL, clusters, clusters_max), { aic, aiv }, flags },
 #define CANN_ABSENT(name, clusters, clusters_max, aic, aiv, flags)                              \
     { PLATFORM_CANN(name,                                                                       \
-                    "not to be had here: ASCEND_HOME_PATH is not set; install CANN and source " \
+                    "not available here: ASCEND_HOME_PATH is not set; install CANN and source " \
                     "its set_env.sh",                                                           \
                     clusters, clusters_max),                                                    \
       { aic, aiv },                                                                             \
       flags },
 
-/* In the order in which they are listed: with the vendor's software, and without it. */
+/*
+ * Platforms in listing order: the first row applies if ASCEND_HOME_PATH is set, the second if not.
+ */
 static const struct platform platforms[2][2 * (0 GENERATION_MAP(ONE))] = {
     { GENERATION_MAP(SIM) GENERATION_MAP(CANN) },
     { GENERATION_MAP(SIM) GENERATION_MAP(CANN_ABSENT) },
@@ -26,7 +28,7 @@ static const struct platform platforms[2][2 * (0 GENERATION_MAP(ONE))] = {
 
 enum { PLATFORMS = sizeof(platforms[0]) / sizeof(platforms[0][0]) };
 
-/* What else is missing is said by whoever opens it. */
+/* Checks ASCEND_HOME_PATH only; opening a platform reports anything else that is missing. */
 static const struct platform *list(void)
 {
     const char *home = getenv("ASCEND_HOME_PATH");

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The folder of the library that this code is in, or of the program that it is a part of. */
+/* Finds the folder of the library, or of the program, that contains this function. */
 static bool own_folder(char folder[PATH_MAX])
 {
     struct link_map *map = NULL;
@@ -47,7 +47,7 @@ static bool program_search(const char *const places[3], const char *name, int ac
     return false;
 }
 
-/* Seen from such a program, from another, from the library. */
+/* Tries a path relative to a pto program, then to another program, then to the library. */
 bool program_find(const char *name, char path[PATH_MAX])
 {
     static const char *const places[3] = { ".", "../lib/pto", "pto" };

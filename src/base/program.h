@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs that are installed beside the library, in lib/pto, and libraries beside it. */
+/* Finds programs in lib/pto below the library's folder, and libraries next to it. */
 #ifndef PTO_PROGRAM_H
 #define PTO_PROGRAM_H
 
@@ -7,12 +7,12 @@
 #include <stdbool.h>
 
 /*
- * Finds a program by its name. False: it is not there, and `path` is where it should be; empty if the
- * library's own place is not known.
+ * Finds a program by its name. False: the file is missing, and `path` is where it should be; `path`
+ * is empty if the library's own folder is unknown.
  */
 bool program_find(const char *name, char path[PATH_MAX]);
 
-/* The same for a library; what the system's loader would find for that name does not count. */
+/* Finds a library next to this one; the system's search path is not used. */
 bool program_find_library(const char *name, char path[PATH_MAX]);
 
 #endif

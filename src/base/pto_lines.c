@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `pto-lines PATH OFFSET...`: for each pair the functions, files and lines of an
- * address in an object, innermost first, then an empty line. The library starts it (base/lines.c).
+ * `pto-lines PATH OFFSET...`: prints for each pair the functions, files and lines at that offset of
+ * the object, innermost first, then an empty line. The library starts it (base/lines.c).
  */
 #include <dwarf.h>
 #include <elfutils/libdwfl.h>
@@ -42,11 +42,32 @@ static const char *caller_file(Dwarf_Die *unit, Dwarf_Die *inlined)
                : NULL;
 }
 
-/* Each inlined function, then the one that they are a part of. False: no function is known. */
+/*
+ * Finds the innermost function at the address, inlined or not, and all functions that contain it in
+ * the code. (dwarf_getscopes returns, for an inlined function, the scopes in which its source was
+ * written.) The caller frees the list.
+ */
+static int find_scopes(Dwarf_Die *unit, Dwarf_Addr at, Dwarf_Die **scopes_out)
+{
+    Dwarf_Die *scopes = NULL;
+    int count = dwarf_getscopes(unit, at, &scopes), found = 0;
+
+    for (int i = 0; i < count && found == 0; i++)
+        if (dwarf_tag(&scopes[i]) == DW_TAG_inlined_subroutine ||
+            dwarf_tag(&scopes[i]) == DW_TAG_subprogram)
+            found = dwarf_getscopes_die(&scopes[i], scopes_out);
+    free(scopes);
+    return found;
+}
+
+/*
+ * Prints each inlined function at the address, then the function that contains them. False: no
+ * function is known.
+ */
 static bool print_functions(Dwarf_Die *unit, Dwarf_Addr at, const char *file, int line)
 {
     Dwarf_Die *scopes = NULL;
-    int count = dwarf_getscopes(unit, at, &scopes);
+    int count = find_scopes(unit, at, &scopes);
     bool is_printed = false;
 
     for (int i = 0; i < count && !is_printed; i++) {
@@ -97,7 +118,8 @@ static void pto_lines_print_place(const char *path, Dwarf_Addr offset)
 
 int main(int argc, char **argv)
 {
-    unsetenv("DEBUGINFOD_URLS"); /* what is not here is not fetched */
+    /* elfutils would download missing debug information from these servers */
+    unsetenv("DEBUGINFOD_URLS");
     for (int i = 1; i + 1 < argc; i += 2)
         pto_lines_print_place(argv[i], strtoull(argv[i + 1], NULL, 16));
     return 0;

@@ -5,7 +5,7 @@
 
 #include "pto/status.h"
 
-enum { SIZE_LIMIT = 1 << 16 }; /* far beyond the largest of them */
+enum { SIZE_LIMIT = 1 << 16 }; /* upper limit for `size`, far larger than any public struct */
 
 static size_t size_of(const void *given)
 {

@@ -22,7 +22,11 @@ int spawn_lift(int fd)
     int high = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, SPAWN_FD_MAX) : -1;
 
     if (high < 0 && fd >= 0 && errno == EINVAL)
-        errno = EMFILE; /* no number from there on is within the limit */
+        /*
+         * no descriptor from SPAWN_FD_MAX on can exist: the process's limit of descriptors is too
+         * low
+         */
+        errno = EMFILE;
     if (fd >= 0)
         close(fd);
     return high;
@@ -86,8 +90,12 @@ bool spawn_end(int descriptor, bool is_killed, int wait_ms, int *status_out)
     if (is_killed || !spawn_await(descriptor, wait_ms))
         (void)syscall(SYS_pidfd_send_signal, descriptor, SIGKILL, NULL, 0);
     if (!spawn_await(descriptor, wait_ms))
-        return false; /* the kernel does not let it go; whoever inherits it collects it */
-    /* Somebody else may have collected it, or wants no children to be collected. */
+        /*
+         * the kernel has not finished ending the process; init or a subreaper will wait for it
+         * later
+         */
+        return false;
+    /* Another thread may have waited for the process, or the program ignores SIGCHLD. */
     if (waitid(P_PIDFD, (id_t)descriptor, &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0)
         return false;
     *status_out = info.si_code == CLD_EXITED ? (info.si_status & 0xff) << 8 : info.si_status & 0x7f;

@@ -19,7 +19,7 @@ static void set_floats(uint64_t floats)
 #elif defined(__x86_64__)
 enum { MXCSR_FLAGS = 0x3f };
 
-/* MXCSR without its flags, and above it the control word of the x87. */
+/* Returns MXCSR without its exception flags, and in the upper bits the control word of the x87. */
 uint64_t thread_state_floats(void)
 {
     uint32_t mxcsr;
@@ -30,7 +30,10 @@ uint64_t thread_state_floats(void)
     return (mxcsr & ~(uint32_t)MXCSR_FLAGS) | (uint64_t)control << 32;
 }
 
-/* The flags are cleared: one that is set would trap with the next operation of the x87. */
+/*
+ * Sets the floating-point control bits: rounding, flushing, traps. Clears the exception flags,
+ * because a set flag would trap at the next x87 operation.
+ */
 static void set_floats(uint64_t floats)
 {
     uint32_t mxcsr = (uint32_t)floats;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What code that is called may leave changed on its thread: how floating point rounds,
- * flushes and traps, and which signals are blocked. Flags of what has happened are no
- * part of it.
+ * Saves and restores the thread state that called code may change: floating-point rounding,
+ * flushing to zero and traps, and the signal mask. Floating-point exception flags are not restored.
  */
 #ifndef PTO_THREAD_STATE_H
 #define PTO_THREAD_STATE_H
@@ -12,15 +11,18 @@
 #include <stdint.h>
 
 struct thread_state {
-    uint64_t floats; /* control bits */
+    uint64_t floats; /* control bits of the floating-point unit */
     bool has_mask;
     sigset_t mask;
 };
 
-/* A few instructions; and with the mask a system call, here and when it is restored. */
+/*
+ * Saves the state in a few instructions; saving and restoring the signal mask takes a system call
+ * each.
+ */
 void thread_state_save(struct thread_state *state, bool has_mask);
 void thread_state_restore(const struct thread_state *state);
-/* A few instructions: the part about floating point. */
+/* Returns the floating-point control bits, in a few instructions. */
 uint64_t thread_state_floats(void);
 void thread_state_restore_floats(uint64_t floats);
 

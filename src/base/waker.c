@@ -6,19 +6,26 @@
 enum {
     WAKER_SPIN_NS = 60000,
     WAKER_YIELD_NS = 40000,
-    WAKER_CROWD_YIELD_NS = 60000, /* if processes outnumber CPUs */
+    /* how long a wait yields the CPU if processes outnumber the CPUs */
+    WAKER_CROWD_YIELD_NS = 60000,
     WAKER_YIELD_NS_MAX = 400000,
-    WAKER_LOOKS = 64, /* between two readings of the clock */
-    WAKER_TRY = 16,   /* `spin_hits`: spin once, to try; above: spin; below: count up to a try */
+    WAKER_LOOKS = 64, /* checks of the condition between two readings of the clock */
+    /*
+     * Threshold of `spin_hits`: a wait spins while the count is above it, and for one trial when
+     * the count equals it; below it, each wait counts down to the next trial.
+     */
+    WAKER_TRY = 16,
     WAKER_HITS = WAKER_TRY + 4,
-    WAKER_POLL_NS = 20000, /* of sleeps that are polled, at first */
+    /* First interval at which a sleeping thread checks again by itself, if `is_polled`. */
+    WAKER_POLL_NS = 20000,
     WAKER_POLL_NS_MAX = 10000000,
-    WAKER_POLL_PART = 8, /* of the time waited so far */
+    WAKER_POLL_PART = 8, /* each later interval is this fraction (1/8) of the time waited so far */
 };
 
 void waker_restore(struct waker *w)
 {
-    uint32_t sleepers = a32_load_relaxed(&w->sleepers); /* this and the next three: F31 orders */
+    /* the fence F31 orders these four accesses */
+    uint32_t sleepers = a32_load_relaxed(&w->sleepers);
 
     a32_store_relaxed(&w->spin_hits, 0);
     a32_store_relaxed(&w->wait_ns, 0);
@@ -37,44 +44,48 @@ struct spin_policy waker_spin_policy(uint32_t processes)
 
 /* ---- sleeping ---- */
 
-/* Returns the word as it is from now on. */
+/* Marks `sleepers`: a thread is about to sleep. Returns the new value of the word. */
 static uint32_t waker_announce(struct waker *w, bool *is_first_out)
 {
     uint32_t before = a32_load_relaxed(&w->sleepers), after;
 
     do {
         after = (before + WAKER_ANNOUNCED) | WAKER_SLEEPS;
-    } while (!a32_cas_relaxed(&w->sleepers, &before, after)); /* F31 follows */
+    } while (!a32_cas_relaxed(&w->sleepers, &before, after)); /* F31: the fence follows */
     *is_first_out = (before & WAKER_SLEEPS) == 0;
     return after;
 }
 
-/* `check` looks at what is stored before a wake, so it is called where `holds` is. Returns its status. */
+/*
+ * Sleeps until `holds` returns true, until the deadline, or until `check` returns a negative
+ * status, which is returned. Like `holds`, `check` reads words that other threads store before a
+ * wake, so it is called at the same points.
+ */
 static int waker_sleep(struct waker *w, const struct waker_wait *wait, uint64_t until_ns)
 {
-    /* Acquire: the announcement must not be visible before this load. */
+    /* Acquire: the announcement in `sleepers` must not become visible before this load. */
     uint32_t sequence = a32_load_acquire(&w->sequence);
     bool is_first;
     uint32_t sleepers = waker_announce(w, &is_first);
     int status = PTO_OK;
 
     if (wait->fence != NULL)
-        wait->fence(); /* F31 */
+        wait->fence(); /* F31: fence between the announcement and the check, on all CPUs */
     else
-        fence_full(); /* F31 */
+        fence_full(); /* F31: fence between the announcement and the check */
     if (!wait->holds(wait->context)) {
         if (wait->check != NULL)
             status = wait->check(wait->owner, true);
         if (status >= 0)
             (void)os_wait_shared(&w->sequence, sequence, until_ns);
     }
-    /* No other thread sleeps, and no writer need wake this one. */
+    /* If no other thread announced itself before or after this one, writers need not wake any. */
     if (is_first)
         (void)a32_cas_relaxed(&w->sleepers, &sleepers, sleepers & ~(uint32_t)WAKER_SLEEPS);
     return status;
 }
 
-/* When a sleep ends. */
+/* Returns the latest time at which the next sleep has to end: the deadline, or the next poll. */
 static uint64_t sleep_end(const struct waker_wait *wait, uint64_t waited_ns, uint64_t now)
 {
     uint64_t pause_ns = waited_ns / WAKER_POLL_PART;
@@ -88,34 +99,36 @@ static uint64_t sleep_end(const struct waker_wait *wait, uint64_t waited_ns, uin
     return pause_ns < wait->deadline_ns - now ? now + pause_ns : wait->deadline_ns;
 }
 
-/* ---- staying awake ---- */
+/* ---- spinning and yielding before a sleep ---- */
 
 /*
- * The thread that is waited for may need this very CPU: then spinning only delays it, and the waits
- * before are the best guess. After some waits without spinning one tries it again, once.
+ * Adapts `spin_hits` after a wait. The awaited thread may need the CPU on which this thread spins;
+ * then spinning only delays it. Earlier waits are the best guess. After some waits without
+ * spinning, one wait spins as a trial.
  */
 static void note_spin(struct waker *w, bool is_hit)
 {
-    uint32_t hits = a32_load_relaxed(&w->spin_hits); /* a guess */
+    uint32_t hits = a32_load_relaxed(&w->spin_hits); /* relaxed: spin_hits is only a heuristic */
 
     a32_store_relaxed(&w->spin_hits, is_hit ? WAKER_HITS : hits != 0 ? hits - 1 : WAKER_TRY);
 }
 
 /*
- * An idle CPU takes longer to wake than all else here together, most of all on a virtual machine.
- * A wait that slept for a short time makes the next one yield for as long, and half as long again;
- * one that slept for longer does not, so that processes with little to do take no CPU time. (Halt
- * polling of hypervisors does the same.)
+ * Stores how long a wait took. An idle CPU takes longer to wake than all other steps of a wait,
+ * most of all on a virtual machine. So after a short sleep the next wait yields for one and a half
+ * times as long before it sleeps; a long sleep has no such effect, so that mostly idle processes
+ * use no CPU time. (Halt polling of hypervisors works alike.)
  */
 static void note_wait(struct waker *w, struct spin_policy policy, uint64_t waited_ns)
 {
-    a32_store_relaxed(&w->wait_ns, /* a guess */
+    a32_store_relaxed(&w->wait_ns, /* relaxed: only a heuristic */
                       waited_ns <= policy.yield_ns_max ? (uint32_t)waited_ns : 0);
 }
 
 static uint64_t yield_time(const struct waker *w, struct spin_policy policy)
 {
-    uint64_t ns = a32_load_relaxed(&w->wait_ns); /* a guess, and maybe of a process that lies */
+    /* relaxed: an estimate, which a hostile process may have stored */
+    uint64_t ns = a32_load_relaxed(&w->wait_ns);
 
     ns += ns / 2;
     if (ns > policy.yield_ns_max)
@@ -123,7 +136,7 @@ static uint64_t yield_time(const struct waker *w, struct spin_policy policy)
     return ns > policy.yield_ns ? ns : policy.yield_ns;
 }
 
-/* The awake part of a wait. */
+/* The part of a wait before it sleeps: how long it spins and yields. */
 struct awake {
     uint64_t spin_ns, yield_ns;
     bool is_spin_noted;
@@ -141,7 +154,7 @@ static bool spin(struct waker *w, const struct waker_wait *wait)
     return false;
 }
 
-/* One turn of it. */
+/* Does one step of a wait before it sleeps: spins, yields, or calls the owner's `stay_awake`. */
 static void stay_awake(struct waker *w, const struct waker_wait *wait, const struct awake *a,
                        uint64_t waited_ns)
 {
@@ -153,10 +166,13 @@ static void stay_awake(struct waker *w, const struct waker_wait *wait, const str
         os_yield();
 }
 
-/* Decides how long to stay awake, and spins for the first time. True: `holds` does. */
+/*
+ * Decides how long a wait spins and yields before it sleeps, and spins for the first time. True:
+ * `holds` has returned true.
+ */
 static bool awake_begin(struct waker *w, const struct waker_wait *wait, struct awake *a)
 {
-    uint32_t hits = a32_load_relaxed(&w->spin_hits); /* a guess */
+    uint32_t hits = a32_load_relaxed(&w->spin_hits); /* relaxed: spin_hits is only a heuristic */
 
     if (wait->holds(wait->context))
         return true;

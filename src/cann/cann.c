@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Open and close. What open does close undoes, one for one, whatever else in the process uses the
- * vendor's libraries: one reference to ACL, one to the device. Agents are bound to the device's
- * context, which takes no reference; threads of the user's never are.
+ * Opens and closes cards. Close undoes each step of open without disturbing other users of the
+ * vendor's libraries in the process: open takes one reference to ACL and one to the device. Driver
+ * threads are bound to the device's context, which takes no reference; threads of the user never
+ * are.
  */
 #include "cann/cann.h"
 
@@ -16,13 +17,13 @@
 
 enum {
     ALIGN = 1024,
-    ENGINE_MIN = 16 << 20, /* for slots, edges, regions */
+    ENGINE_MIN = 16 << 20, /* minimum memory for slots, edges and regions of the graph */
     ENGINE_MAX = 256 << 20,
     RESETS = 3,
     DRAIN_MS = 1000,
 };
 
-enum { MESSAGE_SHOWN = 200 }; /* bytes of the vendor's message that are part of an error */
+enum { MESSAGE_SHOWN = 200 }; /* maximum number of bytes of the vendor's message in an error */
 
 static int cann_open(const struct chip_params *params, struct chip **chip_out,
                      struct pto_error *error);
@@ -43,19 +44,19 @@ const struct chip_backend cann_backend = {
     .windows = &cann_window_ops,
 };
 
-/* ---- codes, and the end of a device ---- */
+/* ---- vendor's codes, and lost devices ---- */
 
 /*
- * The only place where a device becomes lost. The reason is there before the flag is: a thread that
- * sees the flag takes the lock after this one had it, so cann_refuse never finds an empty reason.
+ * The only function that marks a device lost. It stores the reason under the lock before it sets
+ * the flag: a thread that sees the flag and then takes the lock finds the reason.
  */
 static void set_lost(struct cann *c, const char *text)
 {
-    pthread_mutex_lock(&c->agent_lock);
+    pthread_mutex_lock(&c->driver_thread_lock);
     if (c->trouble[0] == '\0')
         snprintf(c->trouble, sizeof(c->trouble), "%s", text);
     a32_store_relaxed(&c->is_lost, 1);
-    pthread_mutex_unlock(&c->agent_lock);
+    pthread_mutex_unlock(&c->driver_thread_lock);
 }
 
 int cann_lose(struct cann *c, struct pto_error *error, const char *format, ...)
@@ -67,31 +68,34 @@ int cann_lose(struct cann *c, struct pto_error *error, const char *format, ...)
     vsnprintf(text, sizeof(text), format, values);
     va_end(values);
     set_lost(c, text);
-    return error_tell(error, PTO_ELOST, "%s", text);
+    return error_setf(error, PTO_ELOST, "%s", text);
 }
 
 int cann_refuse(struct cann *c, struct pto_error *error)
 {
     char text[PTO_ERROR_TEXT_MAX];
 
-    pthread_mutex_lock(&c->agent_lock);
+    pthread_mutex_lock(&c->driver_thread_lock);
     snprintf(text, sizeof(text), "%s", c->trouble);
-    pthread_mutex_unlock(&c->agent_lock);
-    return error_tell(error, PTO_ELOST, "the device is lost: %.400s", text);
+    pthread_mutex_unlock(&c->driver_thread_lock);
+    return error_setf(error, PTO_ELOST, "the device is lost: %.400s", text);
 }
 
-/* The beginning of the vendor's message, on one line; its traces of calls stay in the log. */
+/*
+ * Appends the beginning of the vendor's message to an error, on one line; its stack traces are only
+ * in the log.
+ */
 static void add_message(char text[PTO_ERROR_TEXT_MAX], const char *message)
 {
-    static const char says[] = "; the vendor says: ";
+    static const char text_prefix[] = "; the vendor says: ";
     size_t length = strlen(text), last;
 
     while (*message != '\0' && (unsigned char)*message <= ' ')
         message++;
-    if (*message == '\0' || length + sizeof(says) + 1 >= PTO_ERROR_TEXT_MAX)
+    if (*message == '\0' || length + sizeof(text_prefix) + 1 >= PTO_ERROR_TEXT_MAX)
         return;
-    memcpy(text + length, says, sizeof(says));
-    length += sizeof(says) - 1;
+    memcpy(text + length, text_prefix, sizeof(text_prefix));
+    length += sizeof(text_prefix) - 1;
     last = length + MESSAGE_SHOWN < PTO_ERROR_TEXT_MAX - 1 ? length + MESSAGE_SHOWN
                                                            : PTO_ERROR_TEXT_MAX - 1;
     for (; *message != '\0' && length < last && strncmp(message, "TraceBack", 9) != 0; message++)
@@ -102,8 +106,8 @@ static void add_message(char text[PTO_ERROR_TEXT_MAX], const char *message)
     text[text[length - 1] == ' ' ? length - 1 : length] = '\0';
 }
 
-static int tell_code(struct cann *c, struct pto_error *error, const char *call, int code,
-                     const char *doing, bool is_lost)
+static int error_set_from_code(struct cann *c, struct pto_error *error, const char *call, int code,
+                               const char *doing, bool is_lost)
 {
     int status = vendor_status(code);
     char text[PTO_ERROR_TEXT_MAX];
@@ -113,27 +117,27 @@ static int tell_code(struct cann *c, struct pto_error *error, const char *call, 
     add_message(text, vendor_message(call, code));
     if (is_lost || status == PTO_ELOST)
         set_lost(c, text);
-    return error_tell(error, status, "%s", text);
+    return error_setf(error, status, "%s", text);
 }
 
-int cann_tell(struct cann *c, struct pto_error *error, const char *call, int code,
-              const char *doing)
+int cann_error_set(struct cann *c, struct pto_error *error, const char *call, int code,
+                   const char *doing)
 {
-    return tell_code(c, error, call, code, doing, false);
+    return error_set_from_code(c, error, call, code, doing, false);
 }
 
 int cann_lose_by(struct cann *c, struct pto_error *error, const char *call, int code,
                  const char *doing)
 {
-    return tell_code(c, error, call, code, doing, true);
+    return error_set_from_code(c, error, call, code, doing, true);
 }
 
 void cann_keep(struct cann *c)
 {
-    a32_add_relaxed(&c->users, 1); /* by a user */
+    a32_add_relaxed(&c->users, 1); /* relaxed: the calling thread already holds a reference */
 }
 
-/* ---- memory for ourselves ---- */
+/* ---- device memory for the backend itself ---- */
 
 int cann_take(struct cann *c, uint64_t bytes, uint64_t *addr_out)
 {
@@ -151,7 +155,8 @@ int cann_give_back(struct cann *c, uint64_t addr)
         addr != 0 ? VENDOR_CALL(&c->vendor, aclrtFree, (void *)(uintptr_t)addr) : ACL_SUCCESS;
 
     if (code != ACL_SUCCESS)
-        a32_store_relaxed(&c->is_untidy, 1); /* close reads it when no agent has work */
+        /* relaxed: cann_close reads the flag when no driver thread works */
+        a32_store_relaxed(&c->is_untidy, 1);
     return code;
 }
 
@@ -167,11 +172,12 @@ int cann_download(struct cann *c, uint64_t addr, void *to, uint64_t bytes)
                        VENDOR_DEVICE_TO_HOST);
 }
 
-/* ---- open ---- */
+/* ---- opening a card ---- */
 
 /*
- * The level of the vendor's log, which a card takes over with its first context: PTO_CANN_LOG_LEVEL,
- * else ASCEND_GLOBAL_LOG_LEVEL, which the vendor reads itself, else warnings.
+ * Sets the level of the vendor's log, which a card takes over with its first context:
+ * PTO_CANN_LOG_LEVEL; otherwise ASCEND_GLOBAL_LOG_LEVEL, which the vendor reads itself; otherwise
+ * warnings.
  */
 static int set_log_level(struct cann *c, struct pto_error *error)
 {
@@ -181,25 +187,28 @@ static int set_log_level(struct cann *c, struct pto_error *error)
     if (text != NULL && text[0] != '\0') {
         level = text[1] == '\0' ? text[0] - '0' : -1;
         if (level < 0 || level > VENDOR_LOG_NONE)
-            return error_tell(error, PTO_EINVAL,
-                              "PTO_CANN_LOG_LEVEL is %.40s, and not one of 0 (debug), 1 "
-                              "(information), 2 (warnings), 3 (errors), 4 (nothing)",
+            return error_setf(error, PTO_EINVAL,
+                              "PTO_CANN_LOG_LEVEL is %.40s; set it to 0 (debug), 1 (information), "
+                              "2 (warnings), 3 (errors) or 4 (nothing)",
                               text);
     } else if (getenv("ASCEND_GLOBAL_LOG_LEVEL") != NULL) {
         return PTO_OK;
     }
-    if (c->vendor.dlog_setlevel != NULL) /* a card works with any level */
+    if (c->vendor.dlog_setlevel != NULL) /* the result is ignored: a card works with any level */
         (void)VENDOR_CALL(&c->vendor, dlog_setlevel, VENDOR_LOG_ALL, level, 0);
     return PTO_OK;
 }
 
-/* 100002: somebody else was first; the reference counts all the same, and close gives ours back. */
+/*
+ * Initialises ACL. Code 100002: it was initialised before; nevertheless this call has taken a
+ * reference, which close releases.
+ */
 static int ready_acl(struct cann *c, struct pto_error *error)
 {
     int code = VENDOR_CALL(&c->vendor, aclInit, NULL);
 
     if (code != ACL_SUCCESS && code != ACL_REPEAT_INIT)
-        return cann_tell(c, error, "aclInit", code, "when the device was opened");
+        return cann_error_set(c, error, "aclInit", code, "when the device was opened");
     c->has_acl = true;
     return PTO_OK;
 }
@@ -210,12 +219,12 @@ static int ready_device(struct cann *c, struct pto_error *error)
     int code = VENDOR_CALL(v, aclrtSetDevice, (int32_t)c->card);
 
     if (code != ACL_SUCCESS)
-        return cann_tell(c, error, "aclrtSetDevice", code, "when the device was opened");
+        return cann_error_set(c, error, "aclrtSetDevice", code, "when the device was opened");
     c->has_device = true;
     code = VENDOR_CALL(v, aclrtGetCurrentContext, &c->context);
-    return code == ACL_SUCCESS
-               ? PTO_OK
-               : cann_tell(c, error, "aclrtGetCurrentContext", code, "when the device was opened");
+    return code == ACL_SUCCESS ? PTO_OK
+                               : cann_error_set(c, error, "aclrtGetCurrentContext", code,
+                                                "when the device was opened");
 }
 
 static int check_soc(struct cann *c, struct pto_error *error)
@@ -228,8 +237,8 @@ static int check_soc(struct cann *c, struct pto_error *error)
     for (const char *const *soc = c->generation->soc; name != NULL && *soc != NULL; soc++)
         if (strncmp(name, *soc, strlen(*soc)) == 0)
             return PTO_OK;
-    return error_tell(error, PTO_ENOSUP, "card %u is %s, and that is no %s", c->card,
-                      name != NULL ? name : "unknown", c->generation->name);
+    return error_setf(error, PTO_ENOSUP, "card %u is %s, which is not a chip of generation %s",
+                      c->card, name != NULL ? name : "unknown", c->generation->name);
 }
 
 static int make_streams(struct cann *c, struct pto_error *error)
@@ -241,23 +250,24 @@ static int make_streams(struct cann *c, struct pto_error *error)
     if (code == ACL_SUCCESS)
         code = VENDOR_CALL(v, aclrtCreateStream, &c->core_stream);
     if (code != ACL_SUCCESS)
-        return cann_tell(c, error, "aclrtCreateStream", code, "when the device was opened");
+        return cann_error_set(c, error, "aclrtCreateStream", code, "when the device was opened");
     code = VENDOR_CALL(v, aclrtGetStreamResLimit, c->core_stream, VENDOR_RES_CUBE, &cubes);
     if (code == ACL_SUCCESS)
         code = VENDOR_CALL(v, aclrtGetStreamResLimit, c->core_stream, VENDOR_RES_VECTOR, &vectors);
     if (code != ACL_SUCCESS)
-        return cann_tell(c, error, "aclrtGetStreamResLimit", code, "when the device was opened");
+        return cann_error_set(c, error, "aclrtGetStreamResLimit", code,
+                              "when the device was opened");
     vendor_note(v, "cores", "%u cubes, %u vectors", cubes, vectors);
     most = cubes < vectors / 2 ? cubes : vectors / 2;
     if (c->base.properties.clusters > most)
-        return error_tell(error, PTO_EINVAL, "%u clusters are too many: card %u has %u",
+        return error_setf(error, PTO_EINVAL, "%u clusters are too many: card %u has %u",
                           c->base.properties.clusters, c->card, most);
     return PTO_OK;
 }
 
 /*
- * Where cores of a cluster signal each other, for kernels that do. The newer generation has no such
- * address, and says so; without it only such kernels fail.
+ * Finds the address by which cores of a cluster signal each other. The newer generation has none,
+ * and returns an error; without it only kernels that signal in this way fail.
  */
 static int find_sync(struct cann *c, struct pto_error *error)
 {
@@ -272,18 +282,18 @@ static int find_sync(struct cann *c, struct pto_error *error)
     vendor_note(v, "route", "sync %#llx", (unsigned long long)c->sync);
     return code == ACL_SUCCESS || status == PTO_ENOSUP || status == PTO_EINVAL
                ? PTO_OK
-               : cann_tell(c, error, "aclrtGetHardwareSyncAddr", code,
-                           "when the device was opened");
+               : cann_error_set(c, error, "aclrtGetHardwareSyncAddr", code,
+                                "when the device was opened");
 }
 
-/* The engine's, and for intermediate tensors: reserved once, nothing is allocated while runs go on. */
+/* Reserves memory for the graph and for intermediate tensors, once: runs allocate nothing. */
 static int reserve_memory(struct cann *c, struct pto_error *error)
 {
     size_t left = 0, total = 0;
     int code = VENDOR_CALL(&c->vendor, aclrtGetMemInfo, VENDOR_HBM, &left, &total);
 
     if (code != ACL_SUCCESS)
-        return cann_tell(c, error, "aclrtGetMemInfo", code, "when the device was opened");
+        return cann_error_set(c, error, "aclrtGetMemInfo", code, "when the device was opened");
     c->heap_bytes = c->memory_max < left / 2 ? c->memory_max : left / 2;
     c->heap_bytes = c->heap_bytes / ALIGN * ALIGN;
     c->engine_bytes =
@@ -300,11 +310,14 @@ static int reserve_memory(struct cann *c, struct pto_error *error)
     for (uint32_t i = 0; i < BOARD_RUNS && code == ACL_SUCCESS; i++)
         code = cann_take(c, MESSAGE_BYTES, &c->run[i].message);
     if (code != ACL_SUCCESS)
-        return cann_tell(c, error, "aclrtMalloc", code, "for the memory of the engine");
+        return cann_error_set(c, error, "aclrtMalloc", code, "for the memory of the engine");
     return PTO_OK;
 }
 
-/* By which a run is waited for while the next one is on the same streams. */
+/*
+ * Makes the events of each run, by which the host waits for a run while the next one is on the same
+ * streams.
+ */
 static int make_events(struct cann *c, struct pto_error *error)
 {
     int code = ACL_SUCCESS;
@@ -317,8 +330,8 @@ static int make_events(struct cann *c, struct pto_error *error)
                            VENDOR_EVENT_SYNC | VENDOR_EVENT_PROGRESS);
     }
     return code == ACL_SUCCESS ? PTO_OK
-                               : cann_tell(c, error, "aclrtCreateEventExWithFlag", code,
-                                           "when the device was opened");
+                               : cann_error_set(c, error, "aclrtCreateEventExWithFlag", code,
+                                                "when the device was opened");
 }
 
 static void cann_set_up(struct cann *c, const struct chip_params *params)
@@ -338,12 +351,12 @@ static void cann_set_up(struct cann *c, const struct chip_params *params)
     c->generation = cann_generation_find(params->generation);
     c->card = params->card;
     c->memory_max = params->memory_max;
-    a32_store_relaxed(&c->users, 1); /* nobody else has it */
+    a32_store_relaxed(&c->users, 1); /* no other thread has the struct yet */
     pthread_mutex_init(&c->lock, NULL);
-    pthread_mutex_init(&c->agent_lock, NULL);
+    pthread_mutex_init(&c->driver_thread_lock, NULL);
     pthread_mutex_init(&c->memory_lock, NULL);
     pthread_mutex_init(&c->guard_lock, NULL);
-    pthread_mutex_init(&c->wish_lock, NULL);
+    pthread_mutex_init(&c->request_lock, NULL);
 }
 
 struct opening {
@@ -351,7 +364,7 @@ struct opening {
     struct pto_error error;
 };
 
-static void open_on_agent(struct cann *c, void *arg)
+static void open_on_driver_thread(struct cann *c, void *arg)
 {
     struct opening *o = arg;
 
@@ -374,7 +387,7 @@ static void open_on_agent(struct cann *c, void *arg)
     if (o->status >= 0)
         vendor_note(&c->vendor, "stage", "programs");
     if (o->status >= 0)
-        o->status = cann_boot(c, &o->error);
+        o->status = cann_bring_up(c, &o->error);
     if (o->status >= 0 && getenv("PTO_CANN_MEET") != NULL) {
         vendor_note(&c->vendor, "stage", "cores");
         o->status = cann_meet(c, &o->error);
@@ -401,18 +414,18 @@ static int cann_open(const struct chip_params *params, struct chip **chip_out,
 
     pto_error_init(&opening.error);
     if (c == NULL)
-        return error_tell(error, PTO_ENOMEM, "there is no memory for a chip");
+        return error_setf(error, PTO_ENOMEM, "there is no memory for a chip");
     cann_set_up(c, params);
-    status = !make_images(c) ? error_tell(error, PTO_ENOMEM, "there is no memory for a chip")
+    status = !make_images(c) ? error_setf(error, PTO_ENOMEM, "there is no memory for a chip")
              : c->generation == NULL
-                 ? error_tell(error, PTO_ENOSUP, "there is no generation %s", params->generation)
+                 ? error_setf(error, PTO_ENOSUP, "there is no generation %s", params->generation)
                  : vendor_load(&c->vendor, error);
     if (status >= 0)
         status = vendor_claim(error);
     if (status >= 0) {
-        status = agent_do(c, open_on_agent, &opening, error);
+        status = driver_thread_call(c, open_on_driver_thread, &opening, error);
         if (status >= 0 && opening.status < 0)
-            status = error_tell(error, opening.status, "%s", opening.error.text);
+            status = error_setf(error, opening.status, "%s", opening.error.text);
     }
     if (status < 0) {
         (void)cann_close(&c->base);
@@ -422,9 +435,9 @@ static int cann_open(const struct chip_params *params, struct chip **chip_out,
     return PTO_OK;
 }
 
-/* ---- close ---- */
+/* ---- closing a card ---- */
 
-/* Not 0: something of it did not go back. */
+/* Releases the memory and the events of a run. Not 0: something was not released. */
 static int cann_release_run(struct cann *c, const struct cann_run *r)
 {
     int failed = cann_give_back(c, r->ranges) | cann_give_back(c, r->message);
@@ -436,7 +449,7 @@ static int cann_release_run(struct cann *c, const struct cann_run *r)
     return failed;
 }
 
-/* In the reverse order of open. False: something did not go back. */
+/* Undoes the steps of open, the last one first. False: something was not released. */
 static bool close_healthy(struct cann *c)
 {
     struct vendor *v = &c->vendor;
@@ -463,11 +476,15 @@ static bool close_healthy(struct cann *c)
     failed |= cann_give_back(c, c->board);
     failed |= cann_give_back(c, c->heap);
     failed |= cann_give_back(c, c->engine);
-    return failed == 0 && a32_load_relaxed(&c->is_untidy) == 0 && /* no agent has work any more */
+    return failed == 0 &&
+           a32_load_relaxed(&c->is_untidy) == 0 && /* relaxed: no driver thread works any more */
            VENDOR_CALL(v, aclrtResetDevice, (int32_t)c->card) == ACL_SUCCESS;
 }
 
-/* Whether the card can be used again: the smallest things that fail on one that cannot. */
+/*
+ * Whether the card works again after a reset: tries the smallest operations that fail on a broken
+ * card.
+ */
 static bool probe(struct cann *c)
 {
     struct vendor *v = &c->vendor;
@@ -488,9 +505,9 @@ static bool probe(struct cann *c)
 }
 
 /*
- * Nothing of a card that has failed is given back piece by piece: such calls may hang. It is
- * forced to start anew, which ends all that was on it, and looked at afterwards. A plain reset
- * after that would be one too many. Returns whether it is well.
+ * Closes a card that has failed. Nothing is released piece by piece, because such calls may hang: a
+ * forced reset ends all that was on the card. A plain reset after it would release a reference too
+ * many. Returns whether the card works again.
  */
 static bool close_lost(struct cann *c)
 {
@@ -499,7 +516,7 @@ static bool close_lost(struct cann *c)
     for (uint32_t i = 0; i < RESETS; i++) {
         if (i != 0)
             (void)VENDOR_CALL(v, aclrtSetDevice, (int32_t)c->card);
-        /* It may say that all is well when nothing is: not looked at. */
+        /* The result is ignored: a card that has failed may return success. */
         (void)VENDOR_WAIT(v, DRAIN_MS, aclrtSynchronizeDeviceWithTimeout, DRAIN_MS);
         if (VENDOR_CALL(v, aclrtResetDeviceForce, (int32_t)c->card) == ACL_SUCCESS && probe(c))
             return true;
@@ -507,7 +524,7 @@ static bool close_lost(struct cann *c)
     return false;
 }
 
-static void close_on_agent(struct cann *c, void *arg)
+static void close_on_driver_thread(struct cann *c, void *arg)
 {
     bool is_well = true;
     uint64_t left = 0;
@@ -523,30 +540,35 @@ static void close_on_agent(struct cann *c, void *arg)
     c->has_acl = false;
 }
 
-/* A call that hangs while the card is given back is given up as well, and the card forced then. */
+/*
+ * Closes the card. A release that hangs is given up like other calls, and then the card is reset.
+ */
 static bool cann_close(struct chip *chip)
 {
     struct cann *c = cann_of(chip);
 
     cann_build_close(c);
     for (uint32_t i = 0; i < 2 && (c->has_device || c->has_acl); i++)
-        if (agent_do(c, close_on_agent, NULL, NULL) >= 0)
+        if (driver_thread_call(c, close_on_driver_thread, NULL, NULL) >= 0)
             break;
-    agent_end_all(c);
+    driver_thread_end_all(c);
     cann_drop_description(c);
     cann_release(c);
     return true;
 }
 
-/* Only the builder itself finds that it is: the chip in which it is stays open meanwhile. */
+/*
+ * Whether the calling thread runs an orchestration for this card. Only the builder, a simulated
+ * chip, can tell that; the lock keeps the builder open during the question.
+ */
 static bool cann_is_builder(struct chip *chip)
 {
     struct cann *c = cann_of(chip);
     bool is_builder;
 
-    pthread_mutex_lock(&c->wish_lock);
+    pthread_mutex_lock(&c->request_lock);
     is_builder = c->build.builder != NULL && chip_is_builder(c->build.builder);
-    pthread_mutex_unlock(&c->wish_lock);
+    pthread_mutex_unlock(&c->request_lock);
     return is_builder;
 }
 
@@ -558,8 +580,7 @@ void cann_release(struct cann *c)
     free(c->allocation);
     free(c->executor.bytes);
     free(c->recorded);
-    while (c->dropped !=
-           NULL) { /* of a card that was lost: nothing of it is given back one by one */
+    while (c->dropped != NULL) { /* graphs of a lost card, whose memory the reset has freed */
         struct chip_graph *next = c->dropped->next;
 
         free(c->dropped);
@@ -567,9 +588,9 @@ void cann_release(struct cann *c)
     }
     for (uint32_t i = 0; i < BOARD_RUNS; i++)
         free(c->run[i].image);
-    pthread_mutex_destroy(&c->wish_lock);
+    pthread_mutex_destroy(&c->request_lock);
     free(c->build.stage);
-    pthread_mutex_destroy(&c->agent_lock);
+    pthread_mutex_destroy(&c->driver_thread_lock);
     pthread_mutex_destroy(&c->memory_lock);
     pthread_mutex_destroy(&c->guard_lock);
     pthread_mutex_destroy(&c->lock);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs that the host builds. The orchestration runs in this process, on the builder of a simulated
- * chip that has no other use: it gets a stack of its own, a deadline, and its crashes are caught. Outputs have
- * the card's addresses from the beginning, and nothing is written there. What comes of it is laid out here as it
- * will lie on the card (device/card_graph.h), and copied there in one piece.
- *
- * A run has its outputs in the memory that the device reserved for them, and the graph behind
- * them, so that it allocates nothing. A graph that is kept has memory of its own.
+ * Graphs that the host builds. The orchestration runs in this process, on the builder: a simulated
+ * chip that is used for nothing else. So the orchestration has a separate stack and a deadline, and
+ * its crashes are caught. Its outputs have addresses on the card from the beginning, and nothing is
+ * written there. The graph is laid out in the stage as it will be on the card
+ * (device/card_graph.h), and copied to the card in one piece. A graph that is launched once uses
+ * memory that the device has reserved, the graph after the outputs, so that no run allocates. A
+ * graph that is kept has separate memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +14,12 @@
 #include "base/error.h"
 #include "cann/cann.h"
 #include "cann/device/card_graph.h"
+#include "cann/device/card_kernels.h"
 #include "chip/local_code.h"
 
 enum { STAGE_MIN = 64 << 10, KNOWN_SITES = 256 };
 
-/* An orchestration for this processor, whose kernels are on the card: nobody calls them here. */
+/* An orchestration for this processor. Its kernels are for the card, and are not called here. */
 struct cann_host_code {
     struct chip_code *local;
     struct chip_functions functions;
@@ -27,22 +28,22 @@ struct cann_host_code {
 
 /* ---- code ---- */
 
-int cann_host_load(const struct chip_program *program, const struct board_kernel *kernels,
-                   uint32_t kernel_count, struct cann_host_code **code_out, struct pto_error *error)
+int cann_host_load(const struct chip_program *program, const struct board_load *load,
+                   struct cann_host_code **code_out, struct pto_error *error)
 {
     struct chip_program alone = *program;
-    struct cann_host_code *code = calloc(1, sizeof(*code) + kernel_count * sizeof(code->kernel[0]));
+    struct cann_host_code *code = calloc(1, sizeof(*code) + board_kernel_room(load));
     int status = code == NULL
-                     ? error_tell(error, PTO_ENOMEM,
+                     ? error_setf(error, PTO_ENOMEM,
                                   "there is no memory for the code of \"%.100s\"", program->name)
                      : PTO_OK;
 
     alone.kernel_count = 0;
     if (status >= 0)
         status = local_code_load(&alone, &code->local, error);
-    if (status >= 0 && code->local->door != NULL) {
+    if (status >= 0 && code->local->compat != NULL) {
         local_code_unload(code->local);
-        status = error_tell(error, PTO_ENOSUP,
+        status = error_setf(error, PTO_ENOSUP,
                             "the orchestration of \"%.80s\" is a binary for the reference's "
                             "runtime, which real chips do not run yet; compile it with "
                             "include/simpler",
@@ -52,12 +53,10 @@ int cann_host_load(const struct chip_program *program, const struct board_kernel
         free(code);
         return status;
     }
-    for (uint32_t i = 0; i < kernel_count; i++)
-        code->kernel[i] = (struct graph_kernel){ (pto_kernel_fn)(uintptr_t)kernels[i].function,
-                                                 (uint32_t)kernels[i].core_type };
+    board_copy_kernels(load, code->kernel);
     code->functions = code->local->functions;
     code->functions.kernels = code->kernel;
-    code->functions.kernel_count = kernel_count;
+    code->functions.kernel_count = load->kernel_count;
     *code_out = code;
     return PTO_OK;
 }
@@ -70,7 +69,7 @@ void cann_host_unload(struct cann_host_code *code)
     free(code);
 }
 
-/* ---- what the builder asks for ---- */
+/* ---- functions that the builder calls ---- */
 
 static bool grow_stage(struct cann_build *b, uint64_t bytes)
 {
@@ -110,12 +109,15 @@ static void take_memory(struct cann *c, void *arg)
     w->code = cann_take(c, w->bytes, &w->block);
 }
 
-/* Memory of a graph that is kept: aligned, and what the vendor gave. */
+/*
+ * Allocates memory on the card for a graph that is kept. *addr_out is an aligned address in the
+ * block that the vendor returned, *block_out.
+ */
 static bool take_aligned(struct cann *c, uint64_t bytes, uint64_t *block_out, uint64_t *addr_out)
 {
     struct wanted w = { .bytes = bytes + GRAPH_OUTPUT_ALIGN };
 
-    if (agent_do(c, take_memory, &w, NULL) < 0 || w.code != ACL_SUCCESS)
+    if (driver_thread_call(c, take_memory, &w, NULL) < 0 || w.code != ACL_SUCCESS)
         return false;
     *block_out = w.block;
     *addr_out = cann_build_round_up(w.block);
@@ -156,9 +158,12 @@ static bool write_element(void *context, uint64_t addr, uint32_t bytes, uint64_t
     return chip_write(&c->base, addr, &bits, bytes, NULL) >= 0;
 }
 
-/* ---- building ---- */
+/* ---- building a graph ---- */
 
-/* With the wish to cancel that may have come before it. */
+/*
+ * Opens the builder. A request to cancel run `number` may have come before: then it cancels the
+ * build.
+ */
 static int open_builder(struct cann *c, uint64_t number, struct pto_error *error)
 {
     const struct chip_params params = { .backend = "sim",
@@ -171,21 +176,22 @@ static int open_builder(struct cann *c, uint64_t number, struct pto_error *error
 
     int status = PTO_OK;
 
-    pthread_mutex_lock(&c->wish_lock);
+    pthread_mutex_lock(&c->request_lock);
     if (c->build.builder == NULL)
         status = chip_open(&params, &c->build.builder, error);
-    if (status >= 0 && c->wish.cancelled[number % BOARD_RUNS] >= number)
+    if (status >= 0 && c->requests.cancelled[number % BOARD_RUNS] >= number)
         chip_cancel(c->build.builder, number);
-    pthread_mutex_unlock(&c->wish_lock);
+    pthread_mutex_unlock(&c->request_lock);
     return status;
 }
 
 void cann_build_close(struct cann *c)
 {
-    pthread_mutex_lock(&c->wish_lock);
-    (void)chip_close(c->build.builder); /* it runs no kernels */
+    pthread_mutex_lock(&c->request_lock);
+    /* ignored: the builder runs no kernels, so its close does not fail */
+    (void)chip_close(c->build.builder);
     c->build.builder = NULL;
-    pthread_mutex_unlock(&c->wish_lock);
+    pthread_mutex_unlock(&c->request_lock);
 }
 
 int cann_build_start(struct cann *c, const struct chip_request *request,
@@ -199,14 +205,16 @@ int cann_build_start(struct cann *c, const struct chip_request *request,
         return status;
     b->kept = NULL;
     if (!is_once && (b->kept = calloc(1, sizeof(*b->kept))) == NULL)
-        return error_tell(error, PTO_ENOMEM, "there is no memory for a graph");
+        return error_setf(error, PTO_ENOMEM, "there is no memory for a graph");
     b->options = *request->options;
     b->options.mode = PTO_MODE_HOST;
-    b->options.trace = PTO_TRACE_OFF; /* tasks run on the card */
+    b->options.trace = PTO_TRACE_OFF; /* the record is made on the card, where the tasks run */
     memset(&b->options.diagnostics, 0, sizeof(b->options.diagnostics));
     if (is_once)
         memset(b->options.varying_scalars, 0, sizeof(b->options.varying_scalars));
     b->elsewhere = (struct orch_elsewhere){ .is_once = is_once,
+                                            .has_orders = !is_once || request->options->trace ==
+                                                                          PTO_TRACE_ARGUMENTS,
                                             .take = cann_build_take,
                                             .read = cann_build_read_element,
                                             .write = write_element,
@@ -224,23 +232,27 @@ int cann_build_start(struct cann *c, const struct chip_request *request,
     if (status < 0) {
         free(b->kept);
         b->kept = NULL;
-        return error_tell(error, status, "%s", pto_strerror(status));
+        return error_setf(error, status, "%s", pto_strerror(status));
     }
     return PTO_OK;
 }
 
-/* ---- places in the source ---- */
+/* ---- places of submits in source files ---- */
 
-/* What tasks name again and again is found here; what is not found is there twice, which does no harm. */
+/*
+ * The sites of a graph's tasks, which are the source lines of their submits. Most tasks repeat one
+ * of a few sites, which are found in `known`. A site that is not found is stored again, which is
+ * harmless.
+ */
 struct site_list {
     const struct pto_site *known[KNOWN_SITES];
     uint32_t index[KNOWN_SITES];
     uint32_t count;
-    const char *file; /* of the last one */
+    const char *file; /* file name of the source line that was added last */
     uint64_t name_bytes;
-    struct pto_site *site; /* NULL: they are counted only */
+    struct pto_site *site; /* array to write the sites to; NULL: only counts them */
     char *names;
-    uint64_t names_addr; /* on the card */
+    uint64_t names_addr; /* address on the card of the files' names */
 };
 
 static void add_site(struct site_list *l, const struct pto_site *site)
@@ -254,7 +266,7 @@ static void add_site(struct site_list *l, const struct pto_site *site)
         l->name_bytes += bytes;
         l->file = site->file;
     }
-    if (l->site != NULL) /* its name is the last one */
+    if (l->site != NULL) /* the name of this site's file is the one that was written last */
         l->site[l->count] =
             (struct pto_site){ (const char *)(uintptr_t)(l->names_addr + l->name_bytes - bytes),
                                site->line };
@@ -287,7 +299,7 @@ static void each_site(const struct image *image, struct site_list *l, uint64_t a
         }
 }
 
-/* Bytes of the whole graph, once it is known how many sites its tasks have. */
+/* Returns the bytes of the whole graph with its sites, and counts the sites. */
 static uint64_t measure_sites(const struct cann_build *b, struct site_list *l)
 {
     memset(l, 0, sizeof(*l));
@@ -295,7 +307,7 @@ static uint64_t measure_sites(const struct cann_build *b, struct site_list *l)
     return b->used + l->count * sizeof(struct pto_site) + l->name_bytes;
 }
 
-/* Behind the rest, for a graph that will be at `addr`. */
+/* Writes the sites after the rest of the graph, which will be at `addr` on the card. */
 static void put_sites(struct cann_build *b, struct site_list *l, uint64_t addr)
 {
     uint64_t sites = l->count * sizeof(struct pto_site), end = b->used + sites;
@@ -307,9 +319,9 @@ static void put_sites(struct cann_build *b, struct site_list *l, uint64_t addr)
     each_site(&b->built->image, l, addr + b->used);
 }
 
-/* ---- what was built ---- */
+/* ---- the finished graph ---- */
 
-/* Finishes it, and finds a place for it on the card. False: there is none. */
+/* Finishes the graph, and chooses its memory on the card. False: the card has no room for it. */
 static bool place_graph(struct cann *c)
 {
     struct cann_build *b = &c->build;
@@ -320,7 +332,7 @@ static bool place_graph(struct cann *c)
 
     if (!grow_stage(b, bytes))
         return false;
-    if (b->stage != stage) /* it has moved */
+    if (b->stage != stage) /* the stage has moved while it grew */
         built_graph_move(b->built, b->stage + CARD_GRAPH_HEAD);
     b->addr = c->heap + cann_build_round_up(b->built->image.heap_bytes);
     if (b->kept != NULL ? !take_aligned(c, bytes, &b->kept->memory, &b->addr)
@@ -344,15 +356,16 @@ bool cann_build_wait(struct cann *c, struct cann_run *r, struct pto_error *error
     is_built = result->failure.status >= 0;
     r->result = *result;
     r->result.graph = NULL;
-    r->result.is_lost = r->result.is_builder_lost = false; /* the card is not, by that */
+    /* a lost builder does not mean that the card is lost */
+    r->result.is_lost = r->result.is_builder_lost = false;
     b->ns = r->report.ns;
     if (is_built && !place_graph(c)) {
         is_built = false;
-        (void)error_tell(error, PTO_ENOMEM, "the card has no room for the graph that was built");
+        (void)error_setf(error, PTO_ENOMEM, "the card has no room for the graph that was built");
     }
     b->built = NULL;
     chip_drop(b->builder, result->graph);
-    if (result->is_lost) /* the next run has a new one */
+    if (result->is_lost) /* the next build opens a new builder */
         cann_build_close(c);
     return is_built;
 }

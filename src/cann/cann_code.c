@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Callables. All kernels of one are uploaded as one piece, each at a place of its own, and never
- * shared with another callable; the scheduler loads the orchestration and is told where they are.
+ * Loads callables on a card. All kernels of a callable are uploaded in one piece of memory, each at
+ * an address that no other callable ever uses. The scheduler loads the orchestration and receives
+ * the kernels' addresses.
  */
 #include <elf.h>
 #include <stdio.h>
@@ -15,15 +16,19 @@
 enum { CODE_ALIGN = 512 };
 
 struct chip_code {
-    uint64_t kernels;            /* on the card; 0: there are none */
-    uint64_t handle;             /* the scheduler's */
-    struct cann_host_code *host; /* the orchestration; NULL: the scheduler has it */
+    uint64_t kernels; /* address of the kernels' code on the card; 0: there is none */
+    uint64_t handle;  /* the scheduler's handle of the callable */
+    /* the orchestration, if it runs on the host; NULL: the scheduler has it */
+    struct cann_host_code *host;
 };
 
-/* Where a kernel lies in the piece. */
+/* Position of a kernel in the piece of memory of its callable. */
 struct place {
     uint64_t at;
-    uint64_t entry; /* of its function, in the piece */
+    uint64_t entry; /* offset in the piece of the kernel's first instruction */
+    uint32_t declared[KERNEL_ARGS_MAX + 1];
+    /* entries of declared[] including the final 0; 0: the kernel declares no arguments */
+    uint32_t declared_count;
 };
 
 uint64_t cann_code_handle(const struct chip_code *code)
@@ -52,8 +57,9 @@ static const Elf64_Ehdr *header_of(const struct chip_object *object)
 }
 
 /*
- * A kernel is linked to a place of its own and may be moved as a whole: its code reaches what
- * it uses relative to itself. What is loaded of it is copied, gaps included.
+ * Finds the addresses that a kernel's loaded segments span. A kernel is linked separately and may
+ * be moved as a whole, because its code uses relative addresses; so the segments are copied with
+ * the gaps between them.
  */
 static bool cann_code_measure(const struct chip_object *object, uint64_t *first_out,
                               uint64_t *bytes_out)
@@ -101,18 +107,23 @@ static int place_kernels(const struct chip_program *program, struct place *place
                          uint64_t *bytes_out, struct pto_error *error)
 {
     uint64_t at = 0;
+    int status;
 
     for (uint32_t i = 0; i < program->kernel_count; i++) {
         const struct chip_object *object = &program->kernels[i].object;
         uint64_t first, bytes;
 
         if (!cann_code_measure(object, &first, &bytes))
-            return error_tell(error, PTO_ELOAD,
-                              "kernel %u (\"%.60s\") of \"%.100s\" is no linked program for a core "
-                              "that starts at kernel_entry; build it for this platform",
+            return error_setf(error, PTO_ELOAD,
+                              "kernel %u (\"%.60s\") of \"%.100s\" is not a linked program for a "
+                              "core that starts at kernel_entry; build it for this platform",
                               program->kernels[i].func_id, object->name, program->name);
-        place[i] =
-            (struct place){ at, at + (((const Elf64_Ehdr *)object->bytes)->e_entry - first) };
+        status = chip_read_declared(program, &program->kernels[i], place[i].declared, error);
+        if (status < 0)
+            return status;
+        place[i].declared_count = (uint32_t)status;
+        place[i].at = at;
+        place[i].entry = at + (((const Elf64_Ehdr *)object->bytes)->e_entry - first);
         at = (at + bytes + CODE_ALIGN - 1) / CODE_ALIGN * CODE_ALIGN;
     }
     *bytes_out = at;
@@ -127,7 +138,7 @@ static int upload_kernels(struct cann *c, const struct chip_program *program,
     int code;
 
     if (piece == NULL)
-        return error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
+        return error_setf(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
                           program->name);
     for (uint32_t i = 0; i < program->kernel_count; i++) {
         uint64_t first, size;
@@ -140,10 +151,11 @@ static int upload_kernels(struct cann *c, const struct chip_program *program,
         code = cann_upload(c, *addr_out, piece, bytes);
     free(piece);
     c->is_code_new = true;
-    return code == ACL_SUCCESS ? PTO_OK : cann_tell(c, error, "aclrtMemcpy", code, "for kernels");
+    return code == ACL_SUCCESS ? PTO_OK
+                               : cann_error_set(c, error, "aclrtMemcpy", code, "for kernels");
 }
 
-/* ---- the rest, by the scheduler ---- */
+/* ---- loading a callable, with the scheduler ---- */
 
 static uint32_t padded(const char *text)
 {
@@ -163,32 +175,47 @@ static char *cann_code_make_message(const struct chip_program *program, const st
                                .entry_bytes = padded(program->entry),
                                .name_bytes = padded(program->name) };
     struct board_kernel *kernel;
-    char *message;
+    char *message, *text;
+    uint32_t *declared;
     uint64_t bytes;
 
-    for (uint32_t i = 0; i < program->kernel_count; i++)
+    for (uint32_t i = 0; i < program->kernel_count; i++) {
         if (program->kernels[i].func_id >= load.kernel_count)
             load.kernel_count = program->kernels[i].func_id + 1;
-    bytes = sizeof(load) + load.kernel_count * sizeof(*kernel) + load.entry_bytes +
-            load.name_bytes + load.object_bytes;
+        load.declared_count += place[i].declared_count;
+    }
+    load.declared_count += load.declared_count % 2;
+    bytes = sizeof(load) + load.kernel_count * sizeof(*kernel) +
+            load.declared_count * sizeof(*declared) + load.entry_bytes + load.name_bytes +
+            load.object_bytes;
     message = calloc(1, bytes);
     if (message == NULL)
         return NULL;
     memcpy(message, &load, sizeof(load));
     kernel = (struct board_kernel *)(void *)(message + sizeof(load));
-    for (uint32_t i = 0; i < program->kernel_count; i++)
+    declared = (uint32_t *)(void *)(kernel + load.kernel_count);
+    text = (char *)(declared + load.declared_count);
+    for (uint32_t i = 0, used = 0; i < program->kernel_count; i++) {
         kernel[program->kernels[i].func_id] =
-            (struct board_kernel){ kernels + place[i].entry, program->kernels[i].core_type };
-    strcpy((char *)(kernel + load.kernel_count), program->entry);
-    strcpy((char *)(kernel + load.kernel_count) + load.entry_bytes, program->name);
-    memcpy((char *)(kernel + load.kernel_count) + load.entry_bytes + load.name_bytes,
-           program->orchestration.bytes, load.object_bytes);
+            (struct board_kernel){ kernels + place[i].entry, program->kernels[i].core_type,
+                                   place[i].declared_count != 0 ? used + 1 : 0 };
+        memcpy(&declared[used], place[i].declared,
+               place[i].declared_count * sizeof(place[i].declared[0]));
+        used += place[i].declared_count;
+    }
+    strcpy(text, program->entry);
+    strcpy(text + load.entry_bytes, program->name);
+    memcpy(text + load.entry_bytes + load.name_bytes, program->orchestration.bytes,
+           load.object_bytes);
     *bytes_out = bytes;
-    *object_out = (char *)(kernel + load.kernel_count) + load.entry_bytes + load.name_bytes;
+    *object_out = text + load.entry_bytes + load.name_bytes;
     return message;
 }
 
-/* The loader of the card believes what it reads, so it is checked here, and made to keep to itself. */
+/*
+ * Checks the object of an orchestration, because the card's loader does not. Changes the object so
+ * that its symbols bind to itself.
+ */
 static int check_object(const struct cann *c, const struct chip_program *program, char *object,
                         struct pto_error *error)
 {
@@ -196,7 +223,7 @@ static int check_object(const struct cann *c, const struct chip_program *program
 
     pto_error_init(&why);
     if (elf_isolate_for(c->machine, object, program->orchestration.size, NULL, &why) < 0)
-        return error_tell(error, PTO_ELOAD, "the orchestration of \"%.100s\": %.300s",
+        return error_setf(error, PTO_ELOAD, "the orchestration of \"%.100s\": %.300s",
                           program->name, why.text);
     return PTO_OK;
 }
@@ -218,13 +245,11 @@ static int load_in_context(struct cann *c, const struct chip_program *program,
     message =
         status >= 0 ? cann_code_make_message(program, place, code->kernels, &bytes, &object) : NULL;
     if (status >= 0 && message == NULL)
-        status = error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
+        status = error_setf(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
                             program->name);
     if (status >= 0 && is_on_host(program))
-        status = cann_host_load(
-            program,
-            (const struct board_kernel *)(const void *)(message + sizeof(struct board_load)),
-            ((const struct board_load *)(const void *)message)->kernel_count, &code->host, error);
+        status = cann_host_load(program, (const struct board_load *)(const void *)message,
+                                &code->host, error);
     else if (status >= 0)
         status = check_object(c, program, object, error);
     if (status >= 0)
@@ -247,7 +272,7 @@ struct loading {
     int status;
 };
 
-static void load_on_agent(struct cann *c, void *arg)
+static void load_on_driver_thread(struct cann *c, void *arg)
 {
     struct loading *l = arg;
 
@@ -262,14 +287,15 @@ int cann_load(struct chip *chip, const struct chip_program *program, struct chip
     int status;
 
     if (l.code == NULL)
-        return error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
+        return error_setf(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
                           program->name);
     pto_error_init(&l.error);
-    pthread_mutex_lock(&c->lock); /* one call of the scheduler at a time */
-    status = cann_is_lost(c) ? cann_refuse(c, error) : agent_do(c, load_on_agent, &l, error);
+    pthread_mutex_lock(&c->lock); /* the scheduler handles one call at a time */
+    status = cann_is_lost(c) ? cann_refuse(c, error)
+                             : driver_thread_call(c, load_on_driver_thread, &l, error);
     pthread_mutex_unlock(&c->lock);
     if (status >= 0 && l.status < 0)
-        status = error_tell(error, l.status, "%s", l.error.text);
+        status = error_setf(error, l.status, "%s", l.error.text);
     if (status < 0)
         free(l.code);
     else
@@ -277,12 +303,13 @@ int cann_load(struct chip *chip, const struct chip_program *program, struct chip
     return status;
 }
 
-static void unload_on_agent(struct cann *c, void *arg)
+static void unload_on_driver_thread(struct cann *c, void *arg)
 {
     const struct chip_code *code = arg;
 
     if (cann_call(c, BOARD_UNLOAD, code->handle, NULL, 0, NULL, NULL) < 0)
-        a32_store_relaxed(&c->is_untidy, 1); /* the scheduler still has it */
+        /* the scheduler still has the callable, so close resets the card */
+        a32_store_relaxed(&c->is_untidy, 1);
     if (!cann_is_lost(c))
         (void)cann_give_back(c, code->kernels);
 }
@@ -293,7 +320,7 @@ void cann_unload(struct chip *chip, struct chip_code *code)
 
     pthread_mutex_lock(&c->lock);
     if (!cann_is_lost(c))
-        (void)agent_do(c, unload_on_agent, code, NULL);
+        (void)driver_thread_call(c, unload_on_driver_thread, code, NULL);
     pthread_mutex_unlock(&c->lock);
     cann_host_unload(code->host);
     free(code);

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program on the cores: registered once, launched for each run, and asked what it has left. */
+/*
+ * The executor, the program on the cores: registers it once, launches it for each run, and finds
+ * out how it ended.
+ */
 #include "cann/cann_runs.h"
 
 #include <stdlib.h>
 
-/* Whether the vendor cannot do what was asked, so that another way may work: the card is well. */
+/*
+ * Whether a vendor's code only says that a request is not supported. Then the card still works, and
+ * another call may succeed.
+ */
 static bool is_refusal(int code)
 {
     int status = vendor_status(code);
@@ -13,8 +19,9 @@ static bool is_refusal(int code)
 }
 
 /*
- * The way that is proven on cards of both generations, by functions that 9.2 calls deprecated and
- * that may be absent. A vendor's code; 107000 if they are.
+ * Registers the executor as a whole. This way is proven on cards of both generations, but uses
+ * functions that version 9.2 calls deprecated and that may be absent. Returns a vendor's code;
+ * 107000 if they are absent.
  */
 static int register_executor(struct cann *c)
 {
@@ -26,7 +33,7 @@ static int register_executor(struct cann *c)
 
     if (v->rtRegisterAllKernel == NULL || v->rtKernelLaunchWithHandleV2 == NULL)
         return ACL_REFUSED;
-    if (c->core_binary != NULL) { /* the card would keep a copy of each */
+    if (c->core_binary != NULL) { /* the card keeps a copy for each registration */
         code = VENDOR_CALL(v, aclrtBinaryUnLoad, c->core_binary);
         if (code != ACL_SUCCESS)
             return code;
@@ -35,10 +42,15 @@ static int register_executor(struct cann *c)
     return VENDOR_CALL(v, rtRegisterAllKernel, &program, &c->core_program);
 }
 
-/* By its number, then by its name, then with all of its program. The code is that of the first way. */
+/*
+ * Finds the executor's function by its number, then by its name; if neither is supported, registers
+ * the executor as a whole. Returns the code of the first way, unless a later one succeeds or the
+ * card fails.
+ */
 static int find_executor(struct cann *c, int code, const char **call_out)
 {
-    static const char name[] = "pto_executor_0"; /* device/executor.c, without what halves end in */
+    /* name of the entry in device/executor.c, without the suffix for a type of core */
+    static const char name[] = "pto_executor_0";
     struct vendor *v = &c->vendor;
     const char *route = "aclrtBinaryGetFunctionByEntry";
     int other;
@@ -58,7 +70,8 @@ static int find_executor(struct cann *c, int code, const char **call_out)
     }
     if (other == ACL_SUCCESS)
         vendor_note(v, "route", "executor %s", route);
-    else if (!is_refusal(other)) /* the card's own trouble counts more than a refusal before it */
+    /* a failure of the card takes precedence over an earlier refusal */
+    else if (!is_refusal(other))
         *call_out = route;
     return other == ACL_SUCCESS || !is_refusal(other) ? other : code;
 }
@@ -86,7 +99,8 @@ int cann_cores_renew_stream(struct cann *c, const char **call_out)
     if (!c->is_code_new)
         return ACL_SUCCESS;
     *call_out = "aclrtDestroyStream";
-    if (c->core_stream != NULL) /* else an earlier run could not make a new one */
+    /* core_stream is NULL if an earlier run has destroyed it and could not make a new one */
+    if (c->core_stream != NULL)
         code = VENDOR_CALL(&c->vendor, aclrtDestroyStream, c->core_stream);
     if (code != ACL_SUCCESS)
         return code;
@@ -110,7 +124,7 @@ const char *cann_cores_call(const struct cann *c)
     return c->core_program != NULL ? "rtKernelLaunchWithHandleV2" : "aclrtLaunchKernelWithHostArgs";
 }
 
-/* A program that was registered as a whole: its entry is named by a key. */
+/* Launches the executor if it was registered as a whole. A key, 0, selects its entry point. */
 static int launch_registered(struct cann *c, uint64_t launch)
 {
     struct vendor_args args = { .args = &launch, .bytes = sizeof(launch) };
@@ -134,7 +148,10 @@ int cann_cores_launch(struct cann *c, const struct cann_run *r)
                        sizeof(launch), NULL, 0);
 }
 
-/* How the cores' stream ended. It is asked once: a second wait for one that has failed may hang. */
+/*
+ * Waits for the end of the cores' stream, and returns its code. Called once: a second wait for a
+ * failed stream may hang.
+ */
 static int await_core_stream(struct cann *c)
 {
     return VENDOR_WAIT(&c->vendor, CANN_CORES_MS, aclrtSynchronizeStreamWithTimeout, c->core_stream,
@@ -167,7 +184,8 @@ int cann_meet(struct cann *c, struct pto_error *error)
     if (code != ACL_SUCCESS)
         return cann_lose_by(c, error, call, code, "for the cores");
     status = cann_call(c, BOARD_MEET, tag, NULL, 0, NULL, error);
-    if (status < 0 && a32_load_relaxed(&c->is_lost) == 0) /* set by this thread */
+    /* relaxed: only this thread could set is_lost here */
+    if (status < 0 && a32_load_relaxed(&c->is_lost) == 0)
         (void)cann_lose(c, NULL, "%s", error->text);
     if (status < 0)
         cann_note_board(c);

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a run on a card fails, and what is asked of a card for the cause. */
+/* Failures of runs on a card, and queries for their cause. */
 #include "cann/cann_runs.h"
 
 #include <stdio.h>
 
 #include "base/error.h"
 
-enum { ASK_MS = 1 }; /* for a stream, when an event of it has not come */
+enum { ASK_MS = 1 }; /* wait in milliseconds for a stream whose event has not come */
 
 void cann_run_set_lost(struct cann *c, struct cann_run *r)
 {
     r->result.is_lost = true;
-    a32_store_relaxed(&c->is_trouble_told, 1); /* a hint: the text is the run's */
+    /* relaxed: the flag is a hint, and the run's result has the reason */
+    a32_store_relaxed(&c->is_trouble_reported, 1);
 }
 
 void cann_run_fail(struct cann *c, struct cann_run *r, int status, int code, const char *text)
 {
     r->result = (struct chip_result){ .failure = { .status = status,
-                                                   .fault = FAULT_CARD,
+                                                   .kind = FAILURE_CARD,
                                                    .argument = -1,
                                                    .kernel = -1,
                                                    .task = pto_task_id_invalid() } };
@@ -33,7 +34,7 @@ void cann_run_fail_call(struct cann *c, struct cann_run *r, const char *call, in
     struct pto_error error;
 
     pto_error_init(&error);
-    (void)cann_tell(c, &error, call, code, doing);
+    (void)cann_error_set(c, &error, call, code, doing);
     cann_run_fail(c, r, error.status, code, error.text);
 }
 

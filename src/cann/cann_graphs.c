@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs that are kept on the card. */
+/* Graphs that programs keep for later launches, and their memory on the card. */
 #include "cann/cann_runs.h"
 
 #include <stdlib.h>

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows of the vendor's communication library: the buffers of a communicator, as it lends them to
- * kernels that compute and communicate at once (MC2). Where they are is in a struct on the card that
- * no public header has, of one kind for each topology; what is read of it is checked.
- *
- * The library waits for all ranks with limits of its own, and nothing can wake it: whoever waits for
- * the agent that calls it has a patience of his own.
+ * Windows of the vendor's communication library. They are the buffers of a communicator, which the
+ * library provides to kernels that compute and communicate at once (MC2). Their addresses are in a
+ * struct on the card that no public header declares, with one layout for each topology; values
+ * read from it are checked. The library waits for all ranks, with its own time-outs, and cannot be
+ * woken. So the thread that waits for the driver thread has a separate time limit.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +15,10 @@
 #include "cann/cann.h"
 #include "pto/window.h"
 
-/* What is asked for: a batch of writes by the SDMA engine, over links of all with all. */
+/*
+ * Values of the request: batched writes by the SDMA engine, over links from each rank to each other
+ * one.
+ */
 enum {
     MC2_VERSION = 100,
     MC2_BLOCKS = 48,
@@ -58,16 +60,19 @@ struct mc2_tiling {
     struct mc2_part part;
 };
 
-static_assert(sizeof(struct mc2_init) == 64, "the vendor's");
-static_assert(sizeof(struct mc2_part) == 280, "the vendor's");
-static_assert(offsetof(struct mc2_part, op) == 272, "the vendor's");
+static_assert(sizeof(struct mc2_init) == 64, "the vendor's layout");
+static_assert(sizeof(struct mc2_part) == 280, "the vendor's layout");
+static_assert(offsetof(struct mc2_part, op) == 272, "the vendor's layout");
 
-/* What it answers with. A mesh: struct pto_comm_context. A ring: */
+/*
+ * Layouts of the struct on the card. For a mesh it is struct pto_comm_context, for a ring struct
+ * ring.
+ */
 enum { RING_LOCAL_BYTES = 2472 };
 
 struct ring_remote {
     uint64_t host;
-    uint64_t device; /* struct ring_rank */
+    uint64_t device; /* address on the card of a struct ring_rank */
 };
 
 struct ring {
@@ -82,7 +87,7 @@ struct ring {
     uint64_t extra[4];
     uint8_t local[RING_LOCAL_BYTES]; /* signals and streams of this rank */
     uint8_t rest[304];
-    struct ring_remote remote[1]; /* by rank */
+    struct ring_remote remote[1]; /* an entry for each rank */
 };
 
 struct ring_rank {
@@ -93,35 +98,39 @@ struct ring_rank {
     uint64_t extra[5];
 };
 
-static_assert(sizeof(struct ring) == 3000, "the vendor's");
-static_assert(offsetof(struct ring, rank) == 16, "the vendor's");
-static_assert(offsetof(struct ring, window_bytes) == 24, "the vendor's");
-static_assert(offsetof(struct ring, own_in) == 32, "the vendor's");
-static_assert(offsetof(struct ring, local) == 208, "the vendor's");
-static_assert(offsetof(struct ring, remote) == 2984, "the vendor's");
-static_assert(sizeof(struct ring_rank) == 64, "the vendor's");
-static_assert(offsetof(struct ring_rank, in) == 8, "the vendor's");
+static_assert(sizeof(struct ring) == 3000, "the vendor's layout");
+static_assert(offsetof(struct ring, rank) == 16, "the vendor's layout");
+static_assert(offsetof(struct ring, window_bytes) == 24, "the vendor's layout");
+static_assert(offsetof(struct ring, own_in) == 32, "the vendor's layout");
+static_assert(offsetof(struct ring, local) == 208, "the vendor's layout");
+static_assert(offsetof(struct ring, remote) == 2984, "the vendor's layout");
+static_assert(sizeof(struct ring_rank) == 64, "the vendor's layout");
+static_assert(offsetof(struct ring_rank, in) == 8, "the vendor's layout");
 
-enum { RANKS_MS = 24 * 3600 * 1000 }; /* patience ends earlier */
+/* time limit of a collective call: longer than any wait, because chip_wait_check ends the wait */
+enum { RANKS_MS = 24 * 3600 * 1000 };
 
-static int cann_mc2_tell(struct cann *c, struct pto_error *error, const char *call, int code,
-                         const char *doing)
+static int cann_mc2_error_set(struct cann *c, struct pto_error *error, const char *call, int code,
+                              const char *doing)
 {
     int status = vendor_hccl_status(code);
 
     if (status == PTO_ELOST)
         return cann_lose(c, error, "card %u: %s answered %d (%s) %s", c->card, call, code,
                          vendor_hccl_meaning(code), doing);
-    return error_tell(error, status, "card %u: %s answered %d (%s) %s", c->card, call, code,
+    return error_setf(error, status, "card %u: %s answered %d (%s) %s", c->card, call, code,
                       vendor_hccl_meaning(code), doing);
 }
 
-/* What a call writes to is the agent's own: it may return when nobody waits for it any more. */
+/*
+ * Results of the vendor's calls. The struct is on the driver thread's stack, because a call may
+ * return after the driver thread was given up.
+ */
 struct answer {
-    const char *call; /* the last one */
+    const char *call; /* the call that was made last */
     int code;
     uint32_t topology;
-    void *at; /* the struct on the card */
+    void *at; /* address on the card of the struct with the windows */
 };
 
 #define ASK(a, v, name, ...) \
@@ -156,7 +165,7 @@ static int cann_mc2_ask(struct cann *c, struct cann_mc2 *m, const struct chip_wi
     return ASK(a, v, HcclAllocComResourceByTiling, comm, m->stream, &tiling, &a->at);
 }
 
-/* ---- the struct on the card ---- */
+/* ---- reading the struct on the card ---- */
 
 static int read_card(struct cann *c, uint64_t addr, void *to, uint64_t bytes,
                      struct pto_error *error)
@@ -165,7 +174,7 @@ static int read_card(struct cann *c, uint64_t addr, void *to, uint64_t bytes,
 
     return code == ACL_SUCCESS
                ? PTO_OK
-               : cann_tell(c, error, "aclrtMemcpy", code, "where the windows are told");
+               : cann_error_set(c, error, "aclrtMemcpy", code, "for the addresses of the windows");
 }
 
 static int cann_mc2_read_ring(struct cann *c, uint64_t addr, struct pto_comm_context *out,
@@ -183,7 +192,7 @@ static int cann_mc2_read_ring(struct cann *c, uint64_t addr, struct pto_comm_con
                                       .rank_count = head.rank_count,
                                       .window_bytes = head.window_bytes };
     if (head.rank_count == 0 || head.rank_count > PTO_CONTEXT_RANKS)
-        return PTO_OK; /* refused by what follows */
+        return PTO_OK; /* check_windows refuses the number of ranks */
     status = read_card(c, addr + offsetof(struct ring, remote), remote,
                        head.rank_count * sizeof(remote[0]), error);
     for (uint32_t i = 0; i < head.rank_count && status >= 0; i++) {
@@ -199,26 +208,29 @@ static int cann_mc2_read_ring(struct cann *c, uint64_t addr, struct pto_comm_con
     return status;
 }
 
-/* What the library says of itself has to be what it was asked for. */
+/*
+ * Checks that the windows that the library reports match the request, and takes their addresses
+ * over.
+ */
 static int check_windows(struct cann *c, const struct pto_comm_context *found,
                          struct chip_window *window, struct pto_error *error)
 {
     if (found->rank_count == 0 || found->rank_count > PTO_CONTEXT_RANKS ||
         found->rank_count != window->rank_count || found->rank != window->rank)
-        return error_tell(error, PTO_ENOSUP,
-                          "card %u: the communication library says rank %u of %u, and this is "
-                          "rank %u of %u: its structs are not those that are known",
+        return error_setf(error, PTO_ENOSUP,
+                          "card %u: the communication library reports rank %u of %u, but this is "
+                          "rank %u of %u: its structs have an unknown layout",
                           c->card, found->rank, found->rank_count, window->rank,
                           window->rank_count);
     if (found->window_bytes < window->bytes)
-        return error_tell(error, PTO_ENOMEM,
+        return error_setf(error, PTO_ENOMEM,
                           "card %u: windows of the communication library have %llu bytes, and %llu "
                           "are asked for: raise HCCL_BUFFSIZE, which is in MiB",
                           c->card, (unsigned long long)found->window_bytes,
                           (unsigned long long)window->bytes);
     for (uint32_t i = 0; i < window->rank_count; i++) {
         if (found->window_in[i] == 0 || found->window_out[i] == 0)
-            return error_tell(error, PTO_ENOSUP,
+            return error_setf(error, PTO_ENOSUP,
                               "card %u: the communication library has no window of rank %u",
                               c->card, i);
         window->in[i] = found->window_in[i];
@@ -227,7 +239,7 @@ static int check_windows(struct cann *c, const struct pto_comm_context *found,
     return PTO_OK;
 }
 
-/* ---- the way as a whole ---- */
+/* ---- offer, join, drop ---- */
 
 int cann_mc2_offer(struct cann *c, uint32_t rank, struct chip_offer *offer, struct pto_error *error)
 {
@@ -235,7 +247,7 @@ int cann_mc2_offer(struct cann *c, uint32_t rank, struct chip_offer *offer, stru
     int code, status;
 
     if (c->generation->mc2_device == 0)
-        return error_tell(error, PTO_ENOSUP, "there are no windows of MC2 on %s",
+        return error_setf(error, PTO_ENOSUP, "there are no windows of MC2 on %s",
                           c->generation->name);
     status = vendor_load_hccl(&c->vendor, error);
     if (status < 0 || rank != 0)
@@ -243,7 +255,8 @@ int cann_mc2_offer(struct cann *c, uint32_t rank, struct chip_offer *offer, stru
     code = VENDOR_CALL(&c->vendor, HcclGetRootInfo, root);
     offer->bytes = sizeof(root);
     memcpy(offer->data, root, sizeof(root));
-    return code == 0 ? PTO_OK : cann_mc2_tell(c, error, "HcclGetRootInfo", code, "for windows");
+    return code == 0 ? PTO_OK
+                     : cann_mc2_error_set(c, error, "HcclGetRootInfo", code, "for windows");
 }
 
 int cann_mc2_join(struct cann *c, struct cann_mc2 *m, struct chip_window *window,
@@ -255,10 +268,10 @@ int cann_mc2_join(struct cann *c, struct cann_mc2 *m, struct chip_window *window
     int code = VENDOR_CALL(&c->vendor, aclrtCreateStream, &stream), status;
 
     if (code != ACL_SUCCESS)
-        return cann_tell(c, error, "aclrtCreateStream", code, "for windows");
+        return cann_error_set(c, error, "aclrtCreateStream", code, "for windows");
     m->stream = stream;
     if (cann_mc2_ask(c, m, window, root, &a) != 0)
-        return cann_mc2_tell(c, error, a.call, a.code, "for windows");
+        return cann_mc2_error_set(c, error, a.call, a.code, "for windows");
     status = a.topology == VENDOR_TOPOLOGY_MESH
                  ? read_card(c, (uint64_t)(uintptr_t)a.at, &found, sizeof(found), error)
                  : cann_mc2_read_ring(c, (uint64_t)(uintptr_t)a.at, &found, error);
@@ -272,12 +285,12 @@ int cann_mc2_drop(struct cann *c, struct cann_mc2 *m, struct pto_error *error)
     if (m->comm != NULL)
         code = VENDOR_CALL(&c->vendor, HcclCommDestroy, m->comm);
     if (code != 0)
-        status = cann_mc2_tell(c, error, "HcclCommDestroy", code, "at the end of windows");
+        status = cann_mc2_error_set(c, error, "HcclCommDestroy", code, "at the end of windows");
     if (m->stream != NULL)
         code = VENDOR_CALL(&c->vendor, aclrtDestroyStream, m->stream);
     else
         code = ACL_SUCCESS;
     if (code != ACL_SUCCESS && status >= 0)
-        status = cann_tell(c, error, "aclrtDestroyStream", code, "at the end of windows");
+        status = cann_error_set(c, error, "aclrtDestroyStream", code, "at the end of windows");
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory: the vendor's, and a table of what was given out, in the order of addresses. Each
- * allocation has a pattern before and behind it, which is looked at by copies.
+ * Device memory from the vendor, and a table of allocations sorted by address. Before and after
+ * each allocation is a guard, a pattern that is written and checked by copies.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,10 @@ const struct chip_memory_ops cann_memory_ops = {
     .check = cann_check,
 };
 
-/* Where the first allocation is that ends behind the address. */
+/*
+ * Returns the index of the first allocation that ends after the address, or the number of
+ * allocations if there is none.
+ */
 static uint32_t cann_memory_find_place(const struct cann *c, uint64_t addr)
 {
     uint32_t low = 0, high = c->allocation_count;
@@ -49,7 +52,7 @@ static uint32_t cann_memory_find_place(const struct cann *c, uint64_t addr)
     return low;
 }
 
-/* NULL: the address lies in none. */
+/* Returns the allocation that contains the address; NULL: none. */
 static struct cann_allocation *cann_memory_find_containing(const struct cann *c, uint64_t addr)
 {
     uint32_t place = cann_memory_find_place(c, addr);
@@ -90,7 +93,7 @@ static void cann_memory_take_out(struct cann *c, struct cann_allocation *a)
     memmove(a, a + 1, (size_t)((char *)&c->allocation[c->allocation_count] - (char *)a));
 }
 
-int cann_adopt(struct cann *c, uint64_t addr, uint64_t bytes)
+int cann_register_memory(struct cann *c, uint64_t addr, uint64_t bytes)
 {
     bool is_kept;
 
@@ -100,7 +103,7 @@ int cann_adopt(struct cann *c, uint64_t addr, uint64_t bytes)
     return is_kept ? PTO_OK : PTO_ENOMEM;
 }
 
-void cann_disown(struct cann *c, uint64_t addr)
+void cann_unregister_memory(struct cann *c, uint64_t addr)
 {
     struct cann_allocation *a;
 
@@ -111,96 +114,102 @@ void cann_disown(struct cann *c, uint64_t addr)
     pthread_mutex_unlock(&c->memory_lock);
 }
 
-/* What an agent is to do with memory, and what came of it. */
-struct errand {
+/* Work for a driver thread that concerns memory, and its result. */
+struct memory_job {
     void *block;
     uint64_t addr;
     uint64_t bytes;
-    const void *from; /* of a copy; the one whose end is not on the card is NULL */
+    /* `from` or `to` is host memory, by the direction of a copy; the other one is NULL */
+    const void *from;
     void *to;
     int code;
 };
 
-static int cann_memory_run_errand(struct cann *c, agent_fn work, struct errand *errand,
-                                  const char *call, struct pto_error *error)
+static int cann_memory_run_job(struct cann *c, driver_work_fn work, struct memory_job *job,
+                               const char *call, struct pto_error *error)
 {
     int status;
 
-    if (a32_load_relaxed(&c->is_silent) != 0) /* it would cost the same time again */
+    /* a vendor's call hangs, and another one would hang as long */
+    if (a32_load_relaxed(&c->is_silent) != 0)
         return cann_refuse(c, error);
-    status = agent_do(c, work, errand, error);
-    if (status >= 0 && errand->code != ACL_SUCCESS)
-        status = cann_tell(c, error, call, errand->code, "for a tensor");
+    status = driver_thread_call(c, work, job, error);
+    if (status >= 0 && job->code != ACL_SUCCESS)
+        status = cann_error_set(c, error, call, job->code, "for a tensor");
     return status;
 }
 
 static void take_block(struct cann *c, void *arg)
 {
-    struct errand *e = arg;
-    void *block = NULL; /* the agent's own: whoever waits may have given it up */
-    int code = VENDOR_CALL(&c->vendor, aclrtMalloc, &block, e->bytes, VENDOR_MALLOC_HUGE_FIRST);
+    struct memory_job *job = arg;
+    /* a variable of this thread: if the vendor call hangs, the caller gives up and frees the job */
+    void *block = NULL;
+    int code = VENDOR_CALL(&c->vendor, aclrtMalloc, &block, job->bytes, VENDOR_MALLOC_HUGE_FIRST);
 
-    e->block = block;
-    e->code = code;
+    job->block = block;
+    job->code = code;
 }
 
 static void free_block(struct cann *c, void *arg)
 {
-    struct errand *e = arg;
+    struct memory_job *job = arg;
 
-    e->code = cann_give_back(c, (uint64_t)(uintptr_t)e->block);
+    job->code = cann_give_back(c, (uint64_t)(uintptr_t)job->block);
 }
 
 static void cann_memory_copy_bytes(struct cann *c, void *arg)
 {
-    struct errand *e = arg;
+    struct memory_job *job = arg;
 
-    e->code = e->from != NULL ? cann_upload(c, e->addr, e->from, e->bytes)
-                              : cann_download(c, e->addr, e->to, e->bytes);
+    job->code = job->from != NULL ? cann_upload(c, job->addr, job->from, job->bytes)
+                                  : cann_download(c, job->addr, job->to, job->bytes);
 }
 
-/* Both guards, in either direction. */
+/*
+ * Copies both guards of an allocation: from `from` to the card, or, if that is NULL, from the card
+ * to `to`.
+ */
 static int copy_guards(struct cann *c, const struct cann_allocation *a, const char *from, char *to,
                        struct pto_error *error)
 {
-    struct errand before = {
+    struct memory_job before = {
         .addr = a->addr - MEMORY_GUARD_BYTES, .bytes = MEMORY_GUARD_BYTES, .from = from, .to = to
     };
-    struct errand behind = { .addr = a->addr + a->bytes,
-                             .bytes = MEMORY_GUARD_BYTES,
-                             .from = from,
-                             .to = to != NULL ? to + MEMORY_GUARD_BYTES : NULL };
-    int status = cann_memory_run_errand(c, cann_memory_copy_bytes, &before, "aclrtMemcpy", error);
+    struct memory_job after = { .addr = a->addr + a->bytes,
+                                .bytes = MEMORY_GUARD_BYTES,
+                                .from = from,
+                                .to = to != NULL ? to + MEMORY_GUARD_BYTES : NULL };
+    int status = cann_memory_run_job(c, cann_memory_copy_bytes, &before, "aclrtMemcpy", error);
 
     return status < 0
                ? status
-               : cann_memory_run_errand(c, cann_memory_copy_bytes, &behind, "aclrtMemcpy", error);
+               : cann_memory_run_job(c, cann_memory_copy_bytes, &after, "aclrtMemcpy", error);
 }
 
-static int cann_memory_tell_damage(struct cann *c, const struct cann_allocation *a,
-                                   struct pto_error *error)
+static int cann_memory_check_guards(struct cann *c, const struct cann_allocation *a,
+                                    struct pto_error *error)
 {
     char guard[2 * MEMORY_GUARD_BYTES];
     int status = copy_guards(c, a, NULL, guard, error);
 
     return status < 0
                ? status
-               : memory_guard_tell(a->addr, a->bytes, guard, guard + MEMORY_GUARD_BYTES, error);
+               : memory_guard_check(a->addr, a->bytes, guard, guard + MEMORY_GUARD_BYTES, error);
 }
 
 static int cann_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
                       struct pto_error *error)
 {
     struct cann *c = cann_of(chip);
-    struct errand e = { .bytes = bytes + ALIGN + 2 * MEMORY_GUARD_BYTES };
+    struct memory_job job = { .bytes = bytes + ALIGN + 2 * MEMORY_GUARD_BYTES };
     struct cann_allocation a = { .bytes = bytes };
-    int status = cann_memory_run_errand(c, take_block, &e, "aclrtMalloc", error);
+    int status = cann_memory_run_job(c, take_block, &job, "aclrtMalloc", error);
     char guard[MEMORY_GUARD_BYTES];
     bool is_kept = false;
 
     if (status < 0)
         return status;
-    a.block = e.block;
+    a.block = job.block;
     a.addr = ((uint64_t)(uintptr_t)a.block + MEMORY_GUARD_BYTES + ALIGN - 1) / ALIGN * ALIGN;
     memory_guard_fill(guard);
     status = copy_guards(c, &a, guard, NULL, error);
@@ -210,7 +219,7 @@ static int cann_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
         pthread_mutex_unlock(&c->memory_lock);
     }
     if (!is_kept) {
-        (void)cann_memory_run_errand(c, free_block, &e, "aclrtFree", NULL);
+        (void)cann_memory_run_job(c, free_block, &job, "aclrtFree", NULL);
         return status < 0 ? status : PTO_ENOMEM;
     }
     *addr_out = a.addr;
@@ -221,7 +230,7 @@ static int cann_free(struct chip *chip, uint64_t addr, struct pto_error *error)
 {
     struct cann *c = cann_of(chip);
     struct cann_allocation *a, freed = { .block = NULL };
-    struct errand e = { .block = NULL };
+    struct memory_job job = { .block = NULL };
     int status, damage;
 
     pthread_mutex_lock(&c->memory_lock);
@@ -232,19 +241,22 @@ static int cann_free(struct chip *chip, uint64_t addr, struct pto_error *error)
     }
     pthread_mutex_unlock(&c->memory_lock);
     if (freed.block == NULL)
-        return error_tell(error, PTO_EMEMORY,
+        return error_setf(error, PTO_EMEMORY,
                           "%#llx is not the start of an allocation on this device, or it was freed "
                           "before",
                           (unsigned long long)addr);
     pthread_mutex_lock(&c->guard_lock);
-    damage = cann_is_lost(c) ? PTO_OK : cann_memory_tell_damage(c, &freed, error);
-    e.block = freed.block;
-    status = cann_memory_run_errand(c, free_block, &e, "aclrtFree", damage < 0 ? NULL : error);
+    damage = cann_is_lost(c) ? PTO_OK : cann_memory_check_guards(c, &freed, error);
+    job.block = freed.block;
+    status = cann_memory_run_job(c, free_block, &job, "aclrtFree", damage < 0 ? NULL : error);
     pthread_mutex_unlock(&c->guard_lock);
     return damage < 0 ? damage : status;
 }
 
-/* One after the other, by address: others may allocate meanwhile. */
+/*
+ * Checks the guards of all allocations, in the order of addresses. Other threads may allocate
+ * between two checks, so each step finds the next allocation by its address.
+ */
 static int cann_check(struct chip *chip, struct pto_error *error)
 {
     struct cann *c = cann_of(chip);
@@ -265,38 +277,38 @@ static int cann_check(struct chip *chip, struct pto_error *error)
             break;
         addr = a.addr + a.bytes;
         if (a.block != NULL)
-            status = cann_memory_tell_damage(c, &a, error);
+            status = cann_memory_check_guards(c, &a, error);
     }
     pthread_mutex_unlock(&c->guard_lock);
     return status;
 }
 
-/* Both ways. */
-static int cann_memory_copy(struct cann *c, struct errand e, struct pto_error *error)
+/* Copies to or from the card, if the bytes lie in an allocation. */
+static int cann_memory_copy(struct cann *c, struct memory_job job, struct pto_error *error)
 {
     const struct cann_allocation *a;
     bool is_inside;
 
     pthread_mutex_lock(&c->memory_lock);
-    a = cann_memory_find_containing(c, e.addr);
-    is_inside = a != NULL && e.bytes <= a->bytes - (e.addr - a->addr);
+    a = cann_memory_find_containing(c, job.addr);
+    is_inside = a != NULL && job.bytes <= a->bytes - (job.addr - a->addr);
     pthread_mutex_unlock(&c->memory_lock);
-    return is_inside ? cann_memory_run_errand(c, cann_memory_copy_bytes, &e, "aclrtMemcpy", error)
+    return is_inside ? cann_memory_run_job(c, cann_memory_copy_bytes, &job, "aclrtMemcpy", error)
                      : PTO_EMEMORY;
 }
 
 static int cann_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes,
                       struct pto_error *error)
 {
-    return cann_memory_copy(cann_of(chip),
-                            (struct errand){ .addr = addr, .bytes = bytes, .from = from }, error);
+    return cann_memory_copy(
+        cann_of(chip), (struct memory_job){ .addr = addr, .bytes = bytes, .from = from }, error);
 }
 
 static int cann_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes,
                      struct pto_error *error)
 {
     return cann_memory_copy(cann_of(chip),
-                            (struct errand){ .addr = addr, .bytes = bytes, .to = to }, error);
+                            (struct memory_job){ .addr = addr, .bytes = bytes, .to = to }, error);
 }
 
 static bool cann_contains(struct chip *chip, uint64_t addr)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is recorded of a run: room for it on the card, and a copy of it here. */
+/* The record of a run: its memory on the card, and a copy of it in host memory. */
 #include "cann/cann_runs.h"
 
 #include <stdlib.h>
@@ -8,29 +8,34 @@
 #include "base/os.h"
 
 enum {
-    RECORDS_MAX = 1 << 20, /* whatever is asked for: they take 24 bytes each on the card */
+    /* maximum number of events, whatever the options ask for: each takes 32 bytes on the card */
+    RECORDS_MAX = 1 << 20,
     EDGES_MAX = 1 << 20,
     SCOPES_MAX = 1 << 16,
-    MARKS_MAX = 1 << 20,    /* tasks whose arguments are dumped */
-    TOLD_MAX = 64 << 20,    /* bytes that tasks are told in, or an eighth of what is left */
-    DUMPED_MAX = 512 << 20, /* the same of dumps, or a quarter */
+    MARKS_MAX = 1 << 20, /* maximum number of tasks whose arguments are dumped */
+    /* maximum bytes for descriptions of tasks; also at most an eighth of the free memory */
+    TASK_BYTES_MAX = 64 << 20,
+    DUMPED_MAX = 512 << 20, /* maximum bytes for dumps; also at most a quarter of the free memory */
 };
 
-/* What a run asks for of the recorder decides how much room there is for it on the card. */
+/*
+ * Returns the layout of the record for the recorders that the run's options enable, within the free
+ * memory.
+ */
 static struct board_run plan_record(const struct pto_run_options *options, uint64_t left)
 {
-    uint64_t told = left / 8 < TOLD_MAX ? left / 8 / 8 * 8 : TOLD_MAX;
+    uint64_t task_bytes = left / 8 < TASK_BYTES_MAX ? left / 8 / 8 * 8 : TASK_BYTES_MAX;
     uint64_t dumped = left / 4 < DUMPED_MAX ? left / 4 / 8 * 8 : DUMPED_MAX;
     bool has_dumps = options->diagnostics.args != 0;
 
-    return (struct board_run){ .record_max = options->trace_records > RECORDS_MAX
-                                                 ? RECORDS_MAX
-                                                 : options->trace_records,
-                               .edge_max = EDGES_MAX,
-                               .scope_max = options->diagnostics.has_scopes ? SCOPES_MAX : 0,
-                               .mark_max = has_dumps ? MARKS_MAX : 0,
-                               .told_max = options->trace == PTO_TRACE_ARGUMENTS ? told : 0,
-                               .dump_max = has_dumps ? dumped : 0 };
+    return (struct board_run){
+        .record_max = options->trace_records > RECORDS_MAX ? RECORDS_MAX : options->trace_records,
+        .edge_max = EDGES_MAX,
+        .scope_max = options->diagnostics.has_scopes ? SCOPES_MAX : 0,
+        .mark_max = has_dumps ? MARKS_MAX : 0,
+        .task_bytes_max = options->trace == PTO_TRACE_ARGUMENTS ? task_bytes : 0,
+        .dump_max = has_dumps ? dumped : 0
+    };
 }
 
 int cann_record_ready(struct cann *c, const struct pto_run_options *options, const char **call_out)
@@ -62,7 +67,7 @@ int cann_record_ready(struct cann *c, const struct pto_run_options *options, con
     return code;
 }
 
-/* A part of what was recorded. A vendor's code. */
+/* Copies a part of the record from the card. Returns a vendor's code. */
 static int take_part(struct cann *c, uint64_t at, uint64_t bytes)
 {
     return bytes != 0 ? cann_download(c, at, c->recorded + (at - c->record), bytes) : ACL_SUCCESS;
@@ -84,10 +89,10 @@ int cann_record_take(struct cann *c)
         return code;
     c->recorded = malloc(at.end - c->record);
     if (c->recorded == NULL)
-        return ACL_SUCCESS; /* there is no record then */
+        return ACL_SUCCESS; /* out of memory: the run counts as not recorded */
     head.edge_count = cann_record_least(head.edge_count, c->room.edge_max);
     head.scope_count = cann_record_least(head.scope_count, c->room.scope_max);
-    head.told_bytes = cann_record_least(head.told_bytes, c->room.told_max);
+    head.task_bytes = cann_record_least(head.task_bytes, c->room.task_bytes_max);
     head.dumped_bytes = cann_record_least(head.dumped_bytes, c->room.dump_max);
     memcpy(c->recorded, &head, sizeof(head));
     code =
@@ -98,7 +103,7 @@ int cann_record_take(struct cann *c)
     if (code == ACL_SUCCESS)
         code = take_part(c, at.scope, head.scope_count * sizeof(struct chip_scope));
     if (code == ACL_SUCCESS)
-        code = take_part(c, at.told, head.told_bytes);
+        code = take_part(c, at.task_records, head.task_bytes);
     if (code == ACL_SUCCESS)
         code = take_part(c, at.dumped, head.dumped_bytes);
     return code;
@@ -128,9 +133,9 @@ int cann_record_read(struct chip *chip, struct chip_record *out)
                                  .edge = (const struct chip_edge *)(uintptr_t)at.edge,
                                  .edge_count = head->edge_count,
                                  .edges_lost = head->edges_lost,
-                                 .told = (const void *)(uintptr_t)at.told,
-                                 .told_bytes = head->told_bytes,
-                                 .told_lost = head->told_lost,
+                                 .task_records = (const void *)(uintptr_t)at.task_records,
+                                 .task_bytes = head->task_bytes,
+                                 .task_records_lost = head->task_records_lost,
                                  .dumped = (const void *)(uintptr_t)at.dumped,
                                  .dumped_bytes = head->dumped_bytes,
                                  .dumped_lost = head->dumped_lost,
@@ -143,6 +148,7 @@ int cann_record_read(struct chip *chip, struct chip_record *out)
                                  .end_cycles = head->end_cycles,
                                  .begin_ns = r->begin_ns,
                                  .end_ns = c->end_ns,
-                                 .tasks = r->report.tasks };
+                                 .tasks = r->report.tasks,
+                                 .has_ready = true };
     return PTO_OK;
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs. Start uploads the run and launches both programs, the one on the cores first: a launch
- * behind the scheduler, which waits for the cores, would be slow at the first time. Wait
- * waits for both, in slices, and looks for signs of life in between.
- *
- * The next run can be started meanwhile, by another thread: it is launched behind the first one on
- * the same streams, with a message of its own, and each is waited for by events of its own. Its
- * cores start when the scheduler of the first one is done: until then the registers are that one's.
+ * Runs. cann_start copies the run's message to the card and launches both programs. The cores'
+ * program is launched first: the scheduler waits for the cores, and their first launch would be
+ * slow while it does. cann_wait waits for both programs in slices, and checks the scheduler's
+ * heartbeat in between. Another thread may start the next run while one executes. That run is
+ * launched on the same streams, with a separate message and separate events. Its cores start when
+ * the scheduler of the first run has finished, which uses the cores' registers until then.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +16,10 @@
 #include "cann/cann_runs.h"
 
 enum {
-    SLICE_MS = 1000,      /* of a wait, between two looks at the scheduler */
-    LAST_SLICE_MS = 20,   /* the shortest */
-    LATE_NS = 2000000000, /* beyond all that a run may take, before it is given up */
+    /* longest part of a wait, after which the scheduler's heartbeat is checked */
+    SLICE_MS = 1000,
+    LAST_SLICE_MS = 20,   /* shortest part of a wait */
+    LATE_NS = 2000000000, /* margin after a run's time limits, before the host gives it up */
 };
 
 static int cann_start(struct chip *chip, const struct chip_request *request);
@@ -42,9 +42,12 @@ const struct chip_run_ops cann_run_ops = {
     .record = cann_record_read,
 };
 
-/* ---- start ---- */
+/* ---- starting a run ---- */
 
-/* What tasks may name, if it has changed since it was sent last. */
+/*
+ * Copies the memory ranges that tasks may name to the card, if they have changed since the last run
+ * that used the same struct cann_run.
+ */
 static int send_ranges(struct cann *c, struct cann_run *r, const char **call_out)
 {
     struct board_range *range;
@@ -65,7 +68,7 @@ static int send_ranges(struct cann *c, struct cann_run *r, const char **call_out
                                          c->allocation[i].addr + c->allocation[i].bytes };
     pthread_mutex_unlock(&c->memory_lock);
     if (range == NULL)
-        return 207001; /* as the vendor says it */
+        return 207001; /* the vendor's code for exhausted memory */
     bytes = (count + 1) * sizeof(*range);
     if (bytes > r->ranges_bytes) {
         uint64_t more = 0;
@@ -111,20 +114,20 @@ static int send_run(struct cann *c, struct cann_run *r)
         more.edge_max = c->room.edge_max;
         more.scope_max = c->room.scope_max;
         more.mark_max = c->room.mark_max;
-        more.told_max = c->room.told_max;
+        more.task_bytes_max = c->room.task_bytes_max;
         more.dump_max = c->room.dump_max;
     }
     run.code = cann_code_handle(request->code);
     run.graph = request->graph != NULL ? request->graph->handle : 0;
     more.graph_bytes = request->graph != NULL ? request->graph->sent_bytes : 0;
-    if (r->is_building) { /* it is built */
+    if (r->is_building) { /* the host has built the graph, which is now launched */
         run.purpose = CHIP_LAUNCH;
         run.graph = c->build.addr;
         more.graph_bytes = c->build.used;
     }
     run.options.timeout_ns = time.ns;
     memcpy(r->image, &run, sizeof(run));
-    if (run.tensor_count != 0) /* memcpy from NULL is undefined, also of no bytes */
+    if (run.tensor_count != 0) /* memcpy from NULL is undefined, even of 0 bytes */
         memcpy(r->image + MESSAGE_TENSORS, request->entry->tensor,
                run.tensor_count * sizeof(struct pto_tensor));
     if (run.scalar_count != 0)
@@ -135,19 +138,22 @@ static int send_run(struct cann *c, struct cann_run *r)
     return cann_upload(c, r->message, r->image, MESSAGE_ENDED);
 }
 
-/* ---- launches ---- */
+/* ---- launching the programs ---- */
 
-/* The run that was started last, if it may not have ended yet; NULL: it has. */
+/*
+ * Returns the run that was started last, if it was launched and may not have ended yet; otherwise
+ * NULL.
+ */
 static const struct cann_run *run_before(struct cann *c)
 {
-    uint32_t starts = a32_load_relaxed(&c->starts); /* changed by holders of the lock only */
+    uint32_t starts = a32_load_relaxed(&c->starts); /* `starts` changes under the lock only */
     const struct cann_run *before = &c->run[(starts - 1) % BOARD_RUNS];
 
     assert_held(&c->lock);
     return cann_is_busy(c) && before->is_launched ? before : NULL;
 }
 
-/* What is done before a run and not beside one. */
+/* Whether work is due that can only be done while no run executes. */
 static bool needs_rest(struct cann *c)
 {
     bool has_dropped;
@@ -158,16 +164,19 @@ static bool needs_rest(struct cann *c)
     return has_dropped || c->is_code_new;
 }
 
-/* All that a launch needs. */
-static int cann_run_prepare(struct cann *c, struct cann_run *r, bool is_behind,
+/*
+ * Prepares what a launch needs. is_queued: another run executes, so work that disturbs runs is left
+ * out.
+ */
+static int cann_run_prepare(struct cann *c, struct cann_run *r, bool is_queued,
                             const char **call_out)
 {
     int code;
 
-    if (!is_behind)
+    if (!is_queued)
         cann_drop_graphs(c);
     code = cann_cores_ready(c, call_out);
-    if (code == ACL_SUCCESS && !is_behind)
+    if (code == ACL_SUCCESS && !is_queued)
         code = cann_cores_renew_stream(c, call_out);
     if (code == ACL_SUCCESS)
         code = send_ranges(c, r, call_out);
@@ -186,8 +195,8 @@ static const char no_program[] =
     "for the cores: the card has no room for their program, or it is down";
 
 /*
- * Nothing was launched. The vendor answers 207001 for a program both on a full card and on one that
- * is down: a card that does not answer another question is lost.
+ * Ends a run of which nothing was launched. The vendor answers 207001 for a program both if the
+ * card is full and if it is down. A card that does not answer another query either is lost.
  */
 static void fail_start(struct cann *c, struct cann_run *r, const char *call, int code)
 {
@@ -206,17 +215,17 @@ static void fail_start(struct cann *c, struct cann_run *r, const char *call, int
 static const char waiting_event[] = "aclrtSynchronizeEventWithTimeout";
 
 /*
- * Both programs, and what says that they have ended: a failure loses the card. The streams of a run
- * that follows another are asked by the thread that waits for that one.
+ * Launches both programs, and records the events of their ends. A failure loses the card.
+ * is_queued: another run executes, and the thread that waits for it queries the streams.
  */
-static void cann_run_launch(struct cann *c, struct cann_run *r, bool is_behind)
+static void cann_run_launch(struct cann *c, struct cann_run *r, bool is_queued)
 {
     static const char recording[] = "aclrtRecordEvent";
     static const char left_alone[] = "for the scheduler; the cores wait for it";
-    enum asked cores = is_behind ? ASK_NONE : ASK_CORES, both = is_behind ? ASK_NONE : ASK_BOTH;
+    enum asked cores = is_queued ? ASK_NONE : ASK_CORES, both = is_queued ? ASK_NONE : ASK_BOTH;
     int code = cann_cores_launch(c, r);
 
-    if (code != ACL_SUCCESS) { /* 207001 says the same of a card that is down as of a full one */
+    if (code != ACL_SUCCESS) { /* 207001 may mean that the card is full, or that it is down */
         cann_run_lose_call(c, r, cann_cores_call(c), code, no_program);
         return;
     }
@@ -240,7 +249,8 @@ static void cann_run_launch(struct cann *c, struct cann_run *r, bool is_behind)
 
 struct starting {
     struct cann_run *run;
-    const struct cann_run *before; /* that it follows; NULL: none */
+    /* the run that executes now, after which this one starts; NULL: none */
+    const struct cann_run *before;
 };
 
 static void start_in_context(struct cann *c, struct cann_run *r, const struct cann_run *before)
@@ -259,7 +269,7 @@ static void start_in_context(struct cann *c, struct cann_run *r, const struct ca
     cann_run_launch(c, r, before != NULL);
 }
 
-static void start_on_agent(struct cann *c, void *arg)
+static void start_on_driver_thread(struct cann *c, void *arg)
 {
     const struct starting *s = arg;
 
@@ -284,13 +294,16 @@ static void start_run(struct cann *c, struct starting *s)
 
     assert_held(&c->lock);
     pto_error_init(&error);
-    if (agent_do(c, start_on_agent, s, &error) < 0) {
+    if (driver_thread_call(c, start_on_driver_thread, s, &error) < 0) {
         cann_run_fail(c, s->run, error.status, 0, error.text);
         s->run->is_launched = false;
     }
 }
 
-/* Whoever says nothing of the mode gets that of the callable. */
+/*
+ * Whether the orchestration runs on the host. A request without a mode has the mode of the
+ * callable.
+ */
 static bool is_for_host(const struct chip_request *request)
 {
     return request->purpose != CHIP_LAUNCH && cann_code_host(request->code) != NULL;
@@ -309,10 +322,13 @@ static void start_building(struct cann *c, struct cann_run *r)
         cann_run_fail(c, r, status, 0, error.text);
 }
 
-/* Whether a run has to end before this one is started. */
+/*
+ * Whether this run can only be started when an earlier one has ended: the host builds the graph of
+ * one of them.
+ */
 static bool must_wait(struct cann *c, const struct chip_request *request)
 {
-    uint32_t starts = a32_load_relaxed(&c->starts); /* changed by holders of the lock only */
+    uint32_t starts = a32_load_relaxed(&c->starts); /* `starts` changes under the lock only */
 
     assert_held(&c->lock);
     return cann_is_busy(c) &&
@@ -322,11 +338,13 @@ static bool must_wait(struct cann *c, const struct chip_request *request)
 static int cann_start(struct chip *chip, const struct chip_request *request)
 {
     struct cann *c = cann_of(chip);
-    uint32_t starts = a32_load_relaxed(&c->starts); /* the caller's own */
+    /* `starts` is written only by the thread that starts runs */
+    uint32_t starts = a32_load_relaxed(&c->starts);
     struct starting starting = { .run = &c->run[starts % BOARD_RUNS] };
     int status = PTO_OK;
 
-    if (cann_is_lost(c) && a32_load_relaxed(&c->is_trouble_told) != 0) /* a hint, as the first */
+    /* relaxed: both flags are hints */
+    if (cann_is_lost(c) && a32_load_relaxed(&c->is_trouble_reported) != 0)
         return PTO_ELOST;
     pthread_mutex_lock(&c->lock);
     starting.before = run_before(c);
@@ -334,9 +352,11 @@ static int cann_start(struct chip *chip, const struct chip_request *request)
         status = PTO_EAGAIN;
     } else {
         cann_run_set_up(c, starting.run, request);
-        a32_store_relaxed(&c->starts, starts + 1); /* whoever waits got the run from this thread */
-        a64_store_release(&c->number, request->number); /* N */
-        if (cann_is_lost(c))                            /* since the last run */
+        /* from here on the waiting thread owns the run */
+        a32_store_relaxed(&c->starts, starts + 1);
+        /* cann_progress reads the number, and its callers only compare it */
+        a64_store_release(&c->number, request->number);
+        if (cann_is_lost(c)) /* the device was lost after the last run */
             cann_run_fail_lost(c, starting.run);
         else if (is_for_host(request))
             start_building(c, starting.run);
@@ -352,9 +372,9 @@ static int cann_start(struct chip *chip, const struct chip_request *request)
     return status;
 }
 
-/* ---- wait ---- */
+/* ---- waiting for a run ---- */
 
-/* From here on time counts: the run before it has ended. */
+/* Starts the time limits of a run, when the previous run has ended. */
 static void begin_wait(struct cann_run *r)
 {
     const struct pto_run_options *options = r->request->options;
@@ -363,13 +383,13 @@ static void begin_wait(struct cann_run *r)
 
     r->time = chip_time_of(r->request);
     deadline_ns = r->time.deadline_ns;
-    r->patience_ns = r->request->stall_ns + grace_ns + LATE_NS;
+    r->silence_ns = r->request->stall_ns + grace_ns + LATE_NS;
     r->deadline_ns = deadline_ns < UINT64_MAX - grace_ns - LATE_NS
                          ? deadline_ns + grace_ns + LATE_NS
                          : UINT64_MAX;
 }
 
-/* Whether the scheduler has shown a sign of life in time. */
+/* Whether the heartbeat has changed recently enough, and the run's deadline has not passed. */
 static bool cann_run_is_alive(struct cann *c, const struct cann_run *r, uint64_t *beats,
                               uint64_t *since_ns)
 {
@@ -383,20 +403,22 @@ static bool cann_run_is_alive(struct cann *c, const struct cann_run *r, uint64_t
         *beats = live.beats;
         *since_ns = now_ns;
     }
-    return now_ns - *since_ns < r->patience_ns && now_ns < r->deadline_ns;
+    return now_ns - *since_ns < r->silence_ns && now_ns < r->deadline_ns;
 }
 
 static int32_t cann_run_slice_ms(const struct cann_run *r, uint64_t since_ns)
 {
     uint64_t now_ns = os_now_ns();
     uint64_t until_ns =
-        since_ns + r->patience_ns < r->deadline_ns ? since_ns + r->patience_ns : r->deadline_ns;
+        since_ns + r->silence_ns < r->deadline_ns ? since_ns + r->silence_ns : r->deadline_ns;
     uint64_t ms = until_ns > now_ns ? (until_ns - now_ns) / 1000000 + 1 : 0;
 
     return ms > SLICE_MS ? SLICE_MS : ms < LAST_SLICE_MS ? LAST_SLICE_MS : (int32_t)ms;
 }
 
-/* A vendor's code; 507047: it was given up. */
+/*
+ * Waits for the end of the scheduler. Returns a vendor's code; 507047: the scheduler was given up.
+ */
 static int await_scheduler(struct cann *c, const struct cann_run *r, const char **call_out)
 {
     uint64_t beats = 0, since_ns = os_now_ns();
@@ -419,7 +441,7 @@ static void take_ended(struct cann *c, struct cann_run *r)
     char *names = (char *)(ended + 1);
 
     if (!run_ended_check(ended)) {
-        cann_run_lose(c, r, "what the scheduler answered makes no sense");
+        cann_run_lose(c, r, "the answer of the scheduler is invalid");
         return;
     }
     memcpy(r->names, names, sizeof(r->names));
@@ -435,9 +457,9 @@ static void take_ended(struct cann *c, struct cann_run *r)
         r->result.stall.task[i].site.file =
             r->names[(i + 1) * MESSAGE_NAME] != '\0' ? &r->names[(i + 1) * MESSAGE_NAME] : NULL;
     r->report = ended->report;
-    if (ended->is_lost != 0) { /* the host has a sentence for that */
+    if (ended->is_lost != 0) { /* the host makes the text of this error */
         (void)cann_lose(c, NULL, "card %u: a kernel or an orchestration never returned", c->card);
-        a32_store_relaxed(&c->is_trouble_told, 1); /* a hint */
+        a32_store_relaxed(&c->is_trouble_reported, 1); /* relaxed: a hint for the next cann_start */
     }
 }
 
@@ -468,11 +490,11 @@ static void cann_run_take_answer(struct cann *c, struct cann_run *r)
         if (r->request->options->trace != PTO_TRACE_OFF && !cann_is_lost(c))
             code = cann_record_take(c);
         if (code != ACL_SUCCESS)
-            cann_run_lose_call(c, r, "aclrtMemcpy", code, "for what was recorded");
+            cann_run_lose_call(c, r, "aclrtMemcpy", code, "for the recording");
     }
 }
 
-/* A vendor's code. */
+/* Waits for the end of the cores. Returns a vendor's code. */
 static int await_cores(struct cann *c, const struct cann_run *r, int32_t ms, const char **call_out)
 {
     int code =
@@ -482,7 +504,10 @@ static int await_cores(struct cann *c, const struct cann_run *r, int32_t ms, con
     return code == ACL_EVENT_NOT_DONE ? cann_run_ask_stream(c, c->core_stream, call_out) : code;
 }
 
-/* A scheduler that is waited for in vain may wait for cores: whether theirs is the fault. */
+/*
+ * Whether the cores have failed: the scheduler did not end, and may be waiting for them. If so,
+ * ends the run with their failure.
+ */
 static bool blame_cores(struct cann *c, struct cann_run *r)
 {
     const char *call;
@@ -494,7 +519,10 @@ static bool blame_cores(struct cann *c, struct cann_run *r)
     return true;
 }
 
-/* Whether a code of the scheduler's is a cause, or the cores were asked for one. */
+/*
+ * Whether a code of the scheduler is the cause of a failure; otherwise the cores are queried for
+ * the cause.
+ */
 static bool is_cause(int code)
 {
     return code == ACL_EVENT_NOT_DONE || code == 507017 || code == 507018;
@@ -507,10 +535,10 @@ static void wait_in_context(struct cann *c, struct cann_run *r)
 
     if (code == ACL_EVENT_NOT_DONE && blame_cores(c, r))
         return;
-    if (code != ACL_SUCCESS) { /* nothing of it is asked again: that may hang */
+    if (code != ACL_SUCCESS) { /* no more queries than needed: they may hang */
         cann_run_lose_launched(c, r, is_cause(code) ? ASK_NONE : ASK_CORES, call, code,
                                code == ACL_EVENT_NOT_DONE
-                                   ? "and the scheduler shows no sign of life"
+                                   ? "and the scheduler's heartbeat has stopped"
                                    : "for the scheduler");
         if (code == ACL_EVENT_NOT_DONE && r->deadline_ns != UINT64_MAX &&
             os_now_ns() >= r->deadline_ns)
@@ -523,25 +551,25 @@ static void wait_in_context(struct cann *c, struct cann_run *r)
     code = await_cores(c, r, CANN_CORES_MS, &call);
     if (code != ACL_SUCCESS && r->result.failure.status >= 0) {
         cann_run_lose_call(c, r, call, code, "for the cores");
-    } else if (code != ACL_SUCCESS) { /* the run has failed before */
+    } else if (code != ACL_SUCCESS) { /* the run has a failure already, which it keeps */
         (void)cann_lose(c, NULL, "card %u: the cores did not end: %d (%s)", c->card, code,
                         vendor_meaning(code));
         cann_run_set_lost(c, r);
     }
 }
 
-static void wait_on_agent(struct cann *c, void *arg)
+static void wait_on_driver_thread(struct cann *c, void *arg)
 {
     wait_in_context(c, arg);
 }
 
-static void note_on_agent(struct cann *c, void *arg)
+static void note_on_driver_thread(struct cann *c, void *arg)
 {
     (void)arg;
     cann_note_board(c);
 }
 
-static void keep_on_agent(struct cann *c, void *arg)
+static void keep_on_driver_thread(struct cann *c, void *arg)
 {
     cann_graph_keep(c, arg);
 }
@@ -552,7 +580,7 @@ static void cann_run_give_up(struct cann *c, struct cann_run *r, const struct pt
     cann_run_fail(c, r, PTO_ELOST, 0, error->text);
 }
 
-/* The orchestration runs on this thread; what it has built is launched, or kept. */
+/* Runs the orchestration on the calling thread, then launches or keeps the graph. */
 static void wait_for_builder(struct cann *c, struct cann_run *r)
 {
     struct chip_graph *kept = c->build.kept;
@@ -562,7 +590,10 @@ static void wait_for_builder(struct cann *c, struct cann_run *r)
 
     pto_error_init(&error);
     is_built = cann_build_wait(c, r, &error);
-    if (cann_is_lost(c)) { /* while it read or wrote an element, or took memory */
+    /*
+     * the card was lost while the orchestration read or wrote an element, or memory was allocated
+     */
+    if (cann_is_lost(c)) {
         cann_run_fail_lost(c, r);
     } else if (!is_built && r->result.failure.status >= 0) {
         cann_run_fail(c, r, error.status, 0, error.text);
@@ -571,7 +602,7 @@ static void wait_for_builder(struct cann *c, struct cann_run *r)
         pthread_mutex_lock(&c->lock);
         start_run(c, &starting);
         pthread_mutex_unlock(&c->lock);
-    } else if (is_built && agent_do(c, cann_graph_send, r, &error) < 0) {
+    } else if (is_built && driver_thread_call(c, cann_graph_send, r, &error) < 0) {
         cann_run_give_up(c, r, &error);
     }
     if (kept != NULL && r->result.graph == NULL)
@@ -581,7 +612,8 @@ static void wait_for_builder(struct cann *c, struct cann_run *r)
 static void cann_wait(struct chip *chip)
 {
     struct cann *c = cann_of(chip);
-    uint32_t ends = a32_load_relaxed(&c->ends); /* the caller's own */
+    /* `ends` is written only by the thread that waits for runs */
+    uint32_t ends = a32_load_relaxed(&c->ends);
     struct cann_run *r = &c->run[ends % BOARD_RUNS];
     struct pto_error error;
 
@@ -589,47 +621,49 @@ static void cann_wait(struct chip *chip)
     begin_wait(r);
     if (r->is_building)
         wait_for_builder(c, r);
-    if (r->is_launched && cann_is_lost(c)) /* by others, the run before it among them */
+    /* another thread has lost the device, maybe in the previous run */
+    if (r->is_launched && cann_is_lost(c))
         cann_run_fail_lost(c, r);
-    else if (r->is_launched && agent_do(c, wait_on_agent, r, &error) < 0)
+    else if (r->is_launched && driver_thread_call(c, wait_on_driver_thread, r, &error) < 0)
         cann_run_give_up(c, r, &error);
     else if (r->is_launched && cann_is_lost(c) && c->vendor.log != NULL)
-        (void)agent_do(c, note_on_agent, NULL, NULL);
-    a32_store_release(&c->ends, ends + 1); /* R */
+        (void)driver_thread_call(c, note_on_driver_thread, NULL, NULL);
+    a32_store_release(&c->ends, ends + 1); /* release: publishes the results of the run */
     if (r->is_launched && r->request->purpose == CHIP_BUILD && !cann_is_lost(c) &&
         r->result.failure.status >= 0) {
         pthread_mutex_lock(&c->lock);
-        if (agent_do(c, keep_on_agent, r, &error) < 0)
+        if (driver_thread_call(c, keep_on_driver_thread, r, &error) < 0)
             cann_run_give_up(c, r, &error);
         pthread_mutex_unlock(&c->lock);
     }
 }
 
-/* ---- from any thread ---- */
+/* ---- functions for any thread ---- */
 
 static int cann_poll(struct chip *chip)
 {
     return cann_is_busy(cann_of(chip)) ? PTO_RUN_PENDING : PTO_RUN_ENDED;
 }
 
-static void send_wish(struct cann *c, void *arg)
+static void send_requests(struct cann *c, void *arg)
 {
-    (void)cann_upload(c, c->board + offsetof(struct board, wish), arg, sizeof(struct board_wish));
+    (void)cann_upload(c, c->board + offsetof(struct board, requests), arg,
+                      sizeof(struct board_requests));
 }
 
 static void cann_cancel(struct chip *chip, uint64_t number)
 {
     struct cann *c = cann_of(chip);
-    uint64_t *cancelled = &c->wish.cancelled[number % BOARD_RUNS];
+    uint64_t *cancelled = &c->requests.cancelled[number % BOARD_RUNS];
 
-    pthread_mutex_lock(&c->wish_lock);
+    pthread_mutex_lock(&c->request_lock);
     if (c->build.builder != NULL)
         chip_cancel(c->build.builder, number);
     if (number > *cancelled && !cann_is_lost(c)) {
         *cancelled = number;
-        (void)agent_do(c, send_wish, &c->wish, NULL);
+        (void)driver_thread_call(c, send_requests, &c->requests, NULL);
     }
-    pthread_mutex_unlock(&c->wish_lock);
+    pthread_mutex_unlock(&c->request_lock);
 }
 
 static void read_live(struct cann *c, void *arg)
@@ -643,17 +677,19 @@ static uint64_t cann_progress(struct chip *chip)
     struct board_live live = { .progress = 0 };
 
     if (!cann_is_lost(c))
-        (void)agent_do(c, read_live, &live, NULL);
-    return (a64_load_acquire(&c->number) << 32) + live.progress; /* N; only to be compared */
+        (void)driver_thread_call(c, read_live, &live, NULL);
+    /* callers only compare the result with an earlier one */
+    return (a64_load_acquire(&c->number) << 32) + live.progress;
 }
 
-/* ---- report ---- */
+/* ---- reporting a run ---- */
 
 static const struct chip_result *cann_report(struct chip *chip, struct pto_run_report *report)
 {
     struct cann_run *r = cann_run_last(cann_of(chip));
 
-    r->report.size = report->size; /* these are the host's */
+    /* the caller's fields, which the report on the card does not have */
+    r->report.size = report->size;
     r->report.warning = report->warning;
     r->report.error = report->error;
     *report = r->report;

@@ -1,79 +1,106 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of a run on a card share. Except for what the contract has, all of it is called on
- * an agent. `call_out` is the vendor's call that gave the code.
+ * Shared by the files for runs on a card. Except for the operations of the contract, all functions
+ * are called on a driver thread. `call_out` is the vendor's call that returned the code.
  */
 #ifndef PTO_CANN_RUNS_H
 #define PTO_CANN_RUNS_H
 
 #include "cann/cann.h"
 
-enum { CANN_CORES_MS = 3000 }; /* for the cores, when the scheduler is done */
+/* how long the cores may take to end after the scheduler has finished */
+enum { CANN_CORES_MS = 3000 };
 
-/* The run that has ended last. */
+/* Returns the run that has ended last. */
 static inline struct cann_run *cann_run_last(struct cann *c)
 {
-    return &c->run[(a32_load_acquire(&c->ends) - 1) % BOARD_RUNS]; /* R */
+    /* acquire: pairs with the release that ends a run */
+    return &c->run[(a32_load_acquire(&c->ends) - 1) % BOARD_RUNS];
 }
 
-/* cann_failures.c, on any thread */
-/* The run's text says how the device was lost: later runs get it from the host. */
+/* The following is defined in cann_failures.c, and may be called on any thread. */
+/*
+ * Marks the run's result as a loss of the device. The result has the reason; later runs get their
+ * text from the host.
+ */
 void cann_run_set_lost(struct cann *c, struct cann_run *r);
 /*
- * The run ends with this; whatever else is known of it does not count. A device that another thread
- * loses meanwhile is not lost by this run, whose text has another reason: the next run reports it.
+ * Ends the run with this failure, and discards its other results. If another thread loses the
+ * device at the same time, the next run reports that.
  */
 void cann_run_fail(struct cann *c, struct cann_run *r, int status, int code, const char *text);
 void cann_run_fail_call(struct cann *c, struct cann_run *r, const char *call, int code,
                         const char *doing);
-/* A device whose run did not end as it should is not used again. */
+/*
+ * Marks the device lost because the run did not end properly, and ends the run with that failure.
+ */
 void cann_run_lose(struct cann *c, struct cann_run *r, const char *why);
-/* The same, by a vendor's code. */
+/* Like cann_run_lose, because of a vendor's code. */
 void cann_run_lose_call(struct cann *c, struct cann_run *r, const char *call, int code,
                         const char *doing);
-/* The device was lost, by others: the run tells how. */
+/* Ends the run because another thread has lost the device, with that reason. */
 void cann_run_fail_lost(struct cann *c, struct cann_run *r);
 
-/* cann_failures.c, on an agent */
+/* The following is defined in cann_failures.c, and called on a driver thread. */
 /*
- * The wait for an event is over, or a call has failed. An event may keep silent about a stream that
- * has failed; the stream itself reports its code, once, and must not be asked again then. A vendor's
- * code; 507047: the stream has not failed.
+ * Asks a stream whether it has failed. Called when a wait for an event has ended without it, or a
+ * call has failed: an event may not report that its stream has failed. A failed stream reports its
+ * code once, and must not be queried again. Returns a vendor's code; 507047: the stream has not
+ * failed.
  */
 int cann_run_ask_stream(struct cann *c, void *stream, const char **call_out);
-enum asked { ASK_NONE, ASK_CORES, ASK_BOTH }; /* streams, for the cause of a failure */
+/* which streams to query for the cause of a failure */
+enum asked { ASK_NONE, ASK_CORES, ASK_BOTH };
 /*
- * A call after a launch has failed. What was launched may have failed before it, and then every call
- * has the code of a card that is down: the stream that failed reports the cause.
+ * Ends the run because of a call that failed after a launch. If the launched program has failed
+ * before the call, all calls return the code of a card that is down; then only the program's stream
+ * has the cause.
  */
 void cann_run_lose_launched(struct cann *c, struct cann_run *r, enum asked asked, const char *call,
                             int code, const char *doing);
 
-/* cann_cores.c: all but the second and the fourth return a vendor's code. */
-/* Once for the life of the device: the card keeps a copy for each registration. */
+/* cann_cores.c: all but cann_cores_next and cann_cores_call return a vendor's code. */
+/*
+ * Registers the cores' program, at the first run only: the card keeps a copy for each registration.
+ */
 int cann_cores_ready(struct cann *c, const char **call_out);
-/* What the next launch gives to the cores. */
+/* Returns the parameters of the cores' next launch. */
 struct board_launch cann_cores_next(struct cann *c);
 int cann_cores_launch(struct cann *c, const struct cann_run *r);
-/* The call that launches them. */
+/* Returns the name of the vendor's call that launches the cores. */
 const char *cann_cores_call(const struct cann *c);
-/* Cores keep instructions that they have seen; a new stream is what is known to forget them. */
+/*
+ * Makes a new stream for the cores if kernels were uploaded. Cores cache instructions, and only a
+ * new stream is known to flush these caches.
+ */
 int cann_cores_renew_stream(struct cann *c, const char **call_out);
 
-/* cann_record.c */
-/* Room for what is recorded, which stays. A vendor's code. */
+/* The following is defined in cann_record.c. */
+/*
+ * Makes room on the card for the record of a run, which later runs use again. Returns a vendor's
+ * code.
+ */
 int cann_record_ready(struct cann *c, const struct pto_run_options *options, const char **call_out);
-/* What was recorded, as it lies on the card. A vendor's code. */
+/* Copies the record of the last run from the card. Returns a vendor's code. */
 int cann_record_take(struct cann *c);
-/* As the contract has it. */
+/* Operation of the backend contract: returns the record of the last recorded run. */
 int cann_record_read(struct chip *chip, struct chip_record *out);
 
-/* cann_graphs.c */
-/* A graph was built: it gets memory on the card, of its size. */
+/* The following is defined in cann_graphs.c. */
+/*
+ * Called when a graph was built on the card: allocates memory of its size there, to which the
+ * scheduler copies it.
+ */
 void cann_graph_keep(struct cann *c, struct cann_run *r);
-/* A graph that is kept goes to the card at once; the scheduler takes it over at its first launch. */
+/*
+ * Copies a graph that the host has built, and that is kept, to the card. The scheduler takes it
+ * over at its first launch.
+ */
 void cann_graph_send(struct cann *c, void *run);
-/* As the contract has it: the scheduler may be busy with a run, so the next one begins with that. */
+/*
+ * An operation of the contract: puts the graph into `dropped`. The scheduler may be busy with a
+ * run, so the next run frees it.
+ */
 void cann_graph_drop(struct chip *chip, struct chip_graph *graph);
 
 #endif

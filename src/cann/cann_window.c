@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows: memory of the card that other cards reach, whose processes have it mapped. There are
- * three ways, the best one first:
+ * Windows: memory of the card that other cards can access, whose processes map it. There are three
+ * ways, the best one first:
  *
  *     fabric   physical memory that is exported by a handle of 128 bytes; newer cards
- *     vmm      the same by a number, and the link between both cards is opened; any card
+ *     vmm      exported by a number, and the link between both cards is opened; any card
  *     mc2      buffers of the vendor's communication library (cann_mc2.c)
  *
- * Which of them a card has is not asked: the export says so. Memory is exported and imported in
- * different processes, and exported once. It goes with its last importer, whoever ends first.
+ * There is no query for the ways that a card supports: the export fails. Memory is exported once,
+ * and imported in other processes. It is freed with its last importer, in any order of ends.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,13 +22,14 @@
 enum way { WAY_FABRIC, WAY_VMM, WAY_MC2 };
 
 enum { LINK_POLL_NS = 1000000 };
-#define LINK_NS 3000000000ull /* for the link between two cards to be open; then it is tried */
+/* how long to wait for the link between two cards; then the import is tried anyway */
+#define LINK_NS 3000000000ull
 
 static int window_offer(struct chip *chip, const struct chip_window_request *request,
                         struct chip_window **window_out, struct chip_offer *offer,
                         struct pto_error *error);
 static int window_join(struct chip *chip, struct chip_window *window,
-                       const struct chip_offer *offer, const struct chip_patience *patience,
+                       const struct chip_offer *offer, const struct chip_wait_check *check,
                        struct pto_error *error);
 static int window_drop(struct chip *chip, struct chip_window *window, struct pto_error *error);
 
@@ -43,19 +44,21 @@ const struct chip_window_ops cann_window_ops = {
     .drop = window_drop,
 };
 
-/* Physical memory, and where it is mapped. */
+/* Physical memory of a card, and its address in this process. */
 struct piece {
     void *physical;
-    void *at; /* NULL: no addresses are reserved */
+    void *at; /* address of the mapping; NULL: no addresses are reserved */
     bool is_mapped;
 };
 
 struct cann_window {
     struct chip_window base;
     enum way way;
-    uint64_t bytes;                        /* of a piece: whole pages */
-    uint32_t adopted;                      /* ranks whose windows are memory of the chip */
-    struct piece piece[CHIP_WINDOW_RANKS]; /* fabric, vmm */
+    uint64_t bytes; /* bytes of physical memory for each rank's window: whole pages */
+    /* number of ranks whose windows are registered as memory of the chip */
+    uint32_t registered;
+    /* physical memory of each rank's window; for WAY_FABRIC and WAY_VMM */
+    struct piece piece[CHIP_WINDOW_RANKS];
     struct cann_mc2 mc2;
 };
 
@@ -64,7 +67,7 @@ static struct cann_window *window_of(struct chip_window *window)
     return (struct cann_window *)(void *)window;
 }
 
-/* What failed, for a sentence. */
+/* The last call for a window, which is named in an error, and its code. */
 struct step {
     const char *call;
     int code;
@@ -73,14 +76,14 @@ struct step {
 #define STEP(step, v, name, ...) \
     ((step)->call = #name, (step)->code = VENDOR_CALL(v, name, __VA_ARGS__))
 
-/* ---- pieces ---- */
+/* ---- pieces of physical memory ---- */
 
 static bool is_huge(const struct cann_window *w)
 {
     return w->way == WAY_FABRIC;
 }
 
-/* Addresses for it, and the right of this card to use them. */
+/* Reserves addresses for a piece, maps it there, and lets this card access it. */
 static int map_piece(struct cann *c, const struct cann_window *w, struct piece *p, struct step *s)
 {
     struct vendor *v = &c->vendor;
@@ -99,7 +102,7 @@ static int map_piece(struct cann *c, const struct cann_window *w, struct piece *
     return STEP(s, v, aclrtMemSetAccess, p->at, w->bytes, &access, 1);
 }
 
-/* The first failure counts; the rest is given back all the same. */
+/* Releases a piece. A failed step does not end the release; *s keeps the first failure. */
 static void drop_piece(struct cann *c, struct piece *p, struct step *s)
 {
     struct vendor *v = &c->vendor;
@@ -177,28 +180,31 @@ static int import_piece(struct cann *c, const struct cann_window *w, const struc
 
 /* ---- links between cards ---- */
 
-/* Whether it is open by now is only a hint: who cannot use it is told by what follows. */
-static int open_link(struct cann *c, uint32_t driver_card, const struct chip_patience *patience,
+/*
+ * Opens the link to another card, and waits for it. Its state is only a hint: if the link is not
+ * usable, the import fails.
+ */
+static int open_link(struct cann *c, uint32_t driver_card, const struct chip_wait_check *check,
                      struct step *s, struct pto_error *error)
 {
     int32_t peer = vendor_own_card(driver_card), is_open = 0;
     uint64_t deadline_ns = os_now_ns() + LINK_NS;
 
     if (peer < 0)
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "card %u of another rank is hidden from this process: name the cards of "
                           "all ranks in ASCEND_RT_VISIBLE_DEVICES",
                           driver_card);
     if (STEP(s, &c->vendor, aclrtDeviceEnablePeerAccess, peer, 0) != ACL_SUCCESS)
-        return cann_tell(c, error, s->call, s->code, "for the link to another card");
+        return cann_error_set(c, error, s->call, s->code, "for the link to another card");
     while (STEP(s, &c->vendor, aclrtDevicePeerAccessStatus, (int32_t)c->card, peer, &is_open) ==
                ACL_SUCCESS &&
-           is_open == 0 && os_now_ns() < deadline_ns && patience->goes_on(patience->context))
+           is_open == 0 && os_now_ns() < deadline_ns && check->should_wait(check->context))
         (void)nanosleep(&(struct timespec){ 0, LINK_POLL_NS }, NULL);
     return PTO_OK;
 }
 
-/* ---- offer ---- */
+/* ---- offering a window ---- */
 
 static int offer_piece(struct cann *c, struct cann_window *w, struct chip_offer *offer,
                        struct pto_error *error)
@@ -206,44 +212,46 @@ static int offer_piece(struct cann *c, struct cann_window *w, struct chip_offer 
     struct piece *own = &w->piece[w->base.rank];
     struct step s = { NULL, ACL_SUCCESS };
 
-    /* Peers may signal at once: it is zero before they know of it. */
+    /* Other ranks may write signals as soon as they have the memory, so it is zeroed first. */
     if (make_piece(c, w, own, &s) == ACL_SUCCESS &&
         STEP(&s, &c->vendor, aclrtMemset, own->at, w->bytes, 0, w->bytes) == ACL_SUCCESS)
         (void)export_piece(c, w, offer, &s);
-    return s.code == ACL_SUCCESS ? PTO_OK : cann_tell(c, error, s.call, s.code, "for a window");
+    return s.code == ACL_SUCCESS ? PTO_OK
+                                 : cann_error_set(c, error, s.call, s.code, "for a window");
 }
 
-/* What an agent is to do with a window, and what came of it. */
-struct errand {
+/* Work for a driver thread that concerns a window, and its result. */
+struct window_job {
     struct cann_window *window;
     struct chip_offer *own;
-    const struct chip_offer *offer; /* by rank */
-    const struct chip_patience *patience;
+    const struct chip_offer *offer; /* an offer from each rank */
+    const struct chip_wait_check *check;
     int status;
     struct pto_error error;
 };
 
-static int cann_window_run_errand(struct cann *c, agent_fn work, struct errand *errand,
-                                  const struct chip_patience *patience, struct pto_error *error)
+static int cann_window_run_job(struct cann *c, driver_work_fn work, struct window_job *job,
+                               const struct chip_wait_check *check, struct pto_error *error)
 {
     int status;
 
-    pto_error_init(&errand->error);
-    if (a32_load_relaxed(&c->is_silent) != 0) /* it would cost the same time again */
+    pto_error_init(&job->error);
+    /* a vendor's call hangs, and another one would hang as long */
+    if (a32_load_relaxed(&c->is_silent) != 0)
         return cann_refuse(c, error);
-    status = agent_do_while(c, work, errand, patience, error);
-    if (status >= 0 && errand->status < 0)
-        status = error_tell(error, errand->status, "%s", errand->error.text);
+    status = driver_thread_call_while(c, work, job, check, error);
+    if (status >= 0 && job->status < 0)
+        status = error_setf(error, job->status, "%s", job->error.text);
     return status;
 }
 
 static void offer_window(struct cann *c, void *arg)
 {
-    struct errand *e = arg;
+    struct window_job *job = arg;
 
-    e->status = e->window->way == WAY_MC2
-                    ? cann_mc2_offer(c, e->window->base.rank, e->own, &e->error)
-                    : offer_piece(c, e->window, e->own, &e->error);
+    job->status = job->window->way == WAY_MC2
+                      ? cann_mc2_offer(c, job->window->base.rank, job->own, &job->error)
+                      : offer_piece(c, job->window, job->own, &job->error);
 }
 
 static int window_offer(struct chip *chip, const struct chip_window_request *request,
@@ -252,18 +260,18 @@ static int window_offer(struct chip *chip, const struct chip_window_request *req
 {
     struct cann *c = cann_of(chip);
     struct cann_window *w = calloc(1, sizeof(*w));
-    struct errand errand = { .window = w, .own = offer };
+    struct window_job job = { .window = w, .own = offer };
     int status;
 
     if (w == NULL)
-        return error_tell(error, PTO_ENOMEM, "there is no memory for a window");
+        return error_setf(error, PTO_ENOMEM, "there is no memory for a window");
     memset(offer, 0, sizeof(*offer));
     offer->card = vendor_driver_card(c->card);
     w->way = (enum way)request->way;
     w->base.bytes = request->bytes;
     w->base.rank = request->rank;
     w->base.rank_count = request->rank_count;
-    status = cann_window_run_errand(c, offer_window, &errand, NULL, error);
+    status = cann_window_run_job(c, offer_window, &job, NULL, error);
     if (status < 0) {
         (void)window_drop(chip, &w->base, NULL);
         return status;
@@ -272,10 +280,10 @@ static int window_offer(struct chip *chip, const struct chip_window_request *req
     return PTO_OK;
 }
 
-/* ---- join ---- */
+/* ---- joining the windows of other ranks ---- */
 
 static int join_pieces(struct cann *c, struct cann_window *w, const struct chip_offer *offer,
-                       const struct chip_patience *patience, struct pto_error *error)
+                       const struct chip_wait_check *check, struct pto_error *error)
 {
     struct step s = { NULL, ACL_SUCCESS };
 
@@ -284,11 +292,11 @@ static int join_pieces(struct cann *c, struct cann_window *w, const struct chip_
         int status = PTO_OK;
 
         if (i != w->base.rank && w->way == WAY_VMM) /* mutation: rule-no-link */
-            status = open_link(c, offer[i].card, patience, &s, error);
+            status = open_link(c, offer[i].card, check, &s, error);
         if (status < 0)
             return status;
         if (i != w->base.rank && import_piece(c, w, &offer[i], p, &s) != ACL_SUCCESS)
-            return cann_tell(c, error, s.call, s.code, "for the window of another rank");
+            return cann_error_set(c, error, s.call, s.code, "for the window of another rank");
         w->base.in[i] = w->base.out[i] = (uint64_t)(uintptr_t)p->at;
     }
     return PTO_OK;
@@ -305,80 +313,81 @@ static int join_mc2(struct cann *c, struct cann_window *w, const struct chip_off
              w->base.bytes, 0, w->base.bytes) == ACL_SUCCESS)
         STEP(&s, &c->vendor, aclrtMemset, (void *)(uintptr_t)w->base.out[w->base.rank],
              w->base.bytes, 0, w->base.bytes);
-    return s.code == ACL_SUCCESS ? status : cann_tell(c, error, s.call, s.code, "for a window");
+    return s.code == ACL_SUCCESS ? status
+                                 : cann_error_set(c, error, s.call, s.code, "for a window");
 }
 
-/* All windows become memory of the chip. */
-static int adopt_windows(struct cann *c, struct cann_window *w, struct pto_error *error)
+/* Registers the windows of all ranks as memory of the chip. */
+static int register_windows(struct cann *c, struct cann_window *w, struct pto_error *error)
 {
-    for (; w->adopted < w->base.rank_count; w->adopted++) {
-        uint64_t in = w->base.in[w->adopted], out = w->base.out[w->adopted];
-        int status = cann_adopt(c, in, w->base.bytes);
+    for (; w->registered < w->base.rank_count; w->registered++) {
+        uint64_t in = w->base.in[w->registered], out = w->base.out[w->registered];
+        int status = cann_register_memory(c, in, w->base.bytes);
 
         if (status >= 0 && out != in) {
-            status = cann_adopt(c, out, w->base.bytes);
+            status = cann_register_memory(c, out, w->base.bytes);
             if (status < 0)
-                cann_disown(c, in);
+                cann_unregister_memory(c, in);
         }
         if (status < 0)
-            return error_tell(error, status, "there is no memory for a window");
+            return error_setf(error, status, "there is no memory for a window");
     }
     return PTO_OK;
 }
 
 static void join_windows(struct cann *c, void *arg)
 {
-    struct errand *e = arg;
+    struct window_job *job = arg;
 
-    e->status = e->window->way == WAY_MC2
-                    ? join_mc2(c, e->window, e->offer, &e->error)
-                    : join_pieces(c, e->window, e->offer, e->patience, &e->error);
+    job->status = job->window->way == WAY_MC2
+                      ? join_mc2(c, job->window, job->offer, &job->error)
+                      : join_pieces(c, job->window, job->offer, job->check, &job->error);
 }
 
 static int window_join(struct chip *chip, struct chip_window *window,
-                       const struct chip_offer *offer, const struct chip_patience *patience,
+                       const struct chip_offer *offer, const struct chip_wait_check *check,
                        struct pto_error *error)
 {
     struct cann *c = cann_of(chip);
-    struct errand errand = { .window = window_of(window), .offer = offer, .patience = patience };
-    int status = cann_window_run_errand(c, join_windows, &errand, patience, error);
+    struct window_job job = { .window = window_of(window), .offer = offer, .check = check };
+    int status = cann_window_run_job(c, join_windows, &job, check, error);
 
-    return status >= 0 ? adopt_windows(c, errand.window, error) : status;
+    return status >= 0 ? register_windows(c, job.window, error) : status;
 }
 
-/* ---- drop ---- */
+/* ---- dropping a window ---- */
 
 static void drop_window(struct cann *c, void *arg)
 {
-    struct errand *e = arg;
-    struct cann_window *w = e->window;
+    struct window_job *job = arg;
+    struct cann_window *w = job->window;
     struct step s = { NULL, ACL_SUCCESS };
 
-    e->status = PTO_OK;
+    job->status = PTO_OK;
     for (uint32_t i = 0; i < w->base.rank_count; i++)
         if (i != w->base.rank)
             drop_piece(c, &w->piece[i], &s);
     drop_piece(c, &w->piece[w->base.rank], &s);
     if (w->way == WAY_MC2)
-        e->status = cann_mc2_drop(c, &w->mc2, &e->error);
+        job->status = cann_mc2_drop(c, &w->mc2, &job->error);
     if (s.code != ACL_SUCCESS)
-        e->status = cann_tell(c, &e->error, s.call, s.code, "for a window's end");
+        job->status = cann_error_set(c, &job->error, s.call, s.code, "for a window's end");
 }
 
 static int window_drop(struct chip *chip, struct chip_window *window, struct pto_error *error)
 {
     struct cann *c = cann_of(chip);
     struct cann_window *w = window_of(window);
-    struct errand errand = { .window = w };
+    struct window_job job = { .window = w };
     int status = PTO_OK;
 
-    while (w->adopted > 0) {
-        w->adopted--;
-        cann_disown(c, w->base.in[w->adopted]);
-        cann_disown(c, w->base.out[w->adopted]);
+    while (w->registered > 0) {
+        w->registered--;
+        cann_unregister_memory(c, w->base.in[w->registered]);
+        cann_unregister_memory(c, w->base.out[w->registered]);
     }
-    if (!cann_is_lost(c)) /* nothing of a card that has failed is given back piece by piece */
-        status = cann_window_run_errand(c, drop_window, &errand, NULL, error);
+    if (!cann_is_lost(c)) /* nothing is released piece by piece on a card that has failed */
+        status = cann_window_run_job(c, drop_window, &job, NULL, error);
     free(w);
     return status;
 }

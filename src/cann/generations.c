@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the generations of the chip differ in, for the backend. */
+/* Differences between generations of the chip, for the backend. */
 #include <string.h>
 #include <unistd.h>
 
+#include "base/platforms.h"
 #include "cann/cann.h"
 
 enum { MIB = 1 << 20, BUSY = 13, BUSY_TRIES = 4, BUSY_US = 50000 };
 
+#define FITS_BOARD(name, clusters, clusters_max, ...)               \
+    _Static_assert((clusters_max)*PTO_CLUSTER_CORES <= BOARD_CORES, \
+                   "BOARD_CORES is too small for the chip generation " name);
+GENERATION_MAP(FITS_BOARD)
+#undef FITS_BOARD
+
 /*
- * All registers are one stretch: core i has 8 MiB, its cube unit at 0, its vector units at 1 and
- * 2 MiB. Numbers are those of the cubes, then those of the vectors. A bit mask says which there are;
- * without it all are taken to be there, and the window of one that is not has no core that names it.
+ * Maps the registers of all cores as one range. In it core i has 8 MiB: its cube unit is at 0, its
+ * vector units are at 1 and 2 MiB. Cubes are numbered first, then vectors. The driver's bit mask
+ * shows which cores exist; without it all are assumed to exist, and no core names the window of a
+ * missing one.
  */
 static int map_stretch(struct vendor *v, uint32_t card, uint32_t cores, uint64_t *base,
                        const char **call_out)
@@ -49,7 +57,10 @@ static int map_stretch(struct vendor *v, uint32_t card, uint32_t cores, uint64_t
     return 0;
 }
 
-/* Each core is mapped for itself; numbers go die by die, cubes before vectors. */
+/*
+ * Maps the registers of each core separately. Windows are numbered die by die, and on each die
+ * cubes before vectors.
+ */
 static int map_each(struct vendor *v, uint32_t card, uint32_t cores, uint64_t *base,
                     const char **call_out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads the vendor's libraries, and knows what their codes mean. */
+/* Loads the vendor's libraries, and translates their codes. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* dlinfo */
+#define _GNU_SOURCE /* for dlinfo */
 #endif
 
 #include "cann/vendor.h"
@@ -18,40 +18,43 @@
 #include "base/atomic.h"
 #include "base/error.h"
 #include "base/os.h"
-#include "cann/agent.h"
+#include "cann/driver_thread.h"
 
-/* Whose interfaces were compared, and found equal. */
+/* Range of versions whose interfaces were compared and found equal. */
 enum { MAJOR_FIRST = 8, MINOR_FIRST = 5, MAJOR_LAST = 9 };
 
-/* The longest that is published: a device that starts, and its control processor with it. */
+/*
+ * Default time limit of a call, in milliseconds: the longest that is published, for a device that
+ * starts together with its control processor.
+ */
 enum { CALL_MS = 60000 };
 
-/* Calls, as lines of a file: PTO_CANN_LOG names it. */
+/* The log of vendor's calls, a line for each, in the file that PTO_CANN_LOG names. */
 struct vendor_log {
     FILE *file;
     pthread_mutex_t lock;
     uint64_t count;
-    bool has_begins; /* PTO_CANN_LOG_BEGINS: a line before each call, too */
+    bool has_begins; /* PTO_CANN_LOG_BEGINS is set: there is also a line before each call */
 };
 
 enum { MESSAGE_MAX = 4096, NOTE_MAX = MESSAGE_MAX + 256 };
 
-/* The vendor's message for the failed call of this thread. */
+/* The vendor's message for the last failed call of this thread. */
 static __thread struct {
-    const char *name; /* of the call; NULL: there is no message */
+    const char *name; /* name of the call; NULL: no message */
     int code;
     char text[MESSAGE_MAX];
 } recent;
 
 static const char *const library_name[VENDOR_LIBRARIES] = { "libascendcl.so", "libascend_hal.so" };
 
-/* Where the driver puts its own library, unless it is found otherwise. */
+/* Where the driver installs its library, for systems whose search path does not have it. */
 static const char hal_folder[] = "/usr/local/Ascend/driver/lib64/driver";
 
 struct function {
     enum vendor_library library;
     const char *name;
-    size_t at; /* in struct vendor */
+    size_t at; /* offset of the function's pointer in struct vendor */
 };
 
 static const struct function functions[] = {
@@ -63,14 +66,14 @@ static const struct function functions[] = {
 
 enum { FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
 
-/* Libraries of VENDOR_OPTIONAL_MAP, most of which others load as their own dependencies. */
+/* Files of the libraries in VENDOR_OPTIONAL_MAP; most are loaded as dependencies of others. */
 #define FILE_ACL "libascendcl.so"
 #define FILE_RT "libruntime.so"
 #define FILE_LOG "libascendalog.so"
 
 static const struct {
     const char *file, *name;
-    size_t at; /* in struct vendor */
+    size_t at; /* offset of the function's pointer in struct vendor */
 } optional[] = {
 #define X(library, returns, name, parameters) \
     { FILE_##library, #name, offsetof(struct vendor, name) },
@@ -80,7 +83,7 @@ static const struct {
 
 /* ---- versions ---- */
 
-/* The line of a file that begins with the key. */
+/* Reads the line of a file that begins with the key, and returns the rest of that line. */
 static bool vendor_read_key(const char *home, const char *file, const char *key, char *value,
                             size_t bytes)
 {
@@ -103,9 +106,9 @@ static bool vendor_read_key(const char *home, const char *file, const char *key,
 }
 
 /*
- * Files that installations have had, by version; none of them is documented. From 9.0 on the folder
- * of a version is called cann, and "Version=" has its number; before, that was the number of a
- * package, so the folder comes first.
+ * Finds the version of CANN in the files that installations have had; none of them is documented.
+ * From 9.0 on the folder of a version is called cann, and "Version=" in its file is the version. In
+ * older folders it is the version of a package, so the new folder is tried first.
  */
 static void find_version(struct vendor *v, const char *home)
 {
@@ -131,14 +134,14 @@ static int check_version(const struct vendor *v, struct pto_error *error)
     unsigned major = 0, minor = 0;
 
     if (v->version[0] == '\0' || sscanf(v->version, "%u.%u", &major, &minor) < 1)
-        return PTO_OK; /* it is not known: its functions decide */
+        return PTO_OK; /* a library of unknown version is accepted if it has all functions */
     if (major < MAJOR_FIRST || (major == MAJOR_FIRST && minor < MINOR_FIRST))
-        return error_tell(error, PTO_ENOSUP,
+        return error_setf(error, PTO_ENOSUP,
                           "this is CANN %.40s, and the first version whose interfaces are known is "
                           "%d.%d.0; install a newer one",
                           v->version, MAJOR_FIRST, MINOR_FIRST);
     if (major > MAJOR_LAST && getenv("PTO_CANN_ANY_VERSION") == NULL)
-        return error_tell(error, PTO_ENOSUP,
+        return error_setf(error, PTO_ENOSUP,
                           "this is CANN %.40s, and the last version whose interfaces are known is "
                           "%d; set PTO_CANN_ANY_VERSION to try it all the same",
                           v->version, MAJOR_LAST);
@@ -153,9 +156,11 @@ static bool is_known_version(const struct vendor *v)
     return check_version(v, &error) >= 0;
 }
 
-/* ---- libraries ---- */
+/* ---- loading the libraries ---- */
 
-/* As the loader finds it, then below ASCEND_HOME_PATH, then the driver's. */
+/*
+ * Opens a library: tries the loader's search path, then ASCEND_HOME_PATH, then the driver's folder.
+ */
 static void *open_library(const char *home, enum vendor_library library, char *why, size_t bytes)
 {
     const char *name = library_name[library];
@@ -183,7 +188,7 @@ static int find_functions(struct vendor *v, enum vendor_library library, struct 
         if (f->library != library)
             continue;
         if (symbol == NULL)
-            return error_tell(error, PTO_ENOSUP,
+            return error_setf(error, PTO_ENOSUP,
                               "%s%s%s has no function %s, which every version from %d.%d.0 on has: "
                               "it is older, or a stub",
                               library_name[f->library], v->version[0] != '\0' ? " of CANN " : "",
@@ -200,7 +205,7 @@ static int open_libraries(struct vendor *v, const char *home, struct pto_error *
 
         v->library[i] = open_library(home, (enum vendor_library)i, why, sizeof(why));
         if (v->library[i] == NULL)
-            return error_tell(error, PTO_ENOSUP,
+            return error_setf(error, PTO_ENOSUP,
                               "%s cannot be loaded (%.150s); source set_env.sh of CANN in "
                               "ASCEND_HOME_PATH=%.100s%s",
                               library_name[i], why, home,
@@ -211,7 +216,10 @@ static int open_libraries(struct vendor *v, const char *home, struct pto_error *
     return PTO_OK;
 }
 
-/* With a stub in place of the first library the driver's does not load: the stub is the reason. */
+/*
+ * Whether the first library is a stub for building. Then the driver's library does not load, and
+ * the stub is the reason to report.
+ */
 static bool is_stub(struct vendor *v)
 {
     return v->library[VENDOR_ACL] != NULL && find_functions(v, VENDOR_ACL, NULL) < 0;
@@ -247,13 +255,14 @@ static void open_log(struct vendor *v)
         free(log);
         return;
     }
-    setvbuf(log->file, NULL, _IOLBF, 0); /* whatever happens next, it is there */
+    /* each line reaches the file even if the process crashes next */
+    setvbuf(log->file, NULL, _IOLBF, 0);
     log->has_begins = getenv("PTO_CANN_LOG_BEGINS") != NULL;
     pthread_mutex_init(&log->lock, NULL);
     v->log = log;
 }
 
-/* PTO_CANN_CALL_MS: a call that takes longer is given up. */
+/* Reads PTO_CANN_CALL_MS, the time in milliseconds after which a call is given up. */
 static uint32_t find_call_ms(void)
 {
     const char *text = getenv("PTO_CANN_CALL_MS");
@@ -270,7 +279,7 @@ int vendor_load(struct vendor *v, struct pto_error *error)
     memset(v, 0, sizeof(*v));
     v->call_ms = find_call_ms();
     if (home == NULL || home[0] == '\0')
-        return error_tell(error, PTO_ENOSUP,
+        return error_setf(error, PTO_ENOSUP,
                           "ASCEND_HOME_PATH is not set: install CANN and source its set_env.sh");
     open_log(v);
     find_version(v, home);
@@ -279,7 +288,8 @@ int vendor_load(struct vendor *v, struct pto_error *error)
     if (status < 0 && is_stub(v)) {
         vendor_note(v, "stage", "functions");
         status = find_functions(v, VENDOR_ACL, error);
-    } else if (status >= 0 || !is_known_version(v)) { /* another version may lack a library */
+        /* an unknown version, which may lack a library, is the reason to report */
+    } else if (status >= 0 || !is_known_version(v)) {
         vendor_note(v, "stage", "version");
         vendor_note(v, "version", "%s", v->version);
         status = check_version(v, error);
@@ -295,24 +305,26 @@ int vendor_load(struct vendor *v, struct pto_error *error)
     return status;
 }
 
-/* Newer versions have it under another name. */
 int vendor_claim(struct pto_error *error)
 {
-    static struct a32 user; /* the process that opened a card last; a fork inherits it */
+    /*
+     * process that has opened a card last; a forked process inherits the value, and sees another id
+     */
+    static struct a32 user;
     uint32_t here = (uint32_t)getpid(), before = a32_load_relaxed(&user);
 
     if (before != 0 && before != here)
-        return error_tell(error, PTO_EFORKED,
-                          "process %u has used the vendor's software and was forked, which that "
-                          "does not survive: open cards in processes that are started anew "
-                          "(spawn)",
+        return error_setf(error, PTO_EFORKED,
+                          "process %u has used the vendor's software, which does not survive a "
+                          "fork; open cards in newly started processes (spawn)",
                           before);
-    a32_store_relaxed(&user, here); /* equal values only */
+    a32_store_relaxed(&user, here); /* the value is only compared with the process's own id */
     return PTO_OK;
 }
 
 int vendor_load_hccl(struct vendor *v, struct pto_error *error)
 {
+    /* names that versions of CANN have for one library */
     static const char *const names[] = { "libhcomm.so", "libhccl.so" };
     static const struct {
         const char *name;
@@ -333,7 +345,7 @@ int vendor_load_hccl(struct vendor *v, struct pto_error *error)
             handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     }
     if (handle == NULL)
-        return error_tell(error, PTO_ENOSUP, "neither %s nor %s can be loaded", names[0], names[1]);
+        return error_setf(error, PTO_ENOSUP, "neither %s nor %s can be loaded", names[0], names[1]);
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && missing == NULL; i++) {
         void *symbol = dlsym(handle, wanted[i].name);
 
@@ -342,11 +354,14 @@ int vendor_load_hccl(struct vendor *v, struct pto_error *error)
     }
     return missing == NULL
                ? PTO_OK
-               : error_tell(error, PTO_ENOSUP, "the communication library of CANN %s has no %s",
+               : error_setf(error, PTO_ENOSUP, "the communication library of CANN %s has no %s",
                             v->version, missing);
 }
 
-/* The libraries stay in the process: they start threads, and are not made to be taken away. */
+/*
+ * Closes the log only. The libraries stay loaded: they start threads, and do not support being
+ * unloaded.
+ */
 void vendor_unload(struct vendor *v)
 {
     if (v->log != NULL) {
@@ -361,7 +376,7 @@ void vendor_unload(struct vendor *v)
 
 uint64_t vendor_begin(const struct vendor *v, const char *name, uint64_t wait_ms)
 {
-    agent_enter_call(name, v->call_ms + wait_ms);
+    driver_thread_enter_call(name, v->call_ms + wait_ms);
     if (v->log != NULL && v->log->has_begins)
         vendor_note(v, "begin", "%s", name);
     return v->log != NULL ? os_now_ns() : 0;
@@ -389,14 +404,20 @@ void vendor_note(const struct vendor *v, const char *kind, const char *format, .
     pthread_mutex_unlock(&v->log->lock);
 }
 
-/* These codes are answers to a question, and the vendor has no message for them. */
+/*
+ * Whether a code is a failure. The other codes are answers to a query, for which the vendor has no
+ * message.
+ */
 static bool vendor_is_failure(int code)
 {
     return code != ACL_SUCCESS && code != ACL_REPEAT_INIT && code != ACL_STREAM_NOT_DONE &&
            code != ACL_EVENT_NOT_DONE;
 }
 
-/* The vendor gives each message once, to the thread whose call failed. */
+/*
+ * Stores the vendor's message for a failed call. The vendor returns each message once, to the
+ * thread whose call has failed.
+ */
 static void vendor_take_message(const struct vendor *v, const char *name, int code)
 {
     const char *text = v->aclGetRecentErrMsg != NULL ? v->aclGetRecentErrMsg() : NULL;
@@ -417,7 +438,10 @@ const char *vendor_message(const char *name, int code)
                : "";
 }
 
-/* What was answered, and else what was given. */
+/*
+ * Writes a line about a call to the log: either the values that the call has written, or the
+ * arguments.
+ */
 static void note(struct vendor_log *log, const char *name, uint64_t begin_ns, int code,
                  const struct vendor_shown *shown, uint32_t count)
 {
@@ -444,11 +468,11 @@ int vendor_end(struct vendor *v, const char *name, uint64_t begin_ns, int code,
         note(v->log, name, begin_ns, code, shown, count);
     if (vendor_is_failure(code))
         vendor_take_message(v, name, code);
-    agent_leave_call();
+    driver_thread_leave_call();
     return code;
 }
 
-/* ---- codes ---- */
+/* ---- meanings of codes ---- */
 
 struct meaning {
     int code;
@@ -464,24 +488,24 @@ static const struct meaning meanings[] = {
     { 107001, PTO_EINVAL, "there is no such device" },
     { 107002, PTO_EINVAL, "the thread has no device" },
     { 107003, PTO_EINVAL, "the stream belongs to another context" },
-    { 107022, PTO_ELOST, "the device gave its tasks up" },
+    { 107022, PTO_ELOST, "the device aborted its tasks" },
     { 207000, PTO_ENOSUP, "not supported on this card" },
     { 207001, PTO_ENOMEM, "no device memory, or a program could not be put there" },
     { 207018, PTO_ENOMEM, "no device memory" },
     { 507000, PTO_ELOST, "internal error, or the control processor took too long" },
-    { 507004, PTO_EAGAIN, "the stream is not done" },
-    { 507007, PTO_EINVAL, "the device was given back before" },
+    { 507004, PTO_EAGAIN, "the stream has not finished" },
+    { 507007, PTO_EINVAL, "the device was released before" },
     { 507014, PTO_ELOST, "a core took too long" },
     { 507015, PTO_ELOST, "a core had an exception" },
     { 507017, PTO_ELOST, "the control processor took too long" },
     { 507018, PTO_ELOST, "the scheduler crashed, or refused its call" },
     { 507032, PTO_ENOMEM, "too many programs" },
     { 507033, PTO_ELOST, "the control processor does not start" },
-    { 507046, PTO_ETIMEOUT, "the wait is over, the device goes on" },
-    { 507047, PTO_ETIMEOUT, "the wait for an event is over" },
+    { 507046, PTO_ETIMEOUT, "the wait timed out; the device continues" },
+    { 507047, PTO_ETIMEOUT, "the wait for an event timed out" },
     { 507899, PTO_ELOST, "the driver failed: the card is down, or was given wrong ids" },
     { 507901, PTO_ELOST, "the link to the card is closed" },
-    /* The driver's own. */
+    /* Codes of the driver. */
     { 4, PTO_EINVAL, "the device is not open" },
     { 6, PTO_ENOMEM, "the driver has no memory" },
     { 13, PTO_EAGAIN, "the driver is busy" },
@@ -498,7 +522,7 @@ static const struct meaning *find_meaning(int code)
     return NULL;
 }
 
-/* The communication library's. */
+/* Codes of the communication library. */
 static const struct meaning hccl_meanings[] = {
     { 1, PTO_EINVAL, "a parameter is wrong" },
     { 2, PTO_EINVAL, "a pointer is NULL" },
@@ -517,7 +541,7 @@ static const struct meaning hccl_meanings[] = {
     { 15, PTO_ESYSTEM, "the runtime failed" },
     { 16, PTO_ELOST, "the driver failed" },
     { 19, PTO_EPEER, "the network failed" },
-    { 20, PTO_EAGAIN, "to be tried again" },
+    { 20, PTO_EAGAIN, "temporary failure; try again" },
     { 21, PTO_EPEER, "a remote rank failed" },
 };
 
@@ -559,13 +583,13 @@ int vendor_status(int code)
 
 /* ---- numbers of cards ---- */
 
-/* The driver's number of one of ours, or ours of one of the driver's. */
+/* Converts between the driver's device numbers and ours. */
 static int32_t translate(uint32_t number, bool is_ours)
 {
     const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");
 
     if (text == NULL || *text < '0' || *text > '9')
-        return (int32_t)number; /* none is hidden */
+        return (int32_t)number; /* without a list of numbers all cards are visible */
     for (uint32_t place = 0; *text >= '0' && *text <= '9'; place++) {
         char *end;
         uint32_t driver = (uint32_t)strtoul(text, &end, 10);
@@ -581,7 +605,8 @@ uint32_t vendor_driver_card(uint32_t card)
 {
     int32_t driver = translate(card, true);
 
-    return driver >= 0 ? (uint32_t)driver : card; /* aclrtSetDevice refuses those that are hidden */
+    /* a hidden card keeps its number, which aclrtSetDevice refuses */
+    return driver >= 0 ? (uint32_t)driver : card;
 }
 
 int32_t vendor_own_card(uint32_t driver_card)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vendor's libraries, by name only: nothing of CANN is needed to build. One table says which
- * functions are used, where each comes from and how it is called; declarations are our own, and
- * what is fixed by the vendor is asserted. Facts are those of the published headers of versions
- * 8.5.0 to 9.2.0: each is a row of tests/standin/facts.tsv. None of it was ever run on hardware.
+ * The vendor's libraries, which are loaded at run time: building needs no part of CANN. Tables list
+ * the functions in use with their libraries and prototypes. All declarations are our own; values
+ * that the vendor fixes are asserted. Facts come from the published headers of versions 8.5.0 to
+ * 9.2.0: each is a row of tests/standin/facts.tsv. Never run on hardware.
  */
 #ifndef PTO_VENDOR_H
 #define PTO_VENDOR_H
@@ -17,9 +17,7 @@
 
 enum vendor_library { VENDOR_ACL, VENDOR_HAL, VENDOR_LIBRARIES };
 
-/*
- * X(library, returns, name, parameters). All of them are in every version from 8.5.0 on.
- */
+/* The functions that every version from 8.5.0 on has: X(library, returns, name, parameters). */
 #define VENDOR_MAP(X)                                                                           \
     X(ACL, int, aclInit, (const char *config))                                                  \
     X(ACL, int, aclFinalizeReference, (uint64_t * left))                                        \
@@ -85,8 +83,8 @@ enum vendor_library { VENDOR_ACL, VENDOR_HAL, VENDOR_LIBRARIES };
     X(HAL, int, halResUnmap, (unsigned device, struct vendor_resource *resource))
 
 /*
- * Functions without which a card can be used, and their libraries: NULL in struct vendor where an
- * installation lacks one. X(library, returns, name, parameters).
+ * Functions that an installation may lack, without which a card can still be used: then they are
+ * NULL in struct vendor. X(library, returns, name, parameters).
  */
 #define VENDOR_OPTIONAL_MAP(X)                                                                     \
     X(ACL, const char *, aclGetRecentErrMsg, (void))                                               \
@@ -99,8 +97,9 @@ enum vendor_library { VENDOR_ACL, VENDOR_HAL, VENDOR_LIBRARIES };
     X(LOG, int, dlog_setlevel, (int32_t module, int32_t level, int32_t has_events))
 
 /*
- * Of the communication library, which is loaded when it is needed: X(returns, name, parameters).
- * The last three are declared in headers for the vendor's own packages (pkg_inc), not in include.
+ * Functions of the communication library, which is loaded when it is first needed: X(returns, name,
+ * parameters). The last three are declared in headers for the vendor's own packages (pkg_inc), not
+ * in its public ones.
  */
 #define VENDOR_HCCL_MAP(X)                                                                       \
     X(int, HcclGetRootInfo, (void *root))                                                        \
@@ -111,15 +110,15 @@ enum vendor_library { VENDOR_ACL, VENDOR_HAL, VENDOR_LIBRARIES };
     X(int, HcomGetCommHandleByGroup, (const char *name, void **comm))                            \
     X(int, HcclAllocComResourceByTiling, (void *comm, void *stream, void *tiling, void **context))
 
-/* Values that the vendor has given a meaning. */
+/* Values that the vendor's headers define. */
 enum {
     ACL_SUCCESS = 0,
     ACL_REPEAT_INIT = 100002,
     ACL_REFUSED = 107000,
-    ACL_STREAM_NOT_DONE = 507046, /* only the wait is over */
-    ACL_EVENT_NOT_DONE = 507047,  /* the same */
-    VENDOR_EVENT_SYNC = 1,        /* streams can wait for it */
-    VENDOR_EVENT_PROGRESS = 2,    /* so can the host */
+    ACL_STREAM_NOT_DONE = 507046, /* a wait for a stream has timed out, and nothing has failed */
+    ACL_EVENT_NOT_DONE = 507047,  /* a wait for an event has timed out, and nothing has failed */
+    VENDOR_EVENT_SYNC = 1,        /* kind of event: a stream can wait for it */
+    VENDOR_EVENT_PROGRESS = 2,    /* kind of event: the host can wait for it */
     VENDOR_MALLOC_HUGE_FIRST = 0,
     VENDOR_HOST_TO_DEVICE = 1,
     VENDOR_DEVICE_TO_HOST = 2,
@@ -130,28 +129,29 @@ enum {
     VENDOR_OPTION_CPU_MODE = 3,
     VENDOR_MAGIC_MIX = 0x43554245,
     VENDOR_ATTRIBUTE_SCHEM = 1,
-    VENDOR_SCHEM_BATCH = 1,       /* all cores of a launch start together */
-    VENDOR_ATTRIBUTE_TIMEOUT = 7, /* seconds that a launch may take; 0: any */
-    VENDOR_LOG_ALL = -1,          /* modules of the log */
+    VENDOR_SCHEM_BATCH = 1, /* all cores of a launch start together */
+    /* launch attribute: seconds that the program may run; 0: any time */
+    VENDOR_ATTRIBUTE_TIMEOUT = 7,
+    VENDOR_LOG_ALL = -1, /* log setting: all modules */
     VENDOR_LOG_WARNING = 2,
-    VENDOR_LOG_NONE = 4, /* the highest level: nothing is logged */
+    VENDOR_LOG_NONE = 4, /* log setting: the level above all messages, so nothing is logged */
     VENDOR_MAP_ADDR = 0,
     VENDOR_ADDR_CORES = 2,
     VENDOR_MODULE_CORES = 4,
     VENDOR_INFO_OCCUPY = 8, /* mutation: wrong-constant */
     VENDOR_HBM_HUGE = 4,
     VENDOR_HBM_NORMAL = 5,
-    VENDOR_ON_DEVICE = 1, /* a location */
+    VENDOR_ON_DEVICE = 1, /* kind of location: memory of a device */
     VENDOR_READ_WRITE = 3,
     VENDOR_GRANULARITY_LEAST = 0,
     VENDOR_RESERVE_NORMAL = 0,
     VENDOR_RESERVE_HUGE = 1,
     VENDOR_HANDLE_NONE = 0,
     VENDOR_SHARE_FABRIC = 2,
-    VENDOR_ANY_PROCESS = 1, /* may import it */
+    VENDOR_ANY_PROCESS = 1, /* export flag: any process may import the memory */
     VENDOR_FABRIC_BYTES = 128,
     VENDOR_ROOT_BYTES = 4108,
-    VENDOR_NAME_BYTES = 128, /* of a communicator */
+    VENDOR_NAME_BYTES = 128, /* bytes of a communicator's name, as the vendor limits them */
     VENDOR_TOPOLOGY_MESH = 1,
 };
 
@@ -171,11 +171,11 @@ struct vendor_attribute {
 };
 
 struct vendor_config {
-    struct vendor_attribute *attribute; /* never NULL */
+    struct vendor_attribute *attribute; /* list of launch attributes; never NULL */
     size_t count;
 };
 
-/* A program for cores, for rtRegisterAllKernel. */
+/* A program for cores, as rtRegisterAllKernel gets it. */
 struct vendor_program {
     uint32_t magic;
     uint32_t version;
@@ -183,7 +183,7 @@ struct vendor_program {
     uint64_t bytes;
 };
 
-/* Arguments of rtKernelLaunchWithHandleV2; what is not named is 0. */
+/* Arguments of rtKernelLaunchWithHandleV2. Fields without a name here are 0. */
 struct vendor_args {
     void *args;
     void *host_inputs;
@@ -223,7 +223,10 @@ struct vendor_resource {
     uint32_t reserved[1];
 };
 
-/* Of physical memory. The device is the one that the thread is bound to, by its logical number. */
+/*
+ * Properties of physical memory. The device is the one to which the thread is bound, by its number
+ * in the process.
+ */
 struct vendor_memory {
     int32_t handle;
     int32_t allocation;
@@ -233,7 +236,9 @@ struct vendor_memory {
     uint64_t reserved;
 };
 
-/* The device as the driver counts them, unlike above. */
+/*
+ * Who may access memory. The device has the driver's number here, unlike in struct vendor_memory.
+ */
 struct vendor_access {
     int32_t flags;
     uint32_t device;
@@ -241,96 +246,104 @@ struct vendor_access {
     uint32_t reserved[3];
 };
 
-static_assert(sizeof(struct vendor_memory) == 32, "the vendor's");
-static_assert(offsetof(struct vendor_memory, device) == 12, "the vendor's");
-static_assert(offsetof(struct vendor_memory, reserved) == 24, "the vendor's");
-static_assert(sizeof(struct vendor_access) == 24, "the vendor's");
-static_assert(offsetof(struct vendor_access, location) == 8, "the vendor's");
-static_assert(sizeof(struct vendor_option) == 20, "the vendor's");
-static_assert(sizeof(struct vendor_options) == 16, "the vendor's");
-static_assert(sizeof(struct vendor_attribute) == 20, "the vendor's");
-static_assert(sizeof(struct vendor_config) == 16, "the vendor's");
-static_assert(sizeof(struct vendor_program) == 24, "the vendor's");
-static_assert(sizeof(struct vendor_args) == 40, "the vendor's");
-static_assert(offsetof(struct vendor_args, is_on_device) == 31, "the vendor's");
-static_assert(sizeof(struct vendor_task) == 16, "the vendor's");
-static_assert(offsetof(struct vendor_task, schem) == 2, "the vendor's");
-static_assert(sizeof(struct vendor_map_in) == 8, "the vendor's");
-static_assert(sizeof(struct vendor_map_out) == 16, "the vendor's");
-static_assert(sizeof(struct vendor_resource) == 20, "the vendor's");
+static_assert(sizeof(struct vendor_memory) == 32, "the vendor's layout");
+static_assert(offsetof(struct vendor_memory, device) == 12, "the vendor's layout");
+static_assert(offsetof(struct vendor_memory, reserved) == 24, "the vendor's layout");
+static_assert(sizeof(struct vendor_access) == 24, "the vendor's layout");
+static_assert(offsetof(struct vendor_access, location) == 8, "the vendor's layout");
+static_assert(sizeof(struct vendor_option) == 20, "the vendor's layout");
+static_assert(sizeof(struct vendor_options) == 16, "the vendor's layout");
+static_assert(sizeof(struct vendor_attribute) == 20, "the vendor's layout");
+static_assert(sizeof(struct vendor_config) == 16, "the vendor's layout");
+static_assert(sizeof(struct vendor_program) == 24, "the vendor's layout");
+static_assert(sizeof(struct vendor_args) == 40, "the vendor's layout");
+static_assert(offsetof(struct vendor_args, is_on_device) == 31, "the vendor's layout");
+static_assert(sizeof(struct vendor_task) == 16, "the vendor's layout");
+static_assert(offsetof(struct vendor_task, schem) == 2, "the vendor's layout");
+static_assert(sizeof(struct vendor_map_in) == 8, "the vendor's layout");
+static_assert(sizeof(struct vendor_map_out) == 16, "the vendor's layout");
+static_assert(sizeof(struct vendor_resource) == 20, "the vendor's layout");
 
 enum { VENDOR_VERSION_TEXT = 64 };
 
 struct vendor {
     void *library[VENDOR_LIBRARIES];
-    char version[VENDOR_VERSION_TEXT]; /* of CANN; empty: unknown */
-    uint32_t call_ms;                  /* that a call may take, beside what it is asked to wait */
-    struct vendor_log *log;            /* of calls; NULL: none is kept */
+    char version[VENDOR_VERSION_TEXT]; /* version of CANN that was found; empty: unknown */
+    /* time limit in milliseconds of a call, in addition to the wait that the call is asked for */
+    uint32_t call_ms;
+    struct vendor_log *log; /* log that PTO_CANN_LOG requests; NULL: none */
 #define X(library, returns, name, parameters) returns(*name) parameters;
     VENDOR_MAP(X)
     VENDOR_OPTIONAL_MAP(X)
 #undef X
 #define X(returns, name, parameters) returns(*name) parameters;
-    VENDOR_HCCL_MAP(X) /* NULL until vendor_load_hccl */
+    VENDOR_HCCL_MAP(X) /* functions of the communication library: NULL until vendor_load_hccl */
 #undef X
 };
 
 /*
- * Finds the libraries and all their functions. PTO_ENOSUP with a sentence that says what is
- * missing, or which version it is and which are known.
+ * Loads the libraries and finds their functions. PTO_ENOSUP with an error that names the missing
+ * parts, or the unknown version and the known ones.
  */
 int vendor_load(struct vendor *v, struct pto_error *error);
 void vendor_unload(struct vendor *v);
 
-/* The same for the communication library. It may be called again. */
+/* Like vendor_load, for the communication library. May be called again. */
 int vendor_load_hccl(struct vendor *v, struct pto_error *error);
-/* Before a device's first call. PTO_EFORKED: this process is forked from one that made some. */
+/*
+ * Called before a device's first call. PTO_EFORKED: this process was forked from one that has
+ * opened a card.
+ */
 int vendor_claim(struct pto_error *error);
 
 /*
- * Appends a line to the log, if there is one: evidence that is no call. The kinds are in
- * docs/internals/onboard.md. The text stays on one line: control characters are escaped.
+ * Appends a line to the log, if there is one, that is not about a call: evidence of a kind that
+ * docs/internals/onboard.md lists. Control characters are escaped, so the text stays on one line.
  */
 void vendor_note(const struct vendor *v, const char *kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /*
- * The vendor's own message for the call of this thread that failed last, if that was this call with
- * this code; "": there is none. Valid until the thread's next call.
+ * Returns the vendor's own message for the last failed call of this thread, if that was the named
+ * call with this code; otherwise "". Valid until the thread's next call.
  */
 const char *vendor_message(const char *name, int code);
 
-/* The meaning of a vendor's code, in a few words; never NULL. */
+/* Returns the meaning of a vendor's code in a few words; never NULL. */
 const char *vendor_meaning(int code);
-/* What it is for us. */
+/* Returns the status that stands for a vendor's code. */
 int vendor_status(int code);
-/* Both for the communication library, which has codes of its own. */
+/*
+ * Return the meaning and the status of a code of the communication library, which has separate
+ * codes.
+ */
 const char *vendor_hccl_meaning(int code);
 int vendor_hccl_status(int code);
 
 /*
- * ASCEND_RT_VISIBLE_DEVICES hides cards, and renumbers those that are left: the number that the
- * driver has for a card of ours, and back. -1: it is hidden from this process.
+ * ASCEND_RT_VISIBLE_DEVICES hides cards from a process, and renumbers the others. Converts the
+ * number of a card in this process to the driver's, and back. -1: the card is hidden from this
+ * process.
  */
 uint32_t vendor_driver_card(uint32_t card);
 int32_t vendor_own_card(uint32_t driver_card);
 
-/* An argument of a call, for the log. */
+/* An argument of a vendor's call, as the log shows it. */
 struct vendor_shown {
     uint64_t value;
-    bool is_place; /* of what the call answers with */
+    bool is_place; /* the argument is the address to which the call writes its answer */
 };
 
 /*
- * A call of the table begins, which waits for `wait_ms` by itself; it has returned `code`, which is
- * written to the log with its arguments, if there is one. An agent whose call took too long ends in
- * vendor_end.
+ * Called before and after a vendor's call. `wait_ms`: how long the call itself may wait; `code`:
+ * its result, which is written to the log with the arguments. vendor_end does not return on a
+ * driver thread that was given up during the call.
  */
 uint64_t vendor_begin(const struct vendor *v, const char *name, uint64_t wait_ms);
 int vendor_end(struct vendor *v, const char *name, uint64_t begin_ns, int code,
                const struct vendor_shown *shown, uint32_t count);
 
-/* Each of at most eight arguments. */
+/* Initialises an array of struct vendor_shown from at most eight arguments. */
 #define VENDOR_SHOW(x)                                                           \
     {                                                                            \
         (uint64_t)(uintptr_t)(x), _Generic((x), void ** : true, default : false) \

@@ -1,30 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contract of a backend: three small tables, and a fourth for chips that share memory. A backend is one symbol, a
- * `const struct chip_backend`, whose struct begins with a struct chip; everything else
- * of it is its own. src/chip/null.c is the one to copy, docs/internals/porting.md walks through
- * it, tests/conformance/ runs the same suite over all of them.
+ * The contract of a backend: three small tables of functions, a fourth for chips that share memory
+ * with chips of other processes, and a fifth for virtual time. A backend exports one symbol, a
+ * `const struct chip_backend`; the struct that it allocates for a chip begins with a struct chip,
+ * and its other members are private. Copy src/chip/null.c to write a backend;
+ * docs/internals/porting.md explains it, and tests/conformance/ runs one suite over all backends.
  *
- * What each call means is said in chip/chip.h, where the host finds it; here is what
- * holds for whoever implements it. No pointer is NULL unless it may be, which the host
- * sees to; sizes are not 0, which the wrappers do. `Optional:` says what NULL means. Errors
- * of the system or of a vendor are translated where they occur.
+ * src/chip/chip.h documents the calls for the host. The comments here are for implementers. The
+ * host never passes NULL where it is not allowed, and the wrappers of chip.c reject sizes of 0. A
+ * comment that begins with `Optional:` states what a NULL pointer means. A backend translates
+ * errors of the system or of a vendor to a PTO status where they occur.
  */
 #ifndef PTO_BACKEND_H
 #define PTO_BACKEND_H
 
 #include "chip/chip.h"
+#include "chip/status_record.h"
 
 struct chip_device_ops {
-    /* `error` may be NULL. On failure nothing is left behind. PTO_ENOMEM, PTO_ESYSTEM. */
+    /*
+     * Opens a chip. `error` may be NULL. A failed call leaves nothing to clean up. PTO_ENOMEM,
+     * PTO_ESYSTEM.
+     */
     int (*open)(const struct chip_params *params, struct chip **chip_out, struct pto_error *error);
 
-    /* No run is going on, every graph was dropped, all code unloaded. */
+    /*
+     * Closes a chip on which no run is executing, every graph was dropped and all code was
+     * unloaded. Returns false if kernels that never return still use the device's memory.
+     */
     bool (*close)(struct chip *chip);
 
     /*
-     * Optional: NULL means that a chip needs no process of its own. In a process that `open` has started (link/hello.h):
-     * serves the one that did. Returns the exit code, or ends the process.
+     * Optional: NULL means that the chip runs in the caller's process. Called in a process that
+     * `open` has started (link/hello.h): serves the parent process. Returns the exit code, or ends
+     * the process.
      */
     int (*serve)(void);
 
@@ -32,7 +41,10 @@ struct chip_device_ops {
     bool (*is_builder)(struct chip *chip);
 };
 
-/* From any thread, beside a run. A run never takes place in memory that is being freed. */
+/*
+ * The memory of a chip. Called from any thread, also during a run. The caller ensures that no run
+ * uses memory that is being freed.
+ */
 struct chip_memory_ops {
     int (*alloc)(struct chip *chip, uint64_t bytes, uint64_t *addr_out, struct pto_error *error);
     int (*free)(struct chip *chip, uint64_t addr, struct pto_error *error);
@@ -42,12 +54,12 @@ struct chip_memory_ops {
                 struct pto_error *error);
     bool (*contains)(struct chip *chip, uint64_t addr);
 
-    /* Optional: NULL means that there are no guards to look at. */
+    /* Optional: NULL means that there are no guards to check. */
     int (*check)(struct chip *chip, struct pto_error *error);
 
-    /* Optional, both: NULL means that memory of this process cannot become the chip's. */
-    int (*adopt)(struct chip *chip, uint64_t addr, uint64_t bytes);
-    void (*disown)(struct chip *chip, uint64_t addr);
+    /* Optional, both: NULL means that host memory cannot be registered with the chip. */
+    int (*register_memory)(struct chip *chip, uint64_t addr, uint64_t bytes);
+    void (*unregister_memory)(struct chip *chip, uint64_t addr);
 };
 
 struct chip_run_ops {
@@ -56,34 +68,60 @@ struct chip_run_ops {
     void (*unload)(struct chip *chip, struct chip_code *code);
 
     /*
-     * start, wait, report: one thread, in this order; the next start comes after the report, or,
-     * where the chip takes_next, beside the wait, from another thread.
+     * start, wait and report are called by one thread, in this order. The next start comes after
+     * the report, or, if the chip takes_next, during the wait, from another thread.
      */
     int (*start)(struct chip *chip, const struct chip_request *request);
     void (*wait)(struct chip *chip);
     const struct chip_result *(*report)(struct chip *chip, struct pto_run_report *report);
 
-    /* From any thread. A number that is not the run's, or not yet, is remembered for its start. */
+    /*
+     * poll, cancel and progress are called from any thread. If the cancelled number is not that of
+     * the executing run, the chip stores it until that run starts.
+     */
     int (*poll)(struct chip *chip);
     void (*cancel)(struct chip *chip, uint64_t number);
     uint64_t (*progress)(struct chip *chip);
 
-    /* From any thread, beside a run of another graph. Optional: NULL: there are no graphs. */
+    /*
+     * Frees a graph. Called from any thread, also during a run of another graph. Optional: NULL
+     * means that the chip has no graphs.
+     */
     void (*drop)(struct chip *chip, struct chip_graph *graph);
 
     /* Optional: NULL means that nothing is ever recorded. */
     int (*record)(struct chip *chip, struct chip_record *record_out);
 };
 
-/* Memory that chips of other processes reach. */
+/* Virtual time of a chip whose runs have computed durations. */
+struct chip_time_ops {
+    /*
+     * Sets the options for later runs; called between runs. After a failure the previous options
+     * stay in effect.
+     */
+    int (*set)(struct chip *chip, const struct pto_virtual_options *options,
+               struct pto_error *error);
+    /* Fills in the report about the last run. */
+    void (*report)(struct chip *chip, struct pto_virtual_report *report);
+    bool (*kernel)(struct chip *chip, uint32_t index, struct pto_virtual_kernel *kernel);
+    /*
+     * Called before the first run: from then on each run begins at the time that the shared clock
+     * has for its member number `place`.
+     */
+    void (*join)(struct chip *chip, const struct shared_clock_place *place);
+};
+
+/* Memory that the kernels of chips in other processes can access. */
 struct chip_window_ops {
-    const char *const *ways; /* names, the best one first; NULL-terminated */
-    uint32_t waiting;        /* bits of those whose join waits until all ranks join */
+    /* Names of the ways to share memory, the best one first; NULL-terminated. */
+    const char *const *ways;
+    /* bit k: if the rank joins windows shared in ways[k], it waits until all ranks join */
+    uint32_t waiting;
     int (*offer)(struct chip *chip, const struct chip_window_request *request,
                  struct chip_window **window_out, struct chip_offer *offer,
                  struct pto_error *error);
     int (*join)(struct chip *chip, struct chip_window *window, const struct chip_offer *offer,
-                const struct chip_patience *patience, struct pto_error *error);
+                const struct chip_wait_check *check, struct pto_error *error);
     int (*drop)(struct chip *chip, struct chip_window *window, struct pto_error *error);
 };
 
@@ -92,24 +130,36 @@ struct chip_backend {
     const struct chip_device_ops *device;
     const struct chip_memory_ops *memory;
     const struct chip_run_ops *runs;
-    const struct chip_window_ops *windows; /* optional: NULL means that windows are the host's */
+    /* Optional: NULL means that windows are made of host memory. */
+    const struct chip_window_ops *windows;
+    /* Optional: NULL means that the chip runs in real time. */
+    const struct chip_time_ops *time;
 };
 
-/* First member of every backend's own struct. */
+/* The first member of every backend's chip struct. */
 struct chip {
     const struct chip_backend *backend;
     struct chip_properties properties;
+    /*
+     * memory in which observers in other processes see the state: opened by chip_show; the backend
+     * writes its part
+     */
+    struct status status;
 };
 
 extern const struct chip_backend sim_backend;
 extern const struct chip_backend sim_isolated_backend;
 extern const struct chip_backend cann_backend;
+extern const struct chip_backend virtual_backend;
 extern const struct chip_backend chip_null_backend;
 
-/* Backends by index, NULL past the end. */
+/* Returns the backend with this index; NULL past the last one. */
 const struct chip_backend *chip_backend_at(uint32_t index);
 
-/* Counts threads in kernels that no run waits for: up, and down when one comes back. */
+/*
+ * Adds `count` to the number of threads in kernels that the runtime has given up; -1 when such a
+ * kernel returns after all.
+ */
 void chip_count_stuck(int32_t change);
 
 #endif

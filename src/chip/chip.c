@@ -1,28 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The backends, and what is checked once for all of them. */
+/*
+ * Calls the backend of a chip, after the checks that are common to all backends; lists the
+ * backends.
+ */
 #include "chip/chip.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/elf.h"
 #include "base/error.h"
 #include "base/os.h"
 #include "chip/backend.h"
 #include "link/hello.h"
 
-#define BYTES_MAX (1ull << 46) /* of one allocation: sums with it never wrap */
+/* maximum size of one allocation in bytes, so that sums with it never wrap */
+#define BYTES_MAX (1ull << 46)
 
 static const struct chip_backend *const backends[] = {
-    &sim_backend,
-    &sim_isolated_backend,
-    &cann_backend,
-    &chip_null_backend,
+    &sim_backend, &sim_isolated_backend, &cann_backend, &virtual_backend, &chip_null_backend,
 };
 
 enum { BACKENDS = sizeof(backends) / sizeof(backends[0]) };
 
-/* A count; it decides nothing. */
+/*
+ * Number of threads in kernels that were given up. Relaxed accesses are enough, because no decision
+ * depends on it.
+ */
 static struct a32 stuck_threads;
 
 const struct chip_backend *chip_backend_at(uint32_t index)
@@ -30,14 +35,14 @@ const struct chip_backend *chip_backend_at(uint32_t index)
     return index < BACKENDS ? backends[index] : NULL;
 }
 
-/* ---- open, close ---- */
+/* ---- opening and closing a chip ---- */
 
 int chip_open(const struct chip_params *params, struct chip **chip_out, struct pto_error *error)
 {
     for (uint32_t i = 0; i < BACKENDS; i++)
         if (strcmp(backends[i]->name, params->backend) == 0)
             return backends[i]->device->open(params, chip_out, error);
-    return error_tell(error, PTO_ENOSUP, "this build has no backend \"%.40s\"", params->backend);
+    return error_setf(error, PTO_ENOSUP, "this build has no backend \"%.40s\"", params->backend);
 }
 
 int chip_serve(void)
@@ -50,7 +55,22 @@ int chip_serve(void)
 
 bool chip_close(struct chip *chip)
 {
-    return chip == NULL || chip->backend->device->close(chip);
+    struct status status;
+    bool is_complete;
+
+    if (chip == NULL)
+        return true;
+    status = chip->status;
+    is_complete = chip->backend->device->close(chip);
+    /* a plain access: the chip is closed, so none of its threads writes the status any more */
+    status_record_close(&status);
+    return is_complete;
+}
+
+struct status_host *chip_show(struct chip *chip)
+{
+    status_record_open(&chip->status, false);
+    return chip->status.record != NULL ? &chip->status.record->host : NULL;
 }
 
 const struct chip_properties *chip_properties(const struct chip *chip)
@@ -65,12 +85,13 @@ bool chip_is_builder(struct chip *chip)
 
 uint32_t chip_stuck_threads(void)
 {
-    return a32_load_relaxed(&stuck_threads); /* a count */
+    return a32_load_relaxed(&stuck_threads); /* relaxed: no decision depends on the count */
 }
 
 void chip_count_stuck(int32_t change)
 {
-    a32_add_relaxed(&stuck_threads, (uint32_t)change); /* a count */
+    /* relaxed: no decision depends on the count */
+    a32_add_relaxed(&stuck_threads, (uint32_t)change);
 }
 
 /* ---- memory ---- */
@@ -109,22 +130,23 @@ int chip_check(struct chip *chip, struct pto_error *error)
                                                 : PTO_OK;
 }
 
-bool chip_can_adopt(const struct chip *chip)
+bool chip_can_register_memory(const struct chip *chip)
 {
-    return chip->backend->memory->adopt != NULL;
+    return chip->backend->memory->register_memory != NULL;
 }
 
-int chip_adopt(struct chip *chip, uint64_t addr, uint64_t bytes)
+int chip_register_memory(struct chip *chip, uint64_t addr, uint64_t bytes)
 {
-    if (!chip_can_adopt(chip))
+    if (!chip_can_register_memory(chip))
         return PTO_ENOSUP;
-    return bytes != 0 && bytes <= BYTES_MAX ? chip->backend->memory->adopt(chip, addr, bytes)
-                                            : PTO_EINVAL;
+    return bytes != 0 && bytes <= BYTES_MAX
+               ? chip->backend->memory->register_memory(chip, addr, bytes)
+               : PTO_EINVAL;
 }
 
-void chip_disown(struct chip *chip, uint64_t addr)
+void chip_unregister_memory(struct chip *chip, uint64_t addr)
 {
-    chip->backend->memory->disown(chip, addr);
+    chip->backend->memory->unregister_memory(chip, addr);
 }
 
 /* ---- windows ---- */
@@ -155,18 +177,18 @@ int chip_window_offer(struct chip *chip, const struct chip_window_request *reque
     if (request->bytes == 0 || request->bytes > BYTES_MAX ||
         request->way >= chip_window_ways(chip) || request->rank >= request->rank_count ||
         request->rank_count > CHIP_WINDOW_RANKS)
-        return error_tell(error, PTO_EINVAL,
-                          "a window of %llu bytes for rank %u of %u cannot be had: there can be %d "
-                          "ranks",
-                          (unsigned long long)request->bytes, request->rank, request->rank_count,
-                          CHIP_WINDOW_RANKS);
+        return error_setf(
+            error, PTO_EINVAL,
+            "a window of %llu bytes for rank %u of %u is not possible: the limit is %d ranks",
+            (unsigned long long)request->bytes, request->rank, request->rank_count,
+            CHIP_WINDOW_RANKS);
     return chip->backend->windows->offer(chip, request, window_out, offer, error);
 }
 
 int chip_window_join(struct chip *chip, struct chip_window *window, const struct chip_offer *offer,
-                     const struct chip_patience *patience, struct pto_error *error)
+                     const struct chip_wait_check *check, struct pto_error *error)
 {
-    return chip->backend->windows->join(chip, window, offer, patience, error);
+    return chip->backend->windows->join(chip, window, offer, check, error);
 }
 
 int chip_window_drop(struct chip *chip, struct chip_window *window, struct pto_error *error)
@@ -175,6 +197,31 @@ int chip_window_drop(struct chip *chip, struct chip_window *window, struct pto_e
 }
 
 /* ---- code and runs ---- */
+
+int chip_read_declared(const struct chip_program *program, const struct chip_kernel *kernel,
+                       uint32_t *to, struct pto_error *error)
+{
+    const struct chip_object *object = &kernel->object;
+    size_t size;
+    const void *section = elf_section(object->bytes, object->size, PTO_KERNEL_SECTION, &size);
+    size_t most = (KERNEL_ARGS_MAX + 1) * sizeof(*to);
+    uint32_t length;
+
+    if (section == NULL)
+        return 0;
+    size = size < most ? size : most;
+    memcpy(to, section, size);
+    length = declared_length(to, size / sizeof(*to));
+    if (length == 0)
+        return error_setf(
+            error, PTO_ELOAD,
+            "kernel %u (\"%.60s\") of \"%.100s\" declares its arguments in an unknown "
+            "way; declare at most %d tensors, then at most %d scalars, and build it "
+            "with this version",
+            kernel->func_id, object->name, program->name, PTO_TASK_TENSORS_MAX,
+            PTO_TASK_SCALARS_MAX);
+    return length > 1 ? (int)length : 0;
+}
 
 int chip_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
               struct pto_error *error)
@@ -188,7 +235,6 @@ void chip_unload(struct chip *chip, struct chip_code *code)
         chip->backend->runs->unload(chip, code);
 }
 
-/* What the chip cannot do is refused before it hears of it. */
 struct chip_time chip_time_of(const struct chip_request *request)
 {
     uint64_t now = os_now_ns(), ns = request->options->timeout_ns;
@@ -219,9 +265,12 @@ struct run_message chip_message_of(const struct chip_request *request)
     return run;
 }
 
-/* Whether the value of a field means the same in another process. */
+/*
+ * Whether the value of an option of this type has a meaning in another process; an address has
+ * none.
+ */
 #define CROSSES(field) \
-    _Generic((field), const char *: false, pto_edge_fn: false, pto_task_fn: false, default: true)
+    _Generic((field), const char *: false, pto_edge_fn: false, pto_task_fn: false, pto_step_fn: false, default: true)
 
 void chip_options_copy(const struct pto_run_options *from, struct pto_run_options *to)
 {
@@ -233,9 +282,11 @@ void chip_options_copy(const struct pto_run_options *from, struct pto_run_option
         memcpy(&to->field, &from->field, sizeof(to->field));
     PTO_RUN_OPTION_MAP(X)
 #undef X
-    to->diagnostics.folder = NULL; /* an address, too */
+    /* `folder` is an address as well, which means nothing in another process */
+    to->diagnostics.folder = NULL;
 }
 
+/* Rejects requests that the chip does not support, so that the backend does not see them. */
 int chip_start(struct chip *chip, const struct chip_request *request)
 {
     const struct chip_properties *can = &chip->properties;
@@ -243,7 +294,9 @@ int chip_start(struct chip *chip, const struct chip_request *request)
 
     if ((request->functions != NULL && !can->runs_functions) ||
         (request->purpose != CHIP_RUN && !can->has_graphs) ||
-        ((options->edge != NULL || options->task != NULL) && !can->has_observers) ||
+        ((options->edge != NULL || options->task != NULL || options->step != NULL) &&
+         !can->has_observers) ||
+        (options->has_nan_check && !can->has_nan_check) ||
         (options->trace != PTO_TRACE_OFF && !can->has_recorder) ||
         (options->trace == PTO_TRACE_ARGUMENTS && !can->records_tasks) ||
         (options->has_guards && !can->has_guards))
@@ -286,4 +339,38 @@ int chip_record(struct chip *chip, struct chip_record *record_out)
 {
     return chip->backend->runs->record != NULL ? chip->backend->runs->record(chip, record_out)
                                                : PTO_ENOSUP;
+}
+
+/* ---- virtual time ---- */
+
+int chip_time_set(struct chip *chip, const struct pto_virtual_options *options,
+                  struct pto_error *error)
+{
+    return chip->backend->time != NULL
+               ? chip->backend->time->set(chip, options, error)
+               : error_setf(error, PTO_ENOSUP,
+                            "the device has no virtual time; open it with is_virtual");
+}
+
+int chip_time_report(struct chip *chip, struct pto_virtual_report *report)
+{
+    if (chip->backend->time == NULL)
+        return PTO_ENOSUP;
+    chip->backend->time->report(chip, report);
+    return PTO_OK;
+}
+
+int chip_time_kernel(struct chip *chip, uint32_t index, struct pto_virtual_kernel *kernel)
+{
+    if (chip->backend->time == NULL)
+        return PTO_ENOSUP;
+    return chip->backend->time->kernel(chip, index, kernel) ? PTO_OK : PTO_EINVAL;
+}
+
+int chip_time_join(struct chip *chip, const struct shared_clock_place *place)
+{
+    if (chip->backend->time == NULL)
+        return PTO_ENOSUP;
+    chip->backend->time->join(chip, place);
+    return PTO_OK;
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A chip, as the host uses it: the device, its memory, its code and runs. What a
- * backend has to provide is in chip/backend.h; these functions check what is common
- * to all of them and call it.
+ * The host's interface to a chip: the device, its memory, its code and its runs. chip/backend.h
+ * defines what a backend provides; the functions here do the checks that are common to all
+ * backends, then call the backend.
  *
- * The host never follows an address of device memory and never reaches behind a
- * struct chip. A run crosses this border as data, and so does what comes of it: the
- * orchestration may run in another process, or on another processor.
+ * The host never dereferences an address of device memory and never accesses a backend's private
+ * members, which follow struct chip. Requests and results of a run are passed as data, because the
+ * orchestration may run in another process or on another processor.
  *
- * Threads: alloc, free, write, read, contains, check, adopt, disown, cancel, poll, progress and drop may
- * be called from any thread at any time; load and unload from any thread while no run
- * uses the code. start, wait, report and record belong to one run at a time:
- * whoever calls them sees to that. Where the chip takes_next, another thread may start one more
- * run between the start and the report of one, unless either is recorded or builds a graph; wait and report
- * then come in the order of the starts, the next wait after the report of the run before.
+ * Threads: alloc, free, write, read, contains, check, register_memory, unregister_memory, cancel,
+ * poll, progress and drop may be called from any thread at any time; load and unload from any
+ * thread while no run uses the code. The caller ensures that start, wait, report and record are
+ * called for one run at a time. If the chip takes_next, another thread may start one more run
+ * between the start and the report of a run, unless one of the two is recorded or builds a graph;
+ * wait and report are then called in the order of the starts, the next wait after the report of the
+ * run before.
  */
 #ifndef PTO_CHIP_H
 #define PTO_CHIP_H
@@ -27,145 +28,185 @@
 #include "orch/run_message.h"
 #include "port/trace.h"
 #include "pto/pto.h"
+#include "pto/virtual.h"
 #include "wire/failure.h"
 #include "wire/kernel.h"
-#include "wire/told.h"
+#include "wire/task_record.h"
 
 struct chip;
-struct chip_code;  /* loaded code; the backend's */
-struct chip_graph; /* a built graph; the backend's */
+struct chip_code;          /* loaded code; defined by the backend */
+struct chip_graph;         /* a built graph; defined by the backend */
+struct shared_clock_place; /* defined in link/shared_clock.h */
 
 struct chip_params {
-    const char *backend;    /* "sim", "isolated", "null", "cann" */
-    const char *generation; /* "a2a3": for backends that differ by it */
-    uint32_t card;          /* which one of several, for real chips */
+    const char *backend; /* name of the backend: "sim", "isolated", "null", "cann", "virtual" */
+    /* Name of the chip's generation, such as "a2a3", for backends that support several. */
+    const char *generation;
+    uint32_t card; /* number of the card, for a real chip */
     uint32_t clusters;
-    uint32_t workers; /* threads that run tasks; for chips that have cores it means nothing */
+    uint32_t workers; /* threads that run tasks; ignored by chips with cores of their own */
     uint64_t memory_max;
-    /* Of a chip that only builds what runs elsewhere: where the outputs are there. 0: it has them itself. */
+    /*
+     * For a chip that only builds graphs for another chip: the address of outputs on that chip. 0:
+     * the chip runs its graphs itself.
+     */
     uint64_t heap;
     uint64_t heap_bytes;
 };
 
-/* What does not change while a chip is open. */
+/* What a chip can do; constant while it is open. */
 struct chip_properties {
     const char *backend;
     uint32_t clusters;
     uint32_t aic_count;
     uint32_t aiv_count;
     uint32_t workers;
-    bool shares_memory;    /* addresses of this process can be arguments of tasks */
-    bool runs_functions;   /* code can be functions of this process: chip_request.functions */
-    bool takes_next;       /* a run can be started while the one before it goes on */
-    bool has_observers;    /* `edge` and `task` of the options are called */
-    bool has_graphs;       /* CHIP_BUILD and CHIP_LAUNCH */
-    bool has_recorder;     /* `trace` of the options */
-    bool records_tasks;    /* the same with PTO_TRACE_ARGUMENTS, and diagnostics */
-    bool has_guards;       /* those of the options */
-    bool survives_crashes; /* a kernel that crashes fails its run, and nothing else */
-    bool ends_stalls;      /* a run in which nothing moves fails, even if a kernel never returns */
+    bool shares_memory; /* tasks can have addresses of this process as arguments */
+    /* kernels can be functions of this process, passed in chip_request.functions */
+    bool runs_functions;
+    bool takes_next;       /* the next run can be started while one executes */
+    bool has_observers;    /* the chip supports the run options `edge`, `task` and `step` */
+    bool has_graphs;       /* the chip supports CHIP_BUILD and CHIP_LAUNCH */
+    bool has_recorder;     /* the chip supports the run option `trace` */
+    bool records_tasks;    /* the chip supports PTO_TRACE_ARGUMENTS and diagnostics */
+    bool has_guards;       /* the chip supports the run option `has_guards` */
+    bool has_nan_check;    /* the chip supports the run option `has_nan_check` */
+    bool survives_crashes; /* a crash of a kernel fails the kernel's run and nothing else */
+    bool ends_stalls;      /* a stalled run fails, even if a kernel never returns */
+    bool has_virtual_time; /* the times of the chip's runs are computed, not measured */
+    int32_t process;       /* id of the process in which the chip runs; 0: it is this process */
 };
 
-/* ---- open, close ---- */
+/* ---- opening and closing a chip ---- */
 
-/* PTO_ENOSUP: no such backend; PTO_ENOMEM, PTO_ESYSTEM. On failure *chip_out is untouched. */
+/*
+ * Opens a chip. PTO_ENOSUP: no such backend; PTO_ENOMEM, PTO_ESYSTEM. On failure *chip_out is
+ * untouched.
+ */
 int chip_open(const struct chip_params *params, struct chip **chip_out, struct pto_error *error);
-/* False: kernels that never return still use memory of the device's. Accepts NULL. */
+/*
+ * Closes a chip. Returns false if kernels that never return still use the device's memory. Accepts
+ * NULL.
+ */
 bool chip_close(struct chip *chip);
 
-/* In a process that was started for a chip (link/hello.h): its other side. Returns the exit code. */
+/*
+ * Makes the chip visible to observers in other processes (chip/status_record.h) until it is closed.
+ * Returns the part of its record that the caller writes; NULL: the record cannot be created.
+ */
+struct status_host;
+struct status_host *chip_show(struct chip *chip);
+
+/* Serves a chip in a process that was started for it (link/hello.h). Returns the exit code. */
 int chip_serve(void);
 const struct chip_properties *chip_properties(const struct chip *chip);
-/* Whether the calling thread is inside an orchestration of the chip. */
+/* Whether the calling thread executes an orchestration of the chip. */
 bool chip_is_builder(struct chip *chip);
 
 /* ---- memory ---- */
 
 /*
- * `error` may be NULL. It is filled where a chip knows more than the status says, and left alone
- * otherwise: initialise it.
+ * In the functions for memory, `error` may be NULL; otherwise it is initialised. A chip fills it in
+ * if it knows more than the status says.
  */
-/* PTO_ENOMEM. Aligned to 1024 bytes, with guards before and behind it. */
+/* Allocates memory, aligned to 1024 bytes, between two guards. PTO_ENOMEM. */
 int chip_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out, struct pto_error *error);
-/* PTO_EMEMORY with a sentence; if guards were written to, it is freed all the same. */
+/*
+ * Frees memory. PTO_EMEMORY with a message if it is no allocation or its guards are damaged; in the
+ * latter case it is freed nevertheless.
+ */
 int chip_free(struct chip *chip, uint64_t addr, struct pto_error *error);
-/* Both ends inside one allocation, or PTO_EMEMORY. */
+/*
+ * chip_write and chip_read copy bytes, all of which one allocation must contain, else PTO_EMEMORY.
+ */
 int chip_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes,
                struct pto_error *error);
 int chip_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes, struct pto_error *error);
-/* Whether the address lies in an allocation. */
+/* Whether the address lies in an allocation of the chip. */
 bool chip_contains(struct chip *chip, uint64_t addr);
-/* Looks at every guard: PTO_EMEMORY with a sentence. */
+/* Checks the guards of all allocations. PTO_EMEMORY with a message. */
 int chip_check(struct chip *chip, struct pto_error *error);
 
 /*
- * Memory of this process, or of others that have it mapped, becomes the chip's until it is
- * disowned: as an allocation, but without guards, and nobody frees it. It overlaps no
- * allocation. PTO_ENOSUP; PTO_ENOMEM.
+ * chip_register_memory makes host memory, which other processes may have mapped as well, memory of
+ * the chip until it is unregistered. Such memory has no guards, and the chip does not free it. It
+ * must not overlap an allocation. PTO_ENOSUP: chip_can_register_memory is false; PTO_ENOMEM.
  */
-bool chip_can_adopt(const struct chip *chip);
-int chip_adopt(struct chip *chip, uint64_t addr, uint64_t bytes);
-/* With the address that was adopted, while no run uses it. */
-void chip_disown(struct chip *chip, uint64_t addr);
+bool chip_can_register_memory(const struct chip *chip);
+int chip_register_memory(struct chip *chip, uint64_t addr, uint64_t bytes);
+/* Unregisters the memory that was registered at `addr`. The caller ensures that no run uses it. */
+void chip_unregister_memory(struct chip *chip, uint64_t addr);
 
-/* ---- windows: memory of a chip that other chips reach, each in a process of its own ---- */
+/* ---- windows: memory of a chip that chips of other processes can access ---- */
 
 enum { CHIP_WINDOW_RANKS = 64, CHIP_OFFER_BYTES = 4112 };
 
-/* How others come to a window: it crosses to their processes as bytes. */
+/* Handle with which another process maps this window; sent as opaque bytes. */
 struct chip_offer {
-    uint32_t card;  /* as the driver counts them */
-    uint32_t bytes; /* of `data` */
+    uint32_t card;  /* number of the card, as the driver counts */
+    uint32_t bytes; /* number of bytes used in `data` */
     uint8_t data[CHIP_OFFER_BYTES];
 };
 
 struct chip_window_request {
-    uint32_t way; /* below chip_window_ways */
+    uint32_t way; /* way to share memory: an index below chip_window_ways */
     uint32_t rank;
-    uint32_t rank_count; /* up to CHIP_WINDOW_RANKS */
-    uint64_t bytes;      /* of the window of each; not 0 */
+    uint32_t rank_count; /* number of ranks, at most CHIP_WINDOW_RANKS */
+    uint64_t bytes;      /* size of each rank's window in bytes; not 0 */
 };
 
-/* Where the windows of all ranks are, for this chip; the first member of a backend's own struct. */
+/*
+ * Addresses at which this chip can access the windows of all ranks; the first member of a backend's
+ * window struct.
+ */
 struct chip_window {
     uint64_t in[CHIP_WINDOW_RANKS];
-    uint64_t out[CHIP_WINDOW_RANKS]; /* may be the same */
-    uint64_t bytes;                  /* as asked for */
+    /* addresses for writes, by rank; they may equal those in `in` */
+    uint64_t out[CHIP_WINDOW_RANKS];
+    uint64_t bytes; /* size of each rank's window in bytes, as requested */
     uint32_t rank;
     uint32_t rank_count;
 };
 
-/* Whether it is worth while to go on waiting for others: asked from time to time. */
-struct chip_patience {
-    bool (*goes_on)(void *context);
+/* Polled during a long wait; should_wait returns false to abandon it. */
+struct chip_wait_check {
+    bool (*should_wait)(void *context);
     void *context;
 };
 
-/* Ways to share memory, the best one first. 0: windows are memory of the host's, to be adopted. */
+/*
+ * Returns the number of ways to share memory; way 0 is the best one. 0: windows are host memory,
+ * which chip_register_memory registers with the chip.
+ */
 uint32_t chip_window_ways(const struct chip *chip);
 const char *chip_window_way(const struct chip *chip, uint32_t way);
-/* Whether a join of this way waits until all ranks join. */
+/* Whether ranks that join windows shared in this way block until all ranks join. */
 bool chip_window_waits(const struct chip *chip, uint32_t way);
 /*
- * Makes the own window, zeroed, and says how others come to it. PTO_ENOSUP: there is no such way
- * here, and the next one may be tried; any other status is final.
+ * Creates this rank's window, zeroed, and the offer with which other ranks map it. PTO_ENOSUP: this
+ * way of sharing memory is not available here, and the caller may try the next one; any other
+ * status is final.
  */
 int chip_window_offer(struct chip *chip, const struct chip_window_request *request,
                       struct chip_window **window_out, struct chip_offer *offer,
                       struct pto_error *error);
 /*
- * Once all ranks have offered: `offer` by rank, the own one included. The windows are memory of the
- * chip then, and zero when all ranks have joined. On failure the window is still to be dropped.
- * PTO_ETIMEOUT: patience has ended; the chip is lost if the vendor's software still waits.
+ * Maps the windows of all ranks, after all of them have made offers: `offer` is indexed by rank and
+ * includes this rank's own. The windows are then memory of the chip, and zero when all ranks have
+ * joined. After a failure the window must still be dropped. PTO_ETIMEOUT: `check` returned false;
+ * the chip is lost if the vendor's software is still waiting.
  */
 int chip_window_join(struct chip *chip, struct chip_window *window, const struct chip_offer *offer,
-                     const struct chip_patience *patience, struct pto_error *error);
-/* No rank uses it any more. Accepts NULL. PTO_OK, or what could not be given back. */
+                     const struct chip_wait_check *check, struct pto_error *error);
+/*
+ * Frees a window that no rank uses any more. Accepts NULL. Returns PTO_OK or an error that names
+ * what could not be freed.
+ */
 int chip_window_drop(struct chip *chip, struct chip_window *window, struct pto_error *error);
 
 /* ---- code ---- */
 
-/* Bytes of a shared object, for the cores or for what runs orchestrations. */
+/* The bytes of a shared object, for the cores or for the processor that runs orchestrations. */
 struct chip_object {
     const char *name;
     const void *bytes;
@@ -175,150 +216,236 @@ struct chip_object {
 struct chip_kernel {
     struct chip_object object;
     uint32_t func_id;
-    uint32_t core_type; /* PTO_CORE_TYPES: either */
+    uint32_t core_type; /* core type of the kernel; PTO_CORE_TYPES: either */
 };
 
-/* The code of a callable, to be loaded. Nothing of it is needed afterwards. */
+/* The code of a callable, for chip_load, which copies what it needs. */
 struct chip_program {
     const char *name;
     enum pto_mode
-        mode; /* on a real chip: whether the orchestration is for the host or for the chip */
+        mode; /* on a real chip: whether the orchestration runs on the host or on the card */
     struct chip_object orchestration;
-    const char *entry;  /* its function */
-    const char *config; /* the one that tells what it expects; NULL or empty: none */
+    const char *entry; /* name of the orchestration's function */
+    /*
+     * Name of the function that returns how many arguments the orchestration expects; NULL or
+     * empty: none.
+     */
+    const char *config;
     const struct chip_kernel *kernels;
     uint32_t kernel_count;
 };
 
-/* A callable that is functions of this process, for chips that can call them. */
+/* A callable that consists of functions of this process, for chips that can call them. */
 struct chip_functions {
     pto_orch_fn orchestration;
-    void *context;                      /* pto_orch_context */
-    const void *code;                   /* where the orchestration's own is; NULL: as above */
-    guard_fn guard;                     /* NULL: nothing can throw here */
-    const struct graph_kernel *kernels; /* by func_id */
+    void *context; /* value of pto_orch_context in the orchestration */
+    /*
+     * Code of the orchestration, if `orchestration` is only a wrapper that calls it; NULL: no
+     * wrapper.
+     */
+    const void *code;
+    /* Calls the orchestration and catches exceptions; NULL: the orchestration cannot throw. */
+    guard_fn guard;
+    const struct graph_kernel *kernels; /* kernels, indexed by func_id */
     uint32_t kernel_count;
-    bool keeps_signals; /* none of them changes which signals its thread blocks */
-    bool is_whole_only; /* a host-built graph runs only if its orchestration has not failed */
+    /* Links to kernels that report their accesses, by func_id; NULL: no kernel does. */
+    const struct pto_access_link *const *links;
+    bool keeps_signals; /* no function of the callable changes the signal mask of its thread */
+    /* if the orchestration of a host-built graph fails, none of its tasks runs */
+    bool is_whole_only;
 };
 
-/* PTO_ELOAD, PTO_ENOMEM with a sentence. */
+/*
+ * Copies the words that declare a kernel's arguments, KERNEL_ARGS_MAX + 1 at most; for backends.
+ * Returns the number of words with the final 0; 0: the kernel declares none. PTO_ELOAD: its object
+ * is damaged.
+ */
+int chip_read_declared(const struct chip_program *program, const struct chip_kernel *kernel,
+                       uint32_t *to, struct pto_error *error);
+
+/* Loads a program. PTO_ELOAD, PTO_ENOMEM with a message. */
 int chip_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
               struct pto_error *error);
-/* Accepts NULL. Code in which a kernel never returned stays loaded. */
+/* Unloads code, except that of a kernel that never returned. Accepts NULL. */
 void chip_unload(struct chip *chip, struct chip_code *code);
 
 /* ---- runs ---- */
 
-/* What it points to stays until the report was taken. */
+/*
+ * A run that the host requests. All pointers must be valid until the caller has taken the report.
+ */
 struct chip_request {
-    uint64_t number; /* from 1, and higher from run to run: for chip_cancel */
+    /* Number of the run, from 1 on, increasing from run to run; chip_cancel uses it. */
+    uint64_t number;
     enum chip_purpose purpose;
-    struct chip_code *code;                 /* or */
-    const struct chip_functions *functions; /* the other one is NULL */
-    struct chip_graph *graph;               /* CHIP_LAUNCH */
-    const struct pto_entry *entry;          /* tensors in device memory */
-    const struct pto_run_options *options;  /* `rings` as they count, the environment included */
-    bool has_rings;                         /* one of them is set */
-    const struct orch_elsewhere *elsewhere; /* the graph is built only, for another chip; or NULL */
-    uint64_t stall_ns;           /* without a kernel that starts or returns before the run fails */
-    uint64_t launch_deadline_ns; /* of options->launch_timeout_ns, by os_now_ns; 0: none */
-    /* In a child of fork: the run ends its process, and what it recorded can be had. May be NULL. */
-    void (*last_will)(void *context);
-    void *last_will_context;
+    struct chip_code *code; /* code of the run, if it was loaded with chip_load */
+    /* functions of the run, if it needs no loading; exactly one of the two is not NULL */
+    const struct chip_functions *functions;
+    struct chip_graph *graph; /* the graph to launch, for CHIP_LAUNCH */
+    /* the entry; its tensors are in device memory */
+    const struct pto_entry *entry;
+    const char *const *kernel_name; /* names of the kernels by func_id; NULL: unknown */
+    uint32_t kernel_name_count;
+    /* options of the run; `rings` has the sizes that apply, from options and environment */
+    const struct pto_run_options *options;
+    bool has_rings; /* at least one ring size is set */
+    /*
+     * Another chip: the graph is built for it, and not run. NULL: the run's graph runs on this
+     * chip.
+     */
+    const struct orch_elsewhere *elsewhere;
+    /* time in ns after which the run fails if no kernel has started or returned */
+    uint64_t stall_ns;
+    /* Time by os_now_ns at which options->launch_timeout_ns is over; 0: no limit. */
+    uint64_t launch_deadline_ns;
+    /*
+     * Called in a forked child just before a crash of the run ends the process, to save the records
+     * of the run. May be NULL.
+     */
+    void (*on_crash)(void *context);
+    void *on_crash_context;
 };
 
-/* How long a run may take. */
+/* How long a run may take, as chip_time_of computes it. */
 struct chip_time {
-    uint64_t deadline_ns; /* by os_now_ns; UINT64_MAX: there is none */
-    uint64_t ns;          /* what was asked for */
-    bool is_from_launch;  /* the time in the queue is included */
+    uint64_t deadline_ns; /* time by os_now_ns when the run must have ended; UINT64_MAX: no limit */
+    uint64_t ns;          /* the requested time-out in ns */
+    /* the time-out was counted from the launch call, so it includes the time in the queue */
+    bool is_from_launch;
 };
 
-/* For a backend's start: of both deadlines that a run may have, the one that comes first. */
+/* Returns the earlier one of the two deadlines of a run. A backend calls this when a run starts. */
 struct chip_time chip_time_of(const struct chip_request *request);
 
-/* The request as it crosses to a chip elsewhere; the entry's tensors and scalars are not in it. */
+/*
+ * Makes the message that starts a run on a chip in another process or on a card, without the
+ * tensors and scalars of its entry.
+ */
 struct run_message chip_message_of(const struct chip_request *request);
 /*
- * Copies options into or out of a message: each row of PTO_RUN_OPTION_MAP but addresses, which mean
- * nothing on the other side. Bytes between fields are 0, so that equal options are equal bytes.
+ * Copy run options into or out of a message: every row of PTO_RUN_OPTION_MAP except addresses,
+ * which are meaningless to the receiver. Padding is set to 0, so that equal options have equal
+ * bytes.
  */
 void chip_options_copy(const struct pto_run_options *from, struct pto_run_options *to);
 
-/* What came of a run, beside the counts of its report. */
+/* The result of a run. Its counts are in struct pto_run_report. */
 struct chip_result {
-    struct failure failure;   /* status PTO_OK: none */
-    struct stall stall;       /* tasks that did not move, or kernels that were given up */
-    struct backtrace trace;   /* FAULT_CRASH */
-    bool is_lost;             /* no further runs: a kernel never returned, or FAULT_PEER */
-    bool is_builder_lost;     /* the same: the orchestration was left in the middle */
-    bool is_kernel_lost;      /* the same: kernels were given up */
-    struct chip_graph *graph; /* CHIP_BUILD; NULL after a failure */
+    struct failure failure; /* why the run failed; status PTO_OK: it did not */
+    struct stall stall;     /* tasks that made no progress, or kernels that were given up */
+    struct backtrace trace; /* where a kernel or the orchestration crashed, for FAILURE_CRASH */
+    /*
+     * The device takes no more runs, because a kernel never returned or the chip's process ended.
+     */
+    bool is_lost;
+    /* the device is lost because its orchestration did not return and was abandoned */
+    bool is_builder_lost;
+    bool is_kernel_lost; /* the device is lost because kernels did not return and were given up */
+    struct chip_graph *graph; /* the graph that a CHIP_BUILD has built; NULL after a failure */
 };
 
 /*
- * Hands the run over. PTO_OK, or a status: there is no run then. PTO_ELOST. PTO_EAGAIN: not beside the
- * run that goes on; after its report.
+ * Starts a run. After an error the run has not started. PTO_ELOST: the chip takes no more runs.
+ * PTO_EAGAIN: start it after the report of the executing run.
  */
 int chip_start(struct chip *chip, const struct chip_request *request);
 /*
- * Lends the calling thread to the run, and returns when it has ended: of its own, by
- * chip_cancel, or through the time-outs of its options. The backend sees to it that
- * one of these happens; a chip that dies ends its run. Kernels and orchestrations that
- * do not come back in time are given up, and the chip is lost.
+ * The calling thread works for the run until the run has ended: by completion, by chip_cancel, or
+ * by a time-out of its options. The backend guarantees that one of these happens; if the process of
+ * the chip ends, its run ends. Kernels and orchestrations that do not return in time are given up,
+ * and the chip is lost.
  */
 void chip_wait(struct chip *chip);
-/* PTO_RUN_ENDED: of all runs that were started; or PTO_RUN_PENDING. */
+/* Returns PTO_RUN_ENDED if all started runs have ended, else PTO_RUN_PENDING. */
 int chip_poll(struct chip *chip);
 /*
- * Ends the run with this number early, also before it is started. Numbers of runs that go on at the
- * same time follow each other.
+ * Cancels the run with this number, which need not have started yet. Runs that execute at the same
+ * time have consecutive numbers.
  */
 void chip_cancel(struct chip *chip, uint64_t number);
-/* A number that changes whenever a kernel starts or returns: only to be compared. */
+/* Returns a number that changes when a kernel starts or returns; only for comparison. */
 uint64_t chip_progress(struct chip *chip);
 /*
- * After the end: fills the counts, and says what came of it. Valid until the next start; where the chip
- * takes_next, until the one after that.
+ * Returns the result of a run that has ended, and fills in the counts of its report. The result is
+ * valid until the next start; if the chip takes_next, until the start after that.
  */
 const struct chip_result *chip_report(struct chip *chip, struct pto_run_report *report);
-/* A built graph is not needed any more. Accepts NULL. */
+/* Frees a built graph. Accepts NULL. */
 void chip_drop(struct chip *chip, struct chip_graph *graph);
 
-/* An edge that was wired, by submission indices. */
+/* A dependency that the graph has as an edge, by the submit indices of its two tasks. */
 struct chip_edge {
     uint32_t before;
     uint32_t after;
 };
 
-/* What the recorder holds of the last run that was recorded: the chip's, until the next start. */
+/*
+ * What was recorded in the last recorded run. The chip owns the records; they are valid until the
+ * next start.
+ */
 struct chip_record {
-    const struct trace_ring *const *ring; /* of workers, then that of kernels without one */
+    /* The rings of the workers, then the ring for kernels that run without a worker. */
+    const struct trace_ring *const *ring;
     uint32_t ring_count;
     const struct chip_edge *edge;
     uint64_t edge_count;
-    uint64_t edges_lost; /* for lack of memory */
-    const void *told;    /* struct chip_task, one behind the other */
-    uint64_t told_bytes;
-    uint64_t told_lost; /* for lack of memory */
-    const void *dumped; /* struct chip_dump, one behind the other */
+    uint64_t edges_lost;      /* number of edges that were not recorded for lack of memory */
+    const void *task_records; /* task_bytes bytes: one struct chip_task after the other */
+    uint64_t task_bytes;
+    uint64_t task_records_lost; /* number of tasks that were not recorded for lack of memory */
+    const void *dumped;         /* dumped_bytes bytes: one struct chip_dump after the other */
     uint64_t dumped_bytes;
-    uint64_t dumped_lost; /* for lack of memory */
+    uint64_t dumped_lost; /* number of dumps that were left out for lack of memory */
     const struct chip_scope *scope;
     uint64_t scope_count;
-    uint64_t scopes_lost; /* for lack of memory */
+    uint64_t scopes_lost; /* number of scopes that were not recorded for lack of memory */
     uint32_t core_count;
-    uint32_t aic_count; /* cores are numbered: AICs, then AIVs */
+    uint32_t aic_count; /* number of AICs; cores are numbered from 0, AICs first, then AIVs */
     uint64_t begin_cycles, end_cycles;
     uint64_t begin_ns, end_ns;
     uint64_t tasks;
+    /* Cycle count when each task's submit returned, by submit index; 0: unknown. */
+    const uint64_t *stamp;
+    uint64_t stamp_count;
+    uint64_t stamps_lost; /* number of `stamp` entries that were left out for lack of memory */
+    /*
+     * The trace rings also record when each task became ready, and which task's completion made it
+     * ready.
+     */
+    bool has_ready;
+    bool is_virtual; /* recorded times are those of a virtual clock */
+    /*
+     * Where the durations of kernels came from (enum pto_recording_origin), by func_id; NULL: all
+     * were measured.
+     */
+    const uint8_t *origin;
+    uint32_t origin_count;
 };
 
-/* PTO_ENOSUP: the chip has no recorder. PTO_EINVAL: nothing was recorded. PTO_EPEER: it is gone. */
+/*
+ * Returns the records of the last run. PTO_ENOSUP: the chip has no recorder. PTO_EINVAL: nothing
+ * was recorded. PTO_EPEER: the chip's process has ended.
+ */
 int chip_record(struct chip *chip, struct chip_record *record_out);
 
-/* Of the process: threads in kernels that no run waits for. */
+/*
+ * Sets the durations of kernels and of the scheduler's steps; called between runs. PTO_ENOSUP: the
+ * chip has no virtual time.
+ */
+int chip_time_set(struct chip *chip, const struct pto_virtual_options *options,
+                  struct pto_error *error);
+/* Fills in the report on virtual time of the last run. PTO_ENOSUP: the chip has no virtual time. */
+int chip_time_report(struct chip *chip, struct pto_virtual_report *report);
+/*
+ * Replaces the chip's own clock by one that it shares with other processes, before its first run.
+ * Each run begins at the time of the chip's member of the clock, and stores there the time at which
+ * it ended. PTO_ENOSUP: the chip has no virtual time.
+ */
+int chip_time_join(struct chip *chip, const struct shared_clock_place *place);
+/* Describes kernel `index` of the last run. PTO_EINVAL: there is no such kernel. */
+int chip_time_kernel(struct chip *chip, uint32_t index, struct pto_virtual_kernel *kernel);
+
+/* Returns the number of threads of this process that are in kernels that were given up. */
 uint32_t chip_stuck_threads(void);
 
 #endif

@@ -4,11 +4,13 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/object.h"
-#include "compat/door/door_source.h"
-#include "compat/door/door.h"
+#include "pto/access_hooks.h"
+#include "compat/orch/compat_source.h"
+#include "compat/orch/compat.h"
 
 static int load_one(struct chip_code *code, const struct chip_object *from, const char *label,
                     const char *symbol, void **function_out, struct pto_error *error);
@@ -26,6 +28,18 @@ static uint32_t count_ids(const struct chip_program *program)
     return count;
 }
 
+/* Finds the struct pto_access_link that the object loaded last exports for a kernel. */
+static void find_link(struct chip_code *code, uint32_t func_id)
+{
+    const struct pto_access_link *link =
+        object_symbol(code->object[code->object_count - 1], "pto_access_link");
+
+    if (link == NULL || link->version != PTO_ACCESS_VERSION)
+        return;
+    code->link[func_id] = link;
+    code->functions.links = code->link;
+}
+
 static struct chip_code *make_code(const struct chip_program *program)
 {
     uint32_t ids = count_ids(program);
@@ -34,8 +48,12 @@ static struct chip_code *make_code(const struct chip_program *program)
     if (code == NULL)
         return NULL;
     code->kernel = calloc(ids + 1, sizeof(code->kernel[0]));
+    code->link = calloc(ids + 1, sizeof(code->link[0]));
+    code->declared = calloc(program->kernel_count + 1, sizeof(code->declared[0]));
+    code->kernel_name = calloc(ids + 1, sizeof(code->kernel_name[0]));
     code->object = calloc(program->kernel_count + 1, sizeof(code->object[0]));
-    if (code->kernel == NULL || code->object == NULL) {
+    if (code->kernel == NULL || code->link == NULL || code->declared == NULL ||
+        code->kernel_name == NULL || code->object == NULL) {
         local_code_unload(code);
         return NULL;
     }
@@ -54,7 +72,7 @@ int local_code_load(const struct chip_program *program, struct chip_code **code_
     int status;
 
     if (code == NULL)
-        return error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
+        return error_setf(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
                           program->name);
     snprintf(label, sizeof(label), "the orchestration of \"%.100s\"", program->name);
     status = load_one(code, &program->orchestration, label, program->entry, &function, error);
@@ -66,9 +84,16 @@ int local_code_load(const struct chip_program *program, struct chip_code **code_
         snprintf(label, sizeof(label), "kernel %u (\"%.60s\") of \"%.100s\"", kernel->func_id,
                  kernel->object.name, program->name);
         status = load_one(code, &kernel->object, label, "kernel_entry", &function, error);
-        if (status >= 0)
-            code->kernel[kernel->func_id] =
-                (struct graph_kernel){ (pto_kernel_fn)(uintptr_t)function, kernel->core_type };
+        if (status < 0)
+            break;
+        status = chip_read_declared(program, kernel, code->declared[i], error);
+        code->kernel[kernel->func_id] =
+            graph_kernel_make((pto_kernel_fn)(uintptr_t)function, kernel->core_type,
+                              status > 0 ? code->declared[i] : NULL);
+        find_link(code, kernel->func_id);
+        /* free the earlier name: an artefact may list a func_id twice */
+        free(code->kernel_name[kernel->func_id]);
+        code->kernel_name[kernel->func_id] = strdup(kernel->object.name);
     }
     if (status < 0) {
         local_code_unload(code);
@@ -78,7 +103,10 @@ int local_code_load(const struct chip_program *program, struct chip_code **code_
     return PTO_OK;
 }
 
-/* What was made for the reference is called through a door. */
+/*
+ * Finds the function of the orchestration. An orchestration that was compiled for the reference is
+ * called through compat/orch.
+ */
 static int set_orchestration(struct chip_code *code, const struct chip_program *program,
                              void *function, struct pto_error *error)
 {
@@ -86,29 +114,34 @@ static int set_orchestration(struct chip_code *code, const struct chip_program *
 
     code->functions.orchestration = (pto_orch_fn)(uintptr_t)function;
     code->functions.guard = guard_orchestration;
-    bound = door_source_bind(code->object[0], function, program->config);
+    bound = compat_source_bind(code->object[0], function, program->config);
     if (bound != NULL)
         code->functions.orchestration = bound;
-    code->functions.is_whole_only = bound != NULL || door_fits(code->object[0]);
+    code->functions.is_whole_only = bound != NULL || compat_fits(code->object[0]);
     if (bound != NULL || !code->functions.is_whole_only)
         return PTO_OK;
-    if (door_open(code->object[0], function, program->config, &code->door) < 0)
-        return error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
+    if (compat_open(code->object[0], function, program->config, &code->compat) < 0)
+        return error_setf(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
                           program->name);
-    code->functions.orchestration = door_enter;
-    code->functions.context = code->door;
+    code->functions.orchestration = compat_enter;
+    code->functions.context = code->compat;
     code->functions.code = function;
-    code->functions.guard = door_guard;
+    code->functions.guard = compat_guard;
     return PTO_OK;
 }
 
 void local_code_unload(struct chip_code *code)
 {
-    door_close(code->door);
+    compat_close(code->compat);
     while (code->object_count != 0)
         object_release(code->object[--code->object_count]);
+    for (uint32_t i = 0; code->kernel_name != NULL && i < code->functions.kernel_count; i++)
+        free(code->kernel_name[i]);
+    free(code->kernel_name);
     free(code->object);
     free(code->kernel);
+    free(code->link);
+    free(code->declared);
     free(code);
 }
 
@@ -124,7 +157,7 @@ static int load_one(struct chip_code *code, const struct chip_object *from, cons
     code->functions.keeps_signals = code->functions.keeps_signals && object_keeps_signals(*object);
     *function_out = object_symbol(*object, symbol);
     if (*function_out == NULL)
-        return error_tell(error, PTO_ELOAD,
+        return error_setf(error, PTO_ELOAD,
                           "%s has no function %s; export it (extern \"C\" in C++)", label, symbol);
     return PTO_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code that is called in this process: shared objects of this machine, each loaded
- * for itself. For the backends that do so, which need nothing else to load and unload.
+ * Code that is called in this process: shared objects for this machine, loaded separately for each
+ * chip. For backends whose load and unload do nothing else.
  */
 #ifndef PTO_LOCAL_CODE_H
 #define PTO_LOCAL_CODE_H
@@ -10,13 +10,23 @@
 
 struct chip_code {
     struct chip_functions functions;
-    struct graph_kernel *kernel; /* by func_id */
-    struct object **object;      /* the orchestration's, then the kernels' */
+    struct graph_kernel *kernel; /* kernels, indexed by func_id */
+    /* Links to kernels that report their accesses, by func_id; NULL: the kernel does not. */
+    const struct pto_access_link **link;
+    /* The declared arguments of the program's kernels, in the order of the program. */
+    uint32_t (*declared)[KERNEL_ARGS_MAX + 1];
+    char **kernel_name; /* names of the kernels, by func_id; NULL: no kernel has this id */
+    /* The object of the orchestration, then those of the kernels. */
+    struct object **object;
     uint32_t object_count;
-    struct door *door; /* of the orchestration; NULL: it is one of ours */
+    /*
+     * adapter for an orchestration compiled for the reference; NULL: the orchestration uses
+     * pto/orch.h
+     */
+    struct compat_orch *compat;
 };
 
-/* As the load and the unload of a backend, without the chip. */
+/* The load and unload functions of a backend, without the parameter for the chip. */
 int local_code_load(const struct chip_program *program, struct chip_code **code_out,
                     struct pto_error *error);
 void local_code_unload(struct chip_code *code);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The smallest backend, and the one to copy: docs/internals/porting.md walks through it. */
+/*
+ * The null backend: the smallest one, and the one to copy for a new backend;
+ * docs/internals/porting.md explains it.
+ */
 #include "chip/null.h"
 
 #include <stdlib.h>
@@ -66,7 +69,7 @@ const struct chip_backend chip_null_backend = {
     .runs = &run_ops,
 };
 
-/* ---- open, close ---- */
+/* ---- opening and closing a chip ---- */
 
 static int null_open(const struct chip_params *params, struct chip **chip_out,
                      struct pto_error *error)
@@ -74,7 +77,7 @@ static int null_open(const struct chip_params *params, struct chip **chip_out,
     struct null *n = aligned_alloc(_Alignof(struct null), sizeof(*n));
 
     if (n == NULL)
-        return error_tell(error, PTO_ENOMEM, "there is no memory for a chip");
+        return error_setf(error, PTO_ENOMEM, "there is no memory for a chip");
     memset(n, 0, sizeof(*n));
     n->base.backend = &chip_null_backend;
     n->base.properties = (struct chip_properties){
@@ -134,7 +137,10 @@ static int null_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
     return PTO_OK;
 }
 
-/* The link to the allocation that the address lies in, or to NULL. */
+/*
+ * Finds an allocation by an address inside of it. Returns the pointer in the list that points to
+ * it, which is NULL if there is none.
+ */
 static struct null_allocation **null_find_containing(struct null *n, uint64_t addr)
 {
     struct null_allocation **link = &n->allocation;
@@ -159,7 +165,7 @@ static int null_free(struct chip *chip, uint64_t addr, struct pto_error *error)
         a = NULL;
     pthread_mutex_unlock(&n->lock);
     if (a == NULL)
-        return error_tell(error, PTO_EMEMORY,
+        return error_setf(error, PTO_EMEMORY,
                           "%#llx is not the start of an allocation on this device, or it was freed "
                           "before",
                           (unsigned long long)addr);
@@ -168,7 +174,7 @@ static int null_free(struct chip *chip, uint64_t addr, struct pto_error *error)
     return PTO_OK;
 }
 
-/* Both ways of a copy; the one whose end is not on the device is NULL. */
+/* Copies `from` to device memory; or, if that is NULL, device memory to `to`. */
 static int null_copy(struct null *n, uint64_t addr, const void *from, void *to, uint64_t bytes)
 {
     const struct null_allocation *a;
@@ -227,7 +233,9 @@ static void null_unload(struct chip *chip, struct chip_code *code)
 
 /* ---- runs ---- */
 
-/* Nothing of the run before is left, but for the number that was cancelled last. */
+/*
+ * Starts a run: discards the state of the previous run, except the number that was cancelled last.
+ */
 static int null_start(struct chip *chip, const struct chip_request *request)
 {
     struct null *n = null_of(chip);
@@ -239,8 +247,8 @@ static int null_start(struct chip *chip, const struct chip_request *request)
     n->time = chip_time_of(request);
     memset(n->core_executions, 0, sizeof(n->core_executions));
     memset(n->timing, 0, sizeof(n->timing));
-    a64_store_relaxed(&n->executions, 0); /* a count */
-    a32_store_relaxed(&n->has_ended, 0);  /* there is nothing to see yet */
+    a64_store_relaxed(&n->executions, 0); /* relaxed: the counter orders no other data */
+    a32_store_relaxed(&n->has_ended, 0);  /* relaxed: this store publishes no data */
     return PTO_OK;
 }
 
@@ -251,7 +259,7 @@ static void null_wait(struct chip *chip)
     n->begin_ns = os_now_ns();
     null_build(n);
     n->run_ns = os_now_ns() - n->begin_ns;
-    a32_store_release(&n->has_ended, 1); /* R1 */
+    a32_store_release(&n->has_ended, 1); /* R1: publishes the results of the run */
 }
 
 static const struct chip_result *null_report(struct chip *chip, struct pto_run_report *report)
@@ -260,11 +268,12 @@ static const struct chip_result *null_report(struct chip *chip, struct pto_run_r
     const struct chip_properties *p = &n->base.properties;
 
     report->tasks = n->tasks;
-    report->executions = a64_load_relaxed(&n->executions); /* the run has ended */
+    report->executions = a64_load_relaxed(&n->executions); /* relaxed: the run has ended */
     report->ns = n->run_ns;
     report->workers = p->workers;
     report->core_count = p->aic_count + p->aiv_count;
-    report->core_tasks[0] = n->core_executions[PTO_CORE_AIC]; /* the first core of each type */
+    /* All executions are counted for the first core of each type. */
+    report->core_tasks[0] = n->core_executions[PTO_CORE_AIC];
     report->core_tasks[p->aic_count] = n->core_executions[PTO_CORE_AIV];
     memcpy(report->timing, n->timing, sizeof(report->timing));
     return &n->result;
@@ -272,23 +281,27 @@ static const struct chip_result *null_report(struct chip *chip, struct pto_run_r
 
 static int null_poll(struct chip *chip)
 {
-    bool has_ended = a32_load_acquire(&null_of(chip)->has_ended) != 0; /* A1 */
+    bool has_ended = a32_load_acquire(&null_of(chip)->has_ended) != 0; /* A1: see the results */
 
     return has_ended ? PTO_RUN_ENDED : PTO_RUN_PENDING;
 }
 
-/* The orchestration looks at it with each of its calls. */
+/*
+ * Stores the number of the run to cancel: the orchestration checks for cancellation in each of its
+ * calls.
+ */
 static void null_cancel(struct chip *chip, uint64_t number)
 {
     struct null *n = null_of(chip);
 
     pthread_mutex_lock(&n->lock);
-    if (number > a64_load_relaxed(&n->cancelled)) /* under the lock */
-        a64_store_relaxed(&n->cancelled, number); /* seen sooner or later */
+    if (number > a64_load_relaxed(&n->cancelled)) /* relaxed: the lock keeps writers apart */
+        a64_store_relaxed(&n->cancelled, number); /* relaxed: the run may see the number late */
     pthread_mutex_unlock(&n->lock);
 }
 
 static uint64_t null_progress(struct chip *chip)
 {
-    return a64_load_relaxed(&null_of(chip)->executions); /* a count */
+    /* relaxed: the counter orders no other data */
+    return a64_load_relaxed(&null_of(chip)->executions);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an orchestration can do on the smallest chip. A submit checks its task, makes the
- * outputs and runs the kernels, and has nothing left to do then: explicit dependencies
- * and tasks that use an element are over, and outputs live until their scope ends.
+ * The operations of an orchestration on the smallest chip. A submit checks its task, allocates the
+ * outputs, runs the kernels and returns. All earlier tasks are then complete, so explicit
+ * dependencies and element accesses never wait. Outputs live until their scope ends.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -11,25 +11,27 @@
 
 #include "base/os.h"
 #include "chip/null.h"
+#include "graph/declared.h"
 
-/* What is being submitted, for its checks and for what is said of them. */
+/* The operation that the orchestration is calling, for checks and error messages. */
 struct call {
-    const struct pto_args *args; /* NULL: it is no submit */
+    const struct pto_args *args; /* arguments of a submit; NULL: the operation is not a submit */
     const struct pto_site *site;
-    int32_t kernel; /* -1: none */
-    uint32_t lane;  /* of the kernel */
+    int32_t kernel; /* kernel of the operation; -1: none */
+    uint32_t lane;  /* lane of the kernel */
 };
 
-static const struct pto_orch_ops operations; /* at the end of this file */
+/* table of operations, defined at the end of this file */
+static const struct pto_orch_ops operations;
 
 static struct null *of(struct pto_orch *handle)
 {
     return (struct null *)(void *)((char *)handle - offsetof(struct null, handle));
 }
 
-/* ---- how a run fails ---- */
+/* ---- failing a run ---- */
 
-/* The first failure stays. Returns the status of the run. */
+/* Stores why the run fails, unless it has failed before. Returns the status of the run. */
 static int null_orch_fail(struct null *n, const struct failure *why)
 {
     struct failure *first = &n->result.failure;
@@ -41,7 +43,7 @@ static int null_orch_fail(struct null *n, const struct failure *why)
     return why->status;
 }
 
-static int null_orch_refuse(struct null *n, const struct call *call, enum fault fault,
+static int null_orch_refuse(struct null *n, const struct call *call, enum failure_kind fault,
                             int32_t argument, uint64_t value)
 {
     struct failure why = orch_failure(PTO_EARGS, fault, call->site);
@@ -49,16 +51,16 @@ static int null_orch_refuse(struct null *n, const struct call *call, enum fault 
     why.kernel = call->kernel;
     why.argument = argument;
     why.value[0] = value;
-    if (fault == FAULT_ARGS_ERROR)
+    if (fault == FAILURE_ARGS_ERROR)
         snprintf(
             why.text, sizeof(why.text), "%s",
             call->args->error != NULL ? call->args->error : "not initialised with pto_args_init");
     failure_add_refusal(&why, call->args, n->request->entry);
-    if (fault == FAULT_SCOPE_ENDED) {
+    if (fault == FAILURE_SCOPE_ENDED) {
         why.value[3] = n->tasks;
         why.value[4] = call->args->tensor_count;
     }
-    if (fault == FAULT_MEMORY) {
+    if (fault == FAILURE_MEMORY) {
         why.status = PTO_ENOMEM;
         why.value[0] = n->memory_max;
         why.value[1] = value;
@@ -69,37 +71,46 @@ static int null_orch_refuse(struct null *n, const struct call *call, enum fault 
 
 static int refuse_unsupported(struct null *n, const struct call *call, const char *text)
 {
-    struct failure why = orch_failure(PTO_ENOSUP, FAULT_UNSUPPORTED, call->site);
+    struct failure why = orch_failure(PTO_ENOSUP, FAILURE_UNSUPPORTED, call->site);
 
     why.kernel = call->kernel;
     snprintf(why.text, sizeof(why.text), "%s", text);
     return null_orch_fail(n, &why);
 }
 
-/* Whether the run is to end early: nobody interrupts it, so it looks by itself. */
+/*
+ * Checks whether the run is cancelled or late. Each operation of the orchestration calls this,
+ * because nothing interrupts it.
+ */
 static int null_orch_attend(struct null *n)
 {
     const struct chip_request *request = n->request;
     struct failure why;
 
-    if (a64_load_relaxed(&n->cancelled) >= request->number) { /* being late is harmless */
-        why = orch_failure(PTO_ECANCELED, FAULT_CANCELLED, NULL);
-        why.value[0] = a64_load_relaxed(&n->executions); /* own word */
+    /* relaxed: the run may notice its cancellation late */
+    if (a64_load_relaxed(&n->cancelled) >= request->number) {
+        why = orch_failure(PTO_ECANCELED, FAILURE_CANCELLED, NULL);
+        why.value[0] =
+            a64_load_relaxed(&n->executions); /* relaxed: only this thread writes the count */
         why.value[1] = n->tasks;
         (void)null_orch_fail(n, &why);
     } else if (os_now_ns() >= n->time.deadline_ns) {
         why = orch_failure(PTO_ETIMEOUT,
-                           n->time.is_from_launch ? FAULT_LATE_SINCE_LAUNCH : FAULT_LATE, NULL);
+                           n->time.is_from_launch ? FAILURE_LATE_SINCE_LAUNCH : FAILURE_LATE, NULL);
         why.value[0] = n->time.ns;
         why.value[1] = STALL_BUILDS;
-        why.value[3] = a64_load_relaxed(&n->executions); /* own word */
+        why.value[3] =
+            a64_load_relaxed(&n->executions); /* relaxed: only this thread writes the count */
         why.value[4] = n->tasks;
         (void)null_orch_fail(n, &why);
     }
     return n->result.failure.status;
 }
 
-/* Every operation begins with it. Kernels and other threads may not call. */
+/*
+ * Called first in every operation. Fails if the caller is a kernel or another thread, which may not
+ * call operations.
+ */
 static int enter(struct null *n)
 {
     if (aptr_load_relaxed(&n->builder) != __builtin_thread_pointer() || n->is_in_kernel)
@@ -129,7 +140,7 @@ static void close_scope(struct null *n)
 
 static void null_orch_call_orchestration(struct null *n)
 {
-    struct failure thrown = orch_failure(PTO_EORCH, FAULT_EXCEPTION, NULL);
+    struct failure thrown = orch_failure(PTO_EORCH, FAILURE_EXCEPTION, NULL);
     const struct chip_functions *f = n->functions;
     const struct pto_entry *entry = n->request->entry;
     enum guard_result result = GUARD_RETURNED;
@@ -140,7 +151,7 @@ static void null_orch_call_orchestration(struct null *n)
     else
         result = f->guard(f->orchestration, &n->handle, entry, thrown.text);
     if (result == GUARD_EXITED)
-        thrown.fault = FAULT_EXITED;
+        thrown.kind = FAILURE_EXITED;
     if (result != GUARD_RETURNED)
         (void)null_orch_fail(n, &thrown);
     aptr_store_relaxed(&n->builder, NULL);
@@ -160,7 +171,7 @@ void null_build(struct null *n)
     if (n->scope_count > 1) {
         const struct call last = { .kernel = -1, .site = n->scope[n->scope_count - 1].site };
 
-        (void)null_orch_refuse(n, &last, FAULT_SCOPES_OPEN, -1, n->scope_count - 1);
+        (void)null_orch_refuse(n, &last, FAILURE_SCOPES_OPEN, -1, n->scope_count - 1);
     }
     while (n->scope_count > 0)
         close_scope(n);
@@ -180,11 +191,11 @@ static int null_orch_scope_begin(struct pto_orch *handle, enum pto_scope_mode mo
     if (status < 0)
         return status;
     if (n->scope_count > PTO_SCOPE_DEPTH_MAX)
-        return null_orch_refuse(n, &call, FAULT_SCOPE_DEPTH, -1, n->scope_count);
+        return null_orch_refuse(n, &call, FAILURE_SCOPE_DEPTH, -1, n->scope_count);
     if ((uint32_t)mode > PTO_SCOPE_MANUAL)
-        return null_orch_refuse(n, &call, FAULT_SCOPE_MODE, -1, (uint64_t)mode);
+        return null_orch_refuse(n, &call, FAILURE_SCOPE_MODE, -1, (uint64_t)mode);
     if (is_manual && mode == PTO_SCOPE_AUTO)
-        return null_orch_refuse(n, &call, FAULT_AUTO_IN_MANUAL, -1, 0);
+        return null_orch_refuse(n, &call, FAILURE_AUTO_IN_MANUAL, -1, 0);
     n->scope[n->scope_count++] = (struct null_scope){ NULL, site, mode == PTO_SCOPE_MANUAL };
     return PTO_OK;
 }
@@ -197,15 +208,15 @@ static int null_orch_scope_end(struct pto_orch *handle)
 
     if (status < 0)
         return status;
-    if (n->scope_count <= 1) /* the last one is the run's own */
-        return null_orch_refuse(n, &call, FAULT_SCOPE_UNDERFLOW, -1, 0);
+    if (n->scope_count <= 1) /* the only scope left is that of the run itself */
+        return null_orch_refuse(n, &call, FAILURE_SCOPE_UNDERFLOW, -1, 0);
     close_scope(n);
     return PTO_OK;
 }
 
 /* ---- checks ---- */
 
-/* Whether the memory of an output is still there. */
+/* Whether the output's memory has not been freed yet. */
 static bool null_orch_is_alive(const struct null *n, const struct pto_tensor *t)
 {
     for (uint32_t depth = n->scope_count; depth-- > 0;)
@@ -223,22 +234,26 @@ static int null_orch_check_tensor(struct null *n, const struct call *call,
     uint64_t end;
 
     if (t->ndims - 1 >= PTO_MAX_DIMS || t->dtype >= PTO_DTYPE_COUNT)
-        return null_orch_refuse(n, call, FAULT_VIEW, argument,
+        return null_orch_refuse(n, call, FAILURE_VIEW, argument,
                                 t->ndims == 0             ? t->fault
                                 : t->ndims > PTO_MAX_DIMS ? PTO_VIEW_BAD_NDIMS
                                                           : PTO_VIEW_BAD_DTYPE);
     for (uint32_t d = 0; d < t->ndims; d++)
         if (t->strides[d] == 0)
-            return null_orch_refuse(n, call, FAULT_VIEW, argument, PTO_VIEW_ZERO_STRIDE);
+            return null_orch_refuse(n, call, FAILURE_VIEW, argument, PTO_VIEW_ZERO_STRIDE);
     if (n->request->options->deps != PTO_DEPS_SAFE)
-        return PTO_OK; /* code for those rules passes tensors that it does not use */
+        /*
+         * without PTO_DEPS_SAFE a tensor may be invalid: reference code passes tensors that it does
+         * not use
+         */
+        return PTO_OK;
     end = pto_tensor_end(t);
     if (end > t->size)
-        return null_orch_refuse(n, call, FAULT_BOUNDS, argument, end);
+        return null_orch_refuse(n, call, FAILURE_BOUNDS, argument, end);
     if (t->addr == 0 && t->size != 0)
-        return null_orch_refuse(n, call, FAULT_NULL_ADDRESS, argument, 0);
+        return null_orch_refuse(n, call, FAILURE_NULL_ADDRESS, argument, 0);
     if (pto_task_id_is_valid(t->owner) && !null_orch_is_alive(n, t))
-        return null_orch_refuse(n, call, FAULT_SCOPE_ENDED, argument, t->owner.raw);
+        return null_orch_refuse(n, call, FAILURE_SCOPE_ENDED, argument, t->owner.raw);
     return PTO_OK;
 }
 
@@ -250,31 +265,36 @@ static int null_orch_check_args(struct null *n, const struct call *call)
 
     if (args->error != NULL || args->tensor_count > PTO_TASK_TENSORS_MAX ||
         args->scalar_count > PTO_TASK_SCALARS_MAX)
-        return null_orch_refuse(n, call, FAULT_ARGS_ERROR, -1, 0);
+        return null_orch_refuse(n, call, FAILURE_ARGS_ERROR, -1, 0);
     for (uint32_t i = 0; i < args->scalar_count; i++)
         if ((args->passed >> i & 1) != 0 && args->passed_from[i] >= entry->scalar_count)
-            return null_orch_refuse(n, call, FAULT_PASSED, (int32_t)entry->scalar_count,
+            return null_orch_refuse(n, call, FAILURE_PASSED, (int32_t)entry->scalar_count,
                                     args->passed_from[i]);
     for (uint32_t i = 0; i < args->tensor_count && status >= 0; i++) {
         if (args->tag[i] >= PTO_TAG_COUNT)
-            status = null_orch_refuse(n, call, FAULT_TAG, (int32_t)i, args->tag[i]);
+            status = null_orch_refuse(n, call, FAILURE_TAG, (int32_t)i, args->tag[i]);
         else if (args->tag[i] != PTO_TAG_OUTPUT)
             status = null_orch_check_tensor(n, call, args->tensor[i], i);
     }
     for (uint32_t i = 0; i < args->dep_count && status >= 0; i++)
-        if (args->deps[i].raw >= n->tasks) /* what there was is over */
-            status = null_orch_refuse(n, call, FAULT_DEP_UNKNOWN, -1, i);
+        /*
+         * Every task that was submitted is complete, so only the existence of the dependency is
+         * checked.
+         */
+        if (args->deps[i].raw >= n->tasks)
+            status = null_orch_refuse(n, call, FAILURE_DEP_UNKNOWN, -1, i);
     return status;
 }
 
-/* Which kernel is launched, and how often. */
+/* Checks the kernel and the number of blocks of a task. */
 static int null_orch_check_launch(struct null *n, struct call *call,
                                   const struct pto_kernels *kernels)
 {
     const int32_t kernel[PTO_CLUSTER_CORES] = { kernels->aic, kernels->aiv0, kernels->aiv1 };
     const struct pto_args *args = call->args;
     const struct graph_kernel *k;
-    uint32_t lane_count = 0;
+    uint32_t lane_count = 0, core_type;
+    struct misfit misfit;
 
     for (uint32_t lane = PTO_CLUSTER_CORES; lane-- > 0;)
         if (kernel[lane] >= 0) {
@@ -283,10 +303,10 @@ static int null_orch_check_launch(struct null *n, struct call *call,
             call->kernel = kernel[lane];
         }
     if (args->block_count < 1 || (uint32_t)args->block_count > GRAPH_INVOCATIONS_MAX)
-        return null_orch_refuse(n, call, FAULT_BLOCK_COUNT, -1,
+        return null_orch_refuse(n, call, FAILURE_BLOCK_COUNT, -1,
                                 (uint64_t)(int64_t)args->block_count);
     if (args->timing_slot >= PTO_TIMING_SLOTS)
-        return null_orch_refuse(n, call, FAULT_TIMING_SLOT, -1, (uint64_t)args->timing_slot);
+        return null_orch_refuse(n, call, FAILURE_TIMING_SLOT, -1, (uint64_t)args->timing_slot);
     if (lane_count == 0)
         return PTO_OK;
     if (lane_count > 1 || (args->is_sync_start && args->block_count > 1))
@@ -295,13 +315,17 @@ static int null_orch_check_launch(struct null *n, struct call *call,
                                   "several lanes, and no blocks that start together");
     k = &n->functions->kernels[call->kernel];
     if ((uint32_t)call->kernel >= n->functions->kernel_count || k->fn == NULL)
-        return null_orch_refuse(n, call, FAULT_KERNEL, -1, (uint64_t)call->kernel);
-    if (k->core_type != PTO_CORE_TYPES && (k->core_type == PTO_CORE_AIC) != (call->lane == 0))
-        return null_orch_refuse(n, call, FAULT_CORE_TYPE, -1, (uint64_t)call->kernel);
+        return null_orch_refuse(n, call, FAILURE_KERNEL, -1, (uint64_t)call->kernel);
+    core_type = graph_kernel_core(k);
+    if (core_type != PTO_CORE_TYPES && (core_type == PTO_CORE_AIC) != (call->lane == 0))
+        return null_orch_refuse(n, call, FAILURE_CORE_TYPE, -1, (uint64_t)call->kernel);
+    if (graph_kernel_args(k) != NULL && declared_find_misfit(graph_kernel_args(k), args, &misfit))
+        return null_orch_refuse(n, call, FAILURE_DECLARED, misfit.argument,
+                                declared_pack((uint32_t)call->kernel, misfit.kind, misfit.word));
     return PTO_OK;
 }
 
-/* 1 if the task is to run, 0 if its predicate does not hold, or a refusal. */
+/* Returns 1 if the task runs, 0 if its predicate does not hold, or the status of a refusal. */
 static int null_orch_check_predicate(struct null *n, const struct call *call)
 {
     const struct pto_predicate *p = call->args->predicate;
@@ -313,9 +337,9 @@ static int null_orch_check_predicate(struct null *n, const struct call *call)
     if (p == NULL || p->op == PTO_PREDICATE_NONE || (p->tensor != NULL && p->tensor->addr == 0))
         return 1;
     if (p->op > PTO_PREDICATE_LE)
-        return null_orch_refuse(n, call, FAULT_PREDICATE, -1, DATA_OPERATOR);
+        return null_orch_refuse(n, call, FAILURE_PREDICATE, -1, DATA_OPERATOR);
     if (!graph_find_element(p->tensor, p->ndims, p->indices, &element, &why))
-        return null_orch_refuse(n, call, FAULT_PREDICATE, -1, why);
+        return null_orch_refuse(n, call, FAILURE_PREDICATE, -1, why);
     status = null_orch_check_tensor(n, call, &element, call->args->tensor_count);
     operand = (struct slot_predicate){ .addr = (uint64_t)(uintptr_t)pto_tensor_data(&element),
                                        .target = p->target,
@@ -326,7 +350,7 @@ static int null_orch_check_predicate(struct null *n, const struct call *call)
 
 /* ---- outputs ---- */
 
-/* Makes output i of the task. */
+/* Creates the output for argument i of the task. */
 static int create_output(struct null *n, const struct call *call, uint32_t i, struct pto_tensor *t)
 {
     const struct pto_tensor_info *info = call->args->tensor[i];
@@ -334,14 +358,14 @@ static int create_output(struct null *n, const struct call *call, uint32_t i, st
     void *memory;
 
     if (info->ndims - 1 >= PTO_MAX_DIMS || info->dtype >= PTO_DTYPE_COUNT)
-        return null_orch_refuse(n, call, FAULT_INFO, (int32_t)i, info->ndims);
+        return null_orch_refuse(n, call, FAILURE_INFO, (int32_t)i, info->ndims);
     if (bytes > GRAPH_OUTPUT_BYTES_MAX)
-        return null_orch_refuse(n, call, FAULT_TOO_LARGE, (int32_t)i, bytes);
+        return null_orch_refuse(n, call, FAILURE_TOO_LARGE, (int32_t)i, bytes);
     memory = bytes <= n->memory_max - n->output_bytes
                  ? aligned_alloc(GRAPH_OUTPUT_ALIGN, bytes != 0 ? bytes : GRAPH_OUTPUT_ALIGN)
                  : NULL;
     if (memory == NULL)
-        return null_orch_refuse(n, call, FAULT_MEMORY, -1, bytes);
+        return null_orch_refuse(n, call, FAILURE_MEMORY, -1, bytes);
     n->output_bytes += bytes;
     assert(n->output_bytes <= n->memory_max);
     *t = pto_tensor_external(memory, info->shapes, info->ndims, (enum pto_dtype)info->dtype);
@@ -355,7 +379,7 @@ static int create_output(struct null *n, const struct call *call, uint32_t i, st
     return PTO_OK;
 }
 
-/* The task has its id and its outputs from here on. */
+/* Gives a task its id and creates its outputs. */
 static int create_task(struct null *n, const struct call *call, struct pto_outputs *out)
 {
     const struct pto_args *args = call->args;
@@ -367,10 +391,14 @@ static int create_task(struct null *n, const struct call *call, struct pto_outpu
     if (args->output_count != 0) {
         outputs = aligned_alloc(_Alignof(struct pto_tensor), bytes);
         if (outputs == NULL)
-            return null_orch_refuse(n, call, FAULT_MEMORY, -1, bytes);
+            return null_orch_refuse(n, call, FAILURE_MEMORY, -1, bytes);
         outputs->count = 0;
         outputs->next = scope->outputs;
-        scope->outputs = outputs; /* which frees them, even if the next one fails */
+        /*
+         * From here on the end of the scope frees these outputs, even if creating one of them
+         * fails.
+         */
+        scope->outputs = outputs;
     }
     for (uint32_t i = 0; i < args->tensor_count && status >= 0; i++)
         if (args->tag[i] == PTO_TAG_OUTPUT) {
@@ -385,14 +413,17 @@ static int create_task(struct null *n, const struct call *call, struct pto_outpu
     return PTO_OK;
 }
 
-/* ---- a task ---- */
+/* ---- running a task ---- */
 
-/* A kernel has returned: whether it ended the run, or wants to be waited for. */
+/*
+ * Called after a kernel has returned: checks whether the kernel ended the run, or deferred the
+ * task's completion.
+ */
 static int take_conditions(struct null *n, const struct call *call)
 {
     struct core_slab slab = n->core.slab;
     struct failure why =
-        orch_failure(slab.error < 0 ? slab.error : -slab.error, FAULT_ENDED_RUN, call->site);
+        orch_failure(slab.error < 0 ? slab.error : -slab.error, FAILURE_ENDED_RUN, call->site);
 
     n->core.slab.count = 0;
     n->core.slab.error = 0;
@@ -402,7 +433,8 @@ static int take_conditions(struct null *n, const struct call *call)
         return null_orch_fail(n, &why);
     return slab.count == 0
                ? PTO_OK
-               : refuse_unsupported(n, call, "this chip waits for no conditions (pto_defer)");
+               : refuse_unsupported(n, call,
+                                    "this chip does not support deferred completion (pto_defer)");
 }
 
 static void time_task(struct null *n, int32_t slot, uint64_t begin_ns)
@@ -414,7 +446,7 @@ static void time_task(struct null *n, int32_t slot, uint64_t begin_ns)
     n->timing[slot].end_ns = os_now_ns() - n->begin_ns;
 }
 
-/* The kernel, once for each block. */
+/* Runs the kernel once for each block. */
 static int null_orch_run_task(struct null *n, const struct call *call,
                               const struct pto_outputs *out)
 {
@@ -445,7 +477,8 @@ static int null_orch_run_task(struct null *n, const struct call *call,
         n->functions->kernels[call->kernel].fn(core->args);
         n->is_in_kernel = false;
         n->core_executions[call->lane == LANE_AIC ? PTO_CORE_AIC : PTO_CORE_AIV]++;
-        a64_store_relaxed(&n->executions, a64_load_relaxed(&n->executions) + 1); /* own word */
+        /* relaxed: only this thread writes the counter */
+        a64_store_relaxed(&n->executions, a64_load_relaxed(&n->executions) + 1);
         status = take_conditions(n, call);
     }
     time_task(n, args->timing_slot, begin_ns);
@@ -482,16 +515,19 @@ static int null_orch_alloc(struct pto_orch *handle, const struct pto_args *args,
     int status = enter(n);
 
     if (status >= 0 && args->error != NULL)
-        status = null_orch_refuse(n, &call, FAULT_ARGS_ERROR, -1, 0);
+        status = null_orch_refuse(n, &call, FAILURE_ARGS_ERROR, -1, 0);
     if (status >= 0 && (args->output_count == 0 || args->output_count != args->tensor_count ||
                         args->scalar_count != 0 || args->dep_count != 0))
-        status = null_orch_refuse(n, &call, FAULT_ALLOC_ARGS, -1, 0);
+        status = null_orch_refuse(n, &call, FAILURE_ALLOC_ARGS, -1, 0);
     return status >= 0 ? create_task(n, &call, out) : status;
 }
 
-/* ---- single elements ---- */
+/* ---- accesses to single elements ---- */
 
-/* Where it is; NULL after a refusal, or if there is nothing where nothing need be. */
+/*
+ * Returns the address of an element that the orchestration accesses. NULL: the access was refused,
+ * or the tensor has no storage, which is allowed without PTO_DEPS_SAFE.
+ */
 static void *null_orch_reach_element(struct null *n, const struct pto_tensor *tensor,
                                      uint32_t ndims, const uint32_t indices[],
                                      const struct call *call)
@@ -502,11 +538,11 @@ static void *null_orch_reach_element(struct null *n, const struct pto_tensor *te
     if (tensor != NULL && tensor->addr == 0 && n->request->options->deps != PTO_DEPS_SAFE)
         return NULL;
     if (!graph_find_element(tensor, ndims, indices, &element, &why)) {
-        (void)null_orch_refuse(n, call, FAULT_DATA, -1, why);
+        (void)null_orch_refuse(n, call, FAILURE_DATA, -1, why);
         return NULL;
     }
     if (element.addr == 0) {
-        (void)null_orch_refuse(n, call, FAULT_DATA, -1, DATA_ADDRESS);
+        (void)null_orch_refuse(n, call, FAILURE_DATA, -1, DATA_ADDRESS);
         return NULL;
     }
     return null_orch_check_tensor(n, call, &element, 0) < 0 ? NULL : pto_tensor_data(&element);
@@ -526,7 +562,8 @@ static int null_orch_get_data(struct pto_orch *handle, const struct pto_tensor *
     at = null_orch_reach_element(n, tensor, ndims, indices, &call);
     *bits_out = 0;
     if (at != NULL)
-        memcpy(bits_out, at, pto_dtype_size(tensor->dtype)); /* both systems are little-endian */
+        /* host and device are little-endian, so the element is in the low bytes */
+        memcpy(bits_out, at, pto_dtype_size(tensor->dtype));
     return n->result.failure.status;
 }
 
@@ -547,11 +584,11 @@ static int null_orch_set_data(struct pto_orch *handle, const struct pto_tensor *
     return n->result.failure.status;
 }
 
-/* ---- what is told or asked ---- */
+/* ---- reports and queries of the orchestration ---- */
 
 static int null_orch_report(struct pto_orch *handle, int status, const char *text)
 {
-    struct failure why = orch_failure(status < 0 ? status : PTO_EORCH, FAULT_GAVE_UP, NULL);
+    struct failure why = orch_failure(status < 0 ? status : PTO_EORCH, FAILURE_GAVE_UP, NULL);
     int entered = enter(of(handle));
 
     snprintf(why.text, sizeof(why.text), "%s", text != NULL ? text : "no reason given");
@@ -583,7 +620,7 @@ static uint64_t null_orch_scalar_at(struct pto_orch *handle, uint32_t index,
         return 0;
     if (index < entry->scalar_count)
         return entry->scalar[index];
-    (void)null_orch_refuse(of(handle), &call, FAULT_PASSED, (int32_t)entry->scalar_count, index);
+    (void)null_orch_refuse(of(handle), &call, FAILURE_PASSED, (int32_t)entry->scalar_count, index);
     return 0;
 }
 
@@ -592,7 +629,7 @@ static uint64_t null_orch_scalar(struct pto_orch *handle, uint32_t index)
     return null_orch_scalar_at(handle, index, NULL);
 }
 
-/* Tasks have run when they are submitted, whatever the mode. */
+/* always true: tasks have run when their submit returns, whatever the mode */
 static bool null_orch_is_streamed(struct pto_orch *handle)
 {
     return enter(of(handle)) >= 0;

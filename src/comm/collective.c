@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives as callers see them: which buffers may be given, and one rank by itself. */
+/* The public functions of collectives: checks of the buffers, and the case of a single rank. */
 #include "comm/collective.h"
 
-/* How much is read and written: a part of `count` elements, or one for each rank; and who does it. */
+/*
+ * By kind of collective: whether the call reads or writes `count` elements for each rank, or
+ * `count` elements in total; and its implementation.
+ */
 static const struct form {
     bool reads_all, writes_all;
     int (*run)(struct collective *c, const char *from, char *to);
@@ -14,8 +17,8 @@ static const struct form {
 };
 
 /*
- * Buffers that overlap: the smaller one may be this rank's part of the larger one, or begin where that
- * begins. Anything else would be overwritten before it is read.
+ * Checks buffers that overlap: the smaller one may be this rank's part of the larger one, or start
+ * with it. Any other overlap would overwrite data before it is read.
  */
 static void check_overlap(struct collective *c, const struct form *form, const char *from,
                           const char *to)
@@ -29,7 +32,7 @@ static void check_overlap(struct collective *c, const struct form *form, const c
         (written > read && from == to + c->rank * part))
         return;
     (void)collective_refuse(c, PTO_EINVAL,
-                            "'from' and 'to' overlap, and not so that it can be done in place");
+                            "'from' and 'to' overlap in a way that cannot be done in place");
 }
 
 static int run_collective(struct pto_domain *domain, enum collective_kind kind, const void *from,
@@ -47,7 +50,8 @@ static int run_collective(struct pto_domain *domain, enum collective_kind kind, 
     check_overlap(&c, form, from, to);
     if (c.rank_count > 1)
         return form->run(&c, from, to);
-    if (c.status >= 0 && part > 0 && from != to) /* one rank: its elements are the result */
+    /* a single rank's result is a copy of its elements */
+    if (c.status >= 0 && part > 0 && from != to)
         memcpy(to, from, part);
     return c.status;
 }

@@ -2,21 +2,23 @@
 /*
  * Collectives of ranks that share memory: rounds.
  *
- * Ranks exchange data in rounds, which are numbered for as long as the domain is
- * open. In a round every rank publishes something, waits until all have, and reads what it wants
- * of it. A rank has two places for what it publishes, each a line (a note: the number, and a few
- * bytes of data), another one that says what the call is, and a half of its scratch, for even and
- * for odd rounds:
+ * Ranks exchange data in rounds, which are numbered while the domain is open. In a round every rank
+ * publishes data, waits until all have published, and reads what it needs. A rank has two places
+ * for its data, for even and for odd rounds. Each place is a line (a note: the number and a few
+ * bytes of data), a line that describes the call, and a half of the rank's scratch:
  *
  *     write into the place of round n    after it has waited for round n - 1
  *     publish n, wait for n of all       R35, A35
  *     read others' places of round n     before it publishes n + 1
  *
- * So a rank that has waited for round n + 1 knows that all have read what it published in round n, and
- * may write there: no second wait, and nothing is ever taken back. A rank that fails to wait says
- * so (`torn`) and takes part in no more rounds; what it has published stays.
+ * After a rank has waited for round n + 1, all have read its data of round n, so it may overwrite
+ * that place without a second wait. A rank that fails to wait sets `torn` and takes part in no more
+ * rounds; its published data stays.
  *
- * The first round of a call says what the call is. Ranks go on only if it is the same for all.
+ * Ranks on other hosts get a copy of the place by messages. For them a call names the parts of its
+ * place that they will read, with collective_send and collective_send_slots, before each round.
+ *
+ * The first round of a call describes the call. Ranks continue only if all descriptions are equal.
  *
  * Ordering
  *   R35 number of a note -> A35 (shared_arrive)   what was written into the place; and that the
@@ -43,24 +45,28 @@ enum collective_kind {
     COLLECTIVE_COMBINE,
 };
 
-/* A call under way. */
+/* A collective call in progress on this rank. */
 struct collective {
     struct domain *domain;
     enum collective_kind kind;
     uint32_t rank, rank_count;
     struct pto_collective how;
-    uint64_t count;         /* elements, as the call has it */
-    uint32_t element_bytes; /* 0: there is no such type */
-    uint32_t extra;         /* what else has to be equal; of this and the root, 24 bits */
-    int status;             /* negative: this rank was refused, and tells the others so */
-    bool is_begun;          /* its first round is over */
-    bool is_inline;         /* what is published fits the note */
-    uint64_t deadline_ns;   /* of all rounds; 0: not looked at the clock yet */
+    uint64_t count;         /* number of elements, as given by the caller */
+    uint32_t element_bytes; /* size of an element; 0: unknown type */
+    /* another parameter that must be equal on all ranks; only its low 24 bits are compared */
+    uint32_t extra;
+    /* negative: this rank refuses the call, and reports that to the others in the first round */
+    int status;
+    bool is_begun;        /* the first round of the call is over */
+    bool is_inline;       /* the data of each rank fits its note, so the scratch is not used */
+    uint64_t deadline_ns; /* deadline of all rounds together; 0: the clock was not read yet */
     /*
-     * Data that goes with the number, and is written when that is: a peer that looks at the line
-     * meanwhile would take it away, and it would have to come back.
+     * Data for the note, which is written together with the round's number. If it were written to
+     * the note earlier, a peer that polls the note would fetch the cache line in between, and it
+     * would have to be fetched back.
      */
-    bool is_word; /* it fits the word of the note */
+    bool is_word;              /* the data fits `word` of the note */
+    struct shared_sends sends; /* data of the next round for ranks on other hosts */
     union {
         uint32_t word;
         uint8_t bytes[COLLECTIVE_INLINE];
@@ -68,35 +74,59 @@ struct collective {
 };
 
 /*
- * Begins a call, with `how` checked. Negative: the call ends here, and the others are not told.
- * `given` may be NULL.
+ * Begins a call and checks its parameters. Negative: the call ends here, and the other ranks are
+ * not notified. `given` may be NULL.
  */
 int collective_open(struct collective *c, struct pto_domain *handle, enum collective_kind kind,
                     uint64_t count, const struct pto_collective *given);
-/* Refuses the call on this rank: it comes to the first round, and fails there. Returns the status. */
+/*
+ * Refuses the call on this rank. The rank still takes part in the first round, so the call fails on
+ * all ranks. Returns the status.
+ */
 int collective_refuse(struct collective *c, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Refuses a buffer that is NULL, unless it has no bytes, or not aligned. */
+/* Refuses a buffer that is not aligned, or NULL although it has bytes. */
 void collective_check(struct collective *c, const void *at, uint64_t bytes, const char *name);
 
 /*
- * Publishes what was written, and waits. In the first round, compares. PTO_OK, or the call has
- * failed, which the caller was told.
+ * Publishes the data that this rank has written, and waits for the data of all others. The first
+ * round also compares the calls. Returns PTO_OK; otherwise the call has failed, and its error is
+ * set.
  */
 int collective_round(struct collective *c);
 
-/* This rank cannot go on after the first round: the others get PTO_EPEER. Returns the status. */
+/*
+ * Ends the call on this rank after the first round. The other ranks get PTO_EPEER. Returns the
+ * status.
+ */
 int collective_give_up(struct collective *c, int status, const char *why);
-/* One round without data: nothing is to be done, or this rank was refused. */
+/* One round without data, for a call that has nothing to move, or that this rank refuses. */
 int collective_agree(struct collective *c);
+
+/* Sends bytes of this rank's place of the next round to all ranks on other hosts. */
+static inline void collective_send(struct collective *c, uint64_t at, uint64_t bytes)
+{
+    c->sends.all_at = (uint32_t)at;
+    c->sends.all_bytes = (uint32_t)bytes;
+}
+
+/* Sends to each rank on another host the begin of its slot. */
+static inline void collective_send_slots(struct collective *c, uint64_t slot, uint64_t bytes)
+{
+    c->sends.each_stride = (uint32_t)slot;
+    c->sends.each_bytes = (uint32_t)bytes;
+}
 
 static inline struct shared_control *collective_control(const struct collective *c, uint32_t rank)
 {
     return shared_domain_of(c->domain)->peer[rank].control;
 }
 
-/* The place of a rank in a round; `own` and `next`: where this rank writes before it publishes. */
+/*
+ * Returns where a rank publishes its data of round `number`. collective_next returns where this
+ * rank writes the data of its next round.
+ */
 static inline char *collective_place(const struct collective *c, uint32_t rank, uint32_t number)
 {
     struct shared_note *note = &collective_control(c, rank)->note[number % 2];
@@ -114,15 +144,15 @@ static inline char *collective_next(struct collective *c)
     return collective_place(c, c->rank, shared_domain_of(c->domain)->number + 1);
 }
 
-/* What a rank has published in the round that was waited for. */
+/* Returns the data that a rank published in the last completed round. */
 static inline const char *collective_read(const struct collective *c, uint32_t rank)
 {
     return collective_place(c, rank, shared_domain_of(c->domain)->number);
 }
 
 /*
- * How large a slot for each rank is, where each is to get `bytes`, and whether all of them fit the
- * note. A whole number of elements of any type.
+ * Returns the size of each rank's slot if each rank has `bytes` of data; a multiple of the size of
+ * any element type. Also sets is_inline.
  */
 static inline uint64_t collective_slot(struct collective *c, uint64_t bytes)
 {
@@ -130,12 +160,12 @@ static inline uint64_t collective_slot(struct collective *c, uint64_t bytes)
     return c->is_inline ? bytes : COLLECTIVE_HALF / c->rank_count / SHARED_LINE * SHARED_LINE;
 }
 
-/* Parts of something, one for each rank: part k begins at k strides. */
+/* Parts of a range of elements, one for each rank: part k begins k strides after `from`. */
 struct collective_parts {
     const char *from;
-    uint64_t stride; /* bytes */
-    uint64_t each;   /* elements */
-    uint64_t total;  /* elements; the last parts may be shorter, or empty */
+    uint64_t stride; /* distance in bytes between the begins of two parts */
+    uint64_t each;   /* number of elements of a part */
+    uint64_t total;  /* number of elements of all parts; the last parts may be shorter, or empty */
 };
 
 static inline uint64_t collective_part(const struct collective_parts *p, uint32_t k)
@@ -145,7 +175,7 @@ static inline uint64_t collective_part(const struct collective_parts *p, uint32_
     return before >= p->total ? 0 : p->total - before < p->each ? p->total - before : p->each;
 }
 
-/* The calls, for at least two ranks; `from` and `to` are as the caller gave them. */
+/* The collectives for at least two ranks. `from` and `to` are buffers of the caller. */
 int collective_all_reduce(struct collective *c, const char *from, char *to);
 int collective_reduce_scatter(struct collective *c, const char *from, char *to);
 int collective_all_to_all(struct collective *c, const char *from, char *to);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives that move data, through the scratch of the rank that has it, in rounds of at most a half.
- * While some ranks read a round, those that have read it write the next one.
+ * Collectives that move data without reducing it, through the scratch of the rank that has the
+ * data, at most half a scratch per round. While some ranks still read the data of a round, others
+ * may already write that of the next.
  */
 #include "comm/collective.h"
 
@@ -21,11 +22,13 @@ int collective_all_gather(struct collective *c, const char *from, char *to)
     for (uint64_t at = 0; at < bytes; at += n) {
         n = collective_least(bytes - at, COLLECTIVE_HALF);
         memcpy(collective_next(c), from + at, n);
+        collective_send(c, 0, n);
         status = collective_round(c);
         if (status < 0)
             return status;
         for (uint32_t i = 1; i < c->rank_count; i++) {
-            uint32_t rank = (c->rank + i) % c->rank_count; /* not all of them the same one */
+            /* each rank starts with a different peer, to spread the load */
+            uint32_t rank = (c->rank + i) % c->rank_count;
 
             memcpy(to + rank * bytes + at, collective_read(c, rank), n);
         }
@@ -45,8 +48,10 @@ int collective_broadcast(struct collective *c, char *buffer)
     c->is_inline = bytes <= COLLECTIVE_INLINE;
     for (uint64_t at = 0; at < bytes; at += n) {
         n = collective_least(bytes - at, COLLECTIVE_HALF);
-        if (c->rank == c->how.root)
+        if (c->rank == c->how.root) {
             memcpy(collective_next(c), buffer + at, n);
+            collective_send(c, 0, n);
+        }
         status = collective_round(c);
         if (status < 0)
             return status;
@@ -69,6 +74,7 @@ int collective_all_to_all(struct collective *c, const char *from, char *to)
         for (uint32_t i = 0; i < c->rank_count; i++)
             if (i != c->rank)
                 memcpy(collective_next(c) + i * slot, from + i * bytes + at, n);
+        collective_send_slots(c, slot, n);
         status = collective_round(c);
         if (status < 0)
             return status;

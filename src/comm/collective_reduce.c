@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives that reduce. A chunk of what is reduced is split into parts, one for each rank; half
- * a scratch has a slot for each. One rank reduces a part of all ranks, in the order of ranks.
+ * Collectives that reduce. A chunk of the operands is split into one part for each rank; half a
+ * scratch has a slot for each part. Each rank reduces one part over all ranks, in the order of
+ * ranks.
  */
 #include "comm/collective.h"
 #include "comm/reduce.h"
 
 enum {
-    PART_ALIGN = 64, /* elements: parts are whole lines, so that no two ranks share one */
+    /* number of elements: parts are whole cache lines, so that no two ranks share a line */
+    PART_ALIGN = 64,
     ONE_SHOT_BYTES = 16 << 10,
 };
 
 /* ---- parts ---- */
 
-/* Parts of a chunk of `total` elements that follow each other. */
+/* Splits a chunk of `total` elements into adjacent parts. */
 static struct collective_parts collective_split(const struct collective *c, const char *from,
                                                 uint64_t total)
 {
@@ -23,7 +25,10 @@ static struct collective_parts collective_split(const struct collective *c, cons
     return (struct collective_parts){ from, each * c->element_bytes, each, total };
 }
 
-/* Writes each rank's part into its slot. The own one is not needed by anybody. */
+/*
+ * Writes each part of the chunk into its rank's slot, except this rank's own part, which no other
+ * rank needs.
+ */
 static void put_parts(struct collective *c, const struct collective_parts *parts, uint64_t slot)
 {
     char *next = collective_next(c);
@@ -34,6 +39,8 @@ static void put_parts(struct collective *c, const struct collective_parts *parts
         memcpy(next + rank * slot, parts->from + rank * parts->stride,
                collective_part(parts, rank) * c->element_bytes);
     }
+    /* the first part is the largest */
+    collective_send_slots(c, slot, collective_part(parts, 0) * c->element_bytes);
 }
 
 static void reduce(const struct collective *c, const void *const *source, uint32_t source_count,
@@ -44,7 +51,10 @@ static void reduce(const struct collective *c, const void *const *source, uint32
     reduce_sources(&r, count, to, copy);
 }
 
-/* The own part of this round: the own elements from the caller's buffer, the others' from their slot. */
+/*
+ * Reduces this rank's part: its own elements are in the caller's buffer, those of the others in
+ * their slots.
+ */
 static void reduce_own(const struct collective *c, const struct collective_parts *parts,
                        uint64_t slot, char *to, char *copy)
 {
@@ -56,7 +66,7 @@ static void reduce_own(const struct collective *c, const struct collective_parts
     reduce(c, source, c->rank_count, collective_part(parts, c->rank), to, copy);
 }
 
-/* ---- one shot ---- */
+/* ---- one shot: every rank reduces all elements ---- */
 
 static int reduce_one_shot(struct collective *c, const char *from, char *to)
 {
@@ -69,6 +79,7 @@ static int reduce_one_shot(struct collective *c, const char *from, char *to)
     for (uint64_t at = 0; at < bytes; at += n) {
         n = bytes - at < COLLECTIVE_HALF ? bytes - at : COLLECTIVE_HALF;
         memcpy(collective_next(c), from + at, n);
+        collective_send(c, 0, n);
         status = collective_round(c);
         if (status < 0)
             return status;
@@ -79,9 +90,12 @@ static int reduce_one_shot(struct collective *c, const char *from, char *to)
     return PTO_OK;
 }
 
-/* ---- two phases ---- */
+/* ---- two phases: every rank reduces one part, then all exchange the results ---- */
 
-/* Reads the parts of a chunk that others have reduced: each in the slot of its own number. */
+/*
+ * Copies the parts of a chunk that other ranks have reduced. Each rank publishes its result in the
+ * slot with its own number.
+ */
 static void take_results(const struct collective *c, const struct collective_parts *parts,
                          uint64_t slot, char *to)
 {
@@ -94,8 +108,9 @@ static void take_results(const struct collective *c, const struct collective_par
 }
 
 /*
- * In a round a rank publishes the others' parts of a chunk, and the own part, reduced, of the chunk
- * before: it is in the slot that is free, because no other rank needs its own elements.
+ * In each round a rank publishes the others' parts of a chunk, and its own reduced part of the
+ * previous chunk. The latter is in its own slot, which is free because no other rank needs the
+ * elements for it.
  */
 static int reduce_two_phase(struct collective *c, const char *from, char *to)
 {
@@ -113,6 +128,7 @@ static int reduce_two_phase(struct collective *c, const char *from, char *to)
                                  : c->count - at < chunk ? c->count - at
                                                          : chunk);
         put_parts(c, &parts, slot);
+        collective_send(c, c->rank * slot, collective_part(&before, c->rank) * c->element_bytes);
         status = collective_round(c);
         if (status < 0)
             return status;
@@ -125,11 +141,19 @@ static int reduce_two_phase(struct collective *c, const char *from, char *to)
     return PTO_OK;
 }
 
-/* ---- ring ---- */
+/* ---- ring: parts travel from rank to rank ---- */
+
+/* Only the rank to the right reads what this rank publishes. */
+static void ring_send(struct collective *c, uint64_t count)
+{
+    collective_send(c, 0, count * c->element_bytes);
+    c->sends.only = (c->rank + 1) % c->rank_count;
+}
 
 /*
- * Parts go around: each begins at the rank after its own, and has all of it when it arrives there.
- * The own part is written to `to`, and to where it is published next.
+ * A part starts at the rank after its owner, visits every rank, which adds its elements, and is
+ * complete when it arrives at its owner. The owner writes the result to `to`, and to where it is
+ * published next.
  */
 static int ring_reduce(struct collective *c, const struct collective_parts *parts, char *to)
 {
@@ -137,6 +161,7 @@ static int ring_reduce(struct collective *c, const struct collective_parts *part
 
     memcpy(collective_next(c), parts->from + left * parts->stride,
            collective_part(parts, left) * c->element_bytes);
+    ring_send(c, collective_part(parts, left));
     for (uint32_t step = 2; step <= c->rank_count; step++) {
         uint32_t part = (c->rank + 2 * c->rank_count - step) % c->rank_count;
         int status = collective_round(c);
@@ -146,6 +171,7 @@ static int ring_reduce(struct collective *c, const struct collective_parts *part
             return status;
         source[0] = collective_read(c, left);
         source[1] = parts->from + part * parts->stride;
+        ring_send(c, collective_part(parts, part));
         if (part == c->rank)
             reduce(c, source, 2, collective_part(parts, part), to, collective_next(c));
         else
@@ -154,7 +180,7 @@ static int ring_reduce(struct collective *c, const struct collective_parts *part
     return PTO_OK;
 }
 
-/* The own part, which is written already, goes around to all. */
+/* Each rank's part, already in `to`, visits all other ranks. */
 static int ring_gather(struct collective *c, const struct collective_parts *parts, char *to)
 {
     uint32_t left = (c->rank + c->rank_count - 1) % c->rank_count;
@@ -169,6 +195,7 @@ static int ring_gather(struct collective *c, const struct collective_parts *part
         memcpy(to + part * parts->stride, collective_read(c, left), bytes);
         if (step + 1 < c->rank_count)
             memcpy(collective_next(c), collective_read(c, left), bytes);
+        ring_send(c, collective_part(parts, part));
     }
     return PTO_OK;
 }
@@ -214,7 +241,7 @@ int collective_all_reduce(struct collective *c, const char *from, char *to)
     }
 }
 
-/* One shot and two phases are the same here: the first phase. */
+/* One-shot and two-phase reduce-scatter are equal: only the first phase is needed. */
 int collective_reduce_scatter(struct collective *c, const char *from, char *to)
 {
     uint64_t bytes = c->count * c->element_bytes, n;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rounds, and whether ranks agree on what they do: src/comm/collective.h. */
+/*
+ * Rounds, and the check that all ranks make the same call. src/comm/collective.h describes the
+ * protocol.
+ */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +26,8 @@ static const char *const algorithm_names[] = { "auto", "one-shot", "two-phase", 
 
 static_assert(sizeof(struct shared_note) == SHARED_LINE, "a note is one line");
 static_assert(offsetof(struct shared_note, word) == 4, "number and word are one store");
-static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == COLLECTIVE_COMBINE + 1, "one each");
+static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == COLLECTIVE_COMBINE + 1,
+              "a name for each kind");
 
 static bool has_reduction(enum collective_kind kind)
 {
@@ -35,38 +39,42 @@ int collective_open(struct collective *c, struct pto_domain *handle, enum collec
 {
     int status, read = PTO_OK;
 
-    /* Field by field: a call takes less time than it would to empty all of it. */
+    /*
+     * Fields are assigned one by one, because clearing the whole struct would take longer than a
+     * small call.
+     */
     c->kind = kind;
     c->count = count;
     c->element_bytes = c->extra = 0;
     c->status = PTO_OK;
     c->is_begun = c->is_inline = c->is_word = false;
     c->deadline_ns = 0;
+    c->sends = (struct shared_sends){ .only = UINT32_MAX };
     memset(&c->own, 0, sizeof(c->own));
     pto_collective_init(&c->how);
     if (given != NULL)
         read = sized_read(&c->how, sizeof(c->how), given);
     c->domain = comm_domain_of(handle, &status);
     if (c->domain == NULL)
-        return error_tell(c->how.error, status, "there is no such domain in this process");
+        return error_setf(c->how.error, status, "there is no such domain in this process");
     c->rank = c->domain->rank;
     c->rank_count = c->domain->rank_count;
     if (c->how.timeout_ns == 0)
         c->how.timeout_ns = c->domain->comm->timeout_ns;
     if (c->rank_count > 1 && c->domain->rounds == NULL)
-        return comm_tell(c->how.error, PTO_ENOSUP, UINT32_MAX,
-                         "the backend %s has no collectives: its ranks share no memory",
-                         c->domain->comm->ops->name);
+        return comm_error_set(c->how.error, PTO_ENOSUP, UINT32_MAX,
+                              "the backend %s has no collectives: its ranks share no memory",
+                              c->domain->comm->ops->name);
     if (c->rank_count > 1)
         c->domain = c->domain->rounds;
     if (c->rank_count > 1 && a32_load_relaxed(&collective_control(c, c->rank)->torn) != 0)
-        return comm_tell(c->how.error, PTO_EPEER, UINT32_MAX,
-                         "a collective of domain %llu has failed half-way before, so there can be "
-                         "no %s: close the domain and open another one",
-                         (unsigned long long)c->domain->id, kind_names[kind]);
+        return comm_error_set(c->how.error, PTO_EPEER, UINT32_MAX,
+                              "an earlier collective of domain %llu failed half-way, so %s is not "
+                              "possible; close the domain and open another one",
+                              (unsigned long long)c->domain->id, kind_names[kind]);
     if (read < 0)
         (void)collective_refuse(c, read,
-                                "how it is done is not initialised: call pto_collective_init");
+                                "the options are not initialised: call pto_collective_init");
     else
         (void)check_how(c);
     return PTO_OK;
@@ -83,8 +91,8 @@ int collective_refuse(struct collective *c, int status, const char *format, ...)
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     c->status = status;
-    return comm_tell(c->how.error, status, c->domain->comm->rank, "%s: %s", kind_names[c->kind],
-                     text);
+    return comm_error_set(c->how.error, status, c->domain->comm->rank, "%s: %s",
+                          kind_names[c->kind], text);
 }
 
 void collective_check(struct collective *c, const void *at, uint64_t bytes, const char *name)
@@ -98,7 +106,7 @@ void collective_check(struct collective *c, const void *at, uint64_t bytes, cons
                                 c->element_bytes);
 }
 
-/* What does not matter to the call is not compared. */
+/* Checks the parameters of the call. Those that do not affect this kind of call are ignored. */
 static int check_how(struct collective *c)
 {
     c->element_bytes = pto_dtype_size((uint32_t)c->how.dtype);
@@ -111,7 +119,7 @@ static int check_how(struct collective *c)
     if (c->element_bytes == 0)
         return collective_refuse(c, PTO_EINVAL, "there is no data type %d", (int)c->how.dtype);
     if (c->kind == COLLECTIVE_BROADCAST && c->how.root >= c->rank_count)
-        return collective_refuse(c, PTO_EINVAL, "the root is %u, and there are %u ranks",
+        return collective_refuse(c, PTO_EINVAL, "the root is %u, but there are only %u ranks",
                                  c->how.root, c->rank_count);
     if ((uint32_t)c->how.algorithm > PTO_ALGORITHM_RING)
         return collective_refuse(c, PTO_EINVAL, "there is no algorithm %d", (int)c->how.algorithm);
@@ -131,7 +139,10 @@ static int check_how(struct collective *c)
 
 /* ---- rounds ---- */
 
-/* What fits a note has one round, and looks at no clock unless it has to wait. */
+/*
+ * Returns the time until the call's deadline. A call whose data fits a note has only one round, and
+ * reads the clock only if that round waits.
+ */
 static uint64_t time_left(struct collective *c)
 {
     if (c->deadline_ns == 0 && !c->is_inline)
@@ -139,23 +150,29 @@ static uint64_t time_left(struct collective *c)
     return c->is_begun ? comm_time_left(c->deadline_ns) : c->how.timeout_ns;
 }
 
-/* Those who wait for this rank look, and see that it comes no more. */
+/* Marks this rank as taking part in no more rounds, and wakes the ranks that wait for it. */
 static int tear(const struct collective *c, int status)
 {
+    struct shared *s = shared_of(c->domain->comm);
+
     a32_store_release(&collective_control(c, c->rank)->torn,
                       status == PTO_EINVAL ? TORN_DIFFERS : TORN_FAILED); /* R32 */
-    shared_alarm(shared_of(c->domain->comm), c->domain);
+    if (s->remote != NULL)
+        s->remote->send_control(s, shared_domain_of(c->domain));
+    shared_alarm(s, c->domain);
     return status;
 }
 
 int collective_give_up(struct collective *c, int status, const char *why)
 {
-    (void)comm_tell(c->how.error, status, c->domain->comm->rank, "%s: %s", kind_names[c->kind],
-                    why);
+    (void)comm_error_set(c->how.error, status, c->domain->comm->rank, "%s: %s", kind_names[c->kind],
+                         why);
     return c->rank_count > 1 ? tear(c, status) : status;
 }
 
-/* What the call is, if its parity had another one. */
+/*
+ * Describes the call in shared memory, unless the description for rounds of this parity is equal.
+ */
 static void put_call(const struct collective *c, struct shared_call *call)
 {
     uint64_t args[2] = { c->count,
@@ -169,7 +186,7 @@ static void put_call(const struct collective *c, struct shared_call *call)
     memcpy(call->args, args, sizeof(args));
 }
 
-/* The number, and what goes with it. */
+/* Publishes the note: stores the round's number, and the data that belongs to it. */
 static void collective_publish(const struct collective *c, struct shared_note *note,
                                uint32_t number)
 {
@@ -183,6 +200,17 @@ static void collective_publish(const struct collective *c, struct shared_note *n
     a32_store_release(&note->number, number); /* R35 */
 }
 
+/* Sends the round to ranks on other hosts, after it was published. */
+static void send_round(struct collective *c)
+{
+    struct shared *s = shared_of(c->domain->comm);
+
+    if (c->is_inline)
+        c->sends.all_bytes = c->sends.each_bytes = 0; /* the note has the data */
+    s->remote->send_round(s, shared_domain_of(c->domain), &c->sends, !c->is_begun);
+    c->sends = (struct shared_sends){ .only = UINT32_MAX };
+}
+
 int collective_round(struct collective *c)
 {
     struct shared_domain *sd = shared_domain_of(c->domain);
@@ -191,9 +219,13 @@ int collective_round(struct collective *c)
     int status;
 
     assert(c->rank_count > 1);
+    /* if this rank does not get its turn in virtual time, the wait below fails as well */
+    (void)shared_turn(shared_of(c->domain->comm));
     if (!c->is_begun)
         put_call(c, &own->call[number % 2]);
     collective_publish(c, &own->note[number % 2], number);
+    if (shared_of(c->domain->comm)->remote != NULL)
+        send_round(c);
     status =
         shared_arrive(sd, &(struct shared_arrival){ .word = offsetof(struct shared_control, note) +
                                                             number % 2 * sizeof(struct shared_note),
@@ -216,9 +248,7 @@ int collective_agree(struct collective *c)
     return collective_round(c);
 }
 
-/* ---- agreement ---- */
-
-/* The call lies in memory of a peer, which may hold anything. */
+/* Formats a call. The call is in a peer's memory, so it may contain any bytes. */
 void collective_describe(const struct shared_call *call, char *text, size_t size)
 {
     enum collective_kind kind = call->args[1] & 0xf;
@@ -245,26 +275,29 @@ void collective_describe(const struct shared_call *call, char *text, size_t size
         snprintf(text + used, size - (size_t)used, " from rank %u", root);
 }
 
-static int tell_refused(struct collective *c, uint32_t rank, int status)
+static int report_refused(struct collective *c, uint32_t rank, int status)
 {
-    return comm_tell(c->how.error, status, c->domain->ranks[rank],
-                     "%s: rank %u cannot take part: %s; its own error says why",
-                     kind_names[c->kind], c->domain->ranks[rank], pto_strerror(status));
+    return comm_error_set(c->how.error, status, c->domain->ranks[rank],
+                          "%s: rank %u cannot take part: %s; see its own error",
+                          kind_names[c->kind], c->domain->ranks[rank], pto_strerror(status));
 }
 
-static int collective_tell_difference(struct collective *c, uint32_t rank)
+static int collective_report_difference(struct collective *c, uint32_t rank)
 {
     uint32_t slot = shared_domain_of(c->domain)->number % 2;
     char first[128], other[128];
 
     collective_describe(&collective_control(c, 0)->call[slot], first, sizeof(first));
     collective_describe(&collective_control(c, rank)->call[slot], other, sizeof(other));
-    return comm_tell(c->how.error, PTO_EINVAL, c->domain->ranks[rank],
-                     "ranks do different things: rank %u calls %s, rank %u %s", c->domain->ranks[0],
-                     first, c->domain->ranks[rank], other);
+    return comm_error_set(c->how.error, PTO_EINVAL, c->domain->ranks[rank],
+                          "ranks make different calls: rank %u calls %s, rank %u %s",
+                          c->domain->ranks[0], first, c->domain->ranks[rank], other);
 }
 
-/* Every rank comes to the same conclusion, from the same notes. */
+/*
+ * Compares the calls of all ranks. Every rank reaches the same result, because all read the same
+ * notes.
+ */
 static int compare_notes(struct collective *c)
 {
     uint32_t slot = shared_domain_of(c->domain)->number % 2;
@@ -276,13 +309,13 @@ static int compare_notes(struct collective *c)
         const struct shared_call *call = &collective_control(c, i)->call[slot];
 
         if (call->status < 0)
-            return tell_refused(c, i, call->status);
+            return report_refused(c, i, call->status);
     }
     for (uint32_t i = 1; i < c->rank_count; i++) {
         const struct shared_call *call = &collective_control(c, i)->call[slot];
 
         if (call->args[0] != first->args[0] || call->args[1] != first->args[1])
-            return collective_tell_difference(c, i);
+            return collective_report_difference(c, i);
     }
     return PTO_OK;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators as callers see them: handles, checks, defaults. comm_domain.c and comm_data.c have the rest. */
+/*
+ * The public functions of communicators: handles, checks, defaults. comm_domain.c and comm_data.c
+ * have the rest.
+ */
 #include <assert.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -9,8 +12,13 @@
 #include "base/os.h"
 #include "base/sized.h"
 #include "comm/comm.h"
+#include "comm/comm_pmix.h"
 #include "host/handle.h"
 #include "host/host.h"
+#include "link/shared_clock.h"
+#include "net/net_address.h"
+
+#define LEASE_NS_MIN 10000000ull
 
 static int comm_check_params(const struct pto_comm_params *given, struct pto_comm_params *params,
                              struct comm_place *place, struct pto_error *error);
@@ -20,7 +28,8 @@ static int publish_comm(struct comm *comm, const struct pto_comm_params *params,
                         struct device *device, struct pto_comm **comm_out);
 static int check_canary(struct pto_comm *handle, uint64_t deadline_ns, struct pto_error *error);
 
-static const struct comm_ops *const backends[] = { &comm_shm_ops, &comm_hccl_ops, &comm_null_ops };
+static const struct comm_ops *const backends[] = { &comm_shm_ops, &comm_tls_ops, &comm_hccl_ops,
+                                                   &comm_null_ops };
 
 static const struct comm_ops *find_backend(const char *name)
 {
@@ -48,6 +57,30 @@ uint64_t comm_time_left(uint64_t deadline_ns)
 
 /* ---- communicators ---- */
 
+/*
+ * Asks the other ranks where to meet, unless the caller knows, for ranks that srun or mpirun has
+ * started on several hosts.
+ */
+static int find_far_place(struct pto_comm_params *params, const struct comm_place *place,
+                          int *listener_out, struct pto_error *error)
+{
+    const struct comm_meeting *meeting;
+    int status;
+
+    if (params->path != place->path || params->rank != place->rank ||
+        params->rank_count != place->rank_count)
+        return PTO_OK;
+    status = comm_pmix_meet((uint32_t)params->rank, params->rank_count,
+                            comm_deadline(params->timeout_ns, 0), &meeting, error);
+    if (status < 0)
+        return status;
+    params->path = meeting->place;
+    if (params->token[0] == '\0')
+        params->token = meeting->token;
+    *listener_out = meeting->listener;
+    return PTO_OK;
+}
+
 int pto_comm_open(const struct pto_comm_params *given, struct pto_comm **comm_out)
 {
     struct pto_comm_params params;
@@ -57,14 +90,15 @@ int pto_comm_open(const struct pto_comm_params *given, struct pto_comm **comm_ou
     struct device *device = NULL;
     struct comm *comm = NULL;
     struct pto_comm *handle = NULL;
-    int status;
+    int listener = -1, status;
 
     pto_error_init(&why);
     pto_comm_params_init(&params);
     status = comm_check_params(given, &params, &place, &why);
     if (status >= 0 && comm_out == NULL)
-        status = error_tell(&why, PTO_EINVAL,
-                            "there is no place for the communicator: comm_out is NULL");
+        status = error_setf(&why, PTO_EINVAL, "comm_out is NULL");
+    if (status >= 0 && place.is_spread)
+        status = find_far_place(&params, &place, &listener, &why);
     if (status >= 0)
         status = hold_device(&params, &device, &why);
     if (status >= 0) {
@@ -72,14 +106,17 @@ int pto_comm_open(const struct pto_comm_params *given, struct pto_comm **comm_ou
                                          .rank_count = params.rank_count,
                                          .path = params.path,
                                          .token = params.token,
+                                         .listener = listener,
                                          .device = device,
-                                         .deadline_ns = comm_deadline(params.timeout_ns, 0) };
+                                         .deadline_ns = comm_deadline(params.timeout_ns, 0),
+                                         .lease_ns = params.lease_ns,
+                                         .grace_ns = params.grace_ns };
         status = find_backend(params.backend)->open(&request, &comm, &why);
     }
     if (status >= 0)
         status = publish_comm(comm, &params, device, &handle);
     if (status < 0 && device != NULL)
-        device_release(device);
+        device_unpin(device);
     if (status >= 0 && params.has_canary) {
         status = check_canary(handle, request.deadline_ns, &why);
         if (status < 0)
@@ -88,14 +125,14 @@ int pto_comm_open(const struct pto_comm_params *given, struct pto_comm **comm_ou
     if (status >= 0)
         *comm_out = handle;
     else if (params.error != NULL)
-        (void)comm_tell(params.error, status, (uint32_t)why.rank, "%s",
-                        why.text[0] != '\0' ? why.text : pto_strerror(status));
+        (void)comm_error_set(params.error, status, (uint32_t)why.rank, "%s",
+                             why.text[0] != '\0' ? why.text : pto_strerror(status));
     return status;
 }
 
 /*
- * A card has windows of its own, which one backend knows how to share; any other device takes
- * memory of the host's. Which of them it is decides what is not said.
+ * Pins the device and checks that the backend suits it; if no backend is given, selects one. Cards
+ * have their own windows, which only one backend can share; other devices use memory of the host.
  */
 static int hold_device(struct pto_comm_params *params, struct device **device_out,
                        struct pto_error *error)
@@ -104,50 +141,51 @@ static int hold_device(struct pto_comm_params *params, struct device **device_ou
     int status = PTO_OK;
 
     if (params->device != NULL)
-        status = device_hold(params->device, device_out, error);
+        status = device_pin(params->device, device_out, error);
     if (status < 0)
         return status;
     if (params->device != NULL)
         has_cards = chip_window_ways((*device_out)->chip) != 0;
     if (params->backend == NULL)
-        params->backend = has_cards ? comm_hccl_ops.name : comm_shm_ops.name;
+        params->backend = net_address_is_text(params->path) ? comm_tls_ops.name
+                          : has_cards                       ? comm_hccl_ops.name
+                                                            : comm_shm_ops.name;
     if (has_cards == find_backend(params->backend)->is_on_device)
         return PTO_OK;
     if (params->device != NULL)
-        device_release(*device_out);
+        device_unpin(*device_out);
     *device_out = NULL;
-    return error_tell(error, PTO_EINVAL,
-                      "the backend %s is for %s: leave it out, and it is chosen by the device",
+    return error_setf(error, PTO_EINVAL,
+                      "the backend %s is for windows in %s; omit it to select one by the device",
                       params->backend,
-                      has_cards ? "windows that the host has"
-                                : "windows of a card, which is to be "
-                                  "the device");
+                      has_cards ? "host memory, and the device is a card"
+                                : "the memory of a card, and the device is none");
 }
 
-/* Takes from the environment what is not given, and checks the rest. */
+/* Completes the parameters from the environment of the launcher, and checks all of them. */
 static int comm_check_params(const struct pto_comm_params *given, struct pto_comm_params *params,
                              struct comm_place *place, struct pto_error *error)
 {
     if (sized_read(params, sizeof(*params), given) < 0) {
         params->error = NULL;
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "the parameters are not initialised: call pto_comm_params_init");
     }
     comm_find_place(place);
     if (params->backend != NULL && find_backend(params->backend) == NULL)
-        return error_tell(
+        return error_setf(
             error, PTO_ENOSUP,
-            "there is no backend '%s' for communication; there are shm, hccl and null",
+            "there is no backend '%s' for communication; there are shm, tls, hccl and null",
             params->backend);
     if (params->rank < 0 && params->rank_count == 0) {
         params->rank = place->rank < 0 ? 0 : place->rank;
         params->rank_count = place->rank < 0 ? 1 : place->rank_count;
     }
     if (params->rank < 0 || (uint32_t)params->rank >= params->rank_count)
-        return error_tell(error, PTO_EINVAL, "rank %d of %u: ranks are 0 to rank_count - 1",
+        return error_setf(error, PTO_EINVAL, "rank %d of %u: ranks are 0 to rank_count - 1",
                           params->rank, params->rank_count);
     if (params->rank_count > COMM_RANKS_MAX)
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "%u ranks are too many for one machine: there can be %d",
                           params->rank_count, COMM_RANKS_MAX);
     if (params->path == NULL)
@@ -155,15 +193,25 @@ static int comm_check_params(const struct pto_comm_params *given, struct pto_com
     if (params->token == NULL)
         params->token = place->token;
     if (params->path[0] == '\0' && params->rank_count > 1)
-        return error_tell(error, PTO_EINVAL,
-                          "%u ranks need a path to meet at: a file name that all of them are given",
+        return error_setf(error, PTO_EINVAL,
+                          "%u ranks need a path to meet at; give all of them the same file name",
                           params->rank_count);
     if (params->timeout_ns == 0)
         params->timeout_ns = PTO_COMM_TIMEOUT_DEFAULT_NS;
+    if (params->lease_ns == 0)
+        params->lease_ns = PTO_COMM_LEASE_DEFAULT_NS;
+    if (params->grace_ns == 0)
+        params->grace_ns = PTO_COMM_GRACE_DEFAULT_NS;
+    if (params->lease_ns < LEASE_NS_MIN || params->grace_ns < params->lease_ns)
+        return error_setf(error, PTO_EINVAL,
+                          "a lease of %llu ns and a grace of %llu ns: the lease is at least 10 ms, "
+                          "and the grace is not shorter",
+                          (unsigned long long)params->lease_ns,
+                          (unsigned long long)params->grace_ns);
     return PTO_OK;
 }
 
-/* Takes the communicator: on failure it is closed. */
+/* Gives the communicator a handle. Takes ownership: on failure the communicator is closed. */
 static int publish_comm(struct comm *comm, const struct pto_comm_params *params,
                         struct device *device, struct pto_comm **comm_out)
 {
@@ -197,7 +245,7 @@ int pto_comm_open_team(const struct pto_comm_params *given, uint32_t rank_count,
     if (given != NULL && sized_read(&params, sizeof(params), given) < 0)
         return PTO_EINVAL;
     if (comms_out == NULL || rank_count == 0 || rank_count > COMM_RANKS_MAX)
-        return error_tell(params.error, PTO_EINVAL,
+        return error_setf(params.error, PTO_EINVAL,
                           "a team has 1 to %d ranks, not %u, and a place for each", COMM_RANKS_MAX,
                           rank_count);
     if (params.timeout_ns == 0)
@@ -210,7 +258,7 @@ int pto_comm_open_team(const struct pto_comm_params *given, uint32_t rank_count,
                 comms[k]->ops->close(comms[k]);
             while (i-- > 0)
                 (void)pto_comm_close(comms_out[i]);
-            return error_tell(params.error, status, "%s", pto_strerror(status));
+            return error_setf(params.error, status, "%s", pto_strerror(status));
         }
     }
     return status;
@@ -233,7 +281,7 @@ int pto_comm_close(struct pto_comm *handle)
     if (comm == NULL)
         return status;
     (void)handle_destroy(HANDLE_COMM, handle);
-    /* The latest first: a domain is opened after the one that its windows are parts of. */
+    /* Newest first, because a domain's windows may be parts of an older domain's windows. */
     while (comm->domains != NULL) {
         struct domain *d = comm->domains;
 
@@ -245,8 +293,11 @@ int pto_comm_close(struct pto_comm *handle)
         comm_unregister_memory(d);
         (void)comm->ops->close_domain(d, 0, NULL);
     }
-    if (comm->device != NULL)
-        device_release(comm->device);
+    if (comm->device != NULL) {
+        /* runs after the close have a clock of their own again */
+        (void)chip_time_join(comm->device->chip, &(struct shared_clock_place){ .clock = NULL });
+        device_unpin(comm->device);
+    }
     os_release(comm->own_process, os_page_bytes());
     pthread_mutex_destroy(&comm->lock);
     comm->ops->close(comm);
@@ -266,6 +317,12 @@ int pto_comm_abort(struct pto_comm *handle, int status)
     return PTO_OK;
 }
 
+bool comm_reaches(const struct comm *comm, uint32_t rank)
+{
+    return comm->ops->has_addresses &&
+           (comm->ops->is_elsewhere == NULL || !comm->ops->is_elsewhere(comm, rank));
+}
+
 int pto_comm_info(struct pto_comm *handle, struct pto_comm_info *info)
 {
     struct pto_comm_info known;
@@ -281,13 +338,19 @@ int pto_comm_info(struct pto_comm *handle, struct pto_comm_info *info)
     known.rank = comm->rank;
     known.rank_count = comm->rank_count;
     known.has_addresses = comm->ops->has_addresses;
-    for (uint32_t i = 0; i < comm->rank_count; i++)
+    for (uint32_t i = 0; i < comm->rank_count; i++) {
         known.lost_count += i != comm->rank && comm->ops->is_lost(comm, i);
+        known.suspect_count += comm->ops->is_suspect != NULL && comm->ops->is_suspect(comm, i);
+        known.has_addresses = known.has_addresses && comm_reaches(comm, i);
+    }
     sized_write(info, &known, sizeof(known));
     return PTO_OK;
 }
 
-/* Each rank writes to the next one and reads what the one before wrote. */
+/*
+ * Test of a new communicator: each rank writes a word to the next rank, and checks what the
+ * previous one wrote.
+ */
 static int check_canary(struct pto_comm *handle, uint64_t deadline_ns, struct pto_error *error)
 {
     const uint64_t left = comm_time_left(deadline_ns);
@@ -315,10 +378,10 @@ static int check_canary(struct pto_comm *handle, uint64_t deadline_ns, struct pt
     if (status >= 0)
         status = pto_comm_get(domain, comm->rank, 0, &found, sizeof(found));
     if (status >= 0 && found != (int32_t)before + 1)
-        status = comm_tell(error, PTO_EMEMORY, before,
-                           "rank %u wrote %u to this rank's window, and %d is there: the ranks do "
-                           "not share memory",
-                           before, before + 1, found);
+        status = comm_error_set(error, PTO_EMEMORY, before,
+                                "rank %u wrote %u to this rank's window, but %d is there: the "
+                                "ranks do not share memory",
+                                before, before + 1, found);
     closed = pto_domain_close(domain, left, status < 0 ? NULL : error);
     return status < 0 ? status : closed;
 }
@@ -338,14 +401,16 @@ void comm_names_add(struct comm_names *names, uint32_t rank)
         snprintf(names->text + used, sizeof(names->text) - used, " and others");
 }
 
-int comm_tell_no_signal(struct pto_error *error, uint64_t timeout_ns, uint64_t offset, int32_t word)
+int comm_report_no_signal(struct pto_error *error, uint64_t timeout_ns, uint64_t offset,
+                          int32_t word)
 {
-    return comm_tell(error, PTO_ETIMEOUT, UINT32_MAX,
-                     "no signal came within %llu ms: the word at %llu of the window is %d",
-                     (unsigned long long)(timeout_ns / 1000000), (unsigned long long)offset, word);
+    return comm_error_set(error, PTO_ETIMEOUT, UINT32_MAX,
+                          "no signal came within %llu ms: the word at %llu of the window is %d",
+                          (unsigned long long)(timeout_ns / 1000000), (unsigned long long)offset,
+                          word);
 }
 
-int comm_tell(struct pto_error *error, int status, uint32_t rank, const char *format, ...)
+int comm_error_set(struct pto_error *error, int status, uint32_t rank, const char *format, ...)
 {
     char text[PTO_ERROR_TEXT_MAX];
     int32_t number = rank == UINT32_MAX ? -1 : (int32_t)rank;
@@ -355,7 +420,7 @@ int comm_tell(struct pto_error *error, int status, uint32_t rank, const char *fo
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    (void)error_tell(error, status, "%s", text);
+    (void)error_setf(error, status, "%s", text);
     sized_write_field(error, offsetof(struct pto_error, rank), &number, sizeof(number));
     sized_write_field(error, offsetof(struct pto_error, level), &level, sizeof(level));
     return status;

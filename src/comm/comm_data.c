@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data and signals as callers see them: whether all of it lies in a window. */
+/* The public functions for data and signals: check that the range is inside a window. */
 #include "base/atomic.h"
 #include "comm/comm.h"
 
-/* The domain, if all of the bytes lie in a window of it. */
+/* Returns the domain if all bytes are inside the rank's window, else NULL. */
 static struct domain *comm_reach(struct pto_domain *handle, uint32_t rank, uint64_t offset,
                                  uint64_t bytes, int *status_out)
 {
@@ -18,7 +18,7 @@ static struct domain *comm_reach(struct pto_domain *handle, uint32_t rank, uint6
     return *status_out < 0 ? NULL : domain;
 }
 
-/* The same for a signal, whose word is aligned. */
+/* Returns the domain if the signal's word is aligned and inside the rank's window, else NULL. */
 static struct domain *reach_word(struct pto_domain *handle, uint32_t rank, uint64_t offset,
                                  int *status_out)
 {
@@ -119,13 +119,14 @@ int pto_comm_wait(struct pto_domain *handle, struct pto_wait_for word, uint64_t 
     struct domain *domain = comm_domain_of(handle, &status);
 
     if (domain == NULL)
-        return error_tell(error, status, "there is no such domain in this process");
+        return error_setf(error, status, "there is no such domain in this process");
     if (reach_word(handle, domain->rank, word.offset, &status) == NULL)
-        return error_tell(
-            error, status, "a word at %llu is not an aligned one of a window of %llu bytes",
+        return error_setf(
+            error, status,
+            "offset %llu is not that of an aligned word inside the window of %llu bytes",
             (unsigned long long)word.offset, (unsigned long long)domain->window_bytes);
     if (word.how > PTO_COMPARE_LE)
-        return error_tell(error, PTO_EINVAL, "there is no comparison %d", (int)word.how);
+        return error_setf(error, PTO_EINVAL, "there is no comparison %d", (int)word.how);
     return domain->comm->ops->wait(domain, &word,
                                    timeout_ns != 0 ? timeout_ns : domain->comm->timeout_ns, error);
 }
@@ -143,7 +144,10 @@ int pto_comm_quiet(struct pto_domain *handle)
     return PTO_OK;
 }
 
-/* Signals and puts of a thread are in order wherever there are addresses; others complete first. */
+/*
+ * Orders this thread's earlier puts before its later signals. If hosts access windows by address,
+ * they are ordered anyway; other backends wait for the puts.
+ */
 int pto_comm_fence(struct pto_domain *handle)
 {
     return pto_comm_quiet(handle);
@@ -155,7 +159,7 @@ int pto_comm_barrier(struct pto_domain *handle, uint64_t timeout_ns, struct pto_
     struct domain *domain = comm_domain_of(handle, &status);
 
     if (domain == NULL)
-        return error_tell(error, status, "there is no such domain in this process");
+        return error_setf(error, status, "there is no such domain in this process");
     return domain->comm->ops->barrier(
         domain, timeout_ns != 0 ? timeout_ns : domain->comm->timeout_ns, error);
 }

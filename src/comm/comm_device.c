@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows as memory of a device: registered with its chip while their domain is open, and tensors in them. */
+/*
+ * Windows as memory of a device: registers them with the chip while their domain is open, and makes
+ * tensors in them.
+ */
 #include "comm/comm.h"
 #include "host/host.h"
 
-/* The parent of a domain has registered its windows already; those of a card are memory of the device. */
+/*
+ * Whether this domain has to register its windows: not if they are parts of its parent's, or memory
+ * of a card.
+ */
 static bool needs_registration(const struct domain *domain)
 {
     return domain->comm->device != NULL && !domain->comm->ops->is_on_device &&
@@ -14,21 +20,22 @@ static void unregister_first(struct domain *domain, uint32_t count)
 {
     while (count-- > 0)
         if (comm_window(domain, count) != NULL)
-            chip_disown(domain->comm->device->chip,
-                        (uint64_t)(uintptr_t)comm_window(domain, count));
+            chip_unregister_memory(domain->comm->device->chip,
+                                   (uint64_t)(uintptr_t)comm_window(domain, count));
 }
 
 int comm_register_memory(struct domain *domain, struct pto_error *error)
 {
     for (uint32_t i = 0; needs_registration(domain) && i < domain->rank_count; i++) {
         const char *window = comm_window(domain, i);
-        int status = window == NULL ? PTO_OK
-                                    : chip_adopt(domain->comm->device->chip,
-                                                 (uint64_t)(uintptr_t)window, domain->window_bytes);
+        int status = window == NULL
+                         ? PTO_OK
+                         : chip_register_memory(domain->comm->device->chip,
+                                                (uint64_t)(uintptr_t)window, domain->window_bytes);
 
         if (status < 0) {
             unregister_first(domain, i);
-            return error_tell(error, status, "the windows cannot become memory of the device: %s",
+            return error_setf(error, status, "the windows cannot become memory of the device: %s",
                               pto_strerror(status));
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Domains as callers see them: who opens which, and where their windows are. */
+/* The public functions of domains: checks before opening, and addresses of windows. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -28,7 +28,10 @@ static bool domain_is_listed(const uint32_t *ranks, uint32_t count, uint32_t ran
     return false;
 }
 
-/* `all` has room for every rank of the communicator. */
+/*
+ * Checks the list of members. `all` has room for every rank of the communicator, and is used if no
+ * list is given.
+ */
 static int domain_check_ranks(const struct comm *comm, const struct pto_domain_params *params,
                               uint32_t *all, struct domain_request *request)
 {
@@ -43,20 +46,21 @@ static int domain_check_ranks(const struct comm *comm, const struct pto_domain_p
         request->rank_count = comm->rank_count;
     }
     if (request->rank_count == 0 || request->rank_count > comm->rank_count)
-        return error_tell(params->error, PTO_EINVAL, "a domain of %u ranks, where there are %u",
+        return error_setf(params->error, PTO_EINVAL,
+                          "the domain has %u ranks, but the communicator has only %u",
                           request->rank_count, comm->rank_count);
     for (uint32_t i = 0; i < request->rank_count; i++) {
         if (request->ranks[i] >= comm->rank_count)
-            return comm_tell(params->error, PTO_EINVAL, request->ranks[i],
-                             "rank %u is listed, where there are %u", request->ranks[i],
-                             comm->rank_count);
+            return comm_error_set(params->error, PTO_EINVAL, request->ranks[i],
+                                  "rank %u is listed, but there are only %u ranks",
+                                  request->ranks[i], comm->rank_count);
         if (domain_is_listed(request->ranks, i, request->ranks[i], &at))
-            return comm_tell(params->error, PTO_EINVAL, request->ranks[i],
-                             "rank %u is listed twice", request->ranks[i]);
+            return comm_error_set(params->error, PTO_EINVAL, request->ranks[i],
+                                  "rank %u is listed twice", request->ranks[i]);
     }
     if (!domain_is_listed(request->ranks, request->rank_count, comm->rank, &request->rank))
-        return comm_tell(params->error, PTO_EINVAL, comm->rank,
-                         "rank %u opens a domain that it is not listed for", comm->rank);
+        return comm_error_set(params->error, PTO_EINVAL, comm->rank,
+                              "rank %u opens a domain that it is not listed for", comm->rank);
     return PTO_OK;
 }
 
@@ -70,25 +74,25 @@ static int check_parent(struct comm *comm, const struct pto_domain_params *param
         return PTO_OK;
     request->parent = comm_domain_of(params->parent, &status);
     if (request->parent == NULL || request->parent->comm != comm)
-        return error_tell(params->error, PTO_EINVAL,
-                          "the parent is no open domain of this communicator");
+        return error_setf(params->error, PTO_EINVAL,
+                          "the parent is not an open domain of this communicator");
     if (params->parent_offset > request->parent->window_bytes ||
         params->window_bytes > request->parent->window_bytes - params->parent_offset)
-        return error_tell(params->error, PTO_EINVAL,
-                          "%llu bytes at %llu do not lie inside the parent's windows of %llu",
+        return error_setf(params->error, PTO_EINVAL,
+                          "%llu bytes at %llu are not inside the parent's windows of %llu",
                           (unsigned long long)params->window_bytes,
                           (unsigned long long)params->parent_offset,
                           (unsigned long long)request->parent->window_bytes);
     for (uint32_t i = 0; i < request->rank_count; i++)
         if (!domain_is_listed(request->parent->ranks, request->parent->rank_count,
                               request->ranks[i], &at))
-            return comm_tell(params->error, PTO_EINVAL, request->ranks[i],
-                             "rank %u is not of the parent domain", request->ranks[i]);
+            return comm_error_set(params->error, PTO_EINVAL, request->ranks[i],
+                                  "rank %u is not in the parent domain", request->ranks[i]);
     request->parent_offset = params->parent_offset;
     return PTO_OK;
 }
 
-/* An id names one domain at a time. */
+/* Whether an open domain has this id; ids of open domains are unique. */
 static bool is_taken(const struct comm *comm, uint64_t id)
 {
     const struct domain *d;
@@ -99,7 +103,10 @@ static bool is_taken(const struct comm *comm, uint64_t id)
     return d != NULL;
 }
 
-/* False: the id is taken. With a domain, it joins the communicator's list unless that is so. */
+/*
+ * Checks that no open domain has the id; false: one has it. If `domain` is not NULL, also adds it
+ * to the communicator's list.
+ */
 static bool domain_enlist(struct comm *comm, uint64_t id, struct domain *domain)
 {
     bool is_free;
@@ -131,17 +138,17 @@ int pto_domain_open(struct pto_comm *handle, const struct pto_domain_params *giv
         return PTO_EINVAL;
     comm = comm_of(handle, &status);
     if (comm == NULL || domain_out == NULL)
-        return error_tell(params.error, comm == NULL ? status : PTO_EINVAL, "%s",
-                          comm == NULL ? "there is no such communicator in this process"
-                                       : "there is no place for the domain: domain_out is NULL");
+        return error_setf(
+            params.error, comm == NULL ? status : PTO_EINVAL, "%s",
+            comm == NULL ? "there is no such communicator in this process" : "domain_out is NULL");
     status = domain_check_ranks(comm, &params, all, &request);
     if (status >= 0)
         status = check_parent(comm, &params, &request);
     if (status >= 0 && params.window_bytes > COMM_WINDOW_MAX)
-        status = error_tell(params.error, PTO_EINVAL, "a window of %llu bytes is too large",
+        status = error_setf(params.error, PTO_EINVAL, "a window of %llu bytes is too large",
                             (unsigned long long)params.window_bytes);
     if (status >= 0 && !domain_enlist(comm, params.id, NULL))
-        status = error_tell(params.error, PTO_EBUSY, "domain %llu is open already; close it first",
+        status = error_setf(params.error, PTO_EBUSY, "domain %llu is open already; close it first",
                             (unsigned long long)params.id);
     if (status < 0)
         return status;
@@ -162,7 +169,7 @@ int pto_domain_open(struct pto_comm *handle, const struct pto_domain_params *giv
         (void)handle_destroy(HANDLE_DOMAIN, domain->handle);
         comm_unregister_memory(domain);
         (void)comm->ops->close_domain(domain, 0, NULL);
-        return error_tell(params.error, status, "%s", pto_strerror(status));
+        return error_setf(params.error, status, "%s", pto_strerror(status));
     }
     *domain_out = domain->handle;
     return PTO_OK;
@@ -177,7 +184,7 @@ int pto_domain_close(struct pto_domain *handle, uint64_t timeout_ns, struct pto_
 
     domain = comm_domain_of(handle, &status);
     if (domain == NULL)
-        return error_tell(error, status, "there is no such domain in this process");
+        return error_setf(error, status, "there is no such domain in this process");
     comm = domain->comm;
     pthread_mutex_lock(&comm->lock);
     is_parent = domain->part_count > 0;
@@ -190,7 +197,7 @@ int pto_domain_close(struct pto_domain *handle, uint64_t timeout_ns, struct pto_
     }
     pthread_mutex_unlock(&comm->lock);
     if (is_parent)
-        return error_tell(
+        return error_setf(
             error, PTO_EBUSY,
             "a domain that is open has its windows inside those of domain %llu; close it first",
             (unsigned long long)domain->id);
@@ -216,6 +223,9 @@ int pto_domain_info(struct pto_domain *handle, struct pto_domain_info *info)
     known.window_bytes = domain->window_bytes;
     known.window = (uint64_t)(uintptr_t)domain->own;
     known.context = domain->context;
+    for (uint32_t i = domain->rank_count; i-- > 0;)
+        if (!comm_reaches(domain->comm, domain->ranks[i]))
+            known.elsewhere = (int32_t)domain->ranks[i];
     sized_write(info, &known, sizeof(known));
     return PTO_OK;
 }
@@ -255,6 +265,7 @@ struct domain *comm_domain_make(size_t bytes, struct comm *comm,
     domain->rank_count = request->rank_count;
     domain->window_bytes = request->window_bytes;
     domain->parent = request->parent;
+    domain->parent_offset = request->parent_offset;
     domain->ranks = malloc(request->rank_count * sizeof(*domain->ranks));
     domain->window = calloc(request->rank_count, sizeof(*domain->window));
     if (domain->ranks == NULL || domain->window == NULL) {
@@ -285,7 +296,7 @@ void comm_place_in_parent(struct domain *domain, uint64_t offset)
 
         assert(is_member);
         (void)is_member;
-        domain->window[i] = parent->window[at] + offset;
+        domain->window[i] = parent->window[at] != NULL ? parent->window[at] + offset : NULL;
     }
 }
 

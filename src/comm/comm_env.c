@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What launchers leave in the environment: which rank this process is, of how many. */
+/* Reads the variables that launchers set: the rank of this process, and the number of ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -7,23 +7,28 @@
 #include "base/file.h"
 #include "comm/comm.h"
 
-/* A launcher: variables for rank and number of ranks, and one that tells jobs apart. */
+/* The variables by which a launcher (mpirun, srun) passes the rank, the number of ranks and the job. */
 struct launcher {
     const char *rank;
     const char *rank_count;
-    const char *job;  /* NULL: the path is given below */
-    const char *step; /* of a job; NULL: none */
+    const char *job;  /* variable with the job's id; NULL: this launcher passes the path itself */
+    const char *step; /* step of a job; NULL: none */
+    /* variables with the number of ranks on this host, and of hosts; NULL: this launcher has none */
+    const char *local_count;
+    const char *host_count;
 };
 
-/* In this order: a program that pto launch starts below mpirun is pto launch's. */
+/* Checked in this order: a program that pto launch starts under mpirun belongs to pto launch. */
 static const struct launcher launchers[] = {
-    { "PTO_RANK", "PTO_RANKS", NULL, NULL },
-    { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", NULL },
-    { "PMI_RANK", "PMI_SIZE", "PMI_JOBID", NULL },
-    { "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_ID" },
+    { "PTO_RANK", "PTO_RANKS", NULL, NULL, NULL, NULL },
+    { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", NULL,
+      "OMPI_COMM_WORLD_LOCAL_SIZE", NULL },
+    { "PMI_RANK", "PMI_SIZE", "PMI_JOBID", NULL, "MPI_LOCALNRANKS", NULL },
+    { "SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_ID", "SLURM_STEP_ID", NULL,
+      "SLURM_STEP_NUM_NODES" },
 };
 
-/* A whole number of at most nine digits; -1: none. */
+/* Reads a whole number of at most nine digits from a variable; -1: it has none. */
 static int32_t env_read_number(const char *name)
 {
     const char *text = getenv(name);
@@ -43,7 +48,7 @@ static const char *text_of(const char *name)
     return text != NULL ? text : "";
 }
 
-/* Where ranks of such a job meet: a name that they, and no others, have. */
+/* Makes the path at which the ranks of the job meet. No other job uses it. */
 static void env_make_path(const struct launcher *l, struct comm_place *place)
 {
     const char *folder = file_temporary_folder();
@@ -51,12 +56,21 @@ static void env_make_path(const struct launcher *l, struct comm_place *place)
                           (unsigned)geteuid(), text_of(l->job), text_of(l->step));
 
     if (length >= (int)sizeof(place->path) || text_of(l->job)[0] == '\0') {
-        place->path[0] = '\0'; /* the program has to say */
+        place->path[0] = '\0'; /* without a path here, the program has to give one */
         return;
     }
     for (char *at = place->path + strlen(folder) + 1; *at != '\0'; at++)
         if (*at == '/' || *at == '@' || *at == ':')
             *at = '-';
+}
+
+/* Whether the launcher has started ranks on other hosts as well. */
+static bool is_spread(const struct launcher *l, int32_t rank_count)
+{
+    int32_t local = l->local_count != NULL ? env_read_number(l->local_count) : -1;
+    int32_t hosts = l->host_count != NULL ? env_read_number(l->host_count) : -1;
+
+    return (local > 0 && local < rank_count) || hosts > 1;
 }
 
 void comm_find_place(struct comm_place *place)
@@ -73,6 +87,7 @@ void comm_find_place(struct comm_place *place)
             continue;
         place->rank = rank;
         place->rank_count = (uint32_t)count;
+        place->is_spread = place->path[0] == '\0' && is_spread(l, count);
         if (place->path[0] == '\0' && l->job != NULL)
             env_make_path(l, place);
         return;

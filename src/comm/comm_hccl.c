@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks whose windows are memory of cards (chip_window_... of chip/chip.h), which kernels reach by address.
+ * Ranks whose windows are memory of cards (chip_window_... of chip/chip.h), which kernels access by
+ * address.
  *
- * Every communicator has one of shm below it, every domain a domain there: its barriers and rounds are
- * those of hosts, and in its scratch ranks exchange how their windows are mapped. All ranks use the
- * first way of mapping that all cards have.
+ * Each communicator has one of the backend shm "below" it, and each domain one of that
+ * communicator's domains. They serve for barriers and rounds of hosts; while a domain is opened,
+ * ranks also exchange in its scratch how to map their windows. All ranks use the first way of
+ * mapping that all cards have. Hosts access windows by copies.
  *
- * Hosts reach windows by copies. Adding to a word reads one copy and writes another, so hosts add one at
- * a time; with kernels it is not atomic, so no word is for both. A host that waits for a word polls it
- * when another host has signalled, and from time to time, because a kernel wakes no host. Kernels that
- * wait poll a word on their card, which a thread sets when a rank is lost.
+ * An add reads the word with one copy and writes it with another. Hosts do that one at a time, but
+ * it is not atomic with respect to kernels, so hosts and kernels must not add to the same word.
+ *
+ * A host that waits for a word polls it when another host has signalled, and at intervals, because
+ * a kernel cannot wake a host. Kernels that wait poll a word on their card, which a thread of the
+ * host sets when a rank is lost.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -54,16 +58,16 @@ const struct comm_ops comm_hccl_ops = {
 };
 
 enum {
-    LOOK_NS = 20000, /* between two polls of a word, at first */
+    LOOK_NS = 20000, /* first interval between two polls of a word */
     LOOK_NS_MAX = 10000000,
-    LOOK_PART = 8, /* of the time waited so far */
+    LOOK_PART = 8, /* the interval grows to one part in LOOK_PART of the time waited so far */
 };
 
 struct hccl {
     struct comm base;
-    struct comm *below; /* of shm */
+    struct comm *below; /* communicator of the backend shm with the same ranks */
     struct chip *chip;
-    pthread_mutex_t lock; /* of the list */
+    pthread_mutex_t lock; /* protects the list of domains */
     struct hccl_domain *domains;
     pthread_t watcher;
     struct a32 is_closing;
@@ -73,26 +77,32 @@ struct hccl_domain {
     struct domain base;
     struct domain *below;
     struct hccl_domain *next;
-    struct chip_window *window; /* NULL: its windows are parts of another domain's, or empty */
+    /* windows of the domain; NULL: they are parts of another domain's windows, or empty */
+    struct chip_window *window;
     struct pto_comm_context context;
-    uint64_t at; /* where it is on the card */
+    uint64_t at; /* address of the context on the card */
 };
 
-/* What a rank publishes in a step, in a half of its scratch. */
+/* Data that a rank publishes in one step of opening a domain, in a half of the rank's scratch. */
 struct announcement {
-    int32_t status; /* negative: it could not, and this is why */
+    int32_t status; /* negative: the rank failed, and `text` is its error */
     char text[PTO_ERROR_TEXT_MAX];
     struct chip_offer offer;
 };
 
-static_assert(sizeof(struct announcement) <= SHARED_SCRATCH_BYTES / 2, "it fits the scratch");
+static_assert(sizeof(struct announcement) <= SHARED_SCRATCH_BYTES / 2,
+              "announcements fit the scratch");
 
-/* An opening under way. */
+/* State of opening a domain on this rank. */
 struct opening {
     struct hccl *hccl;
     struct hccl_domain *domain;
     const struct domain_request *request;
-    uint32_t step; /* the parity says which half is written: the other one may still be read */
+    /*
+     * number of the step; its parity selects the half of the scratch that this rank writes, while
+     * peers may still read the other half
+     */
+    uint32_t step;
     struct announcement *own;
     struct pto_error *error;
 };
@@ -128,7 +138,7 @@ static int hccl_open(const struct comm_request *request, struct comm **comm_out,
     int status;
 
     if (request->rank_count > PTO_CONTEXT_RANKS)
-        return error_tell(error, PTO_EINVAL, "%u ranks are too many for cards: there can be %d",
+        return error_setf(error, PTO_EINVAL, "%u ranks are too many for cards: there can be %d",
                           request->rank_count, PTO_CONTEXT_RANKS);
     h = calloc(1, sizeof(*h));
     if (h == NULL)
@@ -142,7 +152,7 @@ static int hccl_open(const struct comm_request *request, struct comm **comm_out,
     if (status >= 0) {
         pthread_mutex_init(&h->below->lock, NULL);
         if (os_thread_start(&h->watcher, hccl_watch_main, h) < 0)
-            status = error_tell(error, PTO_ESYSTEM, "no thread can be started");
+            status = error_setf(error, PTO_ESYSTEM, "no thread can be started");
     }
     if (status < 0) {
         free_hccl(h);
@@ -177,9 +187,9 @@ static bool hccl_is_lost(struct comm *comm, uint32_t rank)
     return below->ops->is_lost(below, rank);
 }
 
-/* ---- kernels that wait ---- */
+/* ---- waking kernels that wait ---- */
 
-static void tell_kernels(struct hccl *h)
+static void notify_kernels(struct hccl *h)
 {
     pthread_mutex_lock(&h->lock);
     for (struct hccl_domain *d = h->domains; d != NULL; d = d->next)
@@ -189,10 +199,14 @@ static void tell_kernels(struct hccl *h)
 
 static bool is_any_lost(const struct hccl *h)
 {
-    return a32_load_relaxed(&shared_of(h->below)->own->lost) != 0; /* it is only looked at */
+    /* relaxed: the flag is polled, so it may be seen late */
+    return a32_load_relaxed(&shared_of(h->below)->own->lost) != 0;
 }
 
-/* Sleeps until a rank is lost, which always wakes, and tells the card. Signals do not wake it. */
+/*
+ * Thread that sleeps until a rank is lost, and then notifies the card. Losses always wake it;
+ * signals do not.
+ */
 static void *hccl_watch_main(void *context)
 {
     struct hccl *h = context;
@@ -201,17 +215,20 @@ static void *hccl_watch_main(void *context)
     for (;;) {
         uint32_t sequence = waker_sequence(&own->waker); /* A36 */
 
-        if (a32_load_relaxed(&h->is_closing) != 0) /* after A36 */
+        if (a32_load_relaxed(&h->is_closing) != 0) /* acquire A36 precedes this load */
             return NULL;
         if (is_any_lost(h)) {
-            tell_kernels(h);
+            notify_kernels(h);
             return NULL;
         }
         waker_sleep_on(&own->waker, sequence);
     }
 }
 
-/* Kernels of the domain learn of lost ranks from now on, also of one that was lost before. */
+/*
+ * Adds the domain to those whose kernels are notified of lost ranks. Ranks lost before count as
+ * well.
+ */
 static void hccl_enlist(struct hccl *h, struct hccl_domain *d)
 {
     pthread_mutex_lock(&h->lock);
@@ -219,7 +236,7 @@ static void hccl_enlist(struct hccl *h, struct hccl_domain *d)
     h->domains = d;
     pthread_mutex_unlock(&h->lock);
     if (is_any_lost(h))
-        tell_kernels(h);
+        notify_kernels(h);
 }
 
 static void hccl_delist(struct hccl *h, struct hccl_domain *d)
@@ -243,7 +260,7 @@ static struct announcement *announcement_of(const struct opening *o, uint32_t ra
     return (struct announcement *)(void *)(scratch + o->step % 2 * (SHARED_SCRATCH_BYTES / 2));
 }
 
-/* The place of the next step, empty. */
+/* Clears this rank's announcement of the next step. */
 static void begin_step(struct opening *o, struct pto_error *why)
 {
     o->step++;
@@ -258,8 +275,8 @@ static int hccl_meet(struct opening *o)
 }
 
 /*
- * Publishes the status of this rank, and waits for the others. Returns the first that is negative, with
- * its text; PTO_ENOSUP only if all others are PTO_OK or PTO_ENOSUP as well.
+ * Publishes this rank's status of a step, and waits for the others. Returns the first negative
+ * status and its text, but PTO_ENOSUP only if no rank has another negative status.
  */
 static int end_step(struct opening *o, int status, const struct pto_error *why)
 {
@@ -281,11 +298,14 @@ static int end_step(struct opening *o, int status, const struct pto_error *why)
     if (bad == UINT32_MAX)
         return PTO_OK;
     announcement_of(o, bad)->text[PTO_ERROR_TEXT_MAX - 1] = '\0';
-    return comm_tell(o->error, announcement_of(o, bad)->status, o->request->ranks[bad],
-                     "rank %u: %s", o->request->ranks[bad], announcement_of(o, bad)->text);
+    return comm_error_set(o->error, announcement_of(o, bad)->status, o->request->ranks[bad],
+                          "rank %u: %s", o->request->ranks[bad], announcement_of(o, bad)->text);
 }
 
-/* While the others of the domain are there, and there is time. */
+/*
+ * Polled by the chip during a long wait: true while the other members are alive and there is time
+ * left.
+ */
 static bool hccl_is_worth_waiting(void *context)
 {
     const struct opening *o = context;
@@ -303,20 +323,21 @@ static int check_cards(const struct opening *o, const struct chip_offer *offer,
     for (uint32_t i = 0; i < o->request->rank_count; i++)
         for (uint32_t k = 0; k < i; k++)
             if (offer[i].card == offer[k].card)
-                return error_tell(why, PTO_EINVAL,
-                                  "ranks %u and %u are both on card %u: each needs one of its own",
-                                  o->request->ranks[k], o->request->ranks[i], offer[i].card);
+                return error_setf(
+                    why, PTO_EINVAL,
+                    "ranks %u and %u are both on card %u; give each rank a different card",
+                    o->request->ranks[k], o->request->ranks[i], offer[i].card);
     return PTO_OK;
 }
 
-/* One way, on all ranks. PTO_ENOSUP: not all of them have it. */
+/* Tries one way of mapping windows on all ranks. PTO_ENOSUP: at least one rank does not have it. */
 static int try_way(struct opening *o, uint32_t way, struct chip_offer *offer)
 {
     const struct chip_window_request request = { .way = way,
                                                  .rank = o->request->rank,
                                                  .rank_count = o->request->rank_count,
                                                  .bytes = o->request->window_bytes };
-    const struct chip_patience patience = { hccl_is_worth_waiting, o };
+    const struct chip_wait_check check = { hccl_is_worth_waiting, o };
     struct hccl_domain *d = o->domain;
     struct pto_error why;
     int status;
@@ -326,11 +347,12 @@ static int try_way(struct opening *o, uint32_t way, struct chip_offer *offer)
     status = end_step(o, status, &why);
     if (status >= 0) {
         for (uint32_t i = 0; i < request.rank_count; i++)
-            offer[i] = announcement_of(o, i)->offer; /* those of the others are not to be trusted */
+            /* copied before use, because peers' memory is not trusted */
+            offer[i] = announcement_of(o, i)->offer;
         begin_step(o, &why);
         status = check_cards(o, offer, &why);
         if (status >= 0)
-            status = chip_window_join(o->hccl->chip, d->window, offer, &patience, &why);
+            status = chip_window_join(o->hccl->chip, d->window, offer, &check, &why);
         status = end_step(o, status, &why);
     }
     if (status < 0) {
@@ -348,8 +370,8 @@ static int hccl_make_windows(struct opening *o)
 
     for (uint32_t way = 0; way < ways && status == PTO_ENOSUP; way++)
         status = try_way(o, way, offer);
-    if (status >= 0) /* what a way before it said does not count */
-        (void)error_tell(o->error, PTO_OK, "%s", "");
+    if (status >= 0) /* discards the error of a way that failed earlier */
+        (void)error_setf(o->error, PTO_OK, "%s", "");
     free(offer);
     return status;
 }
@@ -365,7 +387,10 @@ static void hccl_place_windows(struct opening *o)
     domain->own = domain->window[domain->rank];
 }
 
-/* The second array has addresses of its own in one of the ways. */
+/*
+ * Fills in the addresses for writing, which differ from those for reading in one of the ways to
+ * map.
+ */
 static void fill_out(struct opening *o)
 {
     const struct domain *parent = o->request->parent;
@@ -395,7 +420,7 @@ static int upload_context(struct opening *o, struct pto_error *error)
     return status;
 }
 
-/* What is local goes in any case. */
+/* Frees this rank's window and context of the domain. A failed step does not end the release. */
 static int hccl_free_domain(struct hccl *h, struct hccl_domain *d, struct pto_error *error)
 {
     int status = chip_window_drop(h->chip, d->window, error), freed = PTO_OK;
@@ -435,8 +460,8 @@ static int hccl_open_domain(struct comm *comm, const struct domain_request *requ
         begin_step(&o, &why);
         status = end_step(&o, upload_context(&o, &why), &why);
     }
-    if (status >=
-        0) /* all have read what is in the scratch, which is for collectives from now on */
+    /* all ranks have read the announcements, so collectives may use the scratch from now on */
+    if (status >= 0)
         status = hccl_meet(&o);
     if (status < 0) {
         (void)h->below->ops->close_domain(o.domain->below, 0, NULL);
@@ -456,7 +481,7 @@ static int hccl_close_domain(struct domain *domain, uint64_t deadline_ns, struct
     int status, freed;
 
     hccl_delist(h, d);
-    /* Once all have left, no rank uses a window of another. */
+    /* After all have left, no rank uses the window of another. */
     status = h->below->ops->close_domain(d->below, deadline_ns, error);
     freed = hccl_free_domain(h, d, status < 0 ? NULL : error);
     return status < 0 ? status : freed;
@@ -489,7 +514,10 @@ static struct shared_control *control_of(struct domain *domain, uint32_t rank)
     return shared_domain_of(hccl_domain_of(domain)->below)->peer[rank].control;
 }
 
-/* One host at a time adds to words of a window. One that has died in the middle is replaced. */
+/*
+ * Waits until no other host adds to a word of the window, and takes its `adder` lock. The lock of a
+ * host that died while adding is taken over.
+ */
 static int begin_adding(struct domain *domain, struct shared_control *control)
 {
     uint64_t deadline_ns = comm_deadline(domain->comm->timeout_ns, 0);
@@ -504,7 +532,7 @@ static int begin_adding(struct domain *domain, struct shared_control *control)
                 return PTO_ETIMEOUT;
             os_yield();
             adder = 0;
-        } /* else it is the one to be replaced */
+        } /* the holder is lost: the next attempt takes the lock over */
     }
     return PTO_OK;
 }
@@ -576,14 +604,17 @@ static int hccl_wait(struct domain *domain, const struct pto_wait_for *word, uin
         if (read < 0)
             return error != NULL && error->text[0] != '\0'
                        ? read
-                       : error_tell(error, read, "the word cannot be read from the card");
-        /* Who goes after what was waited for has done its part. */
+                       : error_setf(error, read, "the word cannot be read from the card");
+        /*
+         * If the condition holds, the wait succeeds even after an error: the rank that wrote the
+         * word did its part before it was lost.
+         */
         if (pto_compare_holds(word->how, found, word->value))
             return PTO_OK;
         if (status < 0)
             return status;
         if (now >= deadline_ns)
-            return comm_tell_no_signal(error, timeout_ns, word->offset, found);
+            return comm_report_no_signal(error, timeout_ns, word->offset, found);
         status = shared_wait_word(below, signals, &change, false,
                                   next_pause_ns(now - begin_ns, deadline_ns - now), error);
         if (status == PTO_ETIMEOUT)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows that are kept where they are when their domain is closed: pto_domain_keep. */
+/* Windows that stay mapped after their domain was closed: pto_domain_keep. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -29,10 +29,11 @@ int pto_domain_keep(struct pto_domain *handle, struct pto_windows **windows_out)
 
     if (domain == NULL || windows_out == NULL)
         return domain == NULL ? status : PTO_EINVAL;
-    if (!domain->comm->ops->has_addresses || domain->comm->ops->is_on_device)
-        return PTO_ENOSUP;
+    for (uint32_t i = 0; i < domain->rank_count; i++)
+        if (!comm_reaches(domain->comm, domain->ranks[i]) || domain->comm->ops->is_on_device)
+            return PTO_ENOSUP;
     while (domain->parent != NULL)
-        domain = domain->parent; /* whose windows they are */
+        domain = domain->parent; /* the domain that owns the windows */
     pthread_mutex_lock(&domain->comm->lock);
     if (domain->kept == NULL)
         domain->kept = keep_make_windows(domain);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rank, by itself, without peers to wait for. The backend to copy.
- *
- * Its windows are memory of the process. With more than one rank a backend would
- * exchange in open how ranks reach each other, and in open_domain where the windows
- * are; what takes place inside one call here would then wait for peers, until the
- * deadline or until one of them has gone.
+ * A communicator of a single rank, which never waits for peers: the backend to start a new one
+ * from. Its windows are memory of the process. With several ranks, a backend's open would exchange
+ * how ranks reach each other, and its open_domain the addresses of windows. Its barrier
+ * would wait for peers until the deadline, or until one of them is lost.
  */
 #include <stdlib.h>
 
@@ -45,7 +43,7 @@ enum { NULL_POLL_NS = 1000000 };
 
 struct null_comm {
     struct comm base;
-    struct a32 aborted; /* the status; 0: not */
+    struct a32 aborted; /* status of the abort; 0: not aborted */
 };
 
 struct null_domain {
@@ -64,7 +62,7 @@ static int comm_null_open(const struct comm_request *request, struct comm **comm
     struct null_comm *n;
 
     if (request->rank_count != 1)
-        return error_tell(error, PTO_ENOSUP, "the backend null has one rank, not %u",
+        return error_setf(error, PTO_ENOSUP, "the backend null has one rank, not %u",
                           request->rank_count);
     n = calloc(1, sizeof(*n));
     if (n == NULL)
@@ -91,14 +89,16 @@ static bool comm_null_is_lost(struct comm *comm, uint32_t rank)
     return a32_load_acquire(&comm_null_of(comm)->aborted) != 0;
 }
 
-/* A wait, which no peer can end, ends when the communicator was given up. */
+/*
+ * Only aborting the communicator ends a wait early, because there are no peers that could be lost.
+ */
 static int comm_null_check_aborted(struct comm *comm, struct pto_error *error)
 {
     int status = (int)a32_load_acquire(&comm_null_of(comm)->aborted);
 
-    return status == 0
-               ? PTO_OK
-               : comm_tell(error, PTO_EPEER, 0, "rank 0 has given up: %s", pto_strerror(status));
+    return status == 0 ? PTO_OK
+                       : comm_error_set(error, PTO_EPEER, 0, "rank 0 has given up: %s",
+                                        pto_strerror(status));
 }
 
 static int comm_null_open_domain(struct comm *comm, const struct domain_request *request,
@@ -118,7 +118,7 @@ static int comm_null_open_domain(struct comm *comm, const struct domain_request 
         comm_domain_free(domain);
         return status < 0
                    ? status
-                   : error_tell(error, PTO_ENOMEM, "there is no memory for a window of %llu bytes",
+                   : error_setf(error, PTO_ENOMEM, "there is no memory for a window of %llu bytes",
                                 (unsigned long long)request->window_bytes);
     }
     domain->window[0] = domain->own;
@@ -161,7 +161,7 @@ static int comm_null_wait(struct domain *domain, const struct pto_wait_for *word
 {
     const struct a32 *at = (const struct a32 *)(const void *)(domain->own + word->offset);
     uint64_t deadline_ns = comm_deadline(timeout_ns, 0);
-    struct a32 never = { 0 }; /* is woken */
+    struct a32 never = { 0 }; /* no thread wakes this word, so the deadline ends each wait */
     uint64_t now;
     int status;
 
@@ -171,10 +171,10 @@ static int comm_null_wait(struct domain *domain, const struct pto_wait_for *word
             return status;
         now = os_now_ns();
         if (now >= deadline_ns)
-            return comm_tell(error, PTO_ETIMEOUT, 0,
-                             "no signal has come: the word at %llu is %d, and nobody but this rank "
-                             "can change it",
-                             (unsigned long long)word->offset, (int32_t)a32_load_relaxed(at));
+            return comm_error_set(
+                error, PTO_ETIMEOUT, 0,
+                "no signal has come: the word at %llu is %d, and only this rank can change it",
+                (unsigned long long)word->offset, (int32_t)a32_load_relaxed(at));
         (void)os_wait(&never, 0,
                       now + NULL_POLL_NS < deadline_ns ? now + NULL_POLL_NS : deadline_ns);
     }

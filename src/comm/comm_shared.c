@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting, signals, barriers and what happens when a rank goes: src/comm/comm_shared.h. */
+/*
+ * Waits, signals and barriers in shared memory, and the detection of lost ranks:
+ * src/comm/comm_shared.h.
+ */
 #include "comm/comm_shared.h"
 
 #include <assert.h>
@@ -7,14 +10,21 @@
 #include <stdlib.h>
 
 enum {
-    SPIN_NS = 50000,        /* looks without a pause, if each rank can have a CPU */
-    YIELD_NS = 50000,       /* then lets others run */
-    CROWD_YIELD_NS = 60000, /* the latter, where CPUs are shared */
-    CROWD_MEET_NS = 25000,  /* and in barriers and collectives, so that others have the CPU */
-    LOOKS_A_PAUSE = 8,      /* at first: a pause is as long as what is waited for */
-    LOOKS = 64,             /* between two looks at the clock */
-    CROWD_LOOKS = 32,       /* before others may run, where CPUs are shared: less than that costs */
-    CROWD_KNOWN = 64,       /* ranks that are looked at one by one, to see who needs a CPU */
+    SPIN_NS = 50000,        /* time for which a wait spins, if each rank can have a CPU */
+    YIELD_NS = 50000,       /* time for which a wait yields after it has spun, before it sleeps */
+    CROWD_YIELD_NS = 60000, /* time for which a wait yields, if ranks share CPUs */
+    /*
+     * time for which a wait in a barrier or a collective yields, if ranks share CPUs; shorter, to
+     * free the CPU for other ranks
+     */
+    CROWD_MEET_NS = 25000,
+    /* polls between two pauses, before a wait reads the clock */
+    LOOKS_A_PAUSE = 8,
+    LOOKS = 64, /* polls between two reads of the clock */
+    /* polls before yielding, if ranks share CPUs; fewer, because polls use up the CPU */
+    CROWD_LOOKS = 32,
+    /* up to this many ranks are checked one by one for whether they need a CPU */
+    CROWD_KNOWN = 64,
 };
 
 static_assert(sizeof(struct shared_control) <= SHARED_CONTROL_BYTES, "a block's control fits");
@@ -46,13 +56,15 @@ void shared_fini(struct shared *s)
 
 /* ---- waiting ---- */
 
-/* A rank that gives up ends what all others wait for, whether it takes part in that or not. */
+/*
+ * Returns the status of an abort by any rank, member of the domain or not: an abort ends all waits.
+ */
 static int shared_check_aborted(struct shared *s, const struct shared_wait *wait)
 {
     for (uint32_t i = 0; i < s->base.rank_count; i++)
-        if (a32_load_relaxed(&s->head[i]->state) == RANK_ABORTED) /* A34 follows */
-            return shared_tell_lost(
-                s, i, wait->what != NULL ? wait->what : "this cannot be waited for", wait->error);
+        if (a32_load_relaxed(&s->head[i]->state) == RANK_ABORTED) /* acquire A34 follows */
+            return shared_report_lost(
+                s, i, wait->what != NULL ? wait->what : "the wait cannot continue", wait->error);
     return PTO_OK;
 }
 
@@ -67,15 +79,17 @@ static bool shared_look(const struct shared_wait *wait, uint32_t times)
 }
 
 /*
- * Whether another rank may need this CPU: it waited here last, or nowhere yet, and does not sleep.
- * One that sleeps is woken when there is something for it to do. Of many ranks some will.
+ * Whether another rank may need this CPU: its last wait was here, or it has not waited yet, and it
+ * is not asleep. (A sleeping rank is woken when it has something to do.) With more than CROWD_KNOWN
+ * ranks the answer is yes without a check.
  */
 static bool is_cpu_wanted(const struct shared *s, uint32_t cpu)
 {
     if (s->base.rank_count > CROWD_KNOWN)
         return true;
     for (uint32_t i = 0; i < s->base.rank_count; i++) {
-        uint32_t last = a32_load_relaxed(&s->head[i]->cpu); /* a hint, as is the next one */
+        /* relaxed: a hint, as is the check for sleepers */
+        uint32_t last = a32_load_relaxed(&s->head[i]->cpu);
 
         if (i != s->base.rank && (last == cpu || last == 0) &&
             !waker_has_sleepers(&s->head[i]->waker))
@@ -84,17 +98,18 @@ static bool is_cpu_wanted(const struct shared *s, uint32_t cpu)
     return false;
 }
 
-/* A wait under way. */
+/* State of a wait in progress. */
 struct awaiting {
     struct shared *shared;
     const struct shared_wait *wait;
-    uint32_t trouble; /* as it was when it was judged last */
+    /* value of `trouble` in this rank's head when the wait last checked for lost ranks */
+    uint32_t trouble;
 };
 
 /*
- * Spins for a while, or yields: at once if a rank that is waited for may need this CPU. Where
- * CPUs are shared, and all missing ranks are on others, they are about to come: to spin for a
- * moment is cheaper than to yield to ranks that wait for the same.
+ * One step of a wait: polls for a while, or yields the CPU at once if a missing rank may need it.
+ * If ranks share CPUs but all missing ranks are on other ones, they will come soon; polling for a
+ * moment is then cheaper than yielding to ranks that wait for the same event.
  */
 static void spin_or_yield(void *owner, uint64_t waited_ns)
 {
@@ -105,7 +120,7 @@ static void spin_or_yield(void *owner, uint64_t waited_ns)
     bool is_near;
 
     if (a32_load_relaxed(&s->own->cpu) != cpu)
-        a32_store_relaxed(&s->own->cpu, cpu); /* a hint */
+        a32_store_relaxed(&s->own->cpu, cpu); /* relaxed: a hint */
     is_near = wait->is_near != NULL ? wait->is_near(wait->context, cpu)
                                     : s->is_crowded && is_cpu_wanted(s, cpu);
     if (!is_near && shared_look(wait, s->is_crowded ? CROWD_LOOKS : LOOKS))
@@ -114,7 +129,7 @@ static void spin_or_yield(void *owner, uint64_t waited_ns)
         os_yield();
 }
 
-/* Judges again when a rank has gone; before a sleep it doubts as well. */
+/* Checks for lost ranks after `trouble` has changed, and calls `doubt` before each sleep. */
 static int shared_check_ranks(void *owner, bool before_sleep)
 {
     struct awaiting *a = owner;
@@ -133,6 +148,11 @@ static int shared_check_ranks(void *owner, bool before_sleep)
     return status;
 }
 
+static int check_in_turns(void *context)
+{
+    return shared_check_ranks(context, true);
+}
+
 static struct spin_policy policy_of(const struct shared *s, const struct shared_wait *wait)
 {
     if (s->is_crowded && wait->is_near != NULL && s->yield_ns > CROWD_MEET_NS)
@@ -145,6 +165,8 @@ int shared_await(struct shared *s, const struct shared_wait *wait)
     struct awaiting a = { .shared = s, .wait = wait };
     uint64_t now;
 
+    if (s->time.clock != NULL)
+        return shared_turns_await(s, wait, check_in_turns, &a);
     for (uint32_t i = 0; i < s->looks; i++) {
         if (wait->holds(wait->context))
             return PTO_OK;
@@ -166,15 +188,24 @@ int shared_await(struct shared *s, const struct shared_wait *wait)
                                              .owner = &a });
 }
 
-/* ---- who goes ---- */
+/* ---- loss of ranks ---- */
 
-/* Its threads look who has gone, asleep or not. */
+/* Makes the threads of a rank check for lost ranks, whether they are asleep or not. */
 static void raise_trouble(struct shared *s, uint32_t rank)
 {
     struct shared_head *head = s->head[rank];
 
+    if (shared_is_remote(s, rank)) {
+        s->remote->send_alarm(s, rank);
+        return;
+    }
     (void)a32_add_acq_rel(&head->trouble, 1); /* R36 */
     waker_wake_always(&head->waker);
+}
+
+void shared_check_again(struct shared *s)
+{
+    raise_trouble(s, s->base.rank);
 }
 
 void shared_alarm(struct shared *s, const struct domain *domain)
@@ -182,6 +213,7 @@ void shared_alarm(struct shared *s, const struct domain *domain)
     for (uint32_t i = 0; i < domain->rank_count; i++)
         if (i != domain->rank)
             raise_trouble(s, domain->ranks[i]);
+    shared_turn_announce(s);
 }
 
 void shared_wake_members(struct shared *s, const struct domain *domain)
@@ -193,11 +225,16 @@ void shared_wake_members(struct shared *s, const struct domain *domain)
 
 void shared_leave(struct shared *s)
 {
+    (void)shared_turn(s); /* without its turn in virtual time the rank leaves nevertheless */
     if (a32_load_relaxed(&s->own->state) == RANK_OPEN)
         a32_store_release(&s->own->state, RANK_CLOSED); /* R34 */
+    if (s->remote != NULL)
+        s->remote->send_state(s);
     for (uint32_t i = 0; i < s->base.rank_count; i++)
         if (i != s->base.rank)
             raise_trouble(s, i);
+    shared_turn_announce(s);
+    shared_turns_leave(s, s->base.rank);
 }
 
 void shared_rank_died(struct shared *s, uint32_t rank)
@@ -205,6 +242,7 @@ void shared_rank_died(struct shared *s, uint32_t rank)
     a32_store_release(&s->dead[rank], 1); /* R34 */
     if (a32_load_acquire(&s->head[rank]->state) != RANK_CLOSED)
         a32_store_relaxed(&s->own->lost, 1);
+    shared_turns_leave(s, rank);
     raise_trouble(s, s->base.rank);
 }
 
@@ -214,6 +252,8 @@ void shared_abort(struct comm *comm, int status)
 
     a32_store_relaxed(&s->own->status, (uint32_t)status);
     a32_store_release(&s->own->state, RANK_ABORTED); /* R34 */
+    if (s->remote != NULL)
+        s->remote->send_state(s);
     for (uint32_t i = 0; i < comm->rank_count; i++) {
         a32_store_relaxed(&s->head[i]->lost, 1);
         raise_trouble(s, i);
@@ -228,21 +268,27 @@ bool shared_is_lost(struct comm *comm, uint32_t rank)
            a32_load_acquire(&s->head[rank]->state) != RANK_OPEN; /* A34 */
 }
 
-int shared_tell_lost(struct shared *s, uint32_t rank, const char *what, struct pto_error *error)
+int shared_report_lost(struct shared *s, uint32_t rank, const char *what, struct pto_error *error)
 {
+    char how[128];
+
     switch (a32_load_acquire(&s->head[rank]->state)) { /* A34 */
     case RANK_ABORTED:
-        return comm_tell(error, PTO_EPEER, rank, "%s: rank %u has given up: %s", what, rank,
-                         pto_strerror((int)a32_load_relaxed(&s->head[rank]->status)));
+        return comm_error_set(error, PTO_EPEER, rank, "%s: rank %u has given up: %s", what, rank,
+                              pto_strerror((int)a32_load_relaxed(&s->head[rank]->status)));
     case RANK_CLOSED:
-        return comm_tell(error, PTO_EPEER, rank, "%s: rank %u has closed its communicator", what,
-                         rank);
+        return comm_error_set(error, PTO_EPEER, rank, "%s: rank %u has closed its communicator",
+                              what, rank);
     default:
-        return comm_tell(error, PTO_EPEER, rank,
-                         a32_load_acquire(&s->dead[rank]) != 0
-                             ? "%s: the process of rank %u has ended"
-                             : "%s: rank %u has closed the domain",
-                         what, rank);
+        if (a32_load_acquire(&s->dead[rank]) != 0 && shared_is_remote(s, rank)) {
+            s->remote->describe_loss(s, rank, how, sizeof(how));
+            return comm_error_set(error, PTO_EPEER, rank, "%s: %s", what, how);
+        }
+        return comm_error_set(error, PTO_EPEER, rank,
+                              a32_load_acquire(&s->dead[rank]) != 0
+                                  ? "%s: the process of rank %u has ended"
+                                  : "%s: rank %u has closed the domain",
+                              what, rank);
     }
 }
 
@@ -253,6 +299,10 @@ int shared_signal(struct domain *domain, uint32_t rank, const struct pto_signal_
 {
     struct a32 *word = (struct a32 *)(void *)(domain->window[rank] + signal->offset);
     uint32_t before = 0;
+    int status = shared_turn(shared_of(domain->comm));
+
+    if (status < 0)
+        return status;
 
     if (signal->how == PTO_SIGNAL_ADD)
         before = a32_add_acq_rel(word, (uint32_t)signal->value); /* R33 */
@@ -264,7 +314,7 @@ int shared_signal(struct domain *domain, uint32_t rank, const struct pto_signal_
     return PTO_OK;
 }
 
-static const char NO_SIGNAL[] = "no signal can be waited for";
+static const char NO_SIGNAL[] = "the wait for a signal cannot continue";
 
 struct signal_wait {
     struct shared_domain *domain;
@@ -281,7 +331,10 @@ static bool has_signal(void *context)
                              w->what->value);
 }
 
-/* Any of them may be the one that would signal; so one that has closed is not missed, unless all have. */
+/*
+ * Called when a rank is lost. Any member may be the one that will signal, so the loss of a member
+ * that closed the domain does not end the wait unless all have closed.
+ */
 static int judge_signal(void *context)
 {
     const struct signal_wait *w = context;
@@ -292,17 +345,20 @@ static int judge_signal(void *context)
     for (uint32_t i = 0; i < domain->rank_count; i++) {
         uint32_t rank = domain->ranks[i];
 
-        /* Its state comes second: what it is once the process has ended is how it went. */
+        /*
+         * The state is loaded after the loss was seen: once the process has ended, it shows whether
+         * the rank closed before.
+         */
         if (shared_is_lost(domain->comm, rank) &&
             a32_load_relaxed(&s->head[rank]->state) != RANK_CLOSED)
-            return shared_tell_lost(s, rank, NO_SIGNAL, w->error);
+            return shared_report_lost(s, rank, NO_SIGNAL, w->error);
         if (i != domain->rank && shared_has_left(w->domain, i)) {
             left++;
             last = rank;
         }
     }
     if (left > 0 && left == domain->rank_count - 1)
-        return shared_tell_lost(s, last, "nobody is left who could signal", w->error);
+        return shared_report_lost(s, last, "no rank is left that could signal", w->error);
     return PTO_OK;
 }
 
@@ -328,9 +384,9 @@ int shared_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t
     const struct a32 *at = (const struct a32 *)(const void *)(domain->own + word->offset);
     int status = shared_wait_word(domain, at, word, true, timeout_ns, error);
 
-    return status == PTO_ETIMEOUT
-               ? comm_tell_no_signal(error, timeout_ns, word->offset, (int32_t)a32_load_relaxed(at))
-               : status;
+    return status == PTO_ETIMEOUT ? comm_report_no_signal(error, timeout_ns, word->offset,
+                                                          (int32_t)a32_load_relaxed(at))
+                                  : status;
 }
 
 /* ---- barriers ---- */
@@ -338,11 +394,11 @@ int shared_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t
 struct arrival_wait {
     struct shared_domain *domain;
     const struct shared_arrival *arrival;
-    uint32_t next; /* ranks before it have come */
-    char what[64]; /* what cannot be done without one of them; once a rank has gone */
+    uint32_t next; /* ranks before this one have arrived */
+    char what[64]; /* text for an error about a lost rank */
 };
 
-/* Numbers wrap. */
+/* Whether the rank has arrived. Numbers wrap around, so the difference is compared. */
 static bool shared_has_come(const struct arrival_wait *w, uint32_t rank)
 {
     const char *control = (const char *)w->domain->peer[rank].control;
@@ -374,10 +430,10 @@ static bool is_arrival_near(void *context, uint32_t cpu)
 }
 
 /*
- * Whether a rank that has not come made a call that this one has not: a barrier while this one is
- * in a collective, or the other way round. Ranks make the same calls in the same order, so neither
- * will come. A call that was given up may have been followed by the right one, and is not counted
- * before the time of this one is over. A rank that is in no more collectives is not compared.
+ * Whether a missing rank makes a different call: a barrier while this rank is in a collective, or
+ * the other way round. Ranks must make equal calls in equal order, so neither rank would arrive. If
+ * the other rank's call has timed out, it may make the right one next; so that counts only after
+ * this call's own time is over. A rank that takes part in no more collectives is not compared.
  */
 static bool is_astray(const struct arrival_wait *w, uint32_t rank, bool is_over)
 {
@@ -386,17 +442,20 @@ static bool is_astray(const struct arrival_wait *w, uint32_t rank, bool is_over)
     uint32_t next = sd->number + 1, arrived, number;
 
     if (w->arrival->is_round) {
-        arrived = a32_load_relaxed(&peer->arrived); /* numbers decide, and nothing else is read */
+        /* relaxed: only the numbers are compared, and no other data is read */
+        arrived = a32_load_relaxed(&peer->arrived);
         return (int32_t)(arrived - sd->barriers) > 0 && a32_load_relaxed(&peer->torn) == 0 &&
                (is_over || a32_load_relaxed(&peer->given_up) != arrived);
     }
-    number = a32_load_acquire(&peer->note[next % 2].number); /* with R35: its call is read */
+    /* acquire: pairs with R35, because the peer's call is read */
+    number = a32_load_acquire(&peer->note[next % 2].number);
     return number == next &&
-           a32_load_relaxed(&sd->peer[sd->base.rank].control->torn) == 0 && /* own */
+           /* relaxed: only this rank writes its own `torn` */
+           a32_load_relaxed(&sd->peer[sd->base.rank].control->torn) == 0 &&
            (is_over || a32_load_relaxed(&peer->torn) != TORN_FAILED);
 }
 
-/* What a rank that is astray has called, and what this one has. */
+/* Describes the different call of another rank, and the call of this one. */
 static void describe_calls(const struct arrival_wait *w, uint32_t rank, char theirs[128],
                            char own[128])
 {
@@ -420,10 +479,11 @@ static int find_astray(void *context)
         if (shared_has_come(w, i) || !is_astray(w, i, false))
             continue;
         describe_calls(w, i, theirs, own);
-        return comm_tell(w->arrival->error, PTO_EINVAL, domain->ranks[i],
-                         "rank %u called %s while this rank (%u) called %s: all ranks of a domain "
-                         "have to make the same calls in the same order",
-                         domain->ranks[i], theirs, domain->ranks[domain->rank], own);
+        return comm_error_set(
+            w->arrival->error, PTO_EINVAL, domain->ranks[i],
+            "rank %u called %s while this rank (%u) called %s: all ranks of a domain "
+            "have to make the same calls in the same order",
+            domain->ranks[i], theirs, domain->ranks[domain->rank], own);
     }
     return PTO_OK;
 }
@@ -440,21 +500,26 @@ static int judge_arrival(void *context)
         if (shared_has_come(w, i))
             continue;
         if (shared_has_left(w->domain, i))
-            return shared_tell_lost(shared_of(domain->comm), domain->ranks[i], w->what,
-                                    w->arrival->error);
+            return shared_report_lost(shared_of(domain->comm), domain->ranks[i], w->what,
+                                      w->arrival->error);
         if (w->arrival->is_round && a32_load_acquire(&w->domain->peer[i].control->torn) != 0)
-            return comm_tell(w->arrival->error, PTO_EPEER, domain->ranks[i],
-                             "%s: rank %u has given up collectives of the domain", w->what,
-                             domain->ranks[i]);
+            return comm_error_set(w->arrival->error, PTO_EPEER, domain->ranks[i],
+                                  "%s: rank %u has given up collectives of the domain", w->what,
+                                  domain->ranks[i]);
     }
     return PTO_OK;
 }
 
-/* Who has not come in time, and what the first of them that went astray called instead. */
-static int shared_tell_missing(const struct arrival_wait *w)
+/*
+ * Sets the error of a barrier or round that timed out: lists the missing ranks, and the call of the
+ * first one that makes a different call.
+ */
+static int shared_report_missing(const struct arrival_wait *w)
 {
     struct comm_names names = { 0 };
     char theirs[128], own[128], instead[192] = "";
+    const struct shared *s = shared_of(w->domain->base.comm);
+    uint64_t silent_ns;
 
     for (uint32_t i = w->next; i < w->domain->base.rank_count; i++) {
         if (shared_has_come(w, i))
@@ -465,13 +530,17 @@ static int shared_tell_missing(const struct arrival_wait *w)
             snprintf(instead, sizeof(instead), "; rank %u called %s instead",
                      w->domain->base.ranks[i], theirs);
         }
+        if (instead[0] == '\0' && shared_is_remote(s, w->domain->base.ranks[i]) &&
+            s->remote->is_silent(s, w->domain->base.ranks[i], &silent_ns))
+            snprintf(instead, sizeof(instead), "; rank %u has been silent for %llu ms",
+                     w->domain->base.ranks[i], (unsigned long long)(silent_ns / 1000000));
     }
     if (names.count == 0)
-        return PTO_OK; /* the last one has come by now */
-    return comm_tell(w->arrival->error, PTO_ETIMEOUT, names.first,
-                     "rank%s %s did not come to the %s within %llu ms%s",
-                     names.count == 1 ? "" : "s", names.text, w->arrival->what,
-                     (unsigned long long)(w->arrival->timeout_ns / 1000000), instead);
+        return PTO_OK; /* the last rank has arrived by now */
+    return comm_error_set(w->arrival->error, PTO_ETIMEOUT, names.first,
+                          "rank%s %s did not reach the %s within %llu ms%s",
+                          names.count == 1 ? "" : "s", names.text, w->arrival->what,
+                          (unsigned long long)(w->arrival->timeout_ns / 1000000), instead);
 }
 
 int shared_arrive(struct shared_domain *sd, const struct shared_arrival *arrival)
@@ -492,7 +561,7 @@ int shared_arrive(struct shared_domain *sd, const struct shared_arrival *arrival
                                                     .timeout_ns = arrival->timeout_ns,
                                                     .what = w.what,
                                                     .error = arrival->error });
-    return status == PTO_ETIMEOUT ? shared_tell_missing(&w) : status;
+    return status == PTO_ETIMEOUT ? shared_report_missing(&w) : status;
 }
 
 int shared_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error)
@@ -502,14 +571,22 @@ int shared_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error 
     uint32_t number = ++sd->barriers;
     int status;
 
+    /* if this rank does not get its turn in virtual time, the wait below fails as well */
+    (void)shared_turn(shared_of(domain->comm));
     a32_store_release(&own->arrived, number); /* R32 */
+    if (shared_of(domain->comm)->remote != NULL)
+        shared_of(domain->comm)->remote->send_control(shared_of(domain->comm), sd);
     status = shared_arrive(
         sd, &(struct shared_arrival){ .word = offsetof(struct shared_control, arrived),
                                       .number = number,
                                       .what = "barrier",
                                       .timeout_ns = timeout_ns,
                                       .error = error });
-    if (status < 0 && status != PTO_EINVAL)
-        a32_store_relaxed(&own->given_up, number); /* for an error of a rank that may come */
+    if (status >= 0 || status == PTO_EINVAL)
+        return status;
+    /* read by is_astray on a rank that arrives later */
+    a32_store_relaxed(&own->given_up, number);
+    if (shared_of(domain->comm)->remote != NULL)
+        shared_of(domain->comm)->remote->send_control(shared_of(domain->comm), sd);
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that share memory: all that the backends shm and thread have in common. They
- * differ in where the memory comes from, which is a table of its own below.
+ * Ranks that share memory: the common part of the backends shm and thread. They differ in the
+ * source of the memory, which is a separate table below.
  *
  * Each rank has memory that the others can map. It begins with a head, which all of
  * them have mapped, followed by blocks, one for each domain:
@@ -10,8 +10,8 @@
  *     block    control | scratch | window
  *
  * A rank writes its own head and its own blocks. In a peer's memory it writes only windows,
- * scratch, the waker and `trouble`. So a rank that dies at any moment leaves no structure of
- * another half-changed.
+ * scratch, the waker and `trouble`. So a rank that dies at any moment leaves no half-written
+ * structure in another rank.
  *
  * Ordering
  *   R31 entry state    -> A31 entry state     a domain's entry is filled, its block zero
@@ -19,6 +19,7 @@
  *   R33 signal         -> A33 the waiter      what was put before the signal
  *   R34 rank's state   -> A34 rank's state    what a rank did before it closed, gave up or died
  *   R36 trouble        -> A36 trouble         that it has gone, for those who wait
+ *   R49 clock_kind     -> A49 clock_kind      that the rank has joined the clock
  *   F31 in base/waker.h. If ranks can fence for each other (`fence` below), a signal needs none.
  */
 #ifndef PTO_COMM_SHARED_H
@@ -29,61 +30,74 @@
 #include "base/atomic.h"
 #include "base/waker.h"
 #include "comm/comm.h"
+#include "link/shared_clock.h"
 
 enum {
     SHARED_LINE = 64,
-    SHARED_ENTRIES = 256,                  /* domains of a rank that are open at a time */
-    SHARED_CONTROL_BYTES = 8192,           /* of a block: struct shared_control */
-    SHARED_SCRATCH_BYTES = 2 * 512 * 1024, /* of a block: for collectives */
+    SHARED_ENTRIES = 256,                  /* maximum number of domains that a rank has open */
+    SHARED_CONTROL_BYTES = 8192,           /* part of a block: struct shared_control */
+    SHARED_SCRATCH_BYTES = 2 * 512 * 1024, /* part of a block: for collectives */
     SHARED_MEMBER_WORDS = COMM_RANKS_MAX / 64,
 };
 
 enum entry_state {
     ENTRY_FREE,
-    ENTRY_PUBLISHED, /* this rank is opening it */
-    ENTRY_READY,     /* and has mapped the others' blocks */
-    ENTRY_REFUSED,   /* it has found that ranks do not agree; or it gave up */
-    ENTRY_LEAVING,   /* it is closing it, and uses no peer's window any more */
+    ENTRY_PUBLISHED, /* the rank is opening the domain, and its block exists */
+    ENTRY_READY,     /* the rank has mapped the others' blocks as well */
+    ENTRY_REFUSED,   /* the ranks disagree, or this rank gave up */
+    ENTRY_LEAVING,   /* the rank is closing the domain, and no longer uses windows of peers */
 };
 
-/* A domain that a rank has opened. Written by that rank only. */
+/* A domain in the directory of a rank; written only by that rank. */
 struct shared_entry {
     struct a32 state; /* enum entry_state */
-    struct a32
-        other; /* ENTRY_REFUSED: the rank that it does not agree with; UINT32_MAX: it gave up */
-    struct a64 serial; /* of this rank: another one for each domain */
+    /*
+     * in state ENTRY_REFUSED: the rank with which this rank disagrees; UINT32_MAX: this rank gave
+     * up
+     */
+    struct a32 other;
+    struct a64 serial; /* number that differs for each domain that this rank opens */
     struct a64 id;
-    struct a64 digest; /* of the ranks, in order, and of what else has to be equal */
+    struct a64 digest; /* hash of the ranks, in order, and of other parameters that must be equal */
     struct a64 window_bytes;
-    struct a64 offset;                      /* of its block */
-    struct a64 other_bytes;                 /* ENTRY_REFUSED */
-    struct a64 member[SHARED_MEMBER_WORDS]; /* a bit for each rank of the communicator */
+    struct a64 offset;      /* offset of the rank's block in its memory */
+    struct a64 other_bytes; /* ENTRY_REFUSED: the window size of the other rank */
+    /* one bit for each rank of the communicator that is a member */
+    struct a64 member[SHARED_MEMBER_WORDS];
 };
 
 enum rank_state { RANK_OPEN, RANK_CLOSED, RANK_ABORTED };
 
 struct shared_head {
-    alignas(SHARED_LINE) struct a32 state;   /* enum rank_state; written by its rank */
-    struct a32 status;                       /* RANK_ABORTED: why */
-    struct a32 published;                    /* counts changes of the directory */
-    struct a32 cpu;                          /* where it waited last, plus 1; 0: nowhere yet */
-    alignas(SHARED_LINE) struct a32 trouble; /* counted up by anyone who goes, or sees one gone */
-    struct a32 lost;                         /* not 0: a rank has died or given up; for kernels */
-    struct waker waker;                      /* of the rank's threads */
+    alignas(SHARED_LINE) struct a32 state; /* enum rank_state; written by the head's own rank */
+    struct a32 status;                     /* status of the abort, in state RANK_ABORTED */
+    struct a32 published;                  /* number of changes of the directory */
+    struct a32 cpu;                        /* CPU of the rank's last wait, plus 1; 0: none yet */
+    /* kind of clock (comm_shared_turns.c); 0: the rank has not joined yet */
+    struct a32 clock_kind;
+    /* incremented by each rank that leaves, and by each that notices a lost rank */
+    alignas(SHARED_LINE) struct a32 trouble;
+    struct a32 lost;    /* not 0: a rank has died or given up; polled by kernels */
+    struct waker waker; /* waker of the threads of this rank that wait */
     alignas(SHARED_LINE) struct shared_entry entry[SHARED_ENTRIES];
+    /* the clock of all ranks in virtual time is the one in the head of rank 0 */
+    struct shared_clock clock;
 };
 
 /*
- * What a rank publishes in a round of a collective. The number and a word of data are one
- * store, and so one way of a line from CPU to CPU.
+ * Data that a rank publishes in a round of a collective. The round's number and a word of data are
+ * written by one store, so the cache line moves between CPUs once.
  */
 struct shared_note {
-    alignas(SHARED_LINE) struct a32 number; /* of the round; low half of an a64 */
-    uint32_t word;                          /* its high half */
-    uint8_t bytes[SHARED_LINE - 8];         /* of more data than a word */
+    alignas(SHARED_LINE) struct a32 number; /* number of the round; low half of an a64 */
+    uint32_t word;                          /* high half of that a64 */
+    uint8_t bytes[SHARED_LINE - 8];         /* data that does not fit `word` */
 };
 
-/* Which call a round begins: written only if it is another one than before, so that it stays shared. */
+/*
+ * Description of the call that a round begins. It is written only if it differs from the previous
+ * one, so that peers can keep the cache line.
+ */
 struct shared_call {
     alignas(SHARED_LINE) int32_t status;
     uint64_t args[2];
@@ -93,66 +107,122 @@ struct shared_call {
 enum { TORN_FAILED = 1, TORN_DIFFERS };
 
 struct shared_control {
-    alignas(SHARED_LINE) struct a32 arrived; /* barriers that the rank has come to */
-    struct a32 given_up;                     /* the last of them that failed, other ranks missing */
-    struct shared_note note[2];              /* of even and odd rounds */
-    struct shared_call call[2];              /* the same */
-    alignas(SHARED_LINE) struct a32 torn;    /* TORN_...; 0: it takes part in collectives */
-    /* Of windows that hosts cannot store to (comm_hccl.c). Written by all ranks. */
-    alignas(SHARED_LINE) struct a32 signals; /* counts those of hosts to this rank's window */
-    struct a32 adder; /* the rank that is adding to a word of it, plus 1; 0: none */
+    alignas(SHARED_LINE) struct a32 arrived; /* number of barriers that the rank has reached */
+    /* the last barrier of this rank that failed because other ranks were missing */
+    struct a32 given_up;
+    struct shared_note note[2]; /* notes for even and odd rounds */
+    struct shared_call call[2]; /* descriptions of the calls of even and odd rounds */
+    /* TORN_...: why the rank takes part in no more collectives; 0: the rank takes part */
+    alignas(SHARED_LINE) struct a32 torn;
+    /* For windows to which hosts cannot store directly (comm_hccl.c). All ranks write these. */
+    alignas(SHARED_LINE) struct a32 signals; /* number of signals of hosts to this rank's window */
+    struct a32 adder; /* the rank that adds to a word of this window, plus 1; 0: none */
 };
 
 struct shared;
 
-/* Where memory comes from. */
+/* Where the shared memory comes from; differs between shm and thread. */
 struct shared_memory {
-    /* Zeroed memory of this rank that peers can map. PTO_ENOMEM. */
+    /* Returns zeroed memory of this rank that peers can map. PTO_ENOMEM. */
     int (*alloc)(struct shared *s, uint64_t bytes, uint64_t *offset_out, char **at_out);
-    /* `is_free`: no peer has it mapped. An address of NULL: it is not mapped here any more. */
-    void (*free)(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free);
-    char *(*map)(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes); /* NULL */
-    void (*unmap)(char *at, uint64_t bytes); /* NULL: there is nothing to do */
     /*
-     * What is mapped becomes a private copy; false: it stays as it is. NULL: blocks stay with
-     * their backend while windows are kept, and `keep` says until when.
+     * `is_free`: no peer has the memory mapped, so it can be reused. `at` is NULL if it is not
+     * mapped here any more.
+     */
+    void (*free)(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free);
+    /* Maps a block of a peer. NULL: it cannot be mapped. */
+    char *(*map)(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes);
+    /* Unmaps what `map` returned. NULL: no unmapping is needed. */
+    void (*unmap)(struct shared *s, uint32_t rank, char *at, uint64_t bytes);
+    /*
+     * Turns a mapping into a private copy; false: it is unchanged. If `copy` is NULL, kept blocks
+     * remain memory of the backend, and `keep` determines for how long.
      */
     bool (*copy)(char *at, uint64_t bytes);
     void (*keep)(struct shared *s, struct pto_windows *windows);
-    void (*fence)(void); /* on every rank; NULL: there is none, so signals need one */
+    /* a fence on behalf of all ranks; NULL: there is none, so each signal needs a fence */
+    void (*fence)(void);
 };
 
-/* First member of the struct of a backend. */
+/* Parts of this rank's scratch that a round of a collective sends to ranks on other hosts. */
+struct shared_sends {
+    /* for all ranks, or only for `only` unless it is UINT32_MAX: offset in the half, and size */
+    uint32_t all_at, all_bytes;
+    uint32_t only;
+    /* for each rank, at its number times the stride */
+    uint32_t each_stride, each_bytes;
+};
+
+struct shared_domain;
+
+/*
+ * Ranks on other hosts (comm_tls.c), which share no memory with this one. For each of them this
+ * process has a mirror of its head, and of the control and the scratch of its blocks. These
+ * functions send what this rank has stored in its own head or block to the ranks that need it. A
+ * thread there stores it in the mirror, in the same order, and wakes the waiters.
+ */
+struct shared_remote {
+    bool (*is_remote)(const struct shared *s, uint32_t rank);
+    /* Sends the domain's entry of the directory to its members. */
+    void (*send_entry)(struct shared *s, const struct shared_domain *sd);
+    /* Sends `arrived`, `given_up` and `torn` of the block to the members. */
+    void (*send_control)(struct shared *s, const struct shared_domain *sd);
+    /* Sends the current round to the members: its note, its call unless NULL, and data. */
+    void (*send_round)(struct shared *s, const struct shared_domain *sd,
+                       const struct shared_sends *sends, bool has_call);
+    void (*send_state)(struct shared *s); /* sends `state` and `status` of the head to all */
+    void (*send_alarm)(struct shared *s, uint32_t rank); /* lets a rank check for lost ranks */
+    /* Whether a rank is silent, but not given up; sets for how long. */
+    bool (*is_silent)(const struct shared *s, uint32_t rank, uint64_t *ns_out);
+    /* Formats how a rank was lost, for errors. */
+    void (*describe_loss)(const struct shared *s, uint32_t rank, char *text, size_t size);
+};
+
+/* First member of a backend's communicator. */
 struct shared {
     struct comm base;
     const struct shared_memory *memory;
-    bool has_fence; /* all ranks can use memory->fence */
+    const struct shared_remote *remote; /* NULL: all ranks share memory */
+    bool has_fence;                     /* all ranks can use memory->fence */
+    /* place on the clock of all ranks; its `clock` is NULL if the ranks are in real time */
+    struct shared_clock_place time;
     struct shared_head *own;
-    struct shared_head **head;  /* by rank */
-    struct a32 *dead;           /* by rank: its process has ended; of this process only */
-    struct a64 *seen;           /* serials by rank and entry: domains that were joined */
-    uint64_t serial;            /* this and the directory: under the communicator's lock */
-    uint32_t looks;             /* before a wait looks at the clock */
+    struct shared_head **head; /* heads of all ranks, by rank in the communicator */
+    /* by rank: whether the rank's process was seen to have ended; private to this process */
+    struct a32 *dead;
+    struct a64 *seen; /* by rank and entry: serial of the last domain that this rank joined there */
+    /* serial of the latest domain; like the directory, under the communicator's lock */
+    uint64_t serial;
+    uint32_t looks;             /* number of polls before a wait reads the clock */
     bool is_crowded;            /* there are more ranks than CPUs */
-    uint32_t spin_ns, yield_ns; /* before it sleeps */
+    uint32_t spin_ns, yield_ns; /* how long a wait spins and yields before it sleeps */
 };
 
 struct shared_domain {
     struct domain base;
-    uint32_t entry; /* of the own directory */
+    uint32_t entry; /* index of the domain in the directory of this rank */
     uint64_t offset, block_bytes;
-    uint32_t barriers; /* that this rank has come to */
-    uint32_t number;   /* rounds of collectives that this rank has come to */
-    /* Not in memory that peers can write: kernels follow what is in them. */
+    uint32_t barriers; /* number of barriers that this rank has reached */
+    uint32_t number;   /* number of rounds of collectives that this rank has reached */
+    /*
+     * Private to this process, because kernels follow its pointers and peers can write shared
+     * memory.
+     */
     struct pto_comm_context context;
     struct pto_comm_wakers wakers;
     struct shared_peer {
         struct shared_control *control;
         uint32_t entry;
-        uint64_t serial; /* 0: not joined */
+        uint64_t serial; /* serial of the peer's entry; 0: not joined */
         uint64_t offset;
-    } * peer; /* by rank of the domain, the own one included */
+    } * peer; /* peers by rank of the domain, including this rank */
 };
+
+/* Whether a rank, by its number in the communicator, is on another host. */
+static inline bool shared_is_remote(const struct shared *s, uint32_t rank)
+{
+    return s->remote != NULL && s->remote->is_remote(s, rank);
+}
 
 static inline struct shared *shared_of(struct comm *comm)
 {
@@ -169,21 +239,26 @@ static inline char *shared_scratch(const struct shared_domain *sd, uint32_t rank
     return (char *)sd->peer[rank].control + SHARED_CONTROL_BYTES;
 }
 
-/* comm_shared.c: `head` and `own` are filled in by the caller. PTO_ENOMEM; shared_fini is to be called then, too. */
+/*
+ * comm_shared.c: the caller has set `head` and `own`. PTO_ENOMEM; even then shared_fini must be
+ * called.
+ */
 int shared_init(struct shared *s, uint32_t rank, uint32_t rank_count);
 void shared_fini(struct shared *s);
-/* This rank goes, and notifies the others. */
+/* Marks this rank as closed, and notifies the others. */
 void shared_leave(struct shared *s);
-/* A rank has died; any thread. */
+/* Records that the process of a rank has ended. Any thread may call it. */
 void shared_rank_died(struct shared *s, uint32_t rank);
-/* After a store that members of a domain may wait for. */
+/* Makes the threads of this rank check for lost ranks. */
+void shared_check_again(struct shared *s);
+/* Called after a store that members of a domain may wait for. */
 void shared_wake_members(struct shared *s, const struct domain *domain);
-/* This rank leaves a domain: members that wait for it look. */
+/* Makes the other members check for lost ranks, because this rank leaves the domain. */
 void shared_alarm(struct shared *s, const struct domain *domain);
-/* PTO_EPEER with a sentence: what cannot be done, and why the rank is lost. */
-int shared_tell_lost(struct shared *s, uint32_t rank, const char *what, struct pto_error *error);
+/* Sets an error: `what` cannot be done, and how the rank was lost. Returns PTO_EPEER. */
+int shared_report_lost(struct shared *s, uint32_t rank, const char *what, struct pto_error *error);
 
-/* What of a backend's table is the same in all; the functions follow. */
+/* The operations that shm and thread have in common; their declarations follow. */
 #define SHARED_OPS                                                                       \
     .abort = shared_abort, .is_lost = shared_is_lost, .open_domain = shared_open_domain, \
     .close_domain = shared_close_domain, .keep = shared_keep, .signal = shared_signal,   \
@@ -197,58 +272,83 @@ int shared_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t
 int shared_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error);
 
 /*
- * Waits for a word, wherever it is: PTO_ETIMEOUT without a sentence. `is_polled`: it may be stored
- * to without a wake.
+ * Waits for any word in memory. PTO_ETIMEOUT does not set the error. `is_polled`: a store to the
+ * word may come without a wake.
  */
 int shared_wait_word(struct domain *domain, const struct a32 *word, const struct pto_wait_for *what,
                      bool is_polled, uint64_t timeout_ns, struct pto_error *error);
 
 /*
- * Waits until a word of every rank's control has come to a number, this rank's having been
- * stored with release: R32. `is_round`: not for a rank that has given up collectives.
+ * Waits until a word in every member's control has reached a number. This rank has stored its own
+ * before, with release (R32). `is_round`: ranks that take part in no more collectives are not
+ * waited for.
  */
 struct shared_arrival {
-    size_t word; /* where it is in struct shared_control */
+    size_t word; /* offset of the awaited word in struct shared_control */
     uint32_t number;
     bool is_round;
-    const char *what; /* "barrier" */
+    const char *what; /* what is waited for, for errors: "barrier" */
     uint64_t timeout_ns;
     struct pto_error *error;
 };
 int shared_arrive(struct shared_domain *sd, const struct shared_arrival *arrival);
-/* collective_round.c: "all-reduce of 12 float32 (sum, auto)". */
+/* collective_round.c: formats a call, for example "all-reduce of 12 float32 (sum, auto)". */
 void collective_describe(const struct shared_call *call, char *text, size_t size);
 
-/* comm_shared_domain.c */
+/* The following is defined in comm_shared_domain.c. */
 int shared_open_domain(struct comm *comm, const struct domain_request *request,
                        struct domain **domain_out, struct pto_error *error);
 int shared_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error);
 void shared_keep(struct domain *domain, struct pto_windows *windows);
-/* Whether a member can still do something in the domain. */
+/* Whether a member has closed the domain or is lost. */
 bool shared_has_left(const struct shared_domain *sd, uint32_t rank);
 
 /*
- * Waiting until `holds`, which loads memory and is called often, also after it was true; until the deadline;
- * or until `judge`, which is called when a rank has gone, returns a status.
+ * A wait until `holds` returns true, until the deadline, or until `judge`, which is called when a
+ * rank is lost, returns a negative status. `holds` loads memory and is called often, even after it
+ * has returned true.
  */
 struct shared_wait {
     bool (*holds)(void *context);
-    int (*judge)(void *context); /* PTO_OK: go on waiting; NULL: who has gone is not missed */
-    int (*doubt)(void *context); /* the same, called before each sleep; NULL: none */
+    /* PTO_OK: continue to wait. NULL: lost ranks do not end the wait. */
+    int (*judge)(void *context);
+    int (*doubt)(void *context); /* like `judge`, called before each sleep; NULL: none */
     bool (*is_near)(void *context,
-                    uint32_t cpu); /* one who is missing waited on it; NULL: unknown */
+                    /* whether a missing rank last waited on this CPU; NULL: unknown */
+                    uint32_t cpu);
     void *context;
-    bool is_polled; /* what is waited for may be stored without a wake */
+    bool is_polled; /* the store that is waited for may come without a wake */
     uint64_t timeout_ns;
-    const char *what; /* for the sentence when a rank gives up: what cannot be done */
+    const char *what; /* what cannot be done if a rank gives up, for the error */
     struct pto_error *error;
 };
-/* PTO_OK, PTO_ETIMEOUT, what `judge` says, or PTO_EPEER because a rank, of the domain or not, gave up. */
+/*
+ * Returns PTO_OK, PTO_ETIMEOUT, the status of `judge`, or PTO_EPEER if any rank, member or not,
+ * gave up.
+ */
 int shared_await(struct shared *s, const struct shared_wait *wait);
 
-/* After a store that threads of the rank may wait for. */
+/*
+ * comm_shared_turns.c: virtual time. Joins the clock of all ranks if the device has virtual time,
+ * after the heads were mapped.
+ */
+int shared_turns_join(struct shared *s, const struct comm_request *request,
+                      struct pto_error *error);
+/* Called when a rank has left or died: it no longer holds up other ranks. */
+void shared_turns_leave(struct shared *s, uint32_t rank);
+/* Waits for this rank's turn, before a call that others can notice. PTO_EBUSY: a run executes. */
+int shared_turn(struct shared *s);
+/* Announces, in this rank's turn, that it has stored something for which others may wait. */
+void shared_turn_announce(struct shared *s);
+/* shared_await in virtual time; `check` checks for lost ranks. */
+int shared_turns_await(struct shared *s, const struct shared_wait *wait,
+                       int (*check)(void *context), void *context);
+
+/* Called after a store for which threads of the rank may wait. */
 static inline void shared_wake(struct shared *s, uint32_t rank)
 {
+    if (s->time.clock != NULL)
+        shared_turn_announce(s);
     if (s->has_fence)
         waker_wake_light(&s->head[rank]->waker);
     else

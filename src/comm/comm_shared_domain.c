@@ -4,15 +4,15 @@
  * has it before all have mapped each other's blocks:
  *
  *     publish an entry with the own block    wait for the entry of every member
- *     map their blocks, say ready            wait until every member is ready
+ *     map their blocks, publish `ready`      wait until every member is ready
  *
  * A rank that finds a disagreement records it in its entry and leaves it there: the others
- * find it, whenever they look, and fail as well. Each entry has a serial. A rank ignores an
+ * find it, whenever they read the entry, and fail as well. Each entry has a serial. A rank ignores an
  * entry that it joined before, so that ids can be used again while a slow rank still has an
  * old one, and entries of domains that it is not listed for, which may have the same id.
  *
- * A rank does not use an id again that it could not open: a rank that came late to that
- * attempt would take the next one for it.
+ * A rank does not reuse an id that it failed to open: a rank that came late to that attempt would
+ * mistake the next one for it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,10 +26,11 @@ struct open_wait {
     struct shared_domain *domain;
     const struct domain_request *request;
     uint64_t digest;
-    uint32_t next;      /* of the domain: those before it have published, or are ready */
-    uint32_t published; /* changes of the next one's directory that were looked at */
-    bool is_new;        /* none were */
-    int status;         /* negative: the ranks do not agree, or one gave up */
+    uint32_t next; /* members before this one have published their entries, or are ready */
+    /* value of the next member's `published` when its directory was read last */
+    uint32_t published;
+    bool is_new; /* the next member's directory must be read even if `published` is equal */
+    int status;  /* negative: the ranks disagree, or one gave up */
     struct pto_error *error;
 };
 
@@ -51,7 +52,10 @@ static uint64_t page_up(uint64_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
-/* What has to be the same on all ranks, but for the size, which has an error of its own. */
+/*
+ * Returns a hash of the parameters that must be equal on all ranks, except the window size, whose
+ * difference has a separate error.
+ */
 static uint64_t digest_request(const struct domain_request *request)
 {
     uint64_t hash = 0xcbf29ce484222325ull;
@@ -72,8 +76,9 @@ static struct shared_entry *own_entry(struct shared *s, const struct shared_doma
 }
 
 /*
- * The state of a member that was joined; ENTRY_FREE: it has closed the domain, and may have another
- * one in its place. The serial comes second: with the state of a later domain it is that domain's.
+ * Returns the state of a member's entry that this rank has joined; ENTRY_FREE if the member has
+ * closed the domain, even if the entry has another domain now. The serial is loaded after the
+ * state: if the state is that of a later domain, so is the serial.
  */
 static uint32_t peer_state(const struct shared_domain *sd, uint32_t rank)
 {
@@ -95,11 +100,13 @@ bool shared_has_left(const struct shared_domain *sd, uint32_t rank)
            shared_is_lost(sd->base.comm, sd->base.ranks[rank]);
 }
 
-/* The directory has changed: members look, if they are waiting for that. */
-static void tell_members(struct shared *s, const struct domain *domain)
+/* Counts a change of this rank's directory, and wakes the members that may wait for it. */
+static void notify_members(struct shared *s, const struct shared_domain *sd)
 {
     (void)a32_add_acq_rel(&s->own->published, 1); /* R31 */
-    shared_wake_members(s, domain);
+    if (s->remote != NULL)
+        s->remote->send_entry(s, sd);
+    shared_wake_members(s, &sd->base);
 }
 
 int shared_open_domain(struct comm *comm, const struct domain_request *request,
@@ -117,6 +124,8 @@ int shared_open_domain(struct comm *comm, const struct domain_request *request,
     if (domain == NULL)
         return PTO_ENOMEM;
     w.domain->peer = calloc(request->rank_count, sizeof(*w.domain->peer));
+    /* if this rank does not get its turn in virtual time, the waits below fail as well */
+    (void)shared_turn(w.shared);
     status = w.domain->peer != NULL ? shared_publish(&w) : PTO_ENOMEM;
     if (status < 0)
         goto free_domain;
@@ -125,7 +134,7 @@ int shared_open_domain(struct comm *comm, const struct domain_request *request,
         status = map_members(&w);
     if (status >= 0) {
         a32_store_release(&own_entry(w.shared, w.domain)->state, ENTRY_READY); /* R31 */
-        tell_members(w.shared, domain);
+        notify_members(w.shared, w.domain);
         w.next = 0;
         status = await_members(&w, are_all_ready);
     }
@@ -144,11 +153,11 @@ free_domain:
     return status;
 }
 
-/* ---- the own entry ---- */
+/* ---- the entry of this rank ---- */
 
 /*
- * An entry of the own directory for a new domain. Those that were refused are kept for as long as
- * possible: a slow rank may still want to know. NULL: all are in use.
+ * Finds an entry of this rank's directory for a new domain. Refused entries are reused last,
+ * because a slow rank may still read them. NULL: all are in use.
  */
 static struct shared_entry *shared_find_place(struct shared *s)
 {
@@ -157,7 +166,7 @@ static struct shared_entry *shared_find_place(struct shared *s)
     assert_held(&s->base.lock);
     for (uint32_t i = 0; i < SHARED_ENTRIES; i++) {
         struct shared_entry *e = &s->own->entry[i];
-        uint32_t state = a32_load_relaxed(&e->state); /* own */
+        uint32_t state = a32_load_relaxed(&e->state); /* relaxed: only this rank writes the state */
 
         if (state == ENTRY_FREE &&
             (oldest == NULL || a32_load_relaxed(&oldest->state) != ENTRY_FREE))
@@ -170,20 +179,21 @@ static struct shared_entry *shared_find_place(struct shared *s)
     return oldest;
 }
 
-/* Whether this rank could not open it before. */
+/* Whether this rank failed to open the id before. */
 static bool is_spent(struct shared *s, uint64_t id)
 {
     bool is_found = false;
 
     pthread_mutex_lock(&s->base.lock);
     for (uint32_t i = 0; i < SHARED_ENTRIES && !is_found; i++)
-        is_found = a32_load_relaxed(&s->own->entry[i].state) == ENTRY_REFUSED && /* own */
+        /* relaxed: only this rank writes its entries */
+        is_found = a32_load_relaxed(&s->own->entry[i].state) == ENTRY_REFUSED &&
                    a64_load_relaxed(&s->own->entry[i].id) == id;
     pthread_mutex_unlock(&s->base.lock);
     return is_found;
 }
 
-/* Takes an entry and fills it. False: all are in use. */
+/* Fills in an entry of this rank's directory and publishes it. False: all are in use. */
 static bool fill_entry(struct open_wait *w, enum entry_state state)
 {
     struct shared *s = w->shared;
@@ -191,14 +201,14 @@ static bool fill_entry(struct open_wait *w, enum entry_state state)
     const struct domain_request *r = w->request;
     struct shared_entry *e = shared_find_place(s);
 
-    assert_held(&s->base.lock); /* of the serial */
+    assert_held(&s->base.lock); /* the lock protects `serial` */
     if (e == NULL)
         return false;
     sd->entry = sd->peer[r->rank].entry = (uint32_t)(e - s->own->entry);
     sd->peer[r->rank].serial = ++s->serial;
     a32_store_release(&e->state, ENTRY_FREE);
     a64_store_release(&e->serial, s->serial);
-    fence_full(); /* R31: who reads something of the new domain below finds the new serial */
+    fence_full(); /* R31: a reader of the new domain's fields below finds the new serial */
     a64_store_relaxed(&e->id, r->id);
     a64_store_relaxed(&e->digest, w->digest);
     a64_store_relaxed(&e->window_bytes, r->window_bytes);
@@ -224,7 +234,10 @@ static void fill_wakers(const struct shared *s, struct shared_domain *sd)
     sd->context.work_space_bytes = sizeof(sd->wakers);
 }
 
-/* Without memory for a block, what is published is that it cannot be opened. */
+/*
+ * Allocates this rank's block and publishes its entry. If there is no memory, publishes that the
+ * domain cannot be opened.
+ */
 static int shared_publish(struct open_wait *w)
 {
     struct shared *s = w->shared;
@@ -236,10 +249,10 @@ static int shared_publish(struct open_wait *w)
     int status, number;
 
     if (is_spent(s, r->id))
-        return error_tell(w->error, PTO_EBUSY,
-                          "domain %llu could not be opened before; all ranks have to take another "
-                          "id for another attempt",
-                          (unsigned long long)r->id);
+        return error_setf(
+            w->error, PTO_EBUSY,
+            "an earlier attempt to open domain %llu failed; retry with another id on all ranks",
+            (unsigned long long)r->id);
     sd->block_bytes = SHARED_CONTROL_BYTES + SHARED_SCRATCH_BYTES +
                       (r->parent == NULL ? page_up(r->window_bytes) : 0);
     errno = 0;
@@ -250,45 +263,45 @@ static int shared_publish(struct open_wait *w)
     is_filled = fill_entry(w, status >= 0 ? ENTRY_PUBLISHED : ENTRY_REFUSED);
     pthread_mutex_unlock(&s->base.lock);
     if (is_filled)
-        tell_members(s, &sd->base);
+        notify_members(s, sd);
     if (status < 0) {
         shared_alarm(s, &sd->base);
-        return error_tell(w->error, status, "there is no memory for a window of %llu bytes: %s",
+        return error_setf(w->error, status, "there is no memory for a window of %llu bytes: %s",
                           (unsigned long long)r->window_bytes, limit_explain(number, why));
     }
     if (!is_filled) {
         s->memory->free(s, sd->offset, sd->block_bytes, block, true);
-        return error_tell(w->error, PTO_ENOMEM, "%d domains are open, and that is all there can be",
+        return error_setf(w->error, PTO_ENOMEM, "%d domains are open, which is the limit",
                           SHARED_ENTRIES);
     }
     fill_wakers(s, sd);
     return PTO_OK;
 }
 
-/* The first reason counts. */
+/* Marks the entry of this rank as refused; only the first reason is kept. */
 static void shared_refuse(struct open_wait *w, uint32_t other, uint64_t other_bytes)
 {
     struct shared_entry *e = own_entry(w->shared, w->domain);
 
-    if (a32_load_relaxed(&e->state) == ENTRY_REFUSED) /* own */
+    if (a32_load_relaxed(&e->state) == ENTRY_REFUSED) /* relaxed: only this rank writes the state */
         return;
     a32_store_relaxed(&e->other, other);
     a64_store_relaxed(&e->other_bytes, other_bytes);
     a32_store_release(&e->state, ENTRY_REFUSED); /* R31 */
-    tell_members(w->shared, &w->domain->base);
+    notify_members(w->shared, w->domain);
     shared_alarm(w->shared, &w->domain->base);
 }
 
 /* ---- the entries of others ---- */
 
-/* A copy of an entry, taken while its owner may change it. */
+/* A copy of another rank's entry, which its owner may change at any time. */
 struct entry_copy {
     uint32_t state, other;
     uint64_t serial, id, digest, window_bytes, offset, other_bytes;
     bool is_for_us;
 };
 
-/* False: it is changing, or empty. */
+/* Copies an entry consistently. False: the entry is being changed, or empty. */
 static bool shared_copy_entry(const struct shared *s, const struct shared_entry *e,
                               struct entry_copy *copy)
 {
@@ -315,7 +328,10 @@ static struct a64 *seen_of(struct shared *s, uint32_t rank, uint32_t entry)
     return &s->seen[(size_t)rank * SHARED_ENTRIES + entry];
 }
 
-/* The entry of a member for this id that was not looked at before. */
+/*
+ * Finds the entry of a member for this domain's id that this rank has not joined before. False:
+ * there is none yet.
+ */
 static bool shared_find_entry(struct open_wait *w, uint32_t member, struct entry_copy *copy)
 {
     struct shared *s = w->shared;
@@ -331,43 +347,47 @@ static bool shared_find_entry(struct open_wait *w, uint32_t member, struct entry
     return false;
 }
 
-/* The ranks do not agree, which becomes an error of this one and of the others. */
-static int shared_tell_difference(struct open_wait *w, uint32_t rank, uint64_t bytes)
+/*
+ * Reports that this rank and another disagree: sets the error here, and records it in this rank's
+ * entry for the others.
+ */
+static int shared_report_difference(struct open_wait *w, uint32_t rank, uint64_t bytes)
 {
     uint32_t own = w->shared->base.rank;
 
     shared_refuse(w, rank, bytes);
     if (bytes == w->request->window_bytes)
-        return comm_tell(w->error, PTO_EINVAL, rank,
-                         "rank %u opens domain %llu with other ranks, or inside another domain, "
-                         "than rank %u",
-                         rank, (unsigned long long)w->request->id, own);
-    return comm_tell(w->error, PTO_EINVAL, rank,
-                     "windows of domain %llu have %llu bytes on rank %u and %llu on rank %u: they "
-                     "have to be equal",
-                     (unsigned long long)w->request->id,
-                     (unsigned long long)w->request->window_bytes, own, (unsigned long long)bytes,
-                     rank);
+        return comm_error_set(
+            w->error, PTO_EINVAL, rank,
+            "rank %u opens domain %llu with other ranks, or inside another domain, "
+            "than rank %u",
+            rank, (unsigned long long)w->request->id, own);
+    return comm_error_set(
+        w->error, PTO_EINVAL, rank,
+        "windows of domain %llu have %llu bytes on rank %u and %llu on rank %u: they "
+        "have to be equal",
+        (unsigned long long)w->request->id, (unsigned long long)w->request->window_bytes, own,
+        (unsigned long long)bytes, rank);
 }
 
-/* What the entry of a member says. */
+/* Checks the entry of a member against this rank's parameters. */
 static int agree(struct open_wait *w, uint32_t member, const struct entry_copy *copy)
 {
     uint32_t rank = w->request->ranks[member];
 
     if (copy->digest != w->digest || copy->window_bytes != w->request->window_bytes)
-        return shared_tell_difference(w, rank, copy->window_bytes);
+        return shared_report_difference(w, rank, copy->window_bytes);
     if (copy->state != ENTRY_REFUSED)
         return PTO_OK;
     if (copy->other == UINT32_MAX && shared_is_lost(&w->shared->base, rank))
-        return shared_tell_lost(w->shared, rank, NO_DOMAIN, w->error);
+        return shared_report_lost(w->shared, rank, NO_DOMAIN, w->error);
     if (copy->other == UINT32_MAX)
-        return comm_tell(w->error, PTO_EPEER, rank, "rank %u gave up opening domain %llu", rank,
-                         (unsigned long long)w->request->id);
-    return shared_tell_difference(w, copy->other, copy->other_bytes);
+        return comm_error_set(w->error, PTO_EPEER, rank, "rank %u gave up opening domain %llu",
+                              rank, (unsigned long long)w->request->id);
+    return shared_report_difference(w, copy->other, copy->other_bytes);
 }
 
-/* Notes the entry that was found, and what it says. */
+/* Records where the member published its request, and compares its parameters with this rank's. */
 static void shared_join(struct open_wait *w, uint32_t member, const struct entry_copy *copy)
 {
     struct shared *s = w->shared;
@@ -380,7 +400,7 @@ static void shared_join(struct open_wait *w, uint32_t member, const struct entry
     w->status = agree(w, member, copy);
 }
 
-/* Looks only if something has changed. */
+/* Whether the next member has published its entry. Its directory is read only if it has changed. */
 static bool has_published(struct open_wait *w)
 {
     const struct shared_head *head = w->shared->head[w->request->ranks[w->next]];
@@ -412,7 +432,7 @@ static bool have_all_published(void *context)
     return true;
 }
 
-/* The state of one that was joined. A refusal ends the opening. */
+/* Returns the state of a member that was joined. If it refuses, the opening fails. */
 static uint32_t look_at_member(struct open_wait *w, uint32_t member)
 {
     const struct shared_peer *peer = &w->domain->peer[member];
@@ -426,7 +446,10 @@ static uint32_t look_at_member(struct open_wait *w, uint32_t member)
     return state;
 }
 
-/* One that has opened and closed it since has been ready, too. */
+/*
+ * A member that has already opened and closed the domain counts as ready, because it was ready
+ * before.
+ */
 static bool are_all_ready(void *context)
 {
     struct open_wait *w = context;
@@ -437,14 +460,19 @@ static bool are_all_ready(void *context)
     return true;
 }
 
-/* A member that has gone, or refuses, ends the opening, whichever member is waited for. */
+/*
+ * Called when a rank is lost: any member that is lost or refuses ends the opening, even if another
+ * one is waited for now.
+ */
 static int judge_open(void *context)
 {
     struct open_wait *w = context;
 
-    w->is_new = true; /* look again before it is given up */
+    /* the next member's directory is read once more before the wait is given up */
+    w->is_new = true;
     for (uint32_t i = 0; i < w->request->rank_count && w->status >= 0; i++) {
-        uint32_t rank = w->request->ranks[i], state = ENTRY_PUBLISHED; /* as far as it is known */
+        /* state that is assumed for a member that was not joined */
+        uint32_t rank = w->request->ranks[i], state = ENTRY_PUBLISHED;
         struct entry_copy copy;
 
         if (i == w->request->rank)
@@ -456,7 +484,7 @@ static int judge_open(void *context)
         if (w->domain->peer[i].serial == 0 && state == ENTRY_REFUSED)
             shared_join(w, i, &copy);
         if (w->status >= 0 && state == ENTRY_PUBLISHED && shared_is_lost(&w->shared->base, rank))
-            return shared_tell_lost(w->shared, rank, NO_DOMAIN, w->error);
+            return shared_report_lost(w->shared, rank, NO_DOMAIN, w->error);
     }
     return w->status;
 }
@@ -477,8 +505,8 @@ static int await_members(struct open_wait *w, bool (*holds)(void *))
     if (status != PTO_ETIMEOUT)
         return status;
     rank = w->request->ranks[w->next];
-    return comm_tell(w->error, PTO_ETIMEOUT, rank, "rank %u did not open domain %llu in time", rank,
-                     (unsigned long long)w->request->id);
+    return comm_error_set(w->error, PTO_ETIMEOUT, rank, "rank %u did not open domain %llu in time",
+                          rank, (unsigned long long)w->request->id);
 }
 
 static int map_members(struct open_wait *w)
@@ -494,33 +522,44 @@ static int map_members(struct open_wait *w)
         peer->control = (struct shared_control *)(void *)s->memory->map(s, rank, peer->offset,
                                                                         w->domain->block_bytes);
         if (peer->control == NULL)
-            return comm_tell(w->error, PTO_ENOMEM, rank,
-                             "the window of rank %u, %llu bytes, cannot be mapped", rank,
-                             (unsigned long long)w->request->window_bytes);
+            return comm_error_set(w->error, PTO_ENOMEM, rank,
+                                  "the window of rank %u, %llu bytes, cannot be mapped", rank,
+                                  (unsigned long long)w->request->window_bytes);
     }
     return PTO_OK;
 }
 
-/* A window follows the scratch of its block, or is a part of the parent's. */
+/*
+ * Sets the addresses of windows. A window follows the scratch memory of collectives in the rank's
+ * shared memory; that of a derived domain is a part of the parent domain's window.
+ */
 static void shared_place_windows(struct shared_domain *sd, const struct domain_request *request)
 {
     struct domain *domain = &sd->base;
 
+    bool has_all = true;
+
     for (uint32_t i = 0; i < domain->rank_count && domain->parent == NULL; i++)
-        domain->window[i] = shared_scratch(sd, i) + SHARED_SCRATCH_BYTES;
+        if (!shared_is_remote(shared_of(domain->comm), domain->ranks[i]))
+            domain->window[i] = shared_scratch(sd, i) + SHARED_SCRATCH_BYTES;
     if (domain->parent != NULL)
         comm_place_in_parent(domain, request->parent_offset);
     domain->own = domain->window[domain->rank];
     domain->rounds = domain;
-    if (domain->rank_count > PTO_CONTEXT_RANKS)
+    for (uint32_t i = 0; i < domain->rank_count; i++)
+        has_all = has_all && domain->window[i] != NULL;
+    if (domain->rank_count > PTO_CONTEXT_RANKS || !has_all)
         return;
     domain->context = (uint64_t)(uintptr_t)&sd->context;
     comm_context_fill(domain, &sd->context);
 }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
-/* Puts a copy in the place of a block, if windows are kept. False: it is as it was. */
+/*
+ * Replaces the mapping of a block by a private copy if the windows are kept. False: it could not be
+ * copied, so it is still shared.
+ */
 static bool keep_block(struct shared_domain *sd, uint32_t rank)
 {
     const struct shared_memory *memory = shared_of(sd->base.comm)->memory;
@@ -535,7 +574,7 @@ static bool keep_block(struct shared_domain *sd, uint32_t rank)
     return is_copied;
 }
 
-/* Peers zero their blocks when all have left. */
+/* Copies the blocks of peers while they are intact: peers zero them after all have left. */
 static void keep_peers(struct shared_domain *sd)
 {
     for (uint32_t i = 0; i < sd->base.rank_count; i++)
@@ -543,7 +582,7 @@ static void keep_peers(struct shared_domain *sd)
             (void)keep_block(sd, i);
 }
 
-/* Unmaps what is others', gives back what is ours. */
+/* Unmaps the blocks of peers, and frees the block of this rank. */
 static void release_block(struct shared_domain *sd, bool is_free)
 {
     struct shared *s = shared_of(sd->base.comm);
@@ -552,7 +591,7 @@ static void release_block(struct shared_domain *sd, bool is_free)
         is_free = false;
     for (uint32_t i = 0; i < sd->base.rank_count; i++)
         if (s->memory->unmap != NULL && i != sd->base.rank && sd->peer[i].control != NULL)
-            s->memory->unmap((char *)sd->peer[i].control, sd->block_bytes);
+            s->memory->unmap(s, sd->base.ranks[i], (char *)sd->peer[i].control, sd->block_bytes);
     s->memory->free(s, sd->offset, sd->block_bytes, (char *)sd->peer[sd->base.rank].control,
                     is_free);
 }
@@ -575,10 +614,10 @@ static bool have_all_left(void *context)
     return true;
 }
 
-static const char NOT_ALL[] = "the domain was closed without all ranks";
+static const char NOT_ALL[] = "this rank closed the domain, but not all ranks did";
 
-/* Whether every member left by closing the domain. */
-static int tell_left(struct shared_domain *sd, int status, struct pto_error *error)
+/* Sets the error unless every member left by closing the domain. */
+static int report_left(struct shared_domain *sd, int status, struct pto_error *error)
 {
     struct comm_names missing = { 0 };
     struct shared *s = shared_of(sd->base.comm);
@@ -587,15 +626,16 @@ static int tell_left(struct shared_domain *sd, int status, struct pto_error *err
         if (!shared_is_open(peer_state(sd, i)))
             continue;
         if (status >= 0)
-            return shared_tell_lost(s, sd->base.ranks[i], NOT_ALL, error);
+            return shared_report_lost(s, sd->base.ranks[i], NOT_ALL, error);
         comm_names_add(&missing, sd->base.ranks[i]);
     }
     if (missing.count == 0)
-        return PTO_OK; /* the last one has left by now */
+        return PTO_OK; /* the last member has left by now */
     if (status != PTO_ETIMEOUT)
         return status;
-    return comm_tell(error, status, missing.first, "rank%s %s did not close domain %llu in time",
-                     missing.count == 1 ? "" : "s", missing.text, (unsigned long long)sd->base.id);
+    return comm_error_set(
+        error, status, missing.first, "rank%s %s did not close domain %llu in time",
+        missing.count == 1 ? "" : "s", missing.text, (unsigned long long)sd->base.id);
 }
 
 int shared_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error)
@@ -605,7 +645,11 @@ int shared_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_
     int status = PTO_OK;
 
     keep_peers(sd);
+    /* if this rank does not get its turn in virtual time, the wait below fails as well */
+    (void)shared_turn(s);
     a32_store_release(&own_entry(s, sd)->state, ENTRY_LEAVING); /* R31 */
+    if (s->remote != NULL)
+        s->remote->send_entry(s, sd);
     shared_alarm(s, domain);
     if (deadline_ns != 0) {
         status = shared_await(s, &(struct shared_wait){ .holds = have_all_left,
@@ -613,9 +657,9 @@ int shared_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_
                                                         .timeout_ns = comm_time_left(deadline_ns),
                                                         .what = NOT_ALL,
                                                         .error = error });
-        status = tell_left(sd, status, error);
+        status = report_left(sd, status, error);
     }
-    /* Memory that a peer may still write to is not used again. */
+    /* Memory is reused only if no peer may still write to it. */
     release_block(sd, deadline_ns != 0 && status >= 0);
     pthread_mutex_lock(&domain->comm->lock);
     a32_store_release(&own_entry(s, sd)->state, ENTRY_FREE); /* R31 */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes of one machine. Each rank has a memory file without a name, which the
- * others got when the ranks met (src/comm/meet.h): its head, followed by the blocks
- * of its domains, which peers map one by one. Nothing of it outlives the processes.
- * A thread polls a pidfd for each peer, and sleeps until a process ends.
+ * Ranks that are processes of one machine. Each rank has a nameless memory file, which the others
+ * received when the ranks met (src/comm/meet.h): its head, followed by the blocks of its domains,
+ * which peers map one by one. Nothing outlives the processes. A thread polls a pidfd for each peer,
+ * and sleeps until a process ends.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -20,18 +20,12 @@
 
 #include "base/limit.h"
 #include "base/lock.h"
-#include "comm/comm_shared.h"
+#include "comm/comm_shm.h"
 #include "comm/meet.h"
 
 static int shm_open_comm(const struct comm_request *request, struct comm **comm_out,
                          struct pto_error *error);
 static void shm_close(struct comm *comm);
-static int shm_alloc(struct shared *shared, uint64_t bytes, uint64_t *offset_out, char **at_out);
-static void shm_free(struct shared *shared, uint64_t offset, uint64_t bytes, char *at,
-                     bool is_free);
-static char *shm_map(struct shared *shared, uint32_t rank, uint64_t offset, uint64_t bytes);
-static void shm_unmap(char *at, uint64_t bytes);
-static bool shm_copy(char *at, uint64_t bytes);
 
 const struct comm_ops comm_shm_ops = {
     .name = "shm",
@@ -42,41 +36,15 @@ const struct comm_ops comm_shm_ops = {
 };
 
 static const struct shared_memory shm_memory = {
-    .alloc = shm_alloc,
-    .free = shm_free,
-    .map = shm_map,
-    .unmap = shm_unmap,
-    .copy = shm_copy,
+    .alloc = comm_shm_alloc,
+    .free = comm_shm_free,
+    .map = comm_shm_map,
+    .unmap = comm_shm_unmap,
+    .copy = comm_shm_copy,
     .fence = os_fence_processes,
 };
 
-/* A stretch of the own file that is in use. */
-struct extent {
-    uint64_t offset, bytes;
-};
-
-/* More than domains: blocks that a peer may still write to stay. */
-enum { EXTENTS_MAX = 4 * SHARED_ENTRIES };
-
-struct shm {
-    struct shared shared;
-    int *memory;  /* by rank */
-    int *process; /* by rank; -1 for the own one, and for those that have ended */
-    uint64_t file_bytes;
-    struct extent extent[EXTENTS_MAX]; /* by offset; this and the size: under the lock */
-    uint32_t extent_count;
-    pthread_mutex_t lock;
-    bool has_watcher;
-    pthread_t watcher;
-    int stop; /* eventfd: the watcher is to end */
-};
-
-static struct shm *shm_of(struct shared *shared)
-{
-    return (struct shm *)(void *)shared;
-}
-
-static uint64_t head_bytes(void)
+uint64_t comm_shm_head_bytes(void)
 {
     uint64_t page = os_page_bytes();
 
@@ -85,13 +53,14 @@ static uint64_t head_bytes(void)
 
 /* ---- open, close ---- */
 
-static void shm_destroy(struct shm *s)
+void comm_shm_fini(struct shm *s)
 {
     uint32_t count = s->shared.base.rank_count;
 
     for (uint32_t i = 0; i < count; i++) {
-        if (s->shared.head != NULL && s->shared.head[i] != NULL)
-            (void)munmap(s->shared.head[i], head_bytes());
+        if (s->memory != NULL && s->memory[i] >= 0 && s->shared.head != NULL &&
+            s->shared.head[i] != NULL)
+            (void)munmap(s->shared.head[i], comm_shm_head_bytes());
         if (s->memory != NULL)
             meet_close_fds(&s->memory[i], 1);
         if (s->process != NULL)
@@ -102,10 +71,9 @@ static void shm_destroy(struct shm *s)
     free(s->process);
     shared_fini(&s->shared);
     pthread_mutex_destroy(&s->lock);
-    free(s);
 }
 
-/* As many descriptors, none of them open. */
+/* Returns an array of `count` file descriptors, all -1. */
 static int *make_fds(uint32_t count)
 {
     int *fds = malloc(count * sizeof(*fds));
@@ -115,60 +83,72 @@ static int *make_fds(uint32_t count)
     return fds;
 }
 
-static struct shm *shm_create(const struct comm_request *request)
+int comm_shm_init(struct shm *s, const struct comm_request *request, const struct comm_ops *ops,
+                  const struct shared_memory *memory)
 {
-    struct shm *s = calloc(1, sizeof(*s));
-
-    if (s == NULL)
-        return NULL;
     pthread_mutex_init(&s->lock, NULL);
     s->stop = -1;
-    s->shared.base.ops = &comm_shm_ops;
-    s->shared.memory = &shm_memory;
-    s->file_bytes = head_bytes();
+    s->shared.base.ops = ops;
+    s->shared.memory = memory;
+    s->file_bytes = comm_shm_head_bytes();
     s->memory = make_fds(request->rank_count);
     s->process = make_fds(request->rank_count);
     if (shared_init(&s->shared, request->rank, request->rank_count) >= 0 && s->memory != NULL &&
         s->process != NULL)
-        return s;
-    shm_destroy(s);
-    return NULL;
+        return PTO_OK;
+    return PTO_ENOMEM;
 }
 
-/* The own file, which no process can make shorter: what is mapped stays readable. */
+/*
+ * Creates this rank's memory file. It is sealed against shrinking, so mapped bytes always stay
+ * readable.
+ */
 static int make_file(void)
 {
     int file = memfd_create("pto-comm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-    if (file >= 0 &&
-        (limit_resize(file, head_bytes()) != 0 || fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK) != 0)) {
+    if (file >= 0 && (limit_resize(file, comm_shm_head_bytes()) != 0 ||
+                      fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK) != 0)) {
         close(file);
         return -1;
     }
     return file;
 }
 
-static int map_heads(struct shm *s, struct pto_error *error)
+int comm_shm_offer(int *memory_out, int *process_out, struct pto_error *error)
 {
-    for (uint32_t i = 0; i < s->shared.base.rank_count; i++) {
-        int seals = fcntl(s->memory[i], F_GET_SEALS);
-        off_t bytes = lseek(s->memory[i], 0, SEEK_END);
-        void *head = MAP_FAILED;
+    char why[LIMIT_TEXT];
 
-        /* What came from outside may be anything: a shorter file would end this process. */
-        if (seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && bytes >= (off_t)head_bytes())
-            head = mmap(NULL, head_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, s->memory[i], 0);
-        if (head == MAP_FAILED)
-            return comm_tell(error, PTO_ESYSTEM, i, "the memory of rank %u cannot be mapped", i);
-        s->shared.head[i] = head;
-    }
-    s->shared.own = s->shared.head[s->shared.base.rank];
+    *memory_out = make_file();
+    *process_out = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    if (*memory_out >= 0 && *process_out >= 0)
+        return PTO_OK;
+    return error_setf(error, PTO_ESYSTEM, "no memory can be shared: %s", limit_explain(errno, why));
+}
+
+int comm_shm_map_head(struct shm *s, uint32_t rank, struct pto_error *error)
+{
+    int seals = fcntl(s->memory[rank], F_GET_SEALS);
+    off_t bytes = lseek(s->memory[rank], 0, SEEK_END);
+    void *head = MAP_FAILED;
+
+    /*
+     * The peer's file is not trusted: if it could shrink, accesses to the mapping would crash this
+     * process.
+     */
+    if (seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && bytes >= (off_t)comm_shm_head_bytes())
+        head = mmap(NULL, comm_shm_head_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED,
+                    s->memory[rank], 0);
+    if (head == MAP_FAILED)
+        return comm_error_set(error, PTO_ESYSTEM, rank, "the memory of rank %u cannot be mapped",
+                              rank);
+    s->shared.head[rank] = head;
     return PTO_OK;
 }
 
 static void *shm_watch_main(void *context);
 
-static int start_watcher(struct shm *s, struct pto_error *error)
+int comm_shm_start_watcher(struct shm *s, struct pto_error *error)
 {
     if (s->shared.base.rank_count == 1)
         return PTO_OK;
@@ -176,7 +156,17 @@ static int start_watcher(struct shm *s, struct pto_error *error)
     s->has_watcher = s->stop >= 0 && os_thread_start(&s->watcher, shm_watch_main, s) >= 0;
     return s->has_watcher
                ? PTO_OK
-               : error_tell(error, PTO_ESYSTEM, "no thread can be started: %s", strerror(errno));
+               : error_setf(error, PTO_ESYSTEM, "no thread can be started: %s", strerror(errno));
+}
+
+void comm_shm_stop_watcher(struct shm *s)
+{
+    uint64_t one = 1;
+
+    if (!s->has_watcher)
+        return;
+    (void)!write(s->stop, &one, sizeof(one));
+    pthread_join(s->watcher, NULL);
 }
 
 static int meet_others(struct shm *s, const struct comm_request *request, int memory, int process,
@@ -203,28 +193,32 @@ static int meet_others(struct shm *s, const struct comm_request *request, int me
 static int shm_open_comm(const struct comm_request *request, struct comm **comm_out,
                          struct pto_error *error)
 {
-    struct shm *s = shm_create(request);
-    char why[LIMIT_TEXT];
-    int memory, process, status;
+    struct shm *s = calloc(1, sizeof(*s));
+    int memory = -1, process = -1, status;
 
     if (s == NULL)
         return PTO_ENOMEM;
-    memory = make_file();
-    process = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    status = memory >= 0 && process >= 0
-                 ? meet_others(s, request, memory, process, error)
-                 : error_tell(error, PTO_ESYSTEM, "no memory can be shared: %s",
-                              limit_explain(errno, why));
+    status = comm_shm_init(s, request, &comm_shm_ops, &shm_memory);
+    if (status >= 0)
+        status = comm_shm_offer(&memory, &process, error);
+    if (status >= 0)
+        status = meet_others(s, request, memory, process, error);
     meet_close_fds(&memory, 1);
     meet_close_fds(&process, 1);
+    for (uint32_t i = 0; i < request->rank_count && status >= 0; i++)
+        status = comm_shm_map_head(s, i, error);
     if (status >= 0)
-        status = map_heads(s, error);
+        s->shared.own = s->shared.head[request->rank];
     if (status >= 0)
-        status = start_watcher(s, error);
+        status = comm_shm_start_watcher(s, error);
+    if (status >= 0)
+        status = shared_turns_join(&s->shared, request, error);
     if (status < 0) {
+        comm_shm_stop_watcher(s);
         if (s->shared.own != NULL)
             shared_leave(&s->shared);
-        shm_destroy(s);
+        comm_shm_fini(s);
+        free(s);
         return status;
     }
     *comm_out = &s->shared.base;
@@ -233,15 +227,12 @@ static int shm_open_comm(const struct comm_request *request, struct comm **comm_
 
 static void shm_close(struct comm *comm)
 {
-    struct shm *s = shm_of(shared_of(comm));
-    uint64_t one = 1;
+    struct shm *s = comm_shm_of(shared_of(comm));
 
-    if (s->has_watcher) {
-        (void)!write(s->stop, &one, sizeof(one));
-        pthread_join(s->watcher, NULL);
-    }
+    comm_shm_stop_watcher(s);
     shared_leave(&s->shared);
-    shm_destroy(s);
+    comm_shm_fini(s);
+    free(s);
 }
 
 /* ---- the watcher ---- */
@@ -259,7 +250,7 @@ static void *shm_watch_main(void *context)
     look[count] = (struct pollfd){ .fd = s->stop, .events = POLLIN };
     for (;;) {
         if (poll(look, count + 1, -1) < 0)
-            continue; /* a signal; they are blocked here */
+            continue; /* a signal interrupted poll, which is called again */
         if (look[count].revents != 0)
             return NULL;
         for (uint32_t i = 0; i < count; i++)
@@ -272,10 +263,13 @@ static void *shm_watch_main(void *context)
 
 /* ---- memory ---- */
 
-/* The first gap that is large enough; extents are in order. */
+/*
+ * Finds the first gap that is large enough between the extents. Returns the index for the new
+ * extent.
+ */
 static uint32_t find_gap(const struct shm *s, uint64_t bytes, uint64_t *offset_out)
 {
-    uint64_t at = head_bytes();
+    uint64_t at = comm_shm_head_bytes();
     uint32_t i;
 
     assert_held(&s->lock);
@@ -297,16 +291,16 @@ static void remove_extent(struct shm *s, uint64_t offset)
     pthread_mutex_unlock(&s->lock);
 }
 
-static int shm_alloc(struct shared *shared, uint64_t bytes, uint64_t *offset_out, char **at_out)
+int comm_shm_alloc(struct shared *shared, uint64_t bytes, uint64_t *offset_out, char **at_out)
 {
-    struct shm *s = shm_of(shared);
+    struct shm *s = comm_shm_of(shared);
     int file = s->memory[shared->base.rank];
     void *at = MAP_FAILED;
     uint64_t offset = 0;
     uint32_t index;
 
     pthread_mutex_lock(&s->lock);
-    if (s->extent_count < EXTENTS_MAX) {
+    if (s->extent_count < SHM_EXTENTS_MAX) {
         index = find_gap(s, bytes, &offset);
         if (offset + bytes <= s->file_bytes || limit_resize(file, offset + bytes) == 0) {
             if (offset + bytes > s->file_bytes)
@@ -316,7 +310,7 @@ static int shm_alloc(struct shared *shared, uint64_t bytes, uint64_t *offset_out
         if (at != MAP_FAILED) {
             memmove(&s->extent[index + 1], &s->extent[index],
                     (s->extent_count++ - index) * sizeof(s->extent[0]));
-            s->extent[index] = (struct extent){ offset, bytes };
+            s->extent[index] = (struct shm_extent){ offset, bytes };
             assert(index + 1 == s->extent_count || s->extent[index + 1].offset >= offset + bytes);
         }
     }
@@ -329,12 +323,13 @@ static int shm_alloc(struct shared *shared, uint64_t bytes, uint64_t *offset_out
 }
 
 /*
- * Pages go back to the system, and are zero when they are used again. Those of a block that a peer may still
- * look at stay as they are: it may not have noticed yet that this rank came.
+ * Returns the pages to the system; they read as zero when they are reused. Without is_free a peer
+ * may still read the block, for example because it has not yet noticed that this rank arrived, so
+ * the pages are left unchanged.
  */
-static void shm_free(struct shared *shared, uint64_t offset, uint64_t bytes, char *at, bool is_free)
+void comm_shm_free(struct shared *shared, uint64_t offset, uint64_t bytes, char *at, bool is_free)
 {
-    struct shm *s = shm_of(shared);
+    struct shm *s = comm_shm_of(shared);
 
     if (at != NULL)
         (void)munmap(at, bytes);
@@ -345,10 +340,13 @@ static void shm_free(struct shared *shared, uint64_t offset, uint64_t bytes, cha
         remove_extent(s, offset);
 }
 
-/* What a peer says of its file may be wrong: beyond its end there is nothing to map. */
-static char *shm_map(struct shared *shared, uint32_t rank, uint64_t offset, uint64_t bytes)
+/*
+ * Maps a range of a peer's file. NULL also if the range exceeds the file, because accesses beyond
+ * its end would crash.
+ */
+char *comm_shm_map(struct shared *shared, uint32_t rank, uint64_t offset, uint64_t bytes)
 {
-    struct shm *s = shm_of(shared);
+    struct shm *s = comm_shm_of(shared);
     off_t end = lseek(s->memory[rank], 0, SEEK_END);
     void *at;
 
@@ -359,13 +357,15 @@ static char *shm_map(struct shared *shared, uint32_t rank, uint64_t offset, uint
     return at == MAP_FAILED ? NULL : at;
 }
 
-static void shm_unmap(char *at, uint64_t bytes)
+void comm_shm_unmap(struct shared *shared, uint32_t rank, char *at, uint64_t bytes)
 {
+    (void)shared;
+    (void)rank;
     (void)munmap(at, bytes);
 }
 
-/* Pages that are zero take no memory. The copy takes the place of what is mapped in one step. */
-static bool shm_copy(char *at, uint64_t bytes)
+/* Replaces a mapping by a private copy in one step. Pages that are zero take no memory. */
+bool comm_shm_copy(char *at, uint64_t bytes)
 {
     enum { PIECE = 4096 };
     static const char zero[PIECE];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that are threads of this process: for tests under ThreadSanitizer, and for
- * programs that try out what will be processes. Memory is the process's own, so
- * "mapping" a peer's block is knowing where it is.
+ * Ranks that are threads of one process: for tests under ThreadSanitizer, and for trying out
+ * programs that are written for several processes. All memory belongs to the process, so "mapping"
+ * a peer's block only means knowing its address.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -30,20 +30,20 @@ static const struct shared_memory thread_memory = {
     .fence = os_fence_all,
 };
 
-/* A block that a peer may still use: it stays until the last rank has closed. */
+/* A block that a peer may still use; it is freed when the last rank has closed. */
 struct kept_block {
     struct kept_block *next;
     char *at;
     uint64_t bytes;
 };
 
-/* What the ranks share. The last one to close frees it. */
+/* State shared by the ranks of a communicator. The last rank that closes frees it. */
 struct team {
     pthread_mutex_t lock;
-    uint32_t open_count;   /* ranks, and domains whose windows are kept */
-    uint32_t keeper_count; /* of the latter */
+    uint32_t open_count;   /* number of open ranks, plus domains whose windows are kept */
+    uint32_t keeper_count; /* number of domains whose windows are kept */
     struct kept_block *kept;
-    struct shared_head *head; /* by rank */
+    struct shared_head *head; /* heads of all ranks, by rank */
 };
 
 struct thread_rank {
@@ -100,7 +100,7 @@ int comm_team_open(uint32_t rank_count, struct comm **comms_out, struct pto_erro
     int status = PTO_OK;
 
     if (team == NULL)
-        return error_tell(error, PTO_ENOMEM, "%s", pto_strerror(PTO_ENOMEM));
+        return error_setf(error, PTO_ENOMEM, "%s", pto_strerror(PTO_ENOMEM));
     pthread_mutex_init(&team->lock, NULL);
     team->head = aligned_alloc(SHARED_LINE, rank_count * sizeof(*team->head));
     if (team->head == NULL)
@@ -114,11 +114,12 @@ int comm_team_open(uint32_t rank_count, struct comm **comms_out, struct pto_erro
     }
     if (status >= 0)
         return PTO_OK;
-    team->open_count++; /* so that the last rank to go leaves it to us */
+    /* one more than the open ranks, so that the last one that closes does not free the team */
+    team->open_count++;
     while (count-- > 0)
         thread_close(comms_out[count]);
     free_team(team);
-    return error_tell(error, status, "%s", pto_strerror(status));
+    return error_setf(error, status, "%s", pto_strerror(status));
 }
 
 static void leave_team(struct team *team)
@@ -142,7 +143,7 @@ static void thread_close(struct comm *comm)
     free(s);
 }
 
-/* Its offset is its address. */
+/* The offset of a block is its address. */
 static int thread_alloc(struct shared *s, uint64_t bytes, uint64_t *offset_out, char **at_out)
 {
     char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -166,7 +167,10 @@ static void thread_free(struct shared *s, uint64_t offset, uint64_t bytes, char 
     if (is_free && team->keeper_count == 0) {
         (void)munmap(at, bytes);
     } else if ((k = malloc(sizeof(*k))) !=
-               NULL) { /* else it is leaked, because a peer may use it */
+               /*
+                * without memory for the list element the block is leaked, because a peer may use it
+                */
+               NULL) {
         *k = (struct kept_block){ team->kept, at, bytes };
         team->kept = k;
     }
@@ -191,7 +195,10 @@ static void thread_end_keep(void *context)
     leave_team(team);
 }
 
-/* The windows of peers are the same memory: from here on blocks stay until the team has gone. */
+/*
+ * Keeps windows: they are the peers' own memory, so from now on all blocks stay until the team is
+ * freed.
+ */
 static void thread_keep(struct shared *s, struct pto_windows *windows)
 {
     struct team *team = thread_rank_of(s)->team;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tokens to experts and back. Every rank gets the routing of all ranks first, so that each knows
- * which rows there are, where they lie, and whether all have room, without asking anybody.
+ * Sends tokens to the ranks of their experts (dispatch), and the results back (combine).
  *
- * Then data goes in rounds, tile by tile: a few tokens of each rank, or a piece of one that is too
- * long. To dispatch, ranks publish their tokens, and experts take what is theirs. To combine,
- * experts publish, in a slot for each rank, the rows of its tokens, in the order of tokens and
- * places, without gaps; the rank counts along.
+ * First, every rank gets the routing of all ranks, so that each can compute which rows exist, where
+ * they are, and whether all ranks have room. Then data moves in rounds, one tile each: a few tokens
+ * of each rank, or a part of one token that is too long for a round.
+ *
+ * To dispatch, ranks publish their tokens, and the ranks of the experts copy the rows for them. To
+ * combine, the ranks of the experts publish, in a slot for each rank, the rows of that rank's
+ * tokens without gaps, in the order of tokens and their experts. The receiving rank computes the
+ * positions by counting in the same order.
  */
 #include <stdlib.h>
 
@@ -14,9 +17,10 @@
 #include "comm/collective.h"
 #include "comm/reduce.h"
 
-enum { LIMIT = 1 << 24 }; /* of experts, and of those of a token: what a note can hold */
+/* maximum number of experts, and of experts of a token, that fits a note */
+enum { LIMIT = 1 << 24 };
 
-/* What a rank says of itself in the first round. */
+/* What a rank publishes about itself in the first round. */
 struct offer {
     uint32_t token_count;
     uint32_t row_capacity;
@@ -26,21 +30,24 @@ struct plan {
     struct collective c;
     struct pto_routing r;
     uint64_t row_bytes;
-    uint32_t expert_begin, expert_end; /* of this rank */
-    struct offer *offer;               /* by rank */
-    uint64_t *pair_first;              /* by rank: pairs of token and place before its own */
-    uint32_t token_most;               /* of a rank */
-    uint32_t *expert_rows;             /* by expert, of all ranks */
-    int32_t *row;   /* by pair: first its expert; then its row on this rank, or -1 */
-    uint64_t *sent; /* by rank: rows that were taken from it in this round */
+    /* the experts on this rank: from expert_begin to expert_end - 1 */
+    uint32_t expert_begin, expert_end;
+    struct offer *offer; /* what each rank has published about itself, by rank */
+    /* by rank: number of the rank's first pair; a pair is a token and one of its experts */
+    uint64_t *pair_first;
+    uint32_t token_most;   /* largest number of tokens on any rank */
+    uint32_t *expert_rows; /* by expert: number of rows from all ranks */
+    /* by pair: first the pair's expert; later its row on this rank, or -1 if the row is not here */
+    int32_t *row;
+    uint64_t *sent; /* by rank: number of rows taken from the rank's slot in this round */
     const void **source;
-    float *weight; /* of a token's rows */
+    float *weight; /* weights of the rows of one token */
 };
 
 struct tile {
     uint32_t token, token_count;
-    uint64_t column, bytes; /* of a row */
-    uint64_t piece;         /* what a row takes in a place */
+    uint64_t column, bytes; /* part of a row that this tile has: its first byte and its size */
+    uint64_t piece;         /* bytes that a row occupies in a slot */
 };
 
 static int plan_open(struct plan *p, struct pto_domain *handle, const struct pto_routing *given,
@@ -57,7 +64,10 @@ static uint64_t pair_of(const struct plan *p, uint32_t rank, uint32_t token)
 
 /* ---- dispatch ---- */
 
-/* The rows of this rank's experts in a tile of a rank, whose tokens are at `from`. */
+/*
+ * Copies the rows for this rank's experts out of a tile of another rank. The tile's tokens start at
+ * `from`.
+ */
 static void take_rows(const struct plan *p, const struct tile *tile, uint32_t rank,
                       const char *from, uint64_t stride, char *rows)
 {
@@ -81,6 +91,7 @@ static int dispatch_tile(struct plan *p, const struct tile *tile, const char *to
     if (c->rank_count > 1) {
         for (uint32_t i = 0; i < tile->token_count && tile->token + i < p->r.token_count; i++)
             memcpy(collective_next(c) + i * tile->piece, own + i * p->row_bytes, tile->bytes);
+        collective_send(c, 0, tile->token_count * tile->piece);
         status = collective_round(c);
         if (status < 0)
             return status;
@@ -117,10 +128,15 @@ int pto_comm_dispatch(struct pto_domain *domain, const struct pto_routing *routi
 
 /* ---- combine ---- */
 
-/* What a rank gets: the rows of its tokens that this one's experts have. */
-static void put_rows(const struct plan *p, const struct tile *tile, uint32_t rank, const char *rows,
-                     char *to)
+/*
+ * Writes the rows that this rank's experts have for the tokens of another rank. Returns how many
+ * bytes they take.
+ */
+static uint64_t put_rows(const struct plan *p, const struct tile *tile, uint32_t rank,
+                         const char *rows, char *to)
 {
+    const char *begin = to;
+
     for (uint32_t i = 0; i < tile->token_count; i++) {
         uint32_t token = tile->token + i;
         const int32_t *row = p->row + pair_of(p, rank, token);
@@ -131,9 +147,13 @@ static void put_rows(const struct plan *p, const struct tile *tile, uint32_t ran
                 to += tile->piece;
             }
     }
+    return (uint64_t)(to - begin);
 }
 
-/* The own tokens of a tile: each row is the next one of the rank that has its expert. */
+/*
+ * Computes the weighted sum of the rows of each of this rank's tokens in the tile. Rows of a remote
+ * expert are taken from its rank's slot one after another.
+ */
 static void sum_tokens(const struct plan *p, const struct tile *tile, uint64_t slot,
                        const char *rows, const float *weights, char *tokens)
 {
@@ -166,12 +186,15 @@ static void sum_tokens(const struct plan *p, const struct tile *tile, uint64_t s
 static int combine_tile(struct plan *p, const struct tile *tile, uint64_t slot, const char *rows)
 {
     struct collective *c = &p->c;
+    uint64_t most = 0;
 
     for (uint32_t i = 1; i < c->rank_count; i++) {
         uint32_t rank = (c->rank + i) % c->rank_count;
+        uint64_t bytes = put_rows(p, tile, rank, rows, collective_next(c) + rank * slot);
 
-        put_rows(p, tile, rank, rows, collective_next(c) + rank * slot);
+        most = bytes > most ? bytes : most;
     }
+    collective_send_slots(c, slot, most);
     return c->rank_count > 1 ? collective_round(c) : PTO_OK;
 }
 
@@ -208,7 +231,10 @@ int pto_comm_combine(struct pto_domain *domain, const struct pto_routing *routin
 
 /* ---- tiles ---- */
 
-/* What fits `room` bytes, where each token has at most so many rows. */
+/*
+ * Returns the first tile. Its size is such that `room` bytes suffice if each token has up to `rows`
+ * rows.
+ */
 static struct tile first_tile(const struct plan *p, uint64_t room, uint32_t rows)
 {
     struct tile tile = { .piece = room / rows / SHARED_LINE * SHARED_LINE };
@@ -219,7 +245,7 @@ static struct tile first_tile(const struct plan *p, uint64_t room, uint32_t rows
     return tile;
 }
 
-/* False: there are no more. All ranks go through the same ones. */
+/* Advances to the next tile. False: there are no more. All ranks visit the same tiles. */
 static bool next_tile(const struct plan *p, struct tile *tile)
 {
     tile->column += tile->bytes;
@@ -232,7 +258,7 @@ static bool next_tile(const struct plan *p, struct tile *tile)
     return p->row_bytes > 0 && tile->token < p->token_most;
 }
 
-/* ---- what all ranks know ---- */
+/* ---- the plan: data that all ranks have ---- */
 
 static int plan_open(struct plan *p, struct pto_domain *handle, const struct pto_routing *given,
                      enum collective_kind kind)
@@ -286,7 +312,7 @@ static void plan_close(struct plan *p)
     free(p->row);
 }
 
-/* The first round: who has how many tokens, and room for how many rows. */
+/* The first round: exchanges each rank's number of tokens, and its room for rows. */
 static int exchange_offers(struct plan *p)
 {
     struct offer own = { p->r.token_count, p->r.row_capacity };
@@ -310,12 +336,12 @@ static int exchange_offers(struct plan *p)
     c->is_inline = false;
     return p->pair_first[c->rank_count] <= INT32_MAX
                ? PTO_OK
-               : comm_tell(c->how.error, PTO_EINVAL, UINT32_MAX,
-                           "%llu pairs of a token and an expert are too many",
-                           (unsigned long long)p->pair_first[c->rank_count]);
+               : comm_error_set(c->how.error, PTO_EINVAL, UINT32_MAX,
+                                "%llu pairs of a token and an expert are too many",
+                                (unsigned long long)p->pair_first[c->rank_count]);
 }
 
-/* All ranks' experts, through the scratch. */
+/* Gathers the experts of all ranks' tokens through the scratch. */
 static int gather_experts(struct plan *p)
 {
     struct collective *c = &p->c;
@@ -336,6 +362,8 @@ static int gather_experts(struct plan *p)
         if (at < own)
             memcpy(collective_next(c), p->r.experts + at,
                    (own - at < chunk ? own - at : chunk) * sizeof(*p->row));
+        collective_send(c, 0,
+                        (at < own ? own - at < chunk ? own - at : chunk : 0) * sizeof(*p->row));
         status = collective_round(c);
         if (status < 0)
             return status;
@@ -350,7 +378,7 @@ static int gather_experts(struct plan *p)
     return PTO_OK;
 }
 
-/* Counts rows; ranks, which have all of it, find the same mistakes. */
+/* Counts the rows of each expert. All ranks have the same data, so all find the same errors. */
 static int count_rows(struct plan *p)
 {
     const struct collective *c = &p->c;
@@ -358,17 +386,18 @@ static int count_rows(struct plan *p)
     for (uint32_t rank = 0; rank < c->rank_count; rank++)
         for (uint64_t i = p->pair_first[rank]; i < p->pair_first[rank + 1]; i++) {
             if (p->row[i] >= 0 && (uint32_t)p->row[i] >= p->r.expert_count)
-                return comm_tell(c->how.error, PTO_EINVAL, c->domain->ranks[rank],
-                                 "token %llu of rank %u goes to expert %d, and there are %u",
-                                 (unsigned long long)((i - p->pair_first[rank]) / p->r.top_k),
-                                 c->domain->ranks[rank], p->row[i], p->r.expert_count);
+                return comm_error_set(
+                    c->how.error, PTO_EINVAL, c->domain->ranks[rank],
+                    "token %llu of rank %u goes to expert %d, but there are only %u",
+                    (unsigned long long)((i - p->pair_first[rank]) / p->r.top_k),
+                    c->domain->ranks[rank], p->row[i], p->r.expert_count);
             if (p->row[i] >= 0)
                 p->expert_rows[p->row[i]]++;
         }
     return PTO_OK;
 }
 
-/* Whether every rank has room for the rows of its experts. */
+/* Checks that every rank has room for the rows of its experts. */
 static int check_room(const struct plan *p)
 {
     const struct collective *c = &p->c;
@@ -380,16 +409,19 @@ static int check_room(const struct plan *p)
         for (uint32_t e = pto_expert_first(p->r.expert_count, c->rank_count, rank); e < end; e++)
             needed += p->expert_rows[e];
         if (needed > p->offer[rank].row_capacity)
-            return comm_tell(c->how.error, PTO_ENOMEM, c->domain->ranks[rank],
-                             "dispatch: rank %u has room for %u rows, and %llu go there: raise its "
-                             "row_capacity to that",
-                             c->domain->ranks[rank], p->offer[rank].row_capacity,
-                             (unsigned long long)needed);
+            return comm_error_set(
+                c->how.error, PTO_ENOMEM, c->domain->ranks[rank],
+                "dispatch: rank %u has room for %u rows, and %llu go there: raise its "
+                "row_capacity to that",
+                c->domain->ranks[rank], p->offer[rank].row_capacity, (unsigned long long)needed);
     }
     return PTO_OK;
 }
 
-/* Each pair's expert becomes its row: rows are sorted by expert, and otherwise stay in order. */
+/*
+ * Replaces the expert of each pair by its row. Rows are sorted by expert, and otherwise stay in the
+ * order of pairs.
+ */
 static void number_rows(struct plan *p)
 {
     uint32_t next = 0;

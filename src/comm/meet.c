@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The meeting of src/comm/meet.h: messages, and the ranks that come to rank 0. */
+/*
+ * The meeting of src/comm/meet.h: its messages, and the side of the ranks that connect to rank 0.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -16,7 +18,7 @@
 #include "base/os.h"
 
 enum {
-    LOOK_MS = 5, /* between two looks for rank 0 */
+    LOOK_MS = 5, /* interval between two attempts to find rank 0 */
     VERDICT_NS = 500000000,
 };
 
@@ -30,8 +32,12 @@ int meet_ranks(const struct meet_request *request, struct meet_result *result,
     int status;
 
     if (strlen(c->token) >= MEET_TOKEN_BYTES)
-        return error_tell(error, PTO_EINVAL, "the token has more than %d characters",
+        return error_setf(error, PTO_EINVAL, "the token has more than %d characters",
                           MEET_TOKEN_BYTES - 1);
+    if (strncmp(c->path, "tcp://", 6) == 0)
+        return error_setf(error, PTO_ENOSUP,
+                          "this backend connects the ranks of one host at a file, not at %.200s",
+                          c->path);
     assert(c->rank_count > 1 && result->memory[c->rank] == -1 && result->process[c->rank] == -1);
     status = c->rank == 0 ? meet_host(request, result, error) : meet_attend(request, result, error);
     if (status < 0)
@@ -62,7 +68,10 @@ bool meet_is_root(const void *bytes, size_t size, struct meet_root *out)
            memchr(out->token, '\0', sizeof(out->token)) != NULL;
 }
 
-/* Another version is an error with a sentence, so it is no reason to ignore the message. */
+/*
+ * Whether the bytes are a hello. One of another version is accepted, so that the error can name the
+ * version.
+ */
 bool meet_is_hello(const void *bytes, size_t size, struct meet_hello *out)
 {
     return is_message(bytes, size, out, sizeof(*out)) &&
@@ -96,36 +105,46 @@ static struct meet_hello meet_make_hello(const struct meet_request *request)
     return hello;
 }
 
-/* The limit of descriptors was met: waiting for the deadline would not help. */
-int meet_tell_descriptors(struct pto_error *error)
+/*
+ * Sets the error that this process has reached its limit of descriptors. Waiting for the deadline
+ * would not help.
+ */
+int meet_report_descriptors(struct pto_error *error)
 {
     char why[LIMIT_TEXT];
 
-    return comm_tell(error, PTO_ESYSTEM, UINT32_MAX, "the ranks cannot meet: %s",
-                     limit_explain(EMFILE, why));
+    return comm_error_set(error, PTO_ESYSTEM, UINT32_MAX, "the ranks cannot meet: %s",
+                          limit_explain(EMFILE, why));
 }
 
-/* ---- the others ---- */
+/* ---- ranks other than 0 ---- */
 
-/* Rank 0 lives in another network namespace: it finds a note in its file, and all get an error. */
+/*
+ * Called if rank 0 is in another network namespace: leaves a note in its file, so that rank 0 and
+ * thereby all ranks get an error.
+ */
 static int leave_note(const struct comm_request *c, int file, const struct meet_root *root,
                       struct pto_error *error)
 {
     struct meet_stray note = { c->rank + 1, (uint32_t)getpid(), meet_find_network() };
 
     (void)!pwrite(file, &note, sizeof(note), offsetof(struct meet_root, stray));
-    return comm_tell(error, PTO_ENOSUP, 0,
-                     "rank 0 cannot be reached from here: it is in network namespace %llu, and "
-                     "this process (rank %u) in %llu; start all ranks in one network namespace",
-                     (unsigned long long)root->network, c->rank, (unsigned long long)note.network);
+    return comm_error_set(
+        error, PTO_ENOSUP, 0,
+        "rank 0 cannot be reached from here: it is in network namespace %llu, and "
+        "this process (rank %u) in %llu; start all ranks in one network namespace",
+        (unsigned long long)root->network, c->rank, (unsigned long long)note.network);
 }
 
-/* What a rank that looks for rank 0 has found so far. */
+/* What a rank has found while it looks for rank 0, for the error when the time is over. */
 struct search {
     bool is_stale, is_other, is_strange;
 };
 
-/* One look at the file: a socket, PTO_EAGAIN to look again, or why there is no use in that. */
+/*
+ * Reads the file once and tries to connect. Returns a socket, PTO_EAGAIN to try again, or another
+ * error.
+ */
 static int look_for_host(const struct comm_request *c, struct search *found,
                          struct pto_error *error)
 {
@@ -153,7 +172,7 @@ static int look_for_host(const struct comm_request *c, struct search *found,
     return status;
 }
 
-/* A socket to the living rank 0 of this job. */
+/* Waits until rank 0 of this job listens, and connects to it. */
 static int find_host(const struct comm_request *c, struct pto_error *error)
 {
     struct search found = { 0 };
@@ -164,43 +183,47 @@ static int find_host(const struct comm_request *c, struct pto_error *error)
         if (status != PTO_EAGAIN)
             return status;
         if (os_now_ns() >= c->deadline_ns)
-            return comm_tell(error, PTO_ETIMEOUT, 0, "rank 0 did not come to %s in time%s", c->path,
-                             found.is_other     ? ": what is there is of a job with another token"
-                             : found.is_strange ? ": what is there was left by a rank 0 in another "
-                                                  "network namespace"
-                             : found.is_stale   ? ": what is there was left by a job that has ended"
-                                                : "");
+            return comm_error_set(
+                error, PTO_ETIMEOUT, 0, "rank 0 did not arrive at %s in time%s", c->path,
+                found.is_other ? ": the file there belongs to a job with another token"
+                : found.is_strange
+                    ? ": the file there was left by a rank 0 in another network namespace"
+                : found.is_stale ? ": the file there was left by a job that has ended"
+                                 : "");
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){ 0, LOOK_MS * 1000000 }, NULL);
     }
 }
 
-/* Rank 0 knows who is missing: it has a moment to say so after its own time is over. */
+/*
+ * Returns the deadline for rank 0's answer. It is later than the meeting's, because rank 0 knows
+ * which ranks are missing and needs time to report them.
+ */
 static uint64_t verdict_deadline(const struct comm_request *c)
 {
     return c->deadline_ns > UINT64_MAX - VERDICT_NS ? UINT64_MAX : c->deadline_ns + VERDICT_NS;
 }
 
-/* What rank 0 answers: PTO_OK, or why there is no meeting. */
-static int hear_answer(const struct comm_request *c, int socket, struct meet_answer *answer,
-                       struct pto_error *error)
+/* Reads the answer of rank 0: PTO_OK, or why the meeting failed. */
+static int meet_read_answer(const struct comm_request *c, int socket, struct meet_answer *answer,
+                            struct pto_error *error)
 {
     struct meet_message message;
     int status = meet_receive(socket, verdict_deadline(c), &message);
 
     meet_close_fds(message.fd, message.fd_count);
     if (status == PTO_ETIMEOUT)
-        return comm_tell(error, status, UINT32_MAX, "the ranks did not all come to %s in time",
-                         c->path);
+        return comm_error_set(error, status, UINT32_MAX, "not all ranks arrived at %s in time",
+                              c->path);
     if (status < 0 || !meet_is_answer(message.bytes, message.size, answer))
-        return comm_tell(error, PTO_EPEER, 0, "rank 0 has ended before all ranks had come");
+        return comm_error_set(error, PTO_EPEER, 0, "rank 0 has ended before all ranks had arrived");
     if (answer->status < 0)
-        return comm_tell(error, answer->status,
-                         answer->rank < 0 ? UINT32_MAX : (uint32_t)answer->rank, "%s",
-                         answer->text);
+        return comm_error_set(error, answer->status,
+                              answer->rank < 0 ? UINT32_MAX : (uint32_t)answer->rank, "%s",
+                              answer->text);
     return PTO_OK;
 }
 
-/* Everybody's descriptors. */
+/* Receives the descriptors of all ranks. */
 static int take_all(const struct comm_request *c, int socket, struct meet_result *result,
                     struct pto_error *error)
 {
@@ -211,16 +234,17 @@ static int take_all(const struct comm_request *c, int socket, struct meet_result
         int status = meet_receive(socket, c->deadline_ns, &message);
 
         if (status < 0)
-            return comm_tell(error, status, 0, "rank 0 %s while the ranks met",
-                             status == PTO_EPEER ? "has ended" : "has stopped");
+            return comm_error_set(error, status, 0, "rank 0 %s while the ranks met",
+                                  status == PTO_EPEER ? "has ended" : "has stopped");
         if (!meet_is_part(message.bytes, message.size, c->rank_count, &part) ||
             part.first != have || message.fd_count != 2 * part.count) {
             meet_close_fds(message.fd, message.fd_count);
             return message.is_cut
-                       ? meet_tell_descriptors(error)
-                       : comm_tell(error, PTO_ESYSTEM, 0,
-                                   "rank 0 sent %u descriptors where two for each rank are needed",
-                                   message.fd_count);
+                       ? meet_report_descriptors(error)
+                       : comm_error_set(
+                             error, PTO_ESYSTEM, 0,
+                             "rank 0 sent %u descriptors where two for each rank are needed",
+                             message.fd_count);
         }
         for (uint32_t k = 0; k < part.count; k++) {
             result->memory[have + k] = message.fd[2 * k];
@@ -245,17 +269,17 @@ static int meet_attend(const struct meet_request *request, struct meet_result *r
     status =
         meet_send(socket, c->deadline_ns, &(struct meet_letter){ &hello, sizeof(hello), fds, 2 });
     if (status < 0)
-        (void)comm_tell(error, status, 0, "rank 0 has ended before all ranks had come");
+        (void)comm_error_set(error, status, 0, "rank 0 has ended before all ranks had arrived");
     if (status >= 0)
-        status = hear_answer(c, socket, &a, error);
+        status = meet_read_answer(c, socket, &a, error);
     if (status >= 0)
         status = take_all(c, socket, result, error);
     if (status >= 0 &&
         meet_send(socket, c->deadline_ns,
                   &(struct meet_letter){ .bytes = &hello, .size = sizeof(hello) }) < 0)
-        status = comm_tell(error, PTO_EPEER, 0, "rank 0 has ended while the ranks met");
+        status = comm_error_set(error, PTO_EPEER, 0, "rank 0 has ended while the ranks met");
     if (status >= 0)
-        status = hear_answer(c, socket, &a, error);
+        status = meet_read_answer(c, socket, &a, error);
     close(socket);
     result->has_fence = a.has_fence != 0;
     return status;

@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "comm/meet.h"
 
-/* -1: it is no regular file of this user or root. */
+/* Reads the file. -1: it is not a regular file of this user or of root. */
 static ssize_t read_trusted(int file, void *bytes, size_t size)
 {
     struct stat info;
@@ -90,7 +90,8 @@ bool meet_is_replaceable(const char *path)
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 
     if (file < 0)
-        return errno == ENOENT || errno == ENOTDIR; /* writing reports the latter */
+        /* in the case of ENOTDIR the later write reports the error */
+        return errno == ENOENT || errno == ENOTDIR;
     size = read_trusted(file, &magic, sizeof(magic));
     close(file);
     return size == 0 || (size == (ssize_t)sizeof(magic) && magic == MEET_MAGIC);
@@ -104,7 +105,10 @@ int meet_file_write(const char *path, const struct meet_root *root)
 
     if (file_part_open(path, 0600, &part) < 0)
         return -1;
-    /* Without locks, ranks in other network namespaces wait until their deadline. */
+    /*
+     * If the file system has no locks, ranks in other network namespaces get their error only at
+     * the deadline.
+     */
     (void)fcntl(part.file, F_OFD_SETLK, &lock);
     held = fcntl(part.file, F_DUPFD_CLOEXEC, 3);
     if (file_part_close(&part, held >= 0 && file_put(part.file, root, sizeof(*root))) >= 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank 0 of a meeting, to which the others come: src/comm/meet.h. */
+/* Rank 0 of a meeting, to which the other ranks connect: src/comm/meet.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -17,13 +17,13 @@
 #include "comm/meet.h"
 
 enum {
-    GUARD_MS = 200,     /* between two looks at the own file */
-    CALLERS_SPARE = 64, /* connections that have not said which rank they are */
+    GUARD_MS = 200,     /* interval between two checks that the file is still this job's */
+    CALLERS_SPARE = 64, /* maximum number of connections that have not sent their rank yet */
 };
 
 struct caller {
-    int socket;    /* -1: none */
-    bool is_known; /* it has said hello */
+    int socket;    /* -1: not connected */
+    bool is_known; /* the caller has sent its hello */
     uint32_t pid;
 };
 
@@ -32,8 +32,9 @@ struct meeting {
     struct meet_result *result;
     struct meet_root root;
     int listener;
-    int lock;              /* the file, which is locked */
-    struct caller *caller; /* by rank, followed by those that have not said hello */
+    int lock; /* descriptor that holds the lock on the file */
+    /* one entry for each rank, then CALLERS_SPARE for connections that have not sent a hello */
+    struct caller *caller;
     uint32_t known_count;
     bool has_fence;
     struct pto_error *error;
@@ -89,7 +90,7 @@ int meet_host(const struct meet_request *request, struct meet_result *result,
     meet_close_fds(&m.lock, 1);
     free(m.caller);
     result->has_fence = m.has_fence;
-    return status < 0 ? comm_tell(error, status, (uint32_t)why.rank, "%s", why.text) : status;
+    return status < 0 ? comm_error_set(error, status, (uint32_t)why.rank, "%s", why.text) : status;
 }
 
 static int meet_announce(struct meeting *m)
@@ -101,21 +102,21 @@ static int meet_announce(struct meeting *m)
     m->root.network = meet_find_network();
     snprintf(m->root.token, sizeof(m->root.token), "%s", m->request->comm->token);
     if (!meet_is_replaceable(path))
-        return error_tell(m->error, PTO_EINVAL,
-                          "what is at %s was not left by ranks, or is not this user's; remove it, "
-                          "or let the ranks meet at another path",
+        return error_setf(m->error, PTO_EINVAL,
+                          "%s was not created by ranks, or belongs to another user; remove it, or "
+                          "let the ranks meet at another path",
                           path);
     if (meet_is_in_use(path))
-        return error_tell(m->error, PTO_EBUSY,
-                          "another job is meeting at %s; give each job a path of its own", path);
+        return error_setf(m->error, PTO_EBUSY, "another job uses %s; give each job a separate path",
+                          path);
     if (getrandom(m->root.name, sizeof(m->root.name), 0) != (ssize_t)sizeof(m->root.name))
-        return error_tell(m->error, PTO_ESYSTEM, "no random numbers: %s", strerror(errno));
+        return error_setf(m->error, PTO_ESYSTEM, "no random numbers: %s", strerror(errno));
     m->listener = meet_listen(m->root.name);
     if (m->listener < 0)
-        return error_tell(m->error, PTO_ESYSTEM, "rank 0 cannot listen: %s", strerror(errno));
+        return error_setf(m->error, PTO_ESYSTEM, "rank 0 cannot listen: %s", strerror(errno));
     m->lock = meet_file_write(path, &m->root);
     if (m->lock < 0)
-        return error_tell(m->error, PTO_ESYSTEM, "rank 0 cannot write %s: %s", path,
+        return error_setf(m->error, PTO_ESYSTEM, "rank 0 cannot write %s: %s", path,
                           strerror(errno));
     return PTO_OK;
 }
@@ -126,22 +127,25 @@ static bool read_own_file(const struct meeting *m, struct meet_root *root)
            memcmp(root->name, m->root.name, sizeof(root->name)) == 0;
 }
 
-/* Whether the file is still the own one, and what a rank that could not connect has left there. */
+/*
+ * Checks that no other job has replaced the file, and reads notes of ranks that could not connect.
+ */
 static int check_own_file(const struct meeting *m)
 {
     const struct comm_request *c = m->request->comm;
     struct meet_root root;
 
     if (!read_own_file(m, &root))
-        return error_tell(m->error, PTO_EBUSY,
-                          "another job has taken %s; give each job a path of its own", c->path);
+        return error_setf(m->error, PTO_EBUSY,
+                          "another job has taken %s; give each job a separate path", c->path);
     if (root.stray.rank == 0 || root.stray.rank > c->rank_count)
         return PTO_OK;
-    return comm_tell(m->error, PTO_ENOSUP, root.stray.rank - 1,
-                     "rank %u (process %u) cannot reach rank 0 from network namespace %llu: "
-                     "rank 0 is in %llu; start all ranks in one network namespace",
-                     root.stray.rank - 1, root.stray.pid, (unsigned long long)root.stray.network,
-                     (unsigned long long)m->root.network);
+    return comm_error_set(m->error, PTO_ENOSUP, root.stray.rank - 1,
+                          "rank %u (process %u) cannot reach rank 0 from network namespace %llu: "
+                          "rank 0 is in %llu; start all ranks in one network namespace",
+                          root.stray.rank - 1, root.stray.pid,
+                          (unsigned long long)root.stray.network,
+                          (unsigned long long)m->root.network);
 }
 
 static void meet_send_answer(const struct meeting *m, int socket, int status,
@@ -155,11 +159,11 @@ static void meet_send_answer(const struct meeting *m, int socket, int status,
         a.rank = why->rank;
         snprintf(a.text, sizeof(a.text), "%.*s", (int)sizeof(a.text) - 1, why->text);
     }
-    /* Who has gone, or does not read, is noticed elsewhere. */
+    /* A failure is ignored here: a caller that is gone, or does not read, is noticed elsewhere. */
     (void)meet_send(socket, 0, &(struct meet_letter){ .bytes = &a, .size = sizeof(a) });
 }
 
-/* Why a caller that says hello cannot take part; PTO_OK: it can. */
+/* Checks the hello of a caller. Returns why it cannot take part; PTO_OK: it can. */
 static int check_hello(const struct meeting *m, const struct meet_hello *hello, uint32_t fd_count,
                        struct pto_error *why)
 {
@@ -167,20 +171,20 @@ static int check_hello(const struct meeting *m, const struct meet_hello *hello, 
 
     if (hello->version != MEET_VERSION || hello->head_bytes != m->request->head_bytes ||
         fd_count != 2)
-        return comm_tell(why, PTO_EINVAL, hello->rank,
-                         "rank %u (process %u) uses another version of the library", hello->rank,
-                         hello->pid);
+        return comm_error_set(why, PTO_EINVAL, hello->rank,
+                              "rank %u (process %u) uses another version of the library",
+                              hello->rank, hello->pid);
     if (hello->rank_count != c->rank_count)
-        return comm_tell(why, PTO_EINVAL, hello->rank,
-                         "rank %u expects %u ranks, and rank 0 expects %u", hello->rank,
-                         hello->rank_count, c->rank_count);
+        return comm_error_set(why, PTO_EINVAL, hello->rank,
+                              "rank %u expects %u ranks, and rank 0 expects %u", hello->rank,
+                              hello->rank_count, c->rank_count);
     if (hello->rank == 0 || hello->rank >= c->rank_count)
-        return comm_tell(why, PTO_EINVAL, hello->rank, "process %u says that it is rank %u of %u",
-                         hello->pid, hello->rank, c->rank_count);
+        return comm_error_set(why, PTO_EINVAL, hello->rank, "process %u claims to be rank %u of %u",
+                              hello->pid, hello->rank, c->rank_count);
     if (m->caller[hello->rank].is_known)
-        return comm_tell(why, PTO_EINVAL, hello->rank,
-                         "processes %u and %u both say that they are rank %u",
-                         m->caller[hello->rank].pid, hello->pid, hello->rank);
+        return comm_error_set(why, PTO_EINVAL, hello->rank,
+                              "processes %u and %u both claim to be rank %u",
+                              m->caller[hello->rank].pid, hello->pid, hello->rank);
     return PTO_OK;
 }
 
@@ -194,27 +198,27 @@ static struct comm_names meet_find_missing(const struct meeting *m)
     return missing;
 }
 
-static int meet_tell_missing(const struct meeting *m)
+static int meet_report_missing(const struct meeting *m)
 {
     const struct comm_request *c = m->request->comm;
     struct comm_names missing = meet_find_missing(m);
 
-    return comm_tell(m->error, PTO_ETIMEOUT, missing.first,
-                     "rank%s %s of %u did not come to %s in time", missing.count == 1 ? "" : "s",
-                     missing.text, c->rank_count, c->path);
+    return comm_error_set(m->error, PTO_ETIMEOUT, missing.first,
+                          "rank%s %s of %u did not arrive at %s in time",
+                          missing.count == 1 ? "" : "s", missing.text, c->rank_count, c->path);
 }
 
-/* One that was there has ended, or waits no longer. */
-static int meet_tell_gone(const struct meeting *m, uint32_t rank)
+/* Sets the error that a rank that had connected has ended or given up. */
+static int meet_report_gone(const struct meeting *m, uint32_t rank)
 {
     struct comm_names missing = meet_find_missing(m);
 
-    return comm_tell(m->error, PTO_EPEER, rank,
-                     "rank %u (process %u) has gone before rank%s %s had come", rank,
-                     m->caller[rank].pid, missing.count == 1 ? "" : "s", missing.text);
+    return comm_error_set(m->error, PTO_EPEER, rank,
+                          "rank %u (process %u) has left before rank%s %s had arrived", rank,
+                          m->caller[rank].pid, missing.count == 1 ? "" : "s", missing.text);
 }
 
-/* A rank that has come: its connection and its descriptors are kept. */
+/* Accepts the hello of a rank: keeps its connection and its descriptors. */
 static int meet_take_hello(struct meeting *m, struct caller *from, const struct meet_hello *hello,
                            struct meet_message *message)
 {
@@ -222,11 +226,11 @@ static int meet_take_hello(struct meeting *m, struct caller *from, const struct 
     int status;
 
     if (message->is_cut)
-        return meet_tell_descriptors(m->error);
+        return meet_report_descriptors(m->error);
     pto_error_init(&why);
     status = check_hello(m, hello, message->fd_count, &why);
     if (status < 0)
-        return comm_tell(m->error, status, hello->rank, "%s", why.text);
+        return comm_error_set(m->error, status, hello->rank, "%s", why.text);
     m->caller[hello->rank] = (struct caller){ from->socket, true, hello->pid };
     from->socket = -1;
     m->result->memory[hello->rank] = message->fd[0];
@@ -237,15 +241,19 @@ static int meet_take_hello(struct meeting *m, struct caller *from, const struct 
     return PTO_OK;
 }
 
-/* Reads what a caller says: one that is of another job, or says nothing, is let go. */
-static int meet_hear(struct meeting *m, struct caller *from)
+/*
+ * Reads from a caller. Closes the connection if it belongs to another job or sends an invalid
+ * message.
+ */
+static int meet_read_caller(struct meeting *m, struct caller *from)
 {
     struct meet_message message;
     struct meet_hello hello;
     int status = meet_receive(from->socket, 0, &message);
 
-    if (from->is_known) { /* before all have come it has nothing to say */
-        status = meet_tell_gone(m, (uint32_t)(from - m->caller));
+    /* a rank sends nothing between its hello and the answer, so it has gone */
+    if (from->is_known) {
+        status = meet_report_gone(m, (uint32_t)(from - m->caller));
     } else if (status >= 0 && meet_is_hello(message.bytes, message.size, &hello) &&
                strcmp(hello.token, m->request->comm->token) == 0) {
         status = meet_take_hello(m, from, &hello, &message);
@@ -260,7 +268,7 @@ static int meet_hear(struct meeting *m, struct caller *from)
     return status;
 }
 
-/* Room for one more that has not said which rank it is; NULL: none. */
+/* Returns a free element for a caller whose rank is still unknown; NULL: there is none. */
 static struct caller *find_spare(const struct meeting *m)
 {
     struct caller *c = m->caller + m->request->comm->rank_count, *end = c + CALLERS_SPARE;
@@ -277,7 +285,7 @@ static int meet_admit(struct meeting *m)
     for (uint32_t i = 0; i < CALLERS_SPARE && (to = find_spare(m)) != NULL; i++) {
         int socket = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (socket < 0)
-            return errno == EMFILE || errno == ENFILE ? meet_tell_descriptors(m->error) : PTO_OK;
+            return errno == EMFILE || errno == ENFILE ? meet_report_descriptors(m->error) : PTO_OK;
         if (meet_is_trusted(socket))
             to->socket = socket;
         else
@@ -286,7 +294,10 @@ static int meet_admit(struct meeting *m)
     return PTO_OK;
 }
 
-/* In the order of the callers, without gaps: poll refuses more entries than ulimit -n allows. */
+/*
+ * Lists the connections for poll, in the order of callers. There are no unused elements, because
+ * poll refuses more elements than `ulimit -n`.
+ */
 static uint32_t list_callers(const struct meeting *m, struct pollfd *look)
 {
     uint32_t total = m->request->comm->rank_count + CALLERS_SPARE, count = 0;
@@ -297,7 +308,7 @@ static uint32_t list_callers(const struct meeting *m, struct pollfd *look)
     return count;
 }
 
-/* Until all have said hello. */
+/* Waits until all have sent a hello. */
 static int meet_gather(struct meeting *m)
 {
     const struct comm_request *c = m->request->comm;
@@ -310,30 +321,30 @@ static int meet_gather(struct meeting *m)
 
         look[count] =
             (struct pollfd){ .fd = find_spare(m) != NULL ? m->listener : -1, .events = POLLIN };
-        if (poll(look, count + 1, meet_patience(c->deadline_ns, GUARD_MS)) == 0)
+        if (poll(look, count + 1, meet_timeout_ms(c->deadline_ns, GUARD_MS)) == 0)
             status = check_own_file(m);
         for (uint32_t i = 0, k = 0; i < total && k < count && status >= 0; i++) {
             if (m->caller[i].socket != look[k].fd)
                 continue;
             if (look[k++].revents != 0)
-                status = meet_hear(m, &m->caller[i]);
+                status = meet_read_caller(m, &m->caller[i]);
         }
         if (status >= 0 && look[count].revents != 0)
             status = meet_admit(m);
         if (status >= 0 && m->known_count < c->rank_count && os_now_ns() >= c->deadline_ns)
-            status = meet_tell_missing(m);
+            status = meet_report_missing(m);
     }
     free(look);
     return status;
 }
 
-static int tell_broken(const struct meeting *m, uint32_t rank, int status)
+static int report_broken(const struct meeting *m, uint32_t rank, int status)
 {
-    return comm_tell(m->error, status, rank, "rank %u (process %u) has %s while the ranks met",
-                     rank, m->caller[rank].pid, status == PTO_EPEER ? "ended" : "stopped");
+    return comm_error_set(m->error, status, rank, "rank %u (process %u) has %s while the ranks met",
+                          rank, m->caller[rank].pid, status == PTO_EPEER ? "ended" : "stopped");
 }
 
-/* Everybody's descriptors, to everybody. */
+/* Sends all descriptors to all ranks. */
 static int hand_out(struct meeting *m)
 {
     uint32_t count = m->request->comm->rank_count;
@@ -355,12 +366,15 @@ static int hand_out(struct meeting *m)
                                &(struct meet_letter){ &part, sizeof(part), fds, 2 * part.count });
         }
         if (status < 0)
-            return tell_broken(m, i, status);
+            return report_broken(m, i, status);
     }
     return status;
 }
 
-/* Each says that it has them; then each gets the answer that all have. */
+/*
+ * Waits for each rank's confirmation that it has all descriptors; then answers each rank that all
+ * have confirmed.
+ */
 static int conclude(struct meeting *m)
 {
     const struct comm_request *c = m->request->comm;
@@ -370,7 +384,7 @@ static int conclude(struct meeting *m)
         int status = meet_receive(m->caller[i].socket, c->deadline_ns, &message);
 
         if (status < 0)
-            return tell_broken(m, i, status);
+            return report_broken(m, i, status);
         meet_close_fds(message.fd, message.fd_count);
     }
     for (uint32_t i = 1; i < c->rank_count; i++)

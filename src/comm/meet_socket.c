@@ -14,7 +14,10 @@
 #include "base/os.h"
 #include "comm/meet.h"
 
-/* In the abstract namespace: no file, and it ends with the process. */
+/*
+ * Makes an address in the abstract namespace: it needs no file, and the name vanishes with the
+ * process.
+ */
 static socklen_t make_address(const uint8_t name[MEET_NAME_BYTES], struct sockaddr_un *out)
 {
     int length;
@@ -58,7 +61,10 @@ int meet_connect(const uint8_t name[MEET_NAME_BYTES])
         return PTO_ESYSTEM;
     if (connect(file, (const struct sockaddr *)&address, size) != 0) {
         close(file);
-        return PTO_EAGAIN; /* no listener, or too many wait: either way, later */
+        /*
+         * nothing listens, or too many connections wait; in both cases the caller tries again later
+         */
+        return PTO_EAGAIN;
     }
     return file;
 }
@@ -72,7 +78,7 @@ bool meet_is_trusted(int socket)
            (peer.uid == geteuid() || peer.uid == 0);
 }
 
-int meet_patience(uint64_t deadline_ns, int ms_max)
+int meet_timeout_ms(uint64_t deadline_ns, int ms_max)
 {
     uint64_t now = os_now_ns();
     uint64_t ms = deadline_ns > now ? (deadline_ns - now + 999999) / 1000000 : 0;
@@ -80,7 +86,10 @@ int meet_patience(uint64_t deadline_ns, int ms_max)
     return ms < (uint64_t)ms_max ? (int)ms : ms_max;
 }
 
-/* Room in the socket, or for descriptors that are on their way: they have a limit for each user. */
+/*
+ * Waits until the socket has room, or until fewer descriptors of this user are in transit, which
+ * the kernel limits.
+ */
 static void wait_for_room(int socket, bool is_full)
 {
     if (is_full)
@@ -121,7 +130,7 @@ int meet_send(int socket, uint64_t deadline_ns, const struct meet_letter *letter
     return PTO_OK;
 }
 
-/* All descriptors of a message, wherever they are in it. */
+/* Collects all descriptors of a message, in whatever control headers they are. */
 static void take_fds(struct msghdr *head, struct meet_message *message)
 {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(head); c != NULL; c = CMSG_NXTHDR(head, c)) {
@@ -164,14 +173,15 @@ int meet_receive(int socket, uint64_t deadline_ns, struct meet_message *message)
         if (os_now_ns() >= deadline_ns)
             return PTO_ETIMEOUT;
         (void)poll(&(struct pollfd){ .fd = socket, .events = POLLIN }, 1,
-                   meet_patience(deadline_ns, 1000));
+                   meet_timeout_ms(deadline_ns, 1000));
     }
     message->size = (head.msg_flags & MSG_TRUNC) != 0 ? 0 : (size_t)size;
     message->is_cut = (head.msg_flags & MSG_CTRUNC) != 0;
     take_fds(&head, message);
     if (size > 0)
         return PTO_OK;
-    meet_close_fds(message->fd, message->fd_count); /* of an empty message; none at the end */
+    /* closes the descriptors of an empty message; at the end of the stream there are none */
+    meet_close_fds(message->fd, message->fd_count);
     message->fd_count = 0;
     return PTO_EPEER;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops over elements: src/comm/reduce.h. They are written so that a compiler makes vectors of
- * them: no branches, and `ivdep`, because `to` is a source or no part of one.
+ * Loops over elements: src/comm/reduce.h. They are written so that compilers vectorise them:
+ * without branches, and with `ivdep`, because `to` is either one of the sources or disjoint from
+ * them.
  */
 #include "comm/reduce.h"
 
-enum { BLOCK = 1024 }; /* elements whose sums stay in the nearest cache */
+enum { BLOCK = 1024 }; /* elements per block, so that partial sums stay in the first-level cache */
 
-/* ---- numbers ---- */
+/* ---- conversion of 16-bit floats ---- */
 
 static inline uint32_t bits_of(float x)
 {
@@ -52,7 +53,10 @@ static inline uint16_t store_bf16(float x)
 static inline float load_f16(uint16_t h)
 {
     uint32_t bits = (uint32_t)(h & 0x7fff) << 13, sign = (uint32_t)(h & 0x8000) << 16;
-    /* Without an exponent the fraction counts from 2^-14: that is put before it and taken off. */
+    /*
+     * Subnormal halves: the fraction counts from 2^-14, which is added as an exponent and then
+     * subtracted.
+     */
     uint32_t small = bits_of(float_of(bits + (113u << 23)) - 0x1p-14f);
     uint32_t normal = bits + (112u << 23);
     uint32_t special = bits + (224u << 23);
@@ -64,12 +68,12 @@ static inline float load_f16(uint16_t h)
 static inline uint16_t store_f16(float x)
 {
     uint32_t sign = bits_of(x) >> 16 & 0x8000, bits = bits_of(x) & 0x7fffffff;
-    /* The addition shifts the fraction to where it belongs, and rounds it. */
+    /* Subnormal result: the addition shifts the fraction into place and rounds it. */
     uint32_t small = bits_of(float_of(bits) + 0.5f) - bits_of(0.5f);
     uint32_t normal = (bits - (112u << 23) + 0xfff + (bits >> 13 & 1)) >> 13;
     uint32_t half = bits < 113u << 23 ? small : normal;
 
-    half = bits < 143u << 23 ? half : 0x7c00; /* 2^16 and more */
+    half = bits < 143u << 23 ? half : 0x7c00; /* values of 2^16 and more become infinity */
     return (uint16_t)(x == x ? half | sign : 0x7e00);
 }
 
@@ -88,7 +92,10 @@ static inline float sum_float(float a, float b)
     return a + b;
 }
 
-/* A number that is none wins: `a` by the second comparison, `b` because none of them holds. */
+/*
+ * Maximum; a NaN of either operand is the result. A NaN `a` is selected by the second comparison; a
+ * NaN `b` because both comparisons are false.
+ */
 static inline float max_float(float a, float b)
 {
     return (a > b) | (a != a) ? a : b;
@@ -116,7 +123,7 @@ static inline int32_t min_int(int32_t a, int32_t b)
 
 /* ---- loops ---- */
 
-/* Reduces `n` elements, at most BLOCK, at `begin`. */
+/* Reduces `n` elements, at most BLOCK, from element `begin` on. */
 typedef void reduce_fn(const struct reduce *r, uint64_t begin, uint32_t n, void *to);
 
 #define DEFINE_REDUCE(name, type, wide, load, combine, store)                      \
@@ -157,7 +164,7 @@ DEFINE_REDUCE(reduce_sum_i32, int32_t, int32_t, load_i32, sum_int, store_i32)
 DEFINE_REDUCE(reduce_max_i32, int32_t, int32_t, load_i32, max_int, store_i32)
 DEFINE_REDUCE(reduce_min_i32, int32_t, int32_t, load_i32, min_int, store_i32)
 
-/* Sums `n` elements, at most BLOCK, at `begin`, times weights. */
+/* Sums the sources times their weights, for `n` elements, at most BLOCK, from `begin` on. */
 typedef void weighted_fn(const struct reduce *r, const float *weights, uint64_t begin, uint32_t n,
                          void *to);
 

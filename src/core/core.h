@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One compute core's side of an invocation: the argument vector, the contexts,
- * and the call. In the simulator a thread owns one; nothing in it is shared
- * with another invocation, so a kernel may go on after its thread has lost its
- * place among the workers.
+ * One compute core's side of an invocation: the argument vector, the contexts and the call. On the
+ * simulated chip each thread owns one. Invocations share nothing in it, so a kernel may keep running
+ * after another thread has become the worker.
  *
  * Ordering
- *   R7 core_invoke `exec`  -> F3 the monitor       what the worker owns is complete before it is taken away
- *                          -> A7 tell_running      which task it runs is written down
+ *   R7 core_invoke `exec`  -> F3 the monitor       another thread that takes the worker over sees its data
+ *                          -> A7 threads_each_running  the monitor sees which task the thread runs
  *   F3 The store to `exec` after a kernel and the load of `lost` are one side of a Dekker pair; the
  *   monitor's store to `lost`, its fence on all threads and its load of `exec` are the other: if the
  *   monitor still sees the invocation, the thread sees `lost`.
@@ -17,17 +16,21 @@
 
 #include "wire/slot.h"
 
-/* Conditions that the running kernel registers; the words that its context points at. */
+/*
+ * Conditions that the running kernel registers. The kernel's context has the addresses of these
+ * fields.
+ */
 struct core_slab {
     uint32_t count;
     int32_t error;
     struct pto_completion entry[PTO_COMPLETIONS_MAX];
 };
 
-/* Bits: what the thread has to look at after a kernel. */
+/* Bits that a thread checks after each kernel: whether it is still a worker. */
 enum core_lost {
-    CORE_LOST = 1,     /* the monitor took its place, or may have */
-    CORE_UNFENCED = 2, /* the system has no fence for all threads: use one here */
+    CORE_LOST = 1, /* another thread may run as this worker now; check under the monitor's lock */
+    /* the system cannot fence all threads, so the thread needs a fence after each kernel */
+    CORE_UNFENCED = 2,
 };
 
 static_assert(offsetof(struct pto_local_context, block_count) ==
@@ -37,8 +40,9 @@ static_assert(offsetof(struct pto_local_context, block_count) ==
 struct core {
     _Alignas(128) struct a32 exec; /* odd inside a kernel; written by the owning thread only */
     struct a32 lost;               /* enum core_lost; written under the monitor's lock */
-    void *owner;                   /* the thread, for port_core_lost */
-    struct slot *slot;             /* the task it runs or ran last */
+    /* the thread or machine of the backend that owns the core, as passed to core_init */
+    void *owner;
+    struct slot *slot; /* task that the core runs or ran last */
     int64_t args[PTO_ARG_COUNT];
     struct pto_local_context local;
     struct pto_global_context global;
@@ -56,15 +60,22 @@ static inline void core_init(struct core *core, void *owner)
     core->local.completion_capacity = PTO_COMPLETIONS_MAX;
 }
 
-/* Under the lock. */
+/*
+ * Sets whether the core's thread may have lost its worker to another thread. The caller holds the
+ * monitor's lock.
+ */
 static inline void core_set_lost(struct core *core, bool is_lost)
 {
-    uint32_t others = a32_load_relaxed(&core->lost) & ~(uint32_t)CORE_LOST; /* never changes */
+    /* keeps CORE_UNFENCED */
+    uint32_t others = a32_load_relaxed(&core->lost) & ~(uint32_t)CORE_LOST;
 
     a32_store_relaxed(&core->lost, others | (is_lost ? CORE_LOST : 0)); /* F3 */
 }
 
-/* After the store to `exec`. True: it is looked at again under the lock. */
+/*
+ * Called after the store to `exec` at the end of a kernel. True: the caller must check under the
+ * monitor's lock whether its thread is still the worker.
+ */
 static inline bool core_may_be_lost(struct core *core)
 {
     uint32_t lost;
@@ -80,22 +91,25 @@ static inline bool core_may_be_lost(struct core *core)
     return (lost & CORE_LOST) != 0;
 }
 
-/* Whether the last kernel registered conditions, or failed at it. */
+/* Whether the core's latest kernel registered conditions, or failed to. */
 static inline bool core_has_deferred(const struct core *core)
 {
     uint64_t head;
 
-    memcpy(&head, &core->slab, sizeof(head)); /* count and error at once */
+    memcpy(&head, &core->slab, sizeof(head)); /* one load reads `count` and `error` */
     return head != 0;
 }
 
-/* The conditions themselves; NULL: none. */
+/* The conditions that the kernel registered; NULL: none. */
 static inline struct core_slab *core_deferred(struct core *core)
 {
     return core_has_deferred(core) ? &core->slab : NULL;
 }
 
-/* The vector and the context of an invocation with these tensors and what is behind them. */
+/*
+ * Writes the argument vector and the context of an invocation: addresses of the tensors, then the
+ * scalars, which follow the tensors in memory.
+ */
 static inline void core_set_args(int64_t *args, struct pto_local_context *local,
                                  const struct slot *s, const struct pto_tensor *tensor,
                                  uint32_t block, uint32_t block_count)
@@ -111,21 +125,21 @@ static inline void core_set_args(int64_t *args, struct pto_local_context *local,
     else
         for (uint32_t i = 0; i < s->scalar_count; i++)
             args[count + i] = ((const int64_t *)(const void *)&tensor[count])[i];
-    memcpy(&local->block_index, &blocks, sizeof(blocks)); /* and block_count */
+    memcpy(&local->block_index, &blocks, sizeof(blocks)); /* also writes block_count */
     local->task = slot_id(s);
 }
 
-/* Runs one kernel. Returns whether the thread may have lost its place meanwhile. */
+/* Runs one kernel. True: the core's thread may no longer be the worker. */
 static inline bool core_invoke(struct core *core, struct slot *s, const struct pto_tensor *tensor,
                                pto_kernel_fn fn, uint32_t block, uint32_t block_count)
 {
-    uint32_t exec = a32_load_relaxed(&core->exec); /* own word */
+    uint32_t exec = a32_load_relaxed(&core->exec); /* relaxed: only this thread writes it */
 
     core->slot = s;
     core_set_args(core->args, &core->local, s, tensor, block, block_count);
     a32_store_release(&core->exec, exec + 1); /* R7 */
     fn(core->args);
-    a32_store_relaxed(&core->exec, exec + 2); /* nothing is read by it */
+    a32_store_relaxed(&core->exec, exec + 2); /* relaxed: no reader orders other data by it */
     return core_may_be_lost(core);
 }
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Outputs: one allocation a task, freed when its scope has ended, its task has
- * completed, and everyone that it was passed to has completed. A free buffer
- * keeps its memory and is the next one taken of its size.
+ * Outputs: one allocation for each task, freed when its scope has ended, its task has completed,
+ * and every task that it was passed to has completed. A free buffer keeps its memory and is the
+ * next one taken of its size.
  *
- * Under the reference's rules it rests first: its rings go round, and there is code
- * that passes an output on when its scope has ended, and everyone has completed that
- * it had been passed to.
+ * Under the reference's rules freed memory rests first: the reference's rings reuse memory late,
+ * and existing code passes an output on after its scope has ended and its users have completed.
  */
 #include <string.h>
 
@@ -18,7 +17,10 @@ static uint32_t take_buffer(struct graph *g, uint64_t bytes);
 static void put_buffer(struct graph *g, uint32_t index);
 static struct pto_tensor *take_descriptors(struct graph *g, uint32_t count);
 
-/* Never wraps: what is more than the most stays more. */
+/*
+ * Size of an output with its padding. Saturates instead of wrapping: a size above the limit stays
+ * above it.
+ */
 uint64_t buffers_output_bytes(const struct pto_tensor_info *info)
 {
     uint64_t bytes = pto_dtype_size(info->dtype);
@@ -35,8 +37,8 @@ uint64_t buffers_output_bytes(const struct pto_tensor_info *info)
 }
 
 /*
- * Allocates the outputs of `args` and makes their descriptors, which live in
- * the current scope. *buffer_out is 0 if there are none. `users` starts with
+ * Allocates the outputs of `args` in one buffer and fills their descriptors, which live as long as
+ * the current scope. *buffer_out is 0 if there are no outputs. At first the buffer has two users:
  * the scope and the task.
  */
 int buffers_create(struct graph *g, const struct pto_args *args, struct pto_outputs *out,
@@ -54,10 +56,10 @@ int buffers_create(struct graph *g, const struct pto_args *args, struct pto_outp
         if (args->tag[i] != PTO_TAG_OUTPUT)
             continue;
         if (info->ndims - 1 >= PTO_MAX_DIMS || info->dtype >= PTO_DTYPE_COUNT)
-            return graph_refuse(g, FAULT_INFO, (int32_t)i, info->ndims);
+            return graph_refuse(g, FAILURE_INFO, (int32_t)i, info->ndims);
         bytes += buffers_output_bytes(info);
         if (bytes > GRAPH_OUTPUT_BYTES_MAX)
-            return graph_refuse(g, FAULT_TOO_LARGE, (int32_t)i, bytes);
+            return graph_refuse(g, FAILURE_TOO_LARGE, (int32_t)i, bytes);
         count++;
     }
     if (g->guard_bytes != 0)
@@ -65,11 +67,12 @@ int buffers_create(struct graph *g, const struct pto_args *args, struct pto_outp
     index = take_buffer(g, bytes);
     t = take_descriptors(g, count);
     if (index == 0 || t == NULL) {
-        return graph_refuse(g, FAULT_MEMORY, -1, bytes);
+        return graph_refuse(g, FAILURE_MEMORY, -1, bytes);
     }
     buffer = graph_buffer(g, index);
     buffer->seq = g->seq;
-    a32_store_relaxed(&buffer->users, 2); /* others learn of it through the task's edges */
+    /* what publishes the task's edges to other threads also publishes `users` */
+    a32_store_relaxed(&buffer->users, 2);
     buffer->next = scope->first_buffer;
     scope->first_buffer = index;
     addr = buffer->addr;
@@ -95,24 +98,30 @@ int buffers_create(struct graph *g, const struct pto_args *args, struct pto_outp
         t++;
     }
     if (g->guard_bytes != 0)
-        guards_lay(g, index, args, t - count); /* and moves them apart */
+        /* adds guards, and moves the outputs apart to make room for them */
+        guards_lay(g, index, args, t - count);
     *buffer_out = index;
     return PTO_OK;
 }
 
-/* Another thread may be dropping the last user at this very moment: never raise a zero. */
+/*
+ * Adds a user, unless there is none left: then another thread has released the buffer as its last
+ * user, and it is free.
+ */
 bool buffer_retain(struct graph *g, uint32_t index)
 {
     struct buffer *buffer = graph_buffer(g, index);
-    uint32_t users = a32_load_relaxed(&buffer->users); /* the exchange checks it */
+    /* relaxed: the compare-and-swap detects that the value has changed */
+    uint32_t users = a32_load_relaxed(&buffer->users);
 
     while (users != 0)
-        if (a32_cas_relaxed(&buffer->users, &users, users + 1)) /* holds, but reads nothing */
+        /* relaxed: a user keeps the buffer alive, but reads no data of other threads here */
+        if (a32_cas_relaxed(&buffer->users, &users, users + 1))
             return true;
     return false;
 }
 
-/* By its last user. */
+/* Puts a buffer that has no user any more on a free list. Called by its last user. */
 static inline void free_buffer(struct graph *g, uint32_t index, bool is_submitter)
 {
     struct buffer *buffer = graph_buffer(g, index);
@@ -123,9 +132,10 @@ static inline void free_buffer(struct graph *g, uint32_t index, bool is_submitte
         put_buffer(g, index);
         return;
     }
-    head = a32_load_relaxed(&g->freed_buffers); /* only compared */
+    /* relaxed: the compare-and-swap detects that the value has changed */
+    head = a32_load_relaxed(&g->freed_buffers);
     do {
-        a32_store_relaxed(&buffer->link, head);                  /* published by R4 */
+        a32_store_relaxed(&buffer->link, head);                  /* R4 publishes it */
     } while (!a32_cas_acq_rel(&g->freed_buffers, &head, index)); /* R4 */
 }
 
@@ -134,7 +144,10 @@ __attribute__((cold, noinline)) static void free_guarded(struct graph *g, uint32
 {
     const struct buffer *buffer = graph_buffer(g, index);
 
-    /* Else somebody may read it, or it is not memory of this place. */
+    /*
+     * Whether freed memory is poisoned. It is not under simpler's rules, where a task may still
+     * read it, nor if it is memory of another chip.
+     */
     if (g->deps == PTO_DEPS_SAFE && g->fill_fn == NULL)
         guards_poison_freed(buffer->addr, class_bytes(buffer->heap_class));
     free_buffer(g, index, is_submitter);
@@ -143,8 +156,9 @@ __attribute__((cold, noinline)) static void free_guarded(struct graph *g, uint32
 void buffer_release(struct graph *g, uint32_t index, bool is_submitter)
 {
     port_check(index != 0 &&
-               a32_load_relaxed(&graph_buffer(g, index)->users) != 0); /* its own use */
-    if (a32_sub_acq_rel(&graph_buffer(g, index)->users, 1) != 1)       /* R3 A3 */
+               /* the caller is still one of the counted users */
+               a32_load_relaxed(&graph_buffer(g, index)->users) != 0);
+    if (a32_sub_acq_rel(&graph_buffer(g, index)->users, 1) != 1) /* R3 A3 */
         return;
     if (g->guard_bytes != 0)
         free_guarded(g, index, is_submitter);
@@ -152,12 +166,16 @@ void buffer_release(struct graph *g, uint32_t index, bool is_submitter)
         free_buffer(g, index, is_submitter);
 }
 
-/* Takes back what other threads found to be free. */
+/*
+ * Moves buffers that other threads freed from their list to the free lists. Called by the
+ * submitter.
+ */
 void buffers_collect(struct graph *g)
 {
     uint32_t index;
 
-    if (a32_load_relaxed(&g->freed_buffers) == 0) /* a glance; the swap decides */
+    /* relaxed: only to avoid the exchange below when the list is empty */
+    if (a32_load_relaxed(&g->freed_buffers) == 0)
         return;
     index = a32_swap_acq_rel(&g->freed_buffers, 0); /* A4 */
     while (index != 0) {
@@ -187,7 +205,7 @@ void graph_release_task(struct graph *g, struct slot *s, bool is_submitter)
         buffer_release(g, s->buffer, is_submitter);
 }
 
-/* Four sizes for each power of two: at most a quarter is lost. */
+/* Size class of a buffer. There are four for each power of two: at most a quarter is wasted. */
 static uint32_t heap_class(uint64_t bytes, uint64_t *rounded_out)
 {
     uint64_t units = (bytes + GRAPH_OUTPUT_ALIGN - 1) / GRAPH_OUTPUT_ALIGN;
@@ -203,7 +221,7 @@ static uint32_t heap_class(uint64_t bytes, uint64_t *rounded_out)
     return 4 + shift * 4 + quarter;
 }
 
-/* The other way round. */
+/* Size of the buffers of a class: the inverse of heap_class. */
 static uint64_t class_bytes(uint32_t heap_class)
 {
     uint64_t units =
@@ -212,7 +230,7 @@ static uint64_t class_bytes(uint32_t heap_class)
     return units * GRAPH_OUTPUT_ALIGN;
 }
 
-/* A free one that can be taken. */
+/* Returns a free buffer of the class that may be reused now; 0: none. */
 static uint32_t find_free(struct graph *g, uint32_t class)
 {
     uint32_t index = g->free_buffer[class];
@@ -266,7 +284,10 @@ static uint32_t take_buffer(struct graph *g, uint64_t bytes)
     return index;
 }
 
-/* Where memory rests, the one that is free for longest is the first one. */
+/*
+ * Adds a buffer to the free list of its class: in front, or, under simpler's rules, at the end, so
+ * that the buffer that has been free for longest is reused first.
+ */
 static void put_buffer(struct graph *g, uint32_t index)
 {
     struct buffer *buffer = graph_buffer(g, index);
@@ -286,9 +307,9 @@ static void put_buffer(struct graph *g, uint32_t index)
 }
 
 /*
- * `count` descriptors side by side that live until the current scope ends. Their memory
- * rests for a while then: a pointer that was kept too long still finds a tensor whose
- * scope has ended, and not another one.
+ * Allocates `count` adjacent descriptors that live until the current scope ends. Later scopes reuse
+ * their memory only after a while: a pointer that was kept too long then still finds the old
+ * tensor, whose scope has ended, and not another one.
  */
 static struct pto_tensor *take_descriptors(struct graph *g, uint32_t count)
 {
@@ -320,7 +341,7 @@ void buffer_fill(uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype)
     uint64_t done = pto_dtype_size(dtype);
 
     memcpy(to, &value, done); /* little-endian: the low bytes come first */
-    while (done < bytes) {    /* doubles what is there; both are multiples of the element */
+    while (done < bytes) {    /* doubles the filled part; both sizes are multiples of the element */
         uint64_t n = done < bytes - done ? done : bytes - done;
 
         memcpy(to + done, to, n);
@@ -333,7 +354,8 @@ void buffers_fill(struct graph *g, uint64_t addr, uint64_t bytes, uint64_t value
 {
     if (bytes == 0)
         return;
-    if (g->fill_fn != NULL) /* whoever runs it does that */
+    /* memory of another chip: the chip that runs the graph fills the output */
+    if (g->fill_fn != NULL)
         g->fill_fn(g->fill_context, addr, bytes, value, dtype);
     else
         buffer_fill(addr, bytes, value, dtype);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single elements: the operand of a predicate, and what an orchestration reads or writes itself. */
+/*
+ * Access to single elements: the operand of a predicate, and elements that an orchestration itself
+ * reads or writes.
+ */
 #include "graph/graph.h"
 
 bool graph_find_element(const struct pto_tensor *t, uint32_t ndims, const uint32_t indices[],
@@ -34,7 +37,7 @@ bool graph_find_element(const struct pto_tensor *t, uint32_t ndims, const uint32
 }
 
 int graph_element(struct graph *g, const struct pto_tensor *t, uint32_t ndims,
-                  const uint32_t indices[], enum fault fault, struct pto_tensor *out)
+                  const uint32_t indices[], enum failure_kind fault, struct pto_tensor *out)
 {
     enum data_fault why;
 
@@ -44,9 +47,12 @@ int graph_element(struct graph *g, const struct pto_tensor *t, uint32_t ndims,
 
 /* ---- users of an element ---- */
 
-enum { WALK_MAX = 256 }; /* so many slots are looked through one by one */
+/* if the graph has at most this many slots, all are searched one by one, without a tree */
+enum { WALK_MAX = 256 };
 
-/* How a task uses a tensor, as far as elements go: PTO_WRITES is among it, or not; 0: not at all. */
+/*
+ * How a task uses a tensor's elements: PTO_WRITES is set if it writes; 0: it does not access them.
+ */
 static uint32_t use_of(const struct pto_tensor *x)
 {
     uint32_t use = pto_tag_use(x->tag);
@@ -54,7 +60,10 @@ static uint32_t use_of(const struct pto_tensor *x)
     return x->manual_dep && (use & PTO_CREATES) == 0 ? 0 : use;
 }
 
-/* A live slot's descriptors do not change, so the submitter may read them while the task runs. */
+/*
+ * Whether a task uses the element. A live slot's descriptors do not change, so the submitter may
+ * read them while the task runs.
+ */
 static bool is_user(struct slot *s, const struct geom *element, bool with_readers)
 {
     for (uint32_t i = 0; i < s->tensor_count; i++) {
@@ -104,7 +113,10 @@ static bool list_task(struct graph *g, struct slot *s)
     return is_listed;
 }
 
-/* Those of a ring that are alive and not listed: whoever is alive has its place in the map. */
+/*
+ * Adds the live tasks of a ring that are not in the trees of struct graph_users yet. The ring's map
+ * of ids has an entry for every live task.
+ */
 static bool list_ring(struct graph *g, uint32_t ring)
 {
     const struct id_map *map = &g->ids[ring];
@@ -124,7 +136,10 @@ static bool list_ring(struct graph *g, uint32_t ring)
     return true;
 }
 
-/* Lists what was submitted since the last time; all anew if most of it has gone. */
+/*
+ * Adds the tasks that were submitted since the last call to the trees. If the trees have become too
+ * large, most of their tasks have completed, so the trees are rebuilt from the live tasks.
+ */
 static bool list_users(struct graph *g)
 {
     struct graph_users *u = &g->users;
@@ -145,7 +160,8 @@ static bool list_users(struct graph *g)
 }
 
 struct user_probe {
-    struct tree_probe tree; /* first */
+    /* must be first: visit_user casts the address of this member to the struct */
+    struct tree_probe tree;
     struct graph *g;
     const struct geom *element;
     bool with_readers;

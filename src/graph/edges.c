@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Edges: a task waits for another one, or through a join for many. */
+/* Edges: a task waits for another task, or for many tasks through a join. */
 #include "graph/submit.h"
 
 static int link_unusual(struct graph *g, struct slot *p, struct slot *t, void *head, uint32_t seq);
 static struct edge *spill_edge(struct graph *g, struct slot *t);
 
-/* Adds the edge to the list of p, of which `head` was the first. False: p has completed meanwhile. */
+/*
+ * Adds an edge to the list of successors of p, whose first edge was `head` when the caller looked.
+ * False: p has completed since.
+ */
 static inline bool edges_add(struct graph *g, struct slot *p, struct slot *t, void *head,
                              struct edge *e)
 {
@@ -13,7 +16,7 @@ static inline bool edges_add(struct graph *g, struct slot *p, struct slot *t, vo
     atomic_note_write(e);
     if (!g->is_shared) {
         e->next = head;
-        aptr_store_relaxed(&p->successors, e); /* one thread */
+        aptr_store_relaxed(&p->successors, e); /* accessed by one thread */
         return true;
     }
     do {
@@ -25,9 +28,9 @@ static inline bool edges_add(struct graph *g, struct slot *p, struct slot *t, vo
 }
 
 /*
- * The submitter is the only one that adds to a list, so if t waits for r
- * already, its edge is the newest of r's list: the head tells. A join that is
- * made in between hides it; then there are two, which are counted as two.
+ * Makes t wait for r. Only the submitter adds successors, so if t already waits for r, t's edge is
+ * usually the first in r's list. If a join was made in between, the join's edge may be the first
+ * instead; then t gets a second edge, and both are counted.
  */
 int edges_link(struct regions *x, struct slot *t, struct ref r)
 {
@@ -54,7 +57,9 @@ int edges_link(struct regions *x, struct slot *t, struct ref r)
     return PTO_OK;
 }
 
-/* The same with more edges than fit into the slot, or with somebody who is told of each. */
+/*
+ * Links an edge that does not fit into the slot of t, or that has to be reported through wired_fn.
+ */
 __attribute__((noinline)) static int link_unusual(struct graph *g, struct slot *p, struct slot *t,
                                                   void *head, uint32_t seq)
 {
@@ -70,7 +75,7 @@ __attribute__((noinline)) static int link_unusual(struct graph *g, struct slot *
     if (e == NULL)
         return PTO_ENOMEM;
     if (!edges_add(g, p, t, head, e))
-        return PTO_OK; /* the edge is not counted: the next one takes its place */
+        return PTO_OK; /* the edge is not counted, so the next one overwrites it */
     /* mutation: no-flow */
     if (g->wired_fn != NULL)
         g->wired_fn(g->wired_context, seq - 1, t->seq - 1);
@@ -81,7 +86,7 @@ __attribute__((noinline)) static int link_unusual(struct graph *g, struct slot *
     return PTO_OK;
 }
 
-/* The next free edge of the chain of chunks; counted by the caller once it is linked. */
+/* Returns a free edge in the slot's chain of chunks. The caller counts it once it is linked. */
 static struct edge *spill_edge(struct graph *g, struct slot *t)
 {
     struct edge_chunk *chunk = (struct edge_chunk *)(void *)g->edge_pool.base + t->edge_chunk;
@@ -130,7 +135,8 @@ struct slot *edges_join_begin(struct regions *x, struct slot *t, uint32_t seq)
     join = graph_slot(g, info->line);
     g->free_slot[0] = info->next;
     atomic_note_write(join);
-    aptr_store_relaxed(&join->successors, NULL); /* others learn of it through a release below */
+    /* relaxed: a later release publishes the join to other threads */
+    aptr_store_relaxed(&join->successors, NULL);
     a32_store_relaxed(&join->pending, SLOT_BIAS);
     join->seq = info->seq = seq;
     join->kernel[0] = SLOT_NO_KERNEL;
@@ -142,9 +148,11 @@ struct slot *edges_join_begin(struct regions *x, struct slot *t, uint32_t seq)
     join->id = pto_task_id_invalid();
     g->live++;
     g->join_total++;
-    port_check(aptr_load_relaxed(&t->successors) == NULL); /* it is being submitted */
-    aptr_store_relaxed(&t->successors,
-                       SLOT_SEALED); /* for as long as the join is made: nobody else knows t */
+    port_check(aptr_load_relaxed(&t->successors) == NULL); /* t is being submitted */
+    aptr_store_relaxed(
+        &t->successors,
+        /* sealed, so that the join does not get an edge from t; no other thread knows t yet */
+        SLOT_SEALED);
     return join;
 }
 
@@ -152,8 +160,8 @@ struct ref edges_join_end(struct regions *x, struct slot *t, struct slot *join)
 {
     struct graph *g = graph_of_index(x);
 
-    port_check(aptr_load_relaxed(&t->successors) == SLOT_SEALED); /* by edges_join_begin */
-    aptr_store_relaxed(&t->successors, NULL); /* as it was: nobody waits for t yet */
+    port_check(aptr_load_relaxed(&t->successors) == SLOT_SEALED); /* set by edges_join_begin */
+    aptr_store_relaxed(&t->successors, NULL); /* relaxed: no task waits for t yet */
     if (!arm_task(g, join))
         return slot_ref(join);
     graph_retire(g, join->number);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The graph's memory, and the start of a run. */
+/* Memory of the graph, and the start of a run. */
 #include "graph/guards.h"
 
 #include <string.h>
@@ -78,10 +78,10 @@ int graph_start(struct graph *g, const struct graph_params *params)
     memset(g->free_buffer, 0, sizeof(g->free_buffer));
     memset(g->heap_given, 0, sizeof(g->heap_given));
     g->refusal = (struct graph_refusal){ .argument = -1 };
-    a32_store_relaxed(&g->freed_buffers, 0); /* no other thread is in the run yet */
+    a32_store_relaxed(&g->freed_buffers, 0); /* relaxed: no other thread is in the run yet */
     if (reserve_first(g) < 0 || start_ids(g) < 0 ||
         regions_start(&g->regions, &g->region_tables, g->info, g->deps) < 0) {
-        g->refusal.fault = FAULT_MEMORY;
+        g->refusal.kind = FAILURE_MEMORY;
         return PTO_ENOMEM;
     }
     return PTO_OK;
@@ -125,7 +125,7 @@ static int start_ids(struct graph *g)
     return PTO_OK;
 }
 
-int graph_refuse(struct graph *g, enum fault fault, int32_t argument, uint64_t value)
+int graph_refuse(struct graph *g, enum failure_kind fault, int32_t argument, uint64_t value)
 {
     g->refusal = (struct graph_refusal){ fault, argument, value, 0, NULL };
     return graph_refusal_status(g);
@@ -133,7 +133,9 @@ int graph_refuse(struct graph *g, enum fault fault, int32_t argument, uint64_t v
 
 int graph_refusal_status(const struct graph *g)
 {
-    enum fault fault = g->refusal.fault;
+    enum failure_kind fault = g->refusal.kind;
 
-    return fault == FAULT_MEMORY ? PTO_ENOMEM : fault == FAULT_GANG ? PTO_ESYNC_START : PTO_EARGS;
+    return fault == FAILURE_MEMORY ? PTO_ENOMEM
+           : fault == FAILURE_GANG ? PTO_ESYNC_START
+                                   : PTO_EARGS;
 }

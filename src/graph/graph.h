@@ -3,8 +3,8 @@
  * The graph builder: slots, ids, dependencies, scopes, outputs.
  *
  * Pure: memory comes from pools, there is no clock, no lock, no system call.
- * One thread at a time, the submitter, calls these functions; what other
- * threads touch of a task is its slot (wire/slot.h) and its buffers' counters.
+ * One thread at a time, the submitter, calls these functions. Other threads access only a task's
+ * slot (wire/slot.h) and the counters of its buffers.
  *
  * Ordering
  *   R1 edges_link     -> A1 sched complete     an edge is filled before the producer can find it
@@ -31,23 +31,29 @@ enum {
 };
 enum { GRAPH_OUTPUT_ALIGN = 1024, GRAPH_HEAP_CLASSES = 4 * 40 };
 
-/* Under the reference's rules memory is not used again before its ring has given this much. */
+/*
+ * Under simpler's rules a ring reuses freed memory only after it has allocated this many more
+ * bytes.
+ */
 enum { GRAPH_REST_BYTES = 256 << 20 };
-enum { GRAPH_GUARD_BYTES = GRAPH_OUTPUT_ALIGN }; /* of a guard: graph/guards.h */
+enum { GRAPH_GUARD_BYTES = GRAPH_OUTPUT_ALIGN }; /* size of a guard: graph/guards.h */
 enum {
     GRAPH_DESCRIPTORS_PER_CHUNK = 64,
     GRAPH_SCOPES_KEPT = 2,
     GRAPH_SCOPES_GUARDED = 64,
-    GRAPH_SCOPES_TOLD = 512
+    GRAPH_SCOPES_REPORTED = 512
 };
 
-#define GRAPH_OUTPUT_BYTES_MAX (1ull << 40) /* of one task */
-#define GRAPH_INVOCATIONS_MAX (1u << 30)    /* blocks times lanes */
+#define GRAPH_OUTPUT_BYTES_MAX (1ull << 40) /* maximum bytes of all outputs of one task together */
+#define GRAPH_INVOCATIONS_MAX (1u << 30)    /* maximum product of blocks and lanes of one task */
 
-/* A task by id. `slot` may have gone on to another task: compare its seq. */
+/*
+ * Entry that finds a task by id. The slot may belong to another task by now, so compare the slot's
+ * `seq` with the entry's.
+ */
 struct id_entry {
     uint32_t local;
-    uint32_t seq; /* 0: empty */
+    uint32_t seq; /* 0: the entry is empty */
     uint32_t slot;
     uint32_t buffer;
 };
@@ -59,14 +65,19 @@ struct id_map {
     struct pool pool;
 };
 
-/* One task's outputs: one allocation, counted by the scope, the task and its retainers. */
+/*
+ * Memory of all outputs of one task. Its users are the scope, the task itself, and tasks that
+ * retain it.
+ */
 struct buffer {
     struct a32 users;
-    uint32_t seq; /* of the creator; 0: its scope has ended, or it is free */
+    /* number of the task that created it; 0: its scope has ended, or the buffer is free */
+    uint32_t seq;
     uint64_t addr;
-    uint32_t next;   /* scope's list, or free list of the class */
-    struct a32 link; /* stack of buffers on their way back to the submitter */
-    uint32_t born;   /* what its ring had given then, in units of GRAPH_OUTPUT_ALIGN */
+    uint32_t next;   /* next in the list of its scope, or in the free list of its class */
+    struct a32 link; /* next in the list of buffers that other threads freed */
+    /* bytes that its ring had allocated before this buffer, in units of GRAPH_OUTPUT_ALIGN */
+    uint32_t born;
     uint8_t ring;
     uint8_t heap_class;
 };
@@ -88,92 +99,106 @@ struct descriptor_chunk {
 };
 
 struct chunk_link {
-    uint32_t next;  /* of the scope's, or of the free ones */
-    uint32_t ended; /* free ones: how many scopes with outputs had ended */
+    uint32_t next; /* next chunk of the scope, or of the free list */
+    /* in a free chunk: value of graph.ended_count when the scope that used it ended */
+    uint32_t ended;
 };
 
 struct scope {
     enum pto_scope_mode mode;
-    bool is_manual; /* this one or one around it */
+    bool is_manual; /* the scope or an enclosing one is MANUAL */
     uint32_t first_buffer;
-    uint32_t first_chunk; /* of descriptors; the list goes through chunk_link */
+    uint32_t first_chunk; /* first chunk of descriptors; the list is linked by chunk_link */
     uint32_t chunk_used;
-    uint32_t first_local; /* of the ids of its tasks, in the ring that was its own */
+    uint32_t first_local; /* local id of the scope's first task, in the scope's ring */
     const struct pto_site *site;
 };
 
-/* A scope that has ended, for whoever uses one of its outputs. */
+/* A scope that has ended. Kept for the error about a later use of one of its outputs. */
 struct ended_scope {
     uint32_t ring;
-    uint32_t first_local; /* ids of its tasks, those of scopes within it included */
+    uint32_t first_local; /* local id of its first task; tasks of inner scopes are included */
     uint32_t end_local;
     const struct pto_site *site;
 };
 
-/* A scalar that was passed on by its entry index. */
+/* A scalar of the entry that is passed to a task unchanged; `argument` and `entry` are indices. */
 struct passed_scalar {
-    uint32_t line; /* of the slot */
+    uint32_t line; /* line at which the task's slot starts */
     uint16_t argument;
     uint16_t entry;
 };
 
 /*
- * The memory of living tasks, where the index of regions does not tell who uses an element:
- * what they write, and what they only read. It is made when an element is first looked for.
+ * Memory that live tasks use, by address. Used when the orchestration accesses an element that the
+ * index of regions does not cover. One tree has the memory that tasks write, the other what they
+ * only read. Made at the first such access.
  */
 struct graph_users {
     struct region_tree tree[2];
-    uint32_t next_local[GRAPH_RINGS]; /* ids before it were looked at */
-    uint32_t leaves_max;              /* with more it is made anew */
+    /* local id of the first task of the ring that is not in the trees */
+    uint32_t next_local[GRAPH_RINGS];
+    /* the trees are rebuilt when they have more leaves than this */
+    uint32_t leaves_max;
     bool is_made;
 };
 
-/* What a refused call was about; the host makes a sentence of it. */
+/* The reason for a refused call; the host turns it into text. */
 struct graph_refusal {
-    enum fault fault;
+    enum failure_kind kind;
     int32_t argument;
     uint64_t value;
-    uint32_t creator;             /* FAULT_SCOPE_ENDED: seq of the task, if known; else 0 */
-    const struct pto_site *scope; /* the same: where it began */
+    uint32_t creator;             /* FAILURE_SCOPE_ENDED: seq of the task, if known; else 0 */
+    const struct pto_site *scope; /* FAILURE_SCOPE_ENDED: where the scope began */
 };
 
 struct graph {
-    struct regions regions; /* the submitter's; first, so that its address is the graph's */
+    /* used by the submitter only; first, because graph_of_index casts its address to the graph */
+    struct regions regions;
 
-    /* Read by all while a run is going on. */
+    /* Read by all threads during a run. */
     _Alignas(128) char *slot_base;
     const struct graph_kernel *kernels;
     uint32_t kernel_count;
     enum pto_deps deps;
     pto_edge_fn edge_fn;
     void *edge_context;
-    void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* NULL: nobody records */
+    /* called for each edge, to report it; NULL: edges are not reported */
+    void (*wired_fn)(void *context, uint32_t before, uint32_t after);
     void *wired_context;
     void (*ended_fn)(void *context, const struct slot *before, const struct slot *after);
     void *ended_context;
     uint32_t clusters;
-    const uint32_t *successor; /* of the image that is being launched; NULL: a graph is built */
-    struct a32 *counter;       /* of that: predecessors left, by line */
-    uint32_t guard_bytes;      /* around each output; 0: it has no guards */
-    uint32_t
-        edges_plain; /* of a slot, after which one is unusual; 0: all are, and there are no joins */
+    /* successors in the launched image; NULL: the graph is not an image */
+    const uint32_t *successor;
+    /* number of predecessors that have not completed, by line of the slot in the launched image */
+    struct a32 *counter;
+    uint32_t guard_bytes; /* size of the guards around each output; 0: none */
+    /*
+     * number of edges that edges_link adds to a task without a function call. 0: each edge needs
+     * the call, and no joins are made
+     */
+    uint32_t edges_plain;
 
-    /* The submitter's. */
+    /* Written by the submitter only. */
     _Alignas(128) uint32_t live;
-    uint32_t seq;           /* of the next task */
-    bool is_shared;         /* other threads know live tasks: use atomic read-modify-writes */
-    uint32_t ring;          /* of the current scope */
-    uint64_t ring_raw;      /* the same, as in the ids of its tasks */
-    bool is_manual;         /* the current scope, or one around it */
-    uint32_t manual_from;   /* sequence number of the first task in it */
-    struct id_map *ids_now; /* of the current ring */
-    const uint8_t *access;  /* of the current scope, by tag: enum access */
-    uint64_t quick_traits;  /* what tensors have that have a quick way: take_tensor() */
+    uint32_t seq; /* number of the next task */
+    /* other threads know of live tasks, so counters need atomic read-modify-writes */
+    bool is_shared;
+    uint32_t ring;        /* ring of the current scope */
+    uint64_t ring_raw;    /* bits that name the ring in the ids of its tasks */
+    bool is_manual;       /* the current scope is MANUAL or inside of a MANUAL scope */
+    uint32_t manual_from; /* number of the first task of the outermost MANUAL scope that is open */
+    struct id_map *ids_now; /* ids of the current ring */
+    const uint8_t *access;  /* enum access by tag, for arguments in the current scope */
+    /* value of trait bits with which a tensor takes the quick path of locate_record (submit.h) */
+    uint64_t quick_traits;
     uint32_t scope_count;
-    uint32_t join_total; /* made, those that have gone included */
-    uint64_t edge_total; /* of joins, too */
-    bool has_settled;    /* a task of this run has a predicate or is a team */
-    bool has_unlisted;   /* a task of this run uses memory that is not recorded for it */
+    uint32_t join_total; /* joins made so far, including those that are complete */
+    uint64_t edge_total; /* edges made so far, including those of joins */
+    bool has_settled;    /* some task of this run has a predicate or is a team */
+    /* some task of this run uses memory that the index of regions does not know about */
+    bool has_unlisted;
     struct slot_info *info;
     uint32_t info_count;
     uint32_t free_slot[SLOT_CLASS_COUNT];
@@ -181,18 +206,24 @@ struct graph {
     uint32_t edge_chunk_count;
     uint32_t free_retained_chunk;
     uint32_t retained_chunk_count;
-    uint32_t free_descriptor_chunk; /* the one that is free for longest */
+    uint32_t free_descriptor_chunk; /* the descriptor chunk that has been free for longest */
     uint32_t descriptor_chunk_count;
     uint32_t buffer_total;
-    uint32_t free_buffer[GRAPH_HEAP_CLASSES]; /* the next one that is taken */
-    uint32_t last_free[GRAPH_HEAP_CLASSES];   /* of such a list that is not empty */
-    uint32_t heap_given[GRAPH_RINGS];         /* as in struct buffer; it may wrap */
-    uint32_t free_record;                     /* buffer records without memory */
+    uint32_t free_buffer[GRAPH_HEAP_CLASSES]; /* next free buffer of each class */
+    /* last free buffer of each class whose list is not empty */
+    uint32_t last_free[GRAPH_HEAP_CLASSES];
+    /* bytes that each ring has allocated, in units of GRAPH_OUTPUT_ALIGN; may wrap */
+    uint32_t heap_given[GRAPH_RINGS];
+    uint32_t free_record; /* list of unused struct buffer that have no memory */
     struct id_map ids[GRAPH_RINGS];
     struct scope scope[PTO_SCOPE_DEPTH_MAX + 1];
     struct graph_refusal refusal;
     const struct pto_entry *entry;
-    bool is_recorded; /* for an image: scalars that are passed on are noted */
+    /*
+     * remember which scalars of the entry are passed on to tasks, because the graph will become an
+     * image
+     */
+    bool is_recorded;
     void (*fill_fn)(void *context, uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype);
     void *fill_context;
     struct graph_users users;
@@ -206,14 +237,15 @@ struct graph {
     struct pool heap_pool;
     struct pool passed_pool;
     struct pool guard_pool;
-    uint32_t last_descriptor_chunk; /* the latest */
-    uint32_t ended_count;           /* scopes with outputs that have ended */
-    uint32_t chunk_delay; /* how many of them have to before a descriptor's memory is used again */
+    uint32_t last_descriptor_chunk; /* the descriptor chunk that became free last */
+    uint32_t ended_count;           /* number of scopes with outputs that have ended */
+    /* number of scopes that must end before a descriptor's memory is reused */
+    uint32_t chunk_delay;
     uint32_t recent[GRAPH_RECENT]; /* slots of the latest tasks, by sequence number; 0: none */
-    struct ended_scope ended[GRAPH_SCOPES_TOLD]; /* the latest ones */
-    struct region_tables region_tables;          /* of `regions` */
+    struct ended_scope ended[GRAPH_SCOPES_REPORTED]; /* the latest scopes that have ended */
+    struct region_tables region_tables;              /* the large arrays of `regions` */
 
-    /* Written by all: buffers that others found to be free. */
+    /* Written by all threads: list of buffers that threads other than the submitter freed. */
     _Alignas(128) struct a32 freed_buffers;
 };
 
@@ -223,17 +255,21 @@ struct graph_params {
     enum pto_deps deps;
     pto_edge_fn edge_fn;
     void *edge_context;
-    void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* each edge, once linked */
+    /* called for each edge after it was linked; NULL: not called */
+    void (*wired_fn)(void *context, uint32_t before, uint32_t after);
     void *wired_context;
-    /* Called for each predecessor of a submit that is sealed but not retired: there is no edge to it. NULL: not. */
+    /*
+     * Called for each predecessor of a submit that has completed but still has its slot, because no
+     * edge leads from it. NULL: not called.
+     */
     void (*ended_fn)(void *context, const struct slot *before, const struct slot *after);
     void *ended_context;
-    const struct pto_entry *entry; /* scalars to be passed on */
-    bool is_recorded;              /* the graph becomes an image */
-    /* Outputs that start with a value, each once filled; NULL: nobody records. */
+    const struct pto_entry *entry; /* the run's entry, whose scalars may be passed on to tasks */
+    bool is_recorded;              /* the graph will become an image */
+    /* Called for each output that has a first value, to fill it; NULL: the submitter fills it. */
     void (*fill_fn)(void *context, uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype);
     void *fill_context;
-    uint32_t clusters; /* of the chip, for gangs */
+    uint32_t clusters; /* clusters of the chip, which limit gangs */
     bool is_shared;
     bool has_guards;
 };
@@ -241,105 +277,123 @@ struct graph_params {
 /* Calls `each` for every pool of the graph, so that its owner can give them address space. */
 void graph_each_pool(struct graph *g,
                      void (*each)(struct pool *pool, uint64_t share, void *context), void *context);
-/* Starts a run: forgets everything of the one before. The pools keep their memory. */
+/* Starts a run: forgets the previous run. The pools keep their memory. */
 int graph_start(struct graph *g, const struct graph_params *params);
 
 /*
- * Submits one task. On success *ready_out is the slot if it can run at once,
- * else NULL. On failure `refusal` tells why; after PTO_ENOMEM the graph can
- * only be started anew.
+ * Submits one task. On success *ready_out is the slot if the task can run at once, else NULL. On
+ * failure `refusal` has the reason; after PTO_ENOMEM the graph must be restarted.
  */
 int graph_submit(struct graph *g, const struct pto_kernels *kernels, const struct pto_args *args,
                  const struct pto_site *site, struct pto_outputs *out, struct slot **ready_out);
-/* How a submit ended. */
+/* Result of a submit. */
 enum submit_end {
     SUBMIT_WAITS,
     SUBMIT_READY,
-    SUBMIT_REFUSED, /* g->refusal says why */
-    SUBMIT_STOPPED, /* by graph_submit_as only: nothing has changed, another function has to do it */
+    SUBMIT_REFUSED, /* the task is refused; g->refusal has the reason */
+    /* returned by graph_submit_as only: nothing was changed; call graph_submit_slow */
+    SUBMIT_STOPPED,
 };
 
 struct submitted {
     enum submit_end end;
-    struct slot *slot; /* of a task that waits or is ready */
+    struct slot *slot; /* slot of the submitted task, if it waits or is ready */
 };
 
 static const struct submitted submit_refused = { SUBMIT_REFUSED, NULL };
 static const struct submitted submit_stopped = { SUBMIT_STOPPED, NULL };
 
-/* For submit.h: a task of a form of its own, for which a slot or an id may have to be made. */
-__attribute__((noinline)) struct submitted graph_submit_closely(struct graph *g,
-                                                                const struct pto_kernels *kernels,
-                                                                const struct pto_args *args,
-                                                                const struct pto_site *site,
-                                                                struct pto_outputs *out);
-/* Any task. */
-struct submitted graph_submit_unusual(struct graph *g, const struct pto_kernels *kernels,
+/* Submits a task of any form but FORM_GENERAL. Allocates a slot or an id if none is free. */
+__attribute__((noinline)) struct submitted graph_submit_slow(struct graph *g,
+                                                             const struct pto_kernels *kernels,
+                                                             const struct pto_args *args,
+                                                             const struct pto_site *site,
+                                                             struct pto_outputs *out);
+/* Submits a task of any form. */
+struct submitted graph_submit_general(struct graph *g, const struct pto_kernels *kernels,
                                       const struct pto_args *args, const struct pto_site *site,
                                       struct pto_outputs *out);
-/* Buffers without a task: complete on return. */
+/* Allocates outputs without a task: they count as outputs of a task that is complete at once. */
 int graph_alloc(struct graph *g, const struct pto_args *args, struct pto_outputs *out);
 int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pto_site *site);
 int graph_scope_end(struct graph *g);
-/* Refuses a tensor of the task `owner`, whose scope has ended. */
+/* Refuses a tensor that was created by task `owner` in a scope that has ended. */
 __attribute__((cold)) int graph_refuse_ended(struct graph *g, struct pto_task_id owner,
                                              int32_t argument);
 
-/* data.c: one element as a tensor of its own, or why there is none. Missing indices are 0. */
+/*
+ * data.c: describes one element of a tensor as a tensor of its own. False: there is no such
+ * element, and the last parameter gets the reason. Indices that the caller omits are 0.
+ */
 bool graph_find_element(const struct pto_tensor *t, uint32_t ndims, const uint32_t indices[],
                         struct pto_tensor *out, enum data_fault *why_out);
-/* The same, with a refusal as `fault`. */
-int graph_element(struct graph *g, const struct pto_tensor *t, uint32_t ndims,
-                  const uint32_t indices[], enum fault fault, struct pto_tensor *out);
 /*
- * A live task that writes the element, or also reads it, by its slot; 0: none. `from` is the
- * slot of the one that was found before, which has gone, plus 1.
+ * Like graph_find_element, but if there is no such element, it records a refusal of the kind
+ * `fault`.
+ */
+int graph_element(struct graph *g, const struct pto_tensor *t, uint32_t ndims,
+                  const uint32_t indices[], enum failure_kind fault, struct pto_tensor *out);
+/*
+ * Finds a live task that writes the element or, if `with_readers`, reads it. Returns its slot
+ * number; 0: none. To find all of them, call it again when the task has completed, with `from` 1
+ * plus the slot number that was returned.
  */
 uint32_t graph_find_user(struct graph *g, const struct pto_tensor *element, bool with_readers,
                          uint32_t from, uint32_t *seq_out);
 
 /*
- * Other threads are about to learn of a task, and may complete it. The submitter
- * may take it back when nothing is live.
+ * Makes the submitter use atomic operations. Called before other threads can learn of a task and
+ * complete it. The submitter may undo it when no task is live.
  */
 static inline void graph_share(struct graph *g)
 {
     g->is_shared = !PORT_ONE_THREAD;
 }
 
-/* Submitter: one user more. False: the last one has gone already, and so has the buffer. */
+/*
+ * Called by the submitter: adds a user to a buffer. False: the last user has already released it.
+ */
 bool buffer_retain(struct graph *g, uint32_t buffer);
-/* Any thread: a user of the buffer is done. `is_submitter` takes the short way back. */
+/*
+ * Called by any thread when a user of the buffer has finished. If it was the last one, the buffer
+ * becomes free: at once if the caller is the submitter, else when buffers_collect finds it.
+ */
 void buffer_release(struct graph *g, uint32_t buffer, bool is_submitter);
-/* Any thread, once the task has completed: gives back what it kept alive. */
+/* Called by any thread after a task has completed: releases the buffers that the task retained. */
 void graph_release_task(struct graph *g, struct slot *s, bool is_submitter);
 
-/* submit_tensors.c: what a tensor has in the eight bytes from `ndims` on if there is a quick way for it. */
+/*
+ * submit_tensors.c: the eight bytes from `ndims` on that a tensor must have to take the quick path.
+ */
 uint64_t submit_quick_traits(enum pto_deps deps);
 
-/* edges.c implements what overlap/overlap.h asks for, joins included. */
+/* edges.c implements the callbacks of overlap/overlap.h, joins included. */
 /*
- * Whether submits may make joins from now on; those that exist stay. At first they may, unless
- * edge_fn or wired_fn gets all edges (then g->edges_plain is 0).
+ * Allows or forbids joins in submits from now on; existing joins remain. They are allowed at first,
+ * unless edge_fn or wired_fn must see all edges: then they are never allowed.
  */
 void graph_allow_joins(struct graph *g, bool may);
 
-/* Edges beyond those in the slot, which has such. */
+/* Number of edges in the chunks of a slot that has chunks. */
 uint32_t edges_count_spilled(const struct graph *g, const struct slot *t);
 
-/* How many edges a task has that is being submitted or was not run, or a join. */
+/*
+ * Number of predecessors of a join, of a task that is being submitted, or of a task that never ran.
+ */
 static inline uint32_t graph_count_edges(const struct graph *g, const struct slot *t)
 {
     return t->edge_count + ((t->flags & SLOT_HAS_SPILL) != 0 ? edges_count_spilled(g, t) : 0);
 }
 
 /* slots.c */
-/* A slot that was never used. NULL when memory has run out. */
+/* Allocates a slot from the pool. NULL: out of memory. */
 struct slot_info *slot_make(struct graph *g, uint32_t size_class);
-/* Gives back what the slot's last task spilled. False: it is slot 0, which stands for none. */
+/*
+ * Frees the chunks of the slot's previous task. False: the slot has index 0, which no task may use.
+ */
 bool slot_clean(struct graph *g, struct slot_info *info);
 
-/* A slot that can be taken, made or cleaned if need be. NULL when memory has run out. */
+/* Returns a free slot for a task. NULL: out of memory. */
 static inline struct slot_info *slot_provide(struct graph *g, uint32_t size_class)
 {
     struct slot_info *info = &g->info[g->free_slot[size_class]];
@@ -351,7 +405,10 @@ static inline struct slot_info *slot_provide(struct graph *g, uint32_t size_clas
     return info;
 }
 
-/* The place of the current ring's next id, free. NULL: memory has run out. */
+/*
+ * Makes room for the next id in the current ring's map of ids, and returns its free entry. NULL:
+ * out of memory.
+ */
 struct id_entry *ids_make_room(struct graph *g);
 bool ids_was_given(const struct graph *g, struct pto_task_id id);
 
@@ -360,12 +417,12 @@ uint64_t buffers_output_bytes(const struct pto_tensor_info *info);
 int buffers_create(struct graph *g, const struct pto_args *args, struct pto_outputs *out,
                    uint32_t *buffer_out);
 void buffers_collect(struct graph *g);
-/* What an output starts with; told to whoever records it. */
+/* Fills an output with its first value, through g->fill_fn if that is set. */
 void buffers_fill(struct graph *g, uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype);
-/* Repeats the element's value over the bytes, a multiple of its size. */
+/* Fills `bytes` bytes, a multiple of the element's size, with copies of an element. */
 void buffer_fill(uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype);
 
-/* The graph in which the index lies. */
+/* Returns the graph that contains this index of regions. */
 static inline struct graph *graph_of_index(struct regions *x)
 {
     return (struct graph *)(void *)((char *)x - offsetof(struct graph, regions));
@@ -396,13 +453,13 @@ static inline struct buffer *graph_buffer(const struct graph *g, uint32_t index)
     return (struct buffer *)(void *)g->buffer_pool.base + index;
 }
 
-/* A completed task's slot comes back: it is the next one taken. */
+/* Frees the slot of a completed task; the next task of its class gets this slot. */
 static inline void graph_retire(struct graph *g, uint32_t slot_number)
 {
     struct slot_info *info = &g->info[slot_number];
     uint32_t *free_slot = &g->free_slot[info->size_class];
 
-    port_check(slot_number != 0 && info->seq != 0); /* once for each task */
+    port_check(slot_number != 0 && info->seq != 0); /* a slot is freed once per task */
     info->seq = 0;
     info->next = *free_slot;
     *free_slot = slot_number;
@@ -411,21 +468,25 @@ static inline void graph_retire(struct graph *g, uint32_t slot_number)
 }
 
 /*
- * Finds out how far everything has gone, where tasks end in any order: what is
- * recorded for older tasks is then known to be dead without asking for each.
+ * Finds the highest number before which all tasks have completed, so that records of older tasks
+ * are known to be dead without a test of each. A search is necessary because tasks complete in any
+ * order.
  */
 static inline void graph_catch_up(struct graph *g)
 {
     uint32_t seq = g->regions.dead_before;
 
     if (g->seq - seq > GRAPH_RECENT)
-        return; /* it is not known any more: until nothing is live */
+        return; /* `recent` no longer lists the oldest live tasks: give up until no task is live */
     while (seq < g->seq && g->info[g->recent[seq % GRAPH_RECENT]].seq != seq)
         seq++;
     g->regions.dead_before = seq;
 }
 
-/* NULL: the id names no task that anything could still wait for or retain. */
+/*
+ * Returns the entry of a task's id in its ring's map of ids. NULL: the entry was reused, so the
+ * task is no longer live, and cannot be waited for or retained.
+ */
 static inline const struct id_entry *ids_find(const struct graph *g, struct pto_task_id id)
 {
     uint32_t ring = pto_task_id_ring(id);
@@ -438,20 +499,28 @@ static inline const struct id_entry *ids_find(const struct graph *g, struct pto_
     return e->seq != 0 && e->local == local ? e : NULL;
 }
 
-/* Whether a tensor's creator still keeps its memory: the scope of both is open. */
+/*
+ * Whether the outputs of the task that created a tensor are still allocated because the creator's
+ * scope is open.
+ */
 static inline bool graph_has_memory(const struct graph *g, const struct id_entry *creator)
 {
     return creator != NULL && creator->buffer != 0 &&
            graph_buffer(g, creator->buffer)->seq == creator->seq;
 }
 
-/* The place of the current ring's next id. A task that lives long may be there. */
+/*
+ * Returns the entry for the next id in the current ring's map of ids. A task that has been live for
+ * long may still occupy it.
+ */
 static inline struct id_entry *ids_next(const struct graph *g)
 {
     return &g->ids_now->entry[g->ids_now->next_local & g->ids_now->mask];
 }
 
-/* Gives a task the next id; its place is free. `slot` is 0 for one that is complete already. */
+/*
+ * Gives a task the next id, whose entry must be free. `slot` is 0 if the task is already complete.
+ */
 static inline struct pto_task_id ids_put(struct graph *g, struct id_entry *place, uint32_t seq,
                                          uint32_t slot, uint32_t buffer)
 {
@@ -463,14 +532,14 @@ static inline struct pto_task_id ids_put(struct graph *g, struct id_entry *place
     return (struct pto_task_id){ raw };
 }
 
-/* Notes why a call was refused, and returns the status for it. */
-__attribute__((cold)) int graph_refuse(struct graph *g, enum fault fault, int32_t argument,
+/* Records why a call was refused, and returns the status for it. */
+__attribute__((cold)) int graph_refuse(struct graph *g, enum failure_kind fault, int32_t argument,
                                        uint64_t value);
 
-/* The status of the latest refusal. */
+/* Returns the status of the latest refusal. */
 int graph_refusal_status(const struct graph *g);
 
-/* Makes t wait for r unless r has gone. */
+/* Makes t wait for r, unless r has completed. */
 static inline int graph_wait_for(struct graph *g, struct slot *t, struct ref r)
 {
     return ref_wait_for(&g->regions, t, r);

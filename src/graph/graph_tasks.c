@@ -17,7 +17,8 @@ int graph_submit_task(struct graph *g, const struct pto_kernels *kernels,
         return status;
     task_out->slot = graph_slot_numbered(g, g->recent[seq % GRAPH_RECENT]);
     task_out->is_ready = ready == task_out->slot;
-    if (status < 0) { /* submit_abandon stopped half-way */
+    /* refused after it got a slot: the client completes the slot like that of an empty task */
+    if (status < 0) {
         g->live++;
         task_out->is_ready = arm_task(g, task_out->slot);
     }
@@ -27,24 +28,24 @@ int graph_submit_task(struct graph *g, const struct pto_kernels *kernels,
 void graph_complete(struct slot *s, void (*each)(void *context, struct slot *next, bool is_ready),
                     void *context)
 {
-    struct edge *e = aptr_load_relaxed(&s->successors); /* one thread */
+    struct edge *e = aptr_load_relaxed(&s->successors); /* accessed by one thread */
 
-    port_check(e != SLOT_SEALED);                    /* once for each task */
-    aptr_store_relaxed(&s->successors, SLOT_SEALED); /* one thread */
+    port_check(e != SLOT_SEALED); /* a task completes only once: its list is not closed yet */
+    aptr_store_relaxed(&s->successors, SLOT_SEALED); /* accessed by one thread */
     while (e != NULL) {
         struct slot *next = e->self;
-        uint32_t left = a32_load_relaxed(&next->pending) - 1; /* one thread */
+        uint32_t left = a32_load_relaxed(&next->pending) - 1; /* accessed by one thread */
 
         port_check(left != UINT32_MAX);
-        e = e->next;                             /* the edge lies in the slot of `next` */
-        a32_store_relaxed(&next->pending, left); /* one thread */
+        e = e->next; /* read first: the edge lies in the slot of `next`, which `each` may reuse */
+        a32_store_relaxed(&next->pending, left); /* accessed by one thread */
         each(context, next, left == 0);
     }
 }
 
 void graph_free_task(struct graph *g, struct slot *s)
 {
-    port_check(aptr_load_relaxed(&s->successors) == SLOT_SEALED); /* one thread */
+    port_check(aptr_load_relaxed(&s->successors) == SLOT_SEALED); /* accessed by one thread */
     if ((s->flags & (SLOT_HAS_BUFFER | SLOT_HAS_RETAINED)) != 0)
         graph_release_task(g, s, true);
     graph_retire(g, s->number);
@@ -52,7 +53,7 @@ void graph_free_task(struct graph *g, struct slot *s)
 
 bool graph_waits_for(const struct slot *before, const struct slot *after)
 {
-    const struct edge *e = aptr_load_relaxed(&before->successors); /* one thread */
+    const struct edge *e = aptr_load_relaxed(&before->successors); /* accessed by one thread */
 
     if (e == SLOT_SEALED)
         return false;

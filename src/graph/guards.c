@@ -1,20 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guards around outputs, poison in them, and what is written of those that no kernel makes. */
+/*
+ * Guards around outputs, poison in outputs, and a record of which bytes of an output tasks are
+ * given to write, for outputs that no kernel creates.
+ */
 #include "graph/guards.h"
 
 #include <string.h>
 
-/* In the reserved bytes of a descriptor. */
+#include "base/poison.h"
+
+/*
+ * The note: what the checks need to know of an output. It lies in the reserved bytes of a
+ * descriptor.
+ */
 struct guard_note {
-    uint64_t bytes; /* of the data */
-    uint64_t size;  /* the same with its padding */
-    uint64_t word;  /* what both start with */
+    uint64_t bytes; /* size of the data */
+    uint64_t size;  /* size of the data with its padding */
+    uint64_t word;  /* eight bytes of the value that the data starts with, or of poison */
+    uint32_t salt; /* number that differs for each live tensor; the guards' contents depend on it */
+    uint8_t dtype; /* type of the output; a view of it may have another type */
     uint8_t is_there;
-    uint8_t has_value;  /* the word is what was asked for */
-    uint8_t is_suspect; /* no task was given to write it */
+    uint8_t has_value; /* `word` is the value that the submit requested, not poison */
+    /* no earlier task was given any of these bytes to write, so the input may be unwritten */
+    uint8_t is_suspect;
 };
 
-enum { NOTE_AT = 2 }; /* aligned to 8 bytes */
+enum { NOTE_AT = 2 }; /* offset of the note in the reserved bytes; aligns it to 8 */
 
 static_assert((offsetof(struct pto_tensor, reserved) + NOTE_AT) % 8 == 0 &&
                   NOTE_AT + sizeof(struct guard_note) <=
@@ -43,23 +54,37 @@ static struct guard_record *record_of(const struct graph *g, uint32_t buffer)
 
 /* ---- creation ---- */
 
-/* An element eight bytes wide, or as many as fit into them. */
-static uint64_t repeat(uint64_t bits, uint32_t elem_bytes)
+/*
+ * Contents of a guard, repeated. No two guards have the same, so a kernel that copies one guard
+ * into another changes it. As a floating-point element of the tensor's size it is a signalling NaN,
+ * which arithmetic turns into a quiet one, so a kernel that computes on a guard in place also
+ * changes it.
+ */
+static uint64_t guard_word(const struct guard_note *note, bool is_before)
 {
-    for (uint32_t width = elem_bytes; width < 8; width *= 2)
-        bits = (bits & (~0ull >> (64 - 8 * width))) | bits << 8 * width;
-    return bits;
+    const struct pto_dtype_info *info = pto_dtype_info(note->dtype);
+    uint32_t fraction = info->layout.fraction_bits;
+    uint64_t random = (2ull * note->salt + is_before + 1) * 0x9e3779b97f4a7c15ull;
+    uint64_t nan;
+
+    random = (random ^ random >> 29) * 0xbf58476d1ce4e5b9ull;
+    random ^= random >> 32;
+    if (info->kind != PTO_KIND_FLOAT || info->layout.special != PTO_SPECIAL_IEEE)
+        return random | 0xffc0ffc0ffc0ffc0ull; /* a NaN as element of 2, 4 or 8 bytes */
+    nan = (1ull << info->layout.exponent_bits) - 1;
+    random |= poison_repeat(nan << fraction | 1, info->bytes);
+    nan = poison_repeat(1ull << (fraction - 1), info->bytes); /* the bit that makes a NaN quiet */
+    return random & ~nan;                                     /* mutation: guards-alike */
 }
 
-/* NaN, of the types that have one; a number that is easily recognised. */
-static uint64_t poison_of(uint32_t dtype)
+/*
+ * Number of bytes that hold `word` when the tensor is created: the data, and its padding if the
+ * submit requested a value, because kernels made for the reference read the padding then. Other
+ * padding belongs to the guard after it.
+ */
+static uint64_t filled_bytes(const struct guard_note *note)
 {
-    const struct pto_dtype_info *info = pto_dtype_info(dtype);
-    uint32_t bits = 8u * info->bytes - (info->layout.sign_bits != 0);
-
-    if (info->kind == PTO_KIND_FLOAT)
-        return repeat(~0ull >> (64 - bits), info->bytes);
-    return 0xa5a5a5a5a5a5a5a5ull;
+    return note->has_value ? note->size : note->bytes;
 }
 
 void guards_lay(struct graph *g, uint32_t buffer, const struct pto_args *args,
@@ -72,18 +97,25 @@ void guards_lay(struct graph *g, uint32_t buffer, const struct pto_args *args,
         const struct pto_tensor_info *info = args->tensor[i];
         struct pto_tensor *t = &tensor[r->count];
         struct guard_note note = { .is_there = 1 };
+        uint64_t filled;
 
         if (args->tag[i] != PTO_TAG_OUTPUT)
             continue;
         note.has_value = info->has_initial_value;
         note.bytes = pto_tensor_bytes(t);
         note.size = t->size;
-        note.word = info->has_initial_value ? repeat(info->initial_value, pto_dtype_size(t->dtype))
-                                            : poison_of(t->dtype);
+        note.word = info->has_initial_value
+                        ? poison_repeat(info->initial_value, pto_dtype_size(t->dtype))
+                        : poison_of(t->dtype);
         t->addr += (2ull * r->count + 1) * g->guard_bytes;
-        buffers_fill(g, t->addr - g->guard_bytes, g->guard_bytes, GUARDS_WORD, PTO_UINT64);
-        buffers_fill(g, t->addr, t->size, note.word, PTO_UINT64);
-        buffers_fill(g, t->addr + t->size, g->guard_bytes, GUARDS_WORD, PTO_UINT64);
+        note.salt = (uint32_t)(t->addr / GRAPH_GUARD_BYTES);
+        note.dtype = t->dtype;
+        buffers_fill(g, t->addr - g->guard_bytes, g->guard_bytes, guard_word(&note, true),
+                     PTO_UINT64);
+        filled = filled_bytes(&note);
+        buffers_fill(g, t->addr, filled, note.word, PTO_UINT64);
+        buffers_fill(g, t->addr + filled, note.size - filled + g->guard_bytes,
+                     guard_word(&note, false), PTO_UINT64);
         set_note(t, note);
         r->count++;
     }
@@ -94,7 +126,7 @@ void guards_poison_freed(uint64_t addr, uint64_t bytes)
     buffer_fill(addr, bytes, GUARDS_FREED_WORD, PTO_UINT64);
 }
 
-/* ---- what tasks are given to write ---- */
+/* ---- spans: the bytes of an output that tasks were given to write ---- */
 
 void guards_track(struct graph *g, uint32_t buffer)
 {
@@ -124,8 +156,8 @@ static struct guard_record *guards_find_record(struct graph *g, const struct pto
 }
 
 /*
- * Joined with the spans that it meets. When there is no room, the last one becomes as
- * large as it must: what is not known to be unwritten is not suspected.
+ * Adds a span to the record and merges it with those that it touches. If there is no room, enlarges
+ * the last span instead: that may hide an unwritten byte, but never reports a written one.
  */
 static void add_span(struct guard_record *r, uint64_t lo, uint64_t hi)
 {
@@ -162,13 +194,16 @@ void guards_note_write(struct graph *g, const struct pto_tensor *x)
 }
 
 /*
- * Whatever is not declared as read only may be written: by INOUT in parts, by NO_DEP anyhow. Code
- * that was made for the reference's rules has kernels that write what is declared as read only.
+ * Writes the note into an argument, and records the bytes that its task may write: all of a tensor
+ * that is not declared as read only. INOUT may write only a part, and NO_DEP may do anything; both
+ * count as writes. Under the reference's rules, kernels also write tensors declared as read only,
+ * so no argument is suspect there.
  */
 void guards_note(struct graph *g, struct pto_tensor *x)
 {
     struct guard_record *r = pto_task_id_is_valid(x->owner) ? guards_find_record(g, x) : NULL;
-    bool may_write = x->tag != PTO_TAG_INPUT && x->tag != PTO_TAG_OUTPUT; /* that is a dummy's */
+    /* an OUTPUT with a list of spans belongs to a dummy, which writes nothing */
+    bool may_write = x->tag != PTO_TAG_INPUT && x->tag != PTO_TAG_OUTPUT;
     struct guard_note note = { .is_there = 0 };
 
     for (uint32_t i = 0; r != NULL && i < r->count; i++)
@@ -181,7 +216,7 @@ void guards_note(struct graph *g, struct pto_tensor *x)
         add_span(r, region_start(x), region_end(x));
 }
 
-/* As if it were the input of a task. */
+/* Returns a copy of the tensor with the note that it would get as input of a task. */
 static struct pto_tensor note_input(struct graph *g, const struct pto_tensor *x)
 {
     struct pto_tensor input = *x;
@@ -205,19 +240,26 @@ bool guards_is_element_unwritten(struct graph *g, const struct pto_tensor *eleme
     return guards_is_unwritten(&input);
 }
 
-/* ---- looking ---- */
+/* ---- checks ---- */
 
 static bool has_note(const struct pto_tensor *x, struct guard_note *out)
 {
     if (!pto_task_id_is_valid(x->owner))
-        return false; /* others are copied without it */
+        return false; /* a tensor that is not an output has no note */
     *out = get_note(x);
     return out->is_there != 0;
 }
 
+bool guards_has_value(const struct pto_tensor *x)
+{
+    struct guard_note note;
+
+    return !pto_task_id_is_valid(x->owner) ? false : !has_note(x, &note) || note.has_value != 0;
+}
+
 /*
- * Nearly always it is. Then the first eight bytes are the word, from its byte `phase` on,
- * and all others are those eight bytes before them.
+ * Whether the word, repeated, fills all bytes, as it usually does: the first eight bytes are the
+ * word, rotated by `phase` bytes, and every other byte equals the one eight positions before it.
  */
 static bool is_intact(const unsigned char *from, uint64_t bytes, uint64_t word, uint64_t phase)
 {
@@ -228,7 +270,7 @@ static bool is_intact(const unsigned char *from, uint64_t bytes, uint64_t word, 
     return memcmp(from, &first, few) == 0 && memcmp(from + few, from, bytes - few) == 0;
 }
 
-/* How many bytes from the first one on reach to the last one that is not the word's. */
+/* Number of bytes up to the last one that differs from the repeated word; 0: all are equal. */
 static uint64_t changed_to(const unsigned char *from, uint64_t bytes, uint64_t word, uint64_t phase)
 {
     if (is_intact(from, bytes, word, phase))
@@ -249,30 +291,44 @@ static uint64_t unchanged_from(const unsigned char *from, uint64_t bytes, uint64
     return same;
 }
 
+/*
+ * Rounds a number of overwritten bytes up to whole elements: the last bytes of an element that a
+ * kernel wrote may equal the guard's by chance.
+ */
+static uint64_t whole_elements(const struct guard_note *note, uint64_t bytes)
+{
+    uint64_t size = pto_dtype_size(note->dtype);
+
+    return (bytes + size - 1) / size * size;
+}
+
 bool guards_find_breach(const struct pto_tensor *x, struct guard_breach *out)
 {
     const unsigned char *data = (const unsigned char *)(uintptr_t)x->addr;
     struct guard_note note;
-    uint64_t behind, padding;
+    uint64_t filled, tail;
 
     if (!has_note(x, &note))
         return false;
+    filled = filled_bytes(&note) - note.bytes; /* padding that does not belong to the guard */
+    tail = note.size - note.bytes + GRAPH_GUARD_BYTES;
     port_fetch(x->addr - GRAPH_GUARD_BYTES, GRAPH_GUARD_BYTES);
-    port_fetch(x->addr + note.bytes, note.size - note.bytes + GRAPH_GUARD_BYTES);
+    port_fetch(x->addr + note.bytes, tail);
     *out = (struct guard_breach){ .size = note.bytes };
-    out->bytes = GRAPH_GUARD_BYTES -
-                 unchanged_from(data - GRAPH_GUARD_BYTES, GRAPH_GUARD_BYTES, GUARDS_WORD);
+    out->bytes = GRAPH_GUARD_BYTES - unchanged_from(data - GRAPH_GUARD_BYTES, GRAPH_GUARD_BYTES,
+                                                    guard_word(&note, true));
     if (out->bytes != 0) {
+        out->bytes = whole_elements(&note, out->bytes);
         out->is_before = true;
         out->is_far = out->bytes == GRAPH_GUARD_BYTES;
         out->is_at_edge = x->start == 0;
         return true;
     }
-    padding = note.size - note.bytes;
-    behind = changed_to(data + note.size, GRAPH_GUARD_BYTES, GUARDS_WORD, 0);
-    out->is_far = behind == GRAPH_GUARD_BYTES;
-    out->bytes = behind != 0 ? padding + behind /* mutation: no-breach */
-                             : changed_to(data + note.bytes, padding, note.word, note.bytes);
+    out->bytes = changed_to(data + note.bytes + filled, tail - filled, guard_word(&note, false), 0);
+    out->bytes = out->bytes != 0 ? filled + out->bytes
+                                 : changed_to(data + note.bytes, filled, note.word, note.bytes);
+    out->bytes = whole_elements(&note, out->bytes); /* mutation: no-breach */
+    out->is_far = out->bytes >= tail;
     out->is_at_edge = region_end(x) >= x->addr + note.bytes;
     return out->bytes != 0;
 }
@@ -291,7 +347,10 @@ bool guards_is_unwritten(const struct pto_tensor *x)
            0;
 }
 
-/* One that starts with a value is no suspect, so it is poison. */
+/*
+ * Whether a predicate's operand was never written: no earlier task was given it to write, and it
+ * still holds poison.
+ */
 bool guards_is_operand_unwritten(const struct slot_predicate *p)
 {
     uint64_t poison = poison_of(p->dtype);

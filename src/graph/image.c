@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a graph that was built to one that can be launched again. */
+/* Copies a graph that was built into an image, which can be launched many times. */
 #include "graph/image.h"
 
 #include <string.h>
 
-/* Where the next task goes while an image is filled. */
+/* State while an image is filled: where the next task's slot, payload and edges go. */
 struct filling {
     struct image *image;
     const struct graph *g;
     const struct pto_entry *entry;
-    uint32_t header; /* line */
+    uint32_t header; /* line of the next slot */
     uint32_t payload;
     uint32_t edges;
-    uint32_t ready; /* tasks on the stack of those whose predecessors are placed */
+    /*
+     * height of the stack of ready tasks: those whose predecessors all have their line in the image
+     */
+    uint32_t ready;
 };
 
-/* The slot of a task by number; NULL: none. */
+/* Returns the slot with this number; NULL: no task has it. */
 static const struct slot *slot_at(const struct graph *g, uint32_t number)
 {
     return g->info[number].seq != 0 ? graph_slot(g, g->info[number].line) : NULL;
@@ -23,7 +26,8 @@ static const struct slot *slot_at(const struct graph *g, uint32_t number)
 
 static const struct edge *edges_of(const struct slot *s)
 {
-    return aptr_load_relaxed(&s->successors); /* nothing runs */
+    /* relaxed: only one thread has access, because no task runs */
+    return aptr_load_relaxed(&s->successors);
 }
 
 static struct slot *image_slot(const struct image *image, uint32_t line)
@@ -64,7 +68,7 @@ static bool is_patched(const struct graph *g, const struct pto_entry *entry, uin
     return !is_output(g, addr) && image_find_entry(entry, addr) >= 0;
 }
 
-/* Where the operand of the slot's predicate lies; 0: it has none. */
+/* Address of the operand of a slot's predicate; 0: it has no predicate. */
 static uint64_t operand_of(const struct slot *s)
 {
     return (s->flags & SLOT_HAS_PREDICATE) != 0 ? slot_predicate((struct slot *)(uintptr_t)s)->addr
@@ -76,7 +80,7 @@ static uint64_t align(uint64_t bytes)
     return (bytes + 127) / 128 * 128;
 }
 
-/* Bytes of what follows the header, as a launch needs it. */
+/* Size of the part after the slot's header that a launch needs. */
 static uint64_t payload_bytes(const struct slot *from)
 {
     struct slot *s = (struct slot *)(uintptr_t)from;
@@ -91,7 +95,10 @@ static uint32_t payload_lines(const struct slot *s)
     return (uint32_t)((payload_bytes(s) + SLOT_LINE_BYTES - 1) / SLOT_LINE_BYTES);
 }
 
-/* A task that is whole is as in the slot pool; of others the payload lies apart. */
+/*
+ * Lines that a slot takes in the first part of the image. A whole task (SLOT_IS_WHOLE) has the
+ * layout of the slot pool there; of other tasks the payload is in the second part.
+ */
 static uint32_t header_lines(const struct slot *s)
 {
     return (s->flags & SLOT_IS_WHOLE) != 0 ? 2 + payload_lines(s) : 1;
@@ -105,7 +112,7 @@ void image_measure(struct image *image, const struct graph *g, const struct pto_
     image->heap_bytes = g->heap_pool.used;
     image->passed_count = (uint32_t)(g->passed_pool.used / sizeof(struct passed_scalar));
     image->number_count = g->info_count;
-    image->header_lines = 1; /* line 0 is nobody's */
+    image->header_lines = 1; /* line 0 is unused */
     image->submitted = g->seq - 1;
     for (uint32_t number = 1; number < g->info_count; number++) {
         const struct slot *s = slot_at(g, number);
@@ -156,7 +163,10 @@ uint64_t image_moved(const struct image *image, const struct graph *g, uint64_t 
     return is_output(g, addr) ? addr - (uint64_t)(uintptr_t)g->heap_pool.base + image->heap : addr;
 }
 
-/* An address as a launch has it: outputs have moved, what is the entry's will be patched. */
+/*
+ * Converts an address for launches: an address in an output becomes the one in the image's heap; an
+ * address in the entry is recorded, so that each launch patches it.
+ */
 static uint64_t adapt_addr(struct filling *f, uint32_t line, uint32_t argument, uint64_t addr)
 {
     struct image *image = f->image;
@@ -170,9 +180,9 @@ static uint64_t adapt_addr(struct filling *f, uint32_t line, uint32_t argument, 
 }
 
 /*
- * The tasks that wait for nothing become a stack, the first one on top. Borrows what
- * is filled afterwards: until a task is placed, `line` has the predecessors that are
- * not, and `task` is the stack.
+ * Puts the tasks without predecessors on the stack, the first one on top. Uses two arrays that get
+ * their final contents later: `line` counts a task's predecessors that are not in the image yet,
+ * and `task` is the stack.
  */
 static void stack_roots(struct filling *f)
 {
@@ -193,7 +203,7 @@ static void stack_roots(struct filling *f)
     image->root_count = f->ready - image->early_count;
 }
 
-/* The slot as it is before each launch. */
+/* Resets a slot to the state that it has before each launch. */
 static void adapt_slot(struct filling *f, struct slot *s, uint32_t line)
 {
     struct pto_tensor *tensor = image_tensors(f->image, s);
@@ -207,10 +217,12 @@ static void adapt_slot(struct filling *f, struct slot *s, uint32_t line)
     if (s->lanes == 0)
         s->flags |= SLOT_IS_DUMMY;
     s->built_lanes = s->lanes;
-    a32_store_relaxed(&s->pending, 0); /* a link only */
+    a32_store_relaxed(&s->pending, 0); /* relaxed: in an image `pending` only links lists */
 }
 
-/* Copies the slot; its successors are not there yet, so their numbers stand for them. */
+/*
+ * Copies a slot into the image. Its successors have no line yet, so their slot numbers are stored.
+ */
 static void place_slot(struct filling *f, uint32_t number)
 {
     struct image *image = f->image;
@@ -223,7 +235,8 @@ static void place_slot(struct filling *f, uint32_t number)
     s->payload = is_whole ? f->header + 2 : f->payload;
     memcpy(image_tensors(image, s), from->tensor, payload_bytes(from));
     s->built_pending = graph_count_edges(f->g, from);
-    a32_store_relaxed(&image->counter[f->header], s->built_pending); /* nothing runs */
+    /* relaxed: only one thread has access, because no task runs */
+    a32_store_relaxed(&image->counter[f->header], s->built_pending);
     adapt_slot(f, s, f->header);
     s->span.first = f->edges;
     for (const struct edge *e = edges_of(from); e != NULL; e = e->next)
@@ -234,8 +247,9 @@ static void place_slot(struct filling *f, uint32_t number)
 }
 
 /*
- * The tasks in the order in which one worker would run them: it goes on with the
- * first that it makes ready, later with the others, newest first.
+ * Determines the order of tasks in the image, which is that in which one worker would run them:
+ * after each task the first successor that became ready, or if none did the newest other ready
+ * task.
  */
 static void place_slots(struct filling *f)
 {
@@ -261,21 +275,25 @@ static void place_slots(struct filling *f)
     }
 }
 
-/* Lines instead of numbers; marks those that wait for this task only: a launch does not count. */
+/*
+ * Replaces the slot numbers of successors by their lines, and marks tasks with only one
+ * predecessor, whose counters a launch does not use.
+ */
 static void wire_slot(struct image *image, struct slot *s)
 {
     uint32_t *successor = &image->successor[s->span.first];
 
     for (uint32_t i = 0; i < s->span.count; i++) {
         successor[i] = image->line[successor[i]];
-        if (a32_load_relaxed(&image->counter[successor[i]]) == 1) /* nothing runs */
+        /* relaxed: only one thread has access, because no task runs */
+        if (a32_load_relaxed(&image->counter[successor[i]]) == 1)
             successor[i] |= SPAN_FOLLOWS;
     }
     if (s->span.count == 1 && (successor[0] & SPAN_FOLLOWS) != 0)
         s->span = (struct slot_span){ successor[0], SPAN_IS_ONE };
 }
 
-/* Wires each task and fills the list of them. */
+/* Sets the successors of each slot, and fills the lists of roots and of other tasks. */
 static void wire_slots(struct image *image)
 {
     uint32_t root = image->root_count, early = root + image->early_count, other = early;
@@ -325,7 +343,7 @@ void image_each_outside(const struct graph *g, const struct pto_entry *entry,
     }
 }
 
-/* The tasks that wait for s, or for a join that does; no join waits for a join. */
+/* Visits the tasks that wait for s, directly or through a join. No join waits for another join. */
 static void each_successor(const struct image *image, const struct slot *s, uint32_t before,
                            void (*each)(void *context, uint32_t before, uint32_t after),
                            void *context)
@@ -363,9 +381,12 @@ struct slot *image_next(const struct image *image, uint32_t *line)
     return s;
 }
 
-/* ---- an image that comes from elsewhere ---- */
+/* ---- checking an image that was built elsewhere ---- */
 
-/* Set in a task's counter while the image is checked: edges lead to tasks only. */
+/*
+ * Set in the counter of each line where a slot starts, while the image is checked: edges must lead
+ * to such lines.
+ */
 #define CHECK_IS_TASK 0x80000000u
 
 struct checking {
@@ -373,11 +394,11 @@ struct checking {
     const struct image_limits *limits;
 };
 
-/* The task in that line. NULL: there is none. */
+/* Returns the slot that starts in this line; NULL: no slot does. */
 static const struct slot *image_find_task(const struct image *image, uint32_t line)
 {
     return line < image->header_lines && line != 0 &&
-                   (a32_load_relaxed(&image->counter[line]) & CHECK_IS_TASK) != 0 /* nothing runs */
+                   (a32_load_relaxed(&image->counter[line]) & CHECK_IS_TASK) != 0 /* no task runs */
                ? image_slot(image, line)
                : NULL;
 }
@@ -397,7 +418,7 @@ static bool image_has_kernels(const struct checking *c, const struct slot *s)
            (s->lanes == 0) == ((s->flags & SLOT_IS_DUMMY) != 0) && s->core_type < PTO_CORE_TYPES;
 }
 
-/* Invocations, and what only few tasks have. */
+/* Checks a slot's numbers of blocks and lanes, its timing slot and its predicate. */
 static bool has_blocks(const struct checking *c, struct slot *s)
 {
     uint32_t lanes = slot_lane_count(s->lanes);
@@ -412,13 +433,16 @@ static bool has_blocks(const struct checking *c, struct slot *s)
         ((s->flags & SLOT_IS_TIMED) != 0 && s->timing_slot >= PTO_TIMING_SLOTS))
         return false;
     if ((s->flags & SLOT_IS_SPECIAL) != 0 &&
-        (s->block_next != 0 || a32_load_relaxed(&s->block_left) != blocks)) /* nothing runs */
+        (s->block_next != 0 || a32_load_relaxed(&s->block_left) != blocks)) /* no task runs */
         return false;
     return p == NULL || (p->bytes != 0 && p->bytes <= sizeof(uint64_t) &&
                          (p->bytes & (p->bytes - 1)) == 0 && p->dtype < PTO_DTYPE_COUNT);
 }
 
-/* The place in the source lies behind the image, and so does its name, which ends there. */
+/*
+ * Checks that the slot's source location lies in the data after the image, and that its file name
+ * ends there.
+ */
 static bool has_site(const struct checking *c, const struct slot *s)
 {
     const char *begin = c->limits->sites, *end = c->limits->end;
@@ -443,13 +467,16 @@ static bool image_is_sound(const struct checking *c, struct slot *s, uint32_t li
                                         : s->payload < image->header_lines || s->payload > lines ||
                                               payload_lines(s) > lines - s->payload)
         return false;
-    return a32_load_relaxed(&image->counter[line]) == s->built_pending && /* nothing runs */
+    return a32_load_relaxed(&image->counter[line]) == s->built_pending && /* no task runs */
            s->built_pending < CHECK_IS_TASK && has_site(c, s) &&
            (slot_is_join(s) ? s->flags == SLOT_IS_DUMMY && s->lanes == 0
                             : image_has_kernels(c, s) && has_blocks(c, s));
 }
 
-/* Each header behind the one before it. */
+/*
+ * Checks each slot, and that slots follow each other without gaps. Marks the lines where slots
+ * start.
+ */
 static bool mark_tasks(const struct checking *c)
 {
     struct image *image = c->image;
@@ -469,7 +496,10 @@ static bool mark_tasks(const struct checking *c)
     return tasks == image->task_count;
 }
 
-/* Edges lead to tasks behind this one only, so that there is an order, and are counted there. */
+/*
+ * Counts each slot's predecessors, and checks that edges lead only to later slots, so that the
+ * slots can be run in their order.
+ */
 static bool count_edges(struct image *image, const struct slot *s, uint32_t line)
 {
     bool is_one = s->span.count == SPAN_IS_ONE;
@@ -533,7 +563,7 @@ static bool has_right_patches(const struct checking *c)
     return true;
 }
 
-/* Each task once, where its like are. Takes the marks away. */
+/* Checks that the lists name each slot once, and that roots are in their part. Clears the marks. */
 static bool lists_all_tasks(struct image *image)
 {
     for (uint32_t i = 0; i < image->task_count; i++) {
@@ -602,5 +632,5 @@ void image_start(struct graph *g, const struct image *image, const struct graph_
     g->live = image->task_count;
     g->seq = image->submitted + 1;
     g->edge_total = image->edge_count;
-    a32_store_relaxed(&g->freed_buffers, 0); /* no other thread is in the run yet */
+    a32_store_relaxed(&g->freed_buffers, 0); /* relaxed: no other thread is in the run yet */
 }

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference's admission rules, replayed beside the graph. */
+/* Replays the reference's admission rules while the graph is built. */
 #include "graph/ledger.h"
 
 #include <string.h>
 
 enum { TASKS_START = 256, HEAP_ALIGN = 64 };
 
-/* One pass over the predecessors that the reference finds for a task. */
+/*
+ * One pass over the predecessors that simpler would find for a task; passes are numbered by
+ * ledger.walk.
+ */
 struct walk {
     struct ledger *l;
     const struct graph *g;
     const struct pto_args *args;
-    struct ref consumer; /* seq 0: only counts */
+    struct ref consumer; /* task that is to retain the predecessors; seq 0: they are only counted */
     uint32_t distinct;
-    uint32_t covered; /* regions that the task's own replace */
+    uint32_t covered; /* regions that this task's regions would replace */
     int status;
 };
 
@@ -56,7 +59,7 @@ int ledger_start(struct ledger *l, const struct ledger_limits *limits)
     l->region_max = LEDGER_REGIONS;
     l->region_count = l->region_free = l->retainer_free = 0;
     l->region_returned = 0;
-    l->region_total = l->retainer_total = 1; /* 0 means none */
+    l->region_total = l->retainer_total = 1; /* index 0 means "none" */
     memset(&l->refusal, 0, sizeof(l->refusal));
     memset(l->ready_count, 0, sizeof(l->ready_count));
     for (uint32_t i = 0; i < GRAPH_RINGS; i++) {
@@ -113,7 +116,10 @@ static int ledger_refuse(struct ledger *l, int status, uint32_t ring, uint64_t n
     return status;
 }
 
-/* The reference waits for the ring's oldest task. */
+/*
+ * Refuses a task for which the reference would wait until the ring's oldest task is consumed
+ * (ledger.h). Returns PTO_EAGAIN if waiting can help.
+ */
 static int refuse_for_now(struct ledger *l, const struct graph *g, int status, uint32_t number,
                           uint64_t needed, uint64_t size)
 {
@@ -132,7 +138,10 @@ static int refuse_for_now(struct ledger *l, const struct graph *g, int status, u
     return PTO_EAGAIN;
 }
 
-/* The table of regions is one for all rings: any oldest task that can go will do. */
+/*
+ * Refuses a task because the table of regions is full. All rings share the table, so the caller can
+ * wait for the oldest task of any ring.
+ */
 static int refuse_regions_for_now(struct ledger *l, const struct graph *g, uint32_t number,
                                   uint64_t needed)
 {
@@ -156,7 +165,7 @@ static int refuse_regions_for_now(struct ledger *l, const struct graph *g, uint3
     return status;
 }
 
-/* Whether the ledger can read the arguments; what it cannot read the graph refuses. */
+/* Whether the fields of the arguments that the ledger reads are valid. The graph refuses others. */
 static bool ledger_is_sound(const struct pto_args *args)
 {
     if (args->error != NULL || args->tensor_count > PTO_TASK_TENSORS_MAX ||
@@ -182,7 +191,7 @@ static bool ledger_is_sound(const struct pto_args *args)
     return true;
 }
 
-/* One allocation for all outputs of a task. */
+/* Bytes that the reference allocates in its heap for all outputs of a task together. */
 static uint64_t output_bytes(const struct pto_args *args)
 {
     uint64_t bytes = 0;
@@ -239,7 +248,7 @@ static int admit_held(struct ledger *l, const struct graph *g, const struct pto_
     return admit_predecessors(l, g, args);
 }
 
-/* Predecessors and regions: what the reference asks for when the task has its place. */
+/* Checks a task's predecessors and regions, the last resources that the reference takes for it. */
 static int admit_predecessors(struct ledger *l, const struct graph *g, const struct pto_args *args)
 {
     uint32_t number = l->is_held ? 0 : g->ring;
@@ -281,7 +290,10 @@ static struct ledger_task *ledger_find_task(struct ledger *l, struct pto_task_id
     return local >= ring->head && local < ring->next ? &ring->task[local & ring->mask] : NULL;
 }
 
-/* Explicit ones, creators, and the writers of what is read: as the reference infers them. */
+/*
+ * Visits the predecessors that the reference would infer: explicit ones, creators of arguments, and
+ * the last writers of tensors that are read.
+ */
 static void walk_predecessors(struct walk *w)
 {
     const struct pto_args *args = w->args;
@@ -305,7 +317,10 @@ static void walk_predecessors(struct walk *w)
     }
 }
 
-/* A task that is consumed is no predecessor, in its place or not. */
+/*
+ * Counts a predecessor, and lets the task retain it. A consumed task does not count, even if its
+ * entry still exists.
+ */
 static void meet_task(struct walk *w, struct pto_task_id id, uint32_t kind)
 {
     struct ledger_task *t = ledger_find_task(w->l, id);
@@ -333,7 +348,10 @@ static struct ledger_region *region_at(const struct ledger *l, uint32_t index)
     return (struct ledger_region *)(void *)l->region_pool.base + index;
 }
 
-/* What the region replaces is gone at once if the task was accepted, and counted before. */
+/*
+ * Visits the recorded writers of a tensor's memory. Regions that the task's own replace are dropped
+ * if the task was accepted; before that they are only counted.
+ */
 static void look_up(struct walk *w, const struct pto_tensor *tensor, bool is_replacing)
 {
     struct ledger *l = w->l;
@@ -369,7 +387,10 @@ static struct ledger_retainer *retainer_at(const struct ledger *l, uint32_t inde
     return (struct ledger_retainer *)(void *)l->retainer_pool.base + index;
 }
 
-/* Forgets those that retained the task and have gone, up to one that has not. */
+/*
+ * Removes tasks that have completed from a task's list of retainers, the newest first, until one is
+ * live.
+ */
 static void drop_retainers(struct ledger *l, const struct graph *g, struct ledger_task *t)
 {
     while (t->retainer != 0 && !graph_is_alive(g, retainer_at(l, t->retainer)->task)) {
@@ -381,7 +402,10 @@ static void drop_retainers(struct ledger *l, const struct graph *g, struct ledge
     }
 }
 
-/* False: *blocker_out is the task in the way, or slot 0 if it is a scope that is open. */
+/*
+ * Whether a task is consumed (ledger.h). False: *blocker_out is the task that prevents it, or has
+ * slot 0 if an open scope does.
+ */
 static bool is_consumed(struct ledger *l, const struct graph *g, struct ledger_task *t,
                         struct ref *blocker_out)
 {
@@ -437,10 +461,11 @@ void ledger_measure(struct ledger *l, const struct graph *g, uint32_t number,
 }
 
 /*
- * Where the reference's heap ends after an allocation. One that does not fit
- * before the end goes to the start, and top never catches up with tail, so
- * that equal means empty. An empty heap starts anew where it must; the tasks
- * before, which have no bytes then, do not move the tail any more.
+ * Computes where the reference's heap would end after an allocation. False: there is no room. An
+ * allocation that does not fit before the end of the memory goes to its start. It never reaches the
+ * oldest allocation, so that equal positions mean an empty heap. An empty heap starts again at 0 if
+ * the allocation needs it; then earlier tasks, which have no bytes in the heap any more, must not
+ * move heap_tail.
  */
 static bool place(const struct ledger_ring *ring, uint64_t bytes, uint64_t *end_out,
                   bool *is_rebased_out)
@@ -461,7 +486,7 @@ static bool place(const struct ledger_ring *ring, uint64_t bytes, uint64_t *end_
     return bytes < tail || (top == tail && bytes <= ring->heap);
 }
 
-/* ---- what was accepted ---- */
+/* ---- accepted tasks ---- */
 
 int ledger_commit(struct ledger *l, const struct graph *g, const struct pto_args *args,
                   struct pto_task_id task, uint32_t slot_number, uint32_t seq)
@@ -490,7 +515,7 @@ int ledger_commit(struct ledger *l, const struct graph *g, const struct pto_args
             ring->anchor = ring->next;
         }
     }
-    if (l->is_held && !l->has_regions) { /* then nobody asks about tasks */
+    if (l->is_held && !l->has_regions) { /* no mark needed: nothing looks up this task later */
         ring->next++;
         return PTO_OK;
     }
@@ -612,7 +637,11 @@ static void drop_region(struct ledger *l, uint32_t index)
     l->ring[pto_task_id_ring(e->writer)].region_count--;
 }
 
-/* In host mode all tasks without predecessors are queued, by their cores, before any runs. */
+/*
+ * Counts a task without predecessors: in host mode the reference queues all of them before any task
+ * runs, in one queue for each combination of core types. Refuses the graph if a queue would
+ * overflow.
+ */
 static int count_ready(struct ledger *l, const struct slot *s)
 {
     uint32_t lanes = slot_lane_count(s->lanes);

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ledger: what the reference's fixed rings would say to each task. Our own
- * memory sizes itself; a user who sets ring sizes wants the reference's waits
- * and codes, so this replays its admission rules beside the graph. It owns no
- * memory of tasks and moves nothing. Pure; for the submitting thread only.
+ * The ledger computes whether the reference's fixed rings would admit a task. Our own memory grows
+ * as needed; a user who sets ring sizes wants the reference's waits and codes, so the ledger
+ * replays its admission rules while the graph is built. It owns no memory of tasks and moves
+ * nothing. Pure; used by the submitting thread only.
  *
- * There are four rings, and a task belongs to that of its scope's depth. Each
- * has a window of tasks, a heap, and a pool for predecessors beyond the first
- * 64. A ring takes back its tasks strictly in order, and with each its heap
- * bytes, entries and regions. A task can be taken back, it is consumed, when
+ * There are four rings; a task belongs to the ring of its scope's depth. Each ring has a window of
+ * tasks, a heap, and a pool for predecessors beyond the first 64. A ring reclaims its tasks
+ * strictly in order, each with its heap bytes, entries and regions. A task is consumed, which means
+ * that it can be reclaimed, when
  *
  *     it has completed,
  *     its scope has ended, and
  *     every task that retains it has completed.
  *
- * An explicit dependency retains if it says so, and an argument retains its
- * creator, except in a MANUAL scope; a writer that a look-up finds is waited
- * for, but not retained. Buffers without a task have completed when they are
- * made.
+ * An explicit dependency retains if it is declared to, and an argument retains its creator, except
+ * in a MANUAL scope; a writer that a look-up finds is waited for, but not retained. Buffers without
+ * a task are complete from the start.
  *
  * The order of the checks is the reference's:
  *
@@ -27,22 +26,20 @@
  *     -4  the pool of predecessors is used up
  *    -11  the table of regions is used up (reference only)
  *
- * If the ring's oldest task belongs to a scope that is open, nothing can come
- * back while the submitter waits, and the task is refused at once; so is one
- * that never fits. Otherwise the caller waits for the task that is named.
+ * If the ring's oldest task belongs to an open scope, nothing can be reclaimed while the submitter
+ * waits, so the new task is refused at once, like one that never fits. Otherwise the refusal names
+ * a task, and the caller waits for it.
  *
- * In host mode nothing comes back: one ring, whose window and heap are used
- * once, and no waiting.
+ * In host mode nothing is reclaimed: there is one ring, whose window and heap are used once, and no
+ * waiting.
  *
- * Predecessors are found on a table of regions of its own, by the reference's
- * rules whatever the graph's are: those that have completed but are not
- * consumed count, and the graph has forgotten them. The table is kept only if
- * some pool of predecessors has a size.
+ * Predecessors are found in a separate table of regions, always by the reference's rules, because
+ * tasks that have completed but are not consumed count, and the graph has forgotten them. The table
+ * is kept only if some pool of predecessors has a size.
  *
- * Not replayed: a second pool of the same size, for links to predecessors that
- * have not completed at that moment, because the answer would depend on who is
- * faster; and the table of the open scopes' tasks (code 10), which is as large
- * as all windows together, so that one of those is full before it.
+ * Two limits are not replayed. A second pool of the same size holds links to predecessors that have
+ * not completed at that moment: the result would depend on timing. The table of the open scopes'
+ * tasks (code 10) is as large as all windows together, so a window is full first.
  */
 #ifndef PTO_LEDGER_H
 #define PTO_LEDGER_H
@@ -53,86 +50,105 @@
 enum {
     LEDGER_WINDOW = 16384,
     LEDGER_DEP_POOL = 16384,
-    LEDGER_PREDECESSORS = 64,       /* of a task, beside the pool */
-    LEDGER_PREDECESSORS_HELD = 128, /* of a task in host mode, where there is no pool */
+    LEDGER_PREDECESSORS = 64,       /* predecessors of a task that do not count against the pool */
+    LEDGER_PREDECESSORS_HELD = 128, /* predecessors of a task in host mode, which has no pool */
     LEDGER_REGIONS = 65536,
-    LEDGER_READY_HELD = 8192, /* tasks without predecessors, of each kind of cores */
+    /*
+     * maximum number of tasks without predecessors in host mode, for each combination of core types
+     */
+    LEDGER_READY_HELD = 8192,
     LEDGER_BUCKETS = 4096,
     LEDGER_READY_KINDS = 7
 };
 #define LEDGER_HEAP_BYTES (256ull << 20)
 
 /*
- * Sizes per ring. 0: not checked; with is_reference: its default, and its fixed
- * pools are checked, too. Host mode looks at ring 0 only.
+ * Sizes of each ring; 0: not checked. If is_reference is set, 0 is the reference's default, and its
+ * fixed pools are checked as well. Host mode uses ring 0 only.
  */
 struct ledger_limits {
-    uint32_t window[GRAPH_RINGS]; /* powers of two; one slot of each stays empty */
+    uint32_t window[GRAPH_RINGS]; /* sizes in tasks, powers of two; one entry of each stays empty */
     uint64_t heap[GRAPH_RINGS];   /* bytes */
     uint32_t dep_pool[GRAPH_RINGS];
     bool is_reference;
-    bool is_measured; /* for ledger_measure: look-ups count, whatever has a size. Not host mode */
-    bool is_held;     /* host mode */
+    /*
+     * keeps the table of regions even if no pool has a size, for ledger_measure; not in host mode
+     */
+    bool is_measured;
+    bool is_held; /* host mode */
 };
 
-/* What a ring has given out and taken back since the run began, and regions in use in all rings. */
+/*
+ * Totals that a ring has allocated and reclaimed since the run began, and the regions in use in all
+ * rings.
+ */
 struct ledger_use {
     uint32_t task_start, task_end;
     uint64_t heap_start, heap_end; /* bytes */
-    uint64_t dep_start, dep_end;   /* predecessors, all of a task's */
+    /* predecessors of all tasks, including the first 64 of each task */
+    uint64_t dep_start, dep_end;
     uint32_t regions;
 };
 
-/* What a task could not get; the host makes a sentence of it. */
+/* The resource that a task could not get; the host makes an error message from it. */
 struct ledger_refusal {
-    int status;           /* the code; after PTO_EAGAIN what it becomes without progress */
+    /* status of the call; after PTO_EAGAIN: the status to use if waiting does not help */
+    int status;
     bool is_structural;   /* waiting cannot help */
-    uint32_t ring;        /* the task's */
-    uint64_t needed;      /* tasks, bytes, entries or regions */
-    uint64_t size;        /* of what it needs them from */
-    uint32_t scope_tasks; /* of the current scope */
-    uint32_t head;        /* local id of the oldest task that the ring has not taken back */
-    uint32_t wait_slot;   /* after PTO_EAGAIN: ask again when this one has gone */
+    uint32_t ring;        /* ring of the task */
+    uint64_t needed;      /* how much the task needs, in tasks, bytes, entries or regions */
+    uint64_t size;        /* total size of that resource */
+    uint32_t scope_tasks; /* tasks of the current scope so far */
+    uint32_t head;        /* local id of the oldest task that the ring has not reclaimed */
+    uint32_t wait_slot;   /* after PTO_EAGAIN: slot of the task to wait for */
     uint32_t wait_seq;
-    uint64_t progress; /* grows when something comes back of what is needed */
+    /*
+     * counter that grows when some of the missing resource is reclaimed, so that a wait sees
+     * progress
+     */
+    uint64_t progress;
 };
 
-/* A task that its ring has not taken back. */
+/* A task that its ring has not reclaimed. */
 struct ledger_task {
     uint64_t heap_end;
-    uint64_t heap_given; /* by the ring, this task's included */
+    uint64_t heap_given; /* bytes that the ring had allocated up to and including this task */
     uint64_t dep_given;
-    uint32_t slot; /* 0: complete */
+    uint32_t slot; /* slot of the task; 0: the task is complete */
     uint32_t seq;
-    uint32_t scope; /* number of its scope */
-    uint32_t depth; /* of its scope */
-    uint32_t seen;  /* the walk that met it last */
+    uint32_t scope; /* `number` of its scope */
+    uint32_t depth; /* index of its scope in ledger.scope */
+    uint32_t seen;  /* number of the latest walk (ledger.c) that has counted it */
     uint32_t dep_entries;
-    uint32_t retainer; /* list: who retains it, newest first */
-    uint32_t region;   /* list: what it registered as its writer */
+    uint32_t retainer; /* first in the list of tasks that retain it, newest first */
+    uint32_t region;   /* first in the list of regions whose recorded writer it is */
 };
 
 struct ledger_ring {
-    uint32_t window; /* 0: not checked; so are the next two */
+    uint32_t window; /* size in tasks; here and in the next two: 0 means not checked */
     uint32_t dep_pool;
     uint64_t heap;
-    uint32_t head; /* oldest task that was not taken back */
+    uint32_t head; /* local id of the oldest task that was not reclaimed */
     uint32_t next; /* local id of the next task */
     uint64_t heap_top;
     uint64_t heap_tail;
-    uint32_t anchor; /* tasks before this one say nothing about the tail */
+    /*
+     * heap_tail ignores tasks with a smaller local id, which were freed before the heap restarted
+     */
+    uint32_t anchor;
     uint64_t heap_given, heap_returned;
     uint64_t dep_given, dep_returned;
     uint32_t dep_used;
     uint32_t region_count;
-    uint32_t mask; /* of the table of tasks, by local id */
+    uint32_t mask; /* size of the table `task` minus 1 */
     struct ledger_task *task;
     struct pool pool;
 };
 
 struct ledger_scope {
     uint32_t number;
-    uint32_t task_count; /* its own, not those of scopes within */
+    /* tasks that were submitted directly in this scope, without inner scopes */
+    uint32_t task_count;
 };
 
 struct ledger_retainer {
@@ -144,20 +160,25 @@ struct ledger_retainer {
 struct ledger_region {
     struct geom geom;
     struct pto_task_id writer;
-    uint32_t next; /* in its bucket */
+    uint32_t next; /* next region in its bucket */
     uint32_t previous;
-    uint32_t next_of_task; /* free list, too */
-    uint32_t seen;         /* the walk that covers it */
+    uint32_t next_of_task; /* next region of the same writer, or of the free list */
+    /* number of the latest walk (ledger.c) whose task overwrites all of this region */
+    uint32_t seen;
 };
 
 struct ledger {
     struct ledger_refusal refusal;
     bool is_reference;
     bool is_held;
-    bool has_regions; /* look-ups count as predecessors */
+    /*
+     * has the table of regions, to count predecessors that the reference finds by looking up
+     * regions
+     */
+    bool has_regions;
     uint32_t scope_count;
     uint32_t scope_total;
-    uint32_t walk; /* number of the latest walk over predecessors */
+    uint32_t walk; /* number of the latest walk (struct walk) */
     uint32_t task_total;
     uint32_t region_max;
     uint32_t region_count;
@@ -174,30 +195,30 @@ struct ledger {
     struct pool region_pool;
 };
 
-/* Calls `each` for every pool, so that the owner can give them address space. */
+/* Calls `each` for every pool of the ledger, so that the owner can give it address space. */
 void ledger_each_pool(struct ledger *l,
                       void (*each)(struct pool *pool, uint64_t share, void *context),
                       void *context);
-/* Starts a run: forgets everything of the one before. PTO_OK or PTO_ENOMEM. */
+/* Starts a run: forgets everything of the previous one. Returns PTO_OK or PTO_ENOMEM. */
 int ledger_start(struct ledger *l, const struct ledger_limits *limits);
 
-/* After the graph's. The outermost scope counts, too. */
+/* Called after the graph has begun a scope, including the run's outermost one. */
 void ledger_scope_begin(struct ledger *l);
 void ledger_scope_end(struct ledger *l);
 
-/* Takes back what can be, and says how full a ring is. */
+/* Reclaims consumed tasks of a ring, and measures how full the ring is. */
 void ledger_measure(struct ledger *l, const struct graph *g, uint32_t ring, struct ledger_use *out);
 
 /*
- * Before a submit or an allocation: PTO_OK; PTO_EAGAIN, when the task that
- * `refusal` names has to go first; or the code. Arguments that the graph will
- * refuse are let through.
+ * Called before each submit and allocation. Returns PTO_OK; PTO_EAGAIN if the task that `refusal`
+ * names has to complete first; or the reference's code. Arguments that the graph will refuse are
+ * admitted.
  */
 int ledger_admit(struct ledger *l, const struct graph *g, const struct pto_args *args);
 /*
- * After the graph accepted it. slot_number is 0 for an allocation. PTO_OK,
- * PTO_ENOMEM, or PTO_EREADY: in host mode the reference would take the graph,
- * and fail when it starts to run it.
+ * Called after the graph has accepted a task or an allocation; slot_number is 0 for an allocation.
+ * Returns PTO_OK, PTO_ENOMEM, or PTO_EREADY: in host mode the reference would accept the graph, but
+ * fail when it starts to run it.
  */
 int ledger_commit(struct ledger *l, const struct graph *g, const struct pto_args *args,
                   struct pto_task_id task, uint32_t slot_number, uint32_t seq);

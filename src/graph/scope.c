@@ -5,9 +5,9 @@
 #include <string.h>
 
 /*
- * How an argument is looked up and recorded, from what its tag says; docs/user/ordering.md.
- * Nothing is looked up in a MANUAL scope, and nothing at all under the reference's
- * rules there; those also leave out what is new, and readers.
+ * How an argument is looked up and recorded, by its tag; see docs/user/ordering.md. In a MANUAL
+ * scope nothing is looked up. Under the reference's rules a MANUAL scope also records nothing;
+ * other scopes neither look up nor record new outputs, and do not record readers.
  */
 #define SAFE(name, text, use)                                         \
     [PTO_TAG_##name] = ((use) == 0           ? 0                      \
@@ -30,7 +30,7 @@ static const uint8_t access_of[PTO_DEPS_COUNT][2][PTO_TAG_COUNT] = {
     [PTO_DEPS_SIMPLER] = { [false] = { PTO_TAG_MAP(SIMPLER) } },
 };
 
-/* What every submit asks about the innermost scope. */
+/* Copies what every submit needs to know of the innermost scope to fields of the graph. */
 static void set_current(struct graph *g)
 {
     uint32_t depth = g->scope_count - 1;
@@ -47,7 +47,8 @@ static void set_current(struct graph *g)
     g->access = access_of[g->deps][is_manual];
     memcpy(g->regions.quick, g->access, PTO_TAG_COUNT);
     g->regions.quick[PTO_TAG_OUTPUT] = 0;
-    if (g->guard_bytes != 0) /* then no descriptor is trusted */
+    /* runs with guards check every descriptor, so no tensor takes the quick path */
+    if (g->guard_bytes != 0)
         memset(g->regions.quick, 0, PTO_TAG_COUNT);
 }
 
@@ -56,14 +57,15 @@ int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pt
     struct scope *scope = &g->scope[g->scope_count];
     bool is_manual = g->scope_count > 0 && g->scope[g->scope_count - 1].is_manual;
 
-    if (g->scope_count > PTO_SCOPE_DEPTH_MAX) { /* the run's own scope does not count */
-        return graph_refuse(g, FAULT_SCOPE_DEPTH, -1, g->scope_count);
+    /* the outermost scope, which is the run itself, is not counted */
+    if (g->scope_count > PTO_SCOPE_DEPTH_MAX) {
+        return graph_refuse(g, FAILURE_SCOPE_DEPTH, -1, g->scope_count);
     }
     if ((uint32_t)mode > PTO_SCOPE_MANUAL) {
-        return graph_refuse(g, FAULT_SCOPE_MODE, -1, (uint64_t)mode);
+        return graph_refuse(g, FAILURE_SCOPE_MODE, -1, (uint64_t)mode);
     }
     if (is_manual && mode == PTO_SCOPE_AUTO) {
-        return graph_refuse(g, FAULT_AUTO_IN_MANUAL, -1, 0);
+        return graph_refuse(g, FAILURE_AUTO_IN_MANUAL, -1, 0);
     }
     *scope = (struct scope){ .mode = mode,
                              .is_manual = is_manual || mode == PTO_SCOPE_MANUAL,
@@ -74,10 +76,13 @@ int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pt
     return PTO_OK;
 }
 
-/* Nobody may use its outputs from now on; what descriptors they had rests for a while. */
+/*
+ * Remembers a scope that ends, for errors about later uses of its outputs. Frees the chunks of
+ * their descriptors, which are reused after a delay.
+ */
 static void forget_outputs(struct graph *g, struct scope *scope)
 {
-    g->ended[g->ended_count++ % GRAPH_SCOPES_TOLD] =
+    g->ended[g->ended_count++ % GRAPH_SCOPES_REPORTED] =
         (struct ended_scope){ g->ring, scope->first_local, g->ids_now->next_local, scope->site };
     while (scope->first_chunk != 0) {
         uint32_t chunk = scope->first_chunk;
@@ -94,8 +99,8 @@ static void forget_outputs(struct graph *g, struct scope *scope)
 }
 
 /*
- * Drops the scope's hold on its outputs; tasks that use them keep them as long as they
- * need. Under the reference's rules others may still come and use what is kept.
+ * Ends a scope, which releases its outputs; tasks that use them keep them until they complete.
+ * Under the reference's rules later tasks may still use outputs that another task retains.
  */
 int graph_scope_end(struct graph *g)
 {
@@ -103,11 +108,12 @@ int graph_scope_end(struct graph *g)
     struct scope *scope;
 
     if (g->scope_count == 0)
-        return graph_refuse(g, FAULT_SCOPE_UNDERFLOW, -1, 0);
+        return graph_refuse(g, FAILURE_SCOPE_UNDERFLOW, -1, 0);
     scope = &g->scope[g->scope_count - 1];
     for (uint32_t index = scope->first_buffer; index != 0;) {
         struct buffer *buffer = graph_buffer(g, index);
-        uint32_t after = buffer->next; /* the release may reuse it */
+        /* read before the release, after which the buffer may be reused */
+        uint32_t after = buffer->next;
 
         if (is_safe) /* mutation: keep-seq */
             buffer->seq = 0;
@@ -122,14 +128,18 @@ int graph_scope_end(struct graph *g)
     return PTO_OK;
 }
 
-/* The innermost of the scopes that are remembered in which the task was submitted. */
+/*
+ * Returns where the innermost remembered scope in which the task was submitted began; NULL: no such
+ * scope is remembered.
+ */
 static const struct pto_site *find_ended(const struct graph *g, struct pto_task_id task)
 {
     uint32_t ring = pto_task_id_ring(task), local = pto_task_id_local(task);
     const struct ended_scope *best = NULL;
-    uint32_t told = g->ended_count < GRAPH_SCOPES_TOLD ? g->ended_count : GRAPH_SCOPES_TOLD;
+    uint32_t reported =
+        g->ended_count < GRAPH_SCOPES_REPORTED ? g->ended_count : GRAPH_SCOPES_REPORTED;
 
-    for (uint32_t i = 0; i < told; i++) {
+    for (uint32_t i = 0; i < reported; i++) {
         const struct ended_scope *e = &g->ended[i];
 
         if (e->ring == ring && local >= e->first_local && local < e->end_local &&
@@ -143,8 +153,8 @@ int graph_refuse_ended(struct graph *g, struct pto_task_id owner, int32_t argume
 {
     const struct id_entry *e = ids_find(g, owner);
 
-    (void)graph_refuse(g, FAULT_SCOPE_ENDED, argument, owner.raw);
-    g->refusal.scope = find_ended(g, owner); /* NULL: it may be a tensor of another run */
+    (void)graph_refuse(g, FAILURE_SCOPE_ENDED, argument, owner.raw);
+    g->refusal.scope = find_ended(g, owner); /* NULL: the descriptor may come from another run */
     g->refusal.creator = e != NULL && g->refusal.scope != NULL ? e->seq : 0;
     return PTO_EARGS;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots and task ids. A slot is the last one that came back of its class, so
- * a graph that drains as fast as it is built stays in the cache.
+ * Slots and task ids. Within a size class the slot that was freed last is used first, so a graph
+ * that drains as fast as it is built stays in the cache.
  */
 #include <string.h>
 
 #include "graph/graph.h"
 
-/* By classes: submit.h has the tensors that fit one, submit_class_with_tail the lines. */
+/* Size of a slot in lines, by size class. class_for (submit.h) chooses a task's class. */
 static const uint8_t class_lines[SLOT_CLASS_COUNT] = { 3, 5, 7, 9, 11, 15, 21, 35, SLOT_LINES_MAX };
 
 enum { SLOTS_AHEAD = 16 };
@@ -32,7 +32,11 @@ struct slot_info *slot_make(struct graph *g, uint32_t size_class)
 
     if (memory == NULL || pool_take(&g->info_pool, sizeof(struct slot_info)) == NULL)
         return NULL;
-    /* In a graph that is held they lie one after the other; the last line is hardly ever used. */
+    /*
+     * Prefetches slots that will be allocated next: new slots are adjacent as long as none was
+     * freed, as while a graph is built but does not run yet. The last line of a slot is rarely used
+     * and not prefetched.
+     */
     for (uint32_t i = 0; i + 1 < class_lines[size_class]; i++)
         __builtin_prefetch(memory + (SLOTS_AHEAD * class_lines[size_class] + i) * SLOT_LINE_BYTES,
                            1, 3);
@@ -46,7 +50,7 @@ struct slot_info *slot_make(struct graph *g, uint32_t size_class)
     return info;
 }
 
-/* What the slot's last task spilled. */
+/* Frees the chunks that extended the edges and retained buffers of the slot's last task. */
 static void put_chunks(struct graph *g, struct slot_info *info)
 {
     struct slot *s = graph_slot(g, info->line);
@@ -98,9 +102,9 @@ static bool id_is_alive(const struct graph *g, const struct id_entry *e)
 }
 
 /*
- * A task that lives long meets the id that would take its place: twice the room. The
- * map is all that lies in its pool, so the new half is behind the old one, and an entry
- * stays where it is or goes as far into the new half.
+ * Doubles a map of ids. Called when the entry for the next id belongs to a task that has been live
+ * for long. The map fills its pool from the start, so the new half follows the old one, and an
+ * entry either stays or moves by the old size.
  */
 static int grow_ids(struct graph *g, struct id_map *map)
 {

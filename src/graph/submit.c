@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Submits that are not ordinary: any form of task, explicit dependencies, how a task is launched. */
+/*
+ * Submits that need the general path: tasks of any form, with explicit dependencies or launch
+ * parameters.
+ */
 #include <string.h>
 
 #include "graph/guards.h"
 #include "graph/submit.h"
 
-/* What a task is beyond one kernel that always runs once: flags of its slot, and its lanes above. */
+/*
+ * What check_launch returns for a task that is not just one kernel that runs once: flags of the
+ * slot in the lower bits, its lanes above them.
+ */
 enum { LAUNCH_LANES_SHIFT = 8 };
 
 static int check_args(struct graph *g, int32_t kernel, uint32_t core_type,
@@ -23,9 +29,11 @@ static int fill_passed(struct graph *g, struct slot *t, const struct pto_args *a
 static int retain_explicit(struct graph *g, struct slot *t, uint32_t buffer);
 
 static_assert(SLOT_LANE_AIC == 1 << PTO_CORE_AIC && SLOT_LANE_AIV0 == 1 << PTO_CORE_AIV,
-              "a lane's bit is its core type's");
-static_assert((int)SLOT_LANES == PTO_CLUSTER_CORES, "a lane for each core of a cluster");
-static_assert(SLOT_LANE_AIV0 - SLOT_LANE_AIC == PTO_CORE_AIV, "a sum does for a shift");
+              "a lane and its core type must have the same bit");
+static_assert((int)SLOT_LANES == PTO_CLUSTER_CORES,
+              "there must be one lane for each core of a cluster");
+static_assert(SLOT_LANE_AIV0 - SLOT_LANE_AIC == PTO_CORE_AIV,
+              "so that adding a lane's number replaces a shift");
 
 uint32_t submit_class_with_tail(const struct pto_args *args)
 {
@@ -38,25 +46,15 @@ uint32_t submit_class_with_tail(const struct pto_args *args)
     return lines <= 15 ? 5 : lines <= 21 ? 6 : lines <= 35 ? 7 : 8;
 }
 
-/* What graph_refuse says of a kernel that there is not. */
-static int check_kernel(struct graph *g, int32_t kernel, uint32_t core_type)
-{
-    if (has_kernel(g, kernel, core_type))
-        return PTO_OK;
-    if ((uint32_t)kernel >= g->kernel_count || g->kernels[kernel].fn == NULL)
-        return graph_refuse(g, FAULT_KERNEL, -1, (uint64_t)kernel);
-    return graph_refuse(g, FAULT_CORE_TYPE, -1, (uint64_t)kernel);
-}
-
 static struct submitted lack_memory(struct graph *g)
 {
-    (void)graph_refuse(g, FAULT_MEMORY, -1, SLOT_LINES_MAX * SLOT_LINE_BYTES);
+    (void)graph_refuse(g, FAILURE_MEMORY, -1, SLOT_LINES_MAX * SLOT_LINE_BYTES);
     return submit_refused;
 }
 
-struct submitted graph_submit_closely(struct graph *g, const struct pto_kernels *kernels,
-                                      const struct pto_args *args, const struct pto_site *site,
-                                      struct pto_outputs *out)
+struct submitted graph_submit_slow(struct graph *g, const struct pto_kernels *kernels,
+                                   const struct pto_args *args, const struct pto_site *site,
+                                   struct pto_outputs *out)
 {
     bool is_aic = kernels->aic >= 0;
     struct slot_info *info;
@@ -65,21 +63,21 @@ struct submitted graph_submit_closely(struct graph *g, const struct pto_kernels 
     if (check_args(g, is_aic ? kernels->aic : kernels->aiv0, is_aic ? PTO_CORE_AIC : PTO_CORE_AIV,
                    args) < 0)
         return submit_refused;
-    info = slot_provide(g, class_for(args, FORM_PLAIN));
+    info = slot_provide(g, class_for(args, FORM_SIMPLE));
     id = info != NULL ? ids_make_room(g) : NULL;
     if (id == NULL)
         return lack_memory(g);
-    return submit_at(g, &(struct submit_call){ kernels, args, site, out, FORM_PLAIN }, info, id);
+    return submit_at(g, &(struct submit_call){ kernels, args, site, out, FORM_SIMPLE }, info, id);
 }
 
 void submit_abandon(struct graph *g, int status)
 {
-    g->live--; /* it keeps its slot, but nobody is to wait for it */
+    g->live--; /* the task keeps its slot, but never runs and does not count as live */
     if (status != PTO_EARGS)
-        (void)graph_refuse(g, FAULT_MEMORY, -1, 0);
+        (void)graph_refuse(g, FAILURE_MEMORY, -1, 0);
 }
 
-struct submitted graph_submit_unusual(struct graph *g, const struct pto_kernels *kernels,
+struct submitted graph_submit_general(struct graph *g, const struct pto_kernels *kernels,
                                       const struct pto_args *args, const struct pto_site *site,
                                       struct pto_outputs *out)
 {
@@ -96,24 +94,24 @@ struct submitted graph_submit_unusual(struct graph *g, const struct pto_kernels 
         status = launch = check_launch(g, kernels, core_type, args);
     if (status < 0)
         return submit_refused;
-    start.info = slot_provide(g, class_for(args, FORM_UNUSUAL));
+    start.info = slot_provide(g, class_for(args, FORM_GENERAL));
     start.id = start.info != NULL ? ids_make_room(g) : NULL;
     if (start.id == NULL)
         return lack_memory(g);
     if (args->output_count != 0 && buffers_create(g, args, out, &buffer) < 0)
         return submit_refused;
     start.buffer = buffer;
-    t = begin_task(g, &(struct submit_call){ kernels, args, site, out, FORM_UNUSUAL }, &start);
+    t = begin_task(g, &(struct submit_call){ kernels, args, site, out, FORM_GENERAL }, &start);
     if (kernel < 0)
         t->lanes = 0;
     if (kernel < 0 && buffer != 0 && g->guard_bytes != 0)
         guards_track(g, buffer);
     g->has_settled |= (launch & SLOT_IS_SETTLED_FIRST) != 0;
     if ((launch & SLOT_IS_TEAM) != 0)
-        graph_share(g); /* its lanes end on other threads */
+        graph_share(g); /* the kernels of a team return on other threads */
     status = fill_unusual(g, t, kernels, args, (uint32_t)launch);
     if (status >= 0)
-        status = take_tensors(g, t, args, args->tensor_count, out, FORM_UNUSUAL);
+        status = take_tensors(g, t, args, args->tensor_count, out, FORM_GENERAL);
     if ((launch & SLOT_HAS_PREDICATE) != 0 && status >= 0)
         status = submit_operand(g, t, args->predicate);
     if (status < 0) {
@@ -129,10 +127,10 @@ int graph_submit(struct graph *g, const struct pto_kernels *kernels, const struc
     struct submitted submitted;
 
     if (g->seq == UINT32_MAX)
-        return graph_refuse(g, FAULT_TOO_MANY, -1, 0);
-    submitted = form_of(kernels, args) == FORM_UNUSUAL
-                    ? graph_submit_unusual(g, kernels, args, site, out)
-                    : graph_submit_closely(g, kernels, args, site, out);
+        return graph_refuse(g, FAILURE_TOO_MANY, -1, 0);
+    submitted = form_of(kernels, args) == FORM_GENERAL
+                    ? graph_submit_general(g, kernels, args, site, out)
+                    : graph_submit_slow(g, kernels, args, site, out);
     *ready_out = submitted.end == SUBMIT_READY ? submitted.slot : NULL;
     if (submitted.end != SUBMIT_REFUSED)
         return PTO_OK;
@@ -147,23 +145,24 @@ int graph_alloc(struct graph *g, const struct pto_args *args, struct pto_outputs
     int status;
 
     if (args->error != NULL)
-        return graph_refuse(g, FAULT_ARGS_ERROR, -1, 0);
+        return graph_refuse(g, FAILURE_ARGS_ERROR, -1, 0);
     if (g->seq == UINT32_MAX)
-        return graph_refuse(g, FAULT_TOO_MANY, -1, 0);
+        return graph_refuse(g, FAILURE_TOO_MANY, -1, 0);
     if (args->tensor_count == 0 || args->tensor_count > PTO_TASK_TENSORS_MAX ||
         args->scalar_count != 0)
-        return graph_refuse(g, FAULT_ALLOC_ARGS, -1, 0);
+        return graph_refuse(g, FAILURE_ALLOC_ARGS, -1, 0);
     for (uint32_t i = 0; i < args->tensor_count; i++)
         if (args->tag[i] != PTO_TAG_OUTPUT)
-            return graph_refuse(g, FAULT_ALLOC_ARGS, (int32_t)i, 0);
+            return graph_refuse(g, FAILURE_ALLOC_ARGS, (int32_t)i, 0);
     status = buffers_create(g, args, out, &buffer);
     if (status < 0)
         return status;
     id = ids_make_room(g);
     if (id == NULL)
-        return graph_refuse(g, FAULT_MEMORY, -1, 0);
+        return graph_refuse(g, FAILURE_MEMORY, -1, 0);
     out->task = ids_put(g, id, g->seq, 0, buffer);
-    a32_store_relaxed(&graph_buffer(g, buffer)->users, 1); /* the scope: the task is complete */
+    /* relaxed: only the scope uses the buffer, because the task is complete */
+    a32_store_relaxed(&graph_buffer(g, buffer)->users, 1);
     if (g->guard_bytes != 0)
         guards_track(g, buffer);
     g->recent[g->seq % GRAPH_RECENT] = 0;
@@ -173,7 +172,10 @@ int graph_alloc(struct graph *g, const struct pto_args *args, struct pto_outputs
     return PTO_OK;
 }
 
-/* What a plain task does not have. The header was filled as if it were one. */
+/*
+ * Fills the fields that only general tasks have. The caller has filled the slot's header as for a
+ * task with one kernel.
+ */
 static int fill_unusual(struct graph *g, struct slot *t, const struct pto_kernels *kernels,
                         const struct pto_args *args, uint32_t launch)
 {
@@ -199,7 +201,7 @@ static int wait_for_deps(struct graph *g, struct slot *t, const struct pto_args 
         const struct id_entry *e = ids_find(g, args->deps[i]);
 
         if (e == NULL)
-            continue; /* it has completed, and its outputs are gone */
+            continue; /* nothing to retain: the task has completed, and its outputs are freed */
         if ((kind & PTO_DEP_WAIT) != 0 && e->slot != 0)
             status = graph_wait_for(g, t, (struct ref){ e->slot, e->seq });
         if (status >= 0 && (kind & PTO_DEP_RETAIN) != 0 && e->buffer != 0 &&
@@ -209,7 +211,10 @@ static int wait_for_deps(struct graph *g, struct slot *t, const struct pto_args 
     return status;
 }
 
-/* After the header was filled as for one kernel that runs once. */
+/*
+ * Fills the launch parameters of a task. The caller has filled the slot's header as for one kernel
+ * that runs once.
+ */
 __attribute__((noinline)) static void fill_launch(struct slot *t, const struct pto_kernels *kernels,
                                                   const struct pto_args *args, uint32_t launch)
 {
@@ -229,7 +234,10 @@ __attribute__((noinline)) static void fill_launch(struct slot *t, const struct p
     a32_store_relaxed(&t->block_left, t->block_count * lane_count); /* published with the task */
 }
 
-/* Scalars of the entry, noted if the graph is to be launched again. */
+/*
+ * Copies scalars of the entry that the task gets unchanged, and records which they are if the graph
+ * will become an image.
+ */
 __attribute__((noinline)) static int fill_passed(struct graph *g, struct slot *t,
                                                  const struct pto_args *args)
 {
@@ -250,7 +258,10 @@ __attribute__((noinline)) static int fill_passed(struct graph *g, struct slot *t
     return PTO_OK;
 }
 
-/* Retained through an explicit dependency: kept in chunks, there may be any number. */
+/*
+ * Makes the task retain the outputs of an explicit predecessor. Such buffers are listed in chunks,
+ * because there may be any number.
+ */
 static int retain_explicit(struct graph *g, struct slot *t, uint32_t buffer)
 {
     struct retained_chunk *base = (struct retained_chunk *)(void *)g->retained_pool.base;
@@ -258,7 +269,7 @@ static int retain_explicit(struct graph *g, struct slot *t, uint32_t buffer)
     uint32_t used = 0;
 
     if (!buffer_retain(g, buffer))
-        return PTO_OK; /* already gone: nothing to keep */
+        return PTO_OK; /* nothing to retain: the buffer was already freed */
     if (t->retained_chunk != 0)
         while (used < GRAPH_RETAINED_PER_CHUNK && chunk->buffer[used] != 0)
             used++;
@@ -294,9 +305,9 @@ static int check_args(struct graph *g, int32_t kernel, uint32_t core_type,
 
     if (args->error != NULL || args->tensor_count > PTO_TASK_TENSORS_MAX ||
         args->scalar_count > PTO_TASK_SCALARS_MAX)
-        return graph_refuse(g, FAULT_ARGS_ERROR, -1, 0);
+        return graph_refuse(g, FAILURE_ARGS_ERROR, -1, 0);
     if (kernel >= 0)
-        status = check_kernel(g, kernel, core_type);
+        status = submit_check_kernel(g, kernel, core_type, args);
     if (args->passed != 0 && status >= 0)
         status = check_passed(g, args);
     if (args->dep_count != 0 && status >= 0)
@@ -310,13 +321,13 @@ __attribute__((noinline)) static int check_passed(struct graph *g, const struct 
 
     for (uint32_t i = 0; i < args->scalar_count; i++)
         if ((args->passed >> i & 1) != 0 && args->passed_from[i] >= count)
-            return graph_refuse(g, FAULT_PASSED, (int32_t)count, args->passed_from[i]);
+            return graph_refuse(g, FAILURE_PASSED, (int32_t)count, args->passed_from[i]);
     return PTO_OK;
 }
 
 /*
- * Lanes, blocks, gang, predicate, timing: what the slot has to say of them, or a
- * refusal. A dummy runs nothing, so only its predicate is looked at.
+ * Checks the launch parameters (lanes, blocks, gang, predicate, timing). Returns them for the slot,
+ * or the status of a refusal. A dummy runs nothing, so only its predicate is checked.
  */
 __attribute__((noinline)) static int check_launch(struct graph *g,
                                                   const struct pto_kernels *kernels,
@@ -335,23 +346,24 @@ __attribute__((noinline)) static int check_launch(struct graph *g,
     }
     if (args->block_count < 1 ||
         (uint64_t)args->block_count * (lane_count != 0 ? lane_count : 1) > GRAPH_INVOCATIONS_MAX)
-        return graph_refuse(g, FAULT_BLOCK_COUNT, -1, (uint64_t)(int64_t)args->block_count);
+        return graph_refuse(g, FAILURE_BLOCK_COUNT, -1, (uint64_t)(int64_t)args->block_count);
     if (args->timing_slot >= PTO_TIMING_SLOTS)
-        return graph_refuse(g, FAULT_TIMING_SLOT, -1, (uint64_t)args->timing_slot);
+        return graph_refuse(g, FAILURE_TIMING_SLOT, -1, (uint64_t)args->timing_slot);
     if (lane_count > 1) {
         most = g->clusters;
         flags = SLOT_IS_TEAM | (int)(lanes << LAUNCH_LANES_SHIFT);
         for (uint32_t i = 0; i < SLOT_LANES; i++) {
             if (kernel[i] < 0)
                 continue;
-            status = check_kernel(g, kernel[i], i == LANE_AIC ? PTO_CORE_AIC : PTO_CORE_AIV);
+            status = submit_check_kernel(g, kernel[i], i == LANE_AIC ? PTO_CORE_AIC : PTO_CORE_AIV,
+                                         args);
             if (status < 0)
                 return status;
         }
     }
     if (lane_count != 0 && args->block_count > 1 && args->is_sync_start) {
         if ((uint32_t)args->block_count > most)
-            return graph_refuse(g, FAULT_GANG, (int32_t)most, (uint64_t)args->block_count);
+            return graph_refuse(g, FAILURE_GANG, (int32_t)most, (uint64_t)args->block_count);
         flags |= SLOT_IS_TEAM | SLOT_IS_GANG;
     }
     if (lane_count > 1 || (lane_count == 1 && args->block_count > 1))
@@ -371,11 +383,11 @@ static int check_deps(struct graph *g, const struct pto_args *args)
 {
     for (uint32_t i = 0; i < args->dep_count; i++) {
         if (!pto_task_id_is_valid(args->deps[i]))
-            return graph_refuse(g, FAULT_DEP_INVALID, -1, i);
+            return graph_refuse(g, FAILURE_DEP_INVALID, -1, i);
         if (!ids_was_given(g, args->deps[i]))
-            return graph_refuse(g, FAULT_DEP_UNKNOWN, -1, i);
+            return graph_refuse(g, FAILURE_DEP_UNKNOWN, -1, i);
         if (args->dep_kinds != NULL && args->dep_kinds[i] > (PTO_DEP_WAIT | PTO_DEP_RETAIN))
-            return graph_refuse(g, FAULT_DEP_KIND, -1, i);
+            return graph_refuse(g, FAILURE_DEP_KIND, -1, i);
     }
     return PTO_OK;
 }

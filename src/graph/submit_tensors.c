@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One tensor argument of a submit: checked, copied, waited for, recorded. submit.h has the quick way. */
+/*
+ * Tensor arguments of a submit: each is checked and copied, the task waits for conflicting tasks,
+ * and its access is recorded. submit.h has the quick path.
+ */
 #include <string.h>
 
 #include "graph/guards.h"
@@ -16,10 +19,11 @@ uint64_t submit_quick_traits(enum pto_deps deps)
     uint64_t kind;
 
     memcpy(&kind, &contiguous, sizeof(kind));
-    return deps == PTO_DEPS_SAFE ? kind : UINT64_MAX; /* which no tensor has */
+    /* a value that no tensor has, so there is no quick path */
+    return deps == PTO_DEPS_SAFE ? kind : UINT64_MAX;
 }
 
-/* A tensor that was found at a record which nothing else overlaps. */
+/* A tensor whose record was found and overlaps no other record. */
 static inline int take_box_at(struct graph *g, struct slot *t, const struct pto_args *args,
                               uint32_t index, struct region *e)
 {
@@ -30,8 +34,8 @@ static inline int take_box_at(struct graph *g, struct slot *t, const struct pto_
 }
 
 /*
- * A box that came with the same descriptor before and that nothing overlaps was
- * checked then, but for what the descriptor says of its buffer's size and its owner.
+ * A box whose descriptor was seen before. It was checked then and overlaps no other record, so only
+ * the size and the owner of its buffer are checked again.
  */
 __attribute__((noinline)) static int take_known_box(struct graph *g, struct slot *t,
                                                     const struct pto_args *args, uint32_t index)
@@ -41,13 +45,14 @@ __attribute__((noinline)) static int take_known_box(struct graph *g, struct slot
 
     if (e == NULL && (e = region_add_tile(&g->regions, from)) != NULL)
         return take_box_at(g, t, args, index, e);
-    if (e == NULL || from->manual_dep || /* which the known ones do not tell from others */
+    /* manual_dep is not part of the descriptor that was compared */
+    if (e == NULL || from->manual_dep ||
         (from->start + from->extent) * pto_dtype_size(from->dtype) > from->size)
         return take_any_tensor(g, t, args, index, NULL);
     return take_box_at(g, t, args, index, e);
 }
 
-/* A tile that is new. */
+/* A tile whose descriptor differs from earlier ones in its start only. */
 __attribute__((noinline)) static int take_new_tile(struct graph *g, struct slot *t,
                                                    const struct pto_args *args, uint32_t index,
                                                    struct region *e, uint64_t lo)
@@ -57,7 +62,10 @@ __attribute__((noinline)) static int take_new_tile(struct graph *g, struct slot 
     return take_box_at(g, t, args, index, e);
 }
 
-/* A tile of a matrix was checked when the first one like it came. */
+/*
+ * Any tensor argument. A tile of a known shape needs no checks, because the first tile of that
+ * shape was checked.
+ */
 int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, uint32_t index,
                   const struct pto_outputs *out)
 {
@@ -69,9 +77,13 @@ int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, 
     if (g->regions.quick[tag] == 0 || pto_task_id_is_valid(from->owner))
         return take_any_tensor(g, t, args, index, out);
     e = region_find_tile(&g->regions, from, &lo, &length);
-    fence_light(); /* what was read is read again: kept in registers, it costs more */
-    if (index + 1 < args->tensor_count && args->output_count == 0) /* they are half a tensor */
-        region_ask_for_tile(&g->regions, args->tensor[index + 1]);
+    /*
+     * makes the compiler reload these values here, which is cheaper than to keep them in registers
+     */
+    fence_light();
+    /* do not read outputs here: they are half a tensor */
+    if (index + 1 < args->tensor_count && args->output_count == 0)
+        region_prefetch_tile(&g->regions, args->tensor[index + 1]);
     if (e == NULL)
         return take_known_box(g, t, args, index);
     if (e->start != lo || e->length != length)
@@ -79,7 +91,7 @@ int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, 
     return take_box_at(g, t, args, index, e);
 }
 
-int submit_lone_tensor(struct graph *g, struct slot *t, const void *from, uint8_t tag)
+int submit_only_tensor(struct graph *g, struct slot *t, const void *from, uint8_t tag)
 {
     struct pto_args args;
 
@@ -91,8 +103,9 @@ int submit_lone_tensor(struct graph *g, struct slot *t, const void *from, uint8_
 }
 
 /*
- * A tensor of the runtime's memory comes after its creator, and keeps that memory, which
- * its scope keeps, too. Under the reference's rules the scope may have ended.
+ * Makes t wait for the task that created a tensor in the runtime's memory, and retains that memory
+ * until t has completed. The creator's scope retains it as well, but under simpler's rules that
+ * scope may have ended.
  */
 __attribute__((always_inline)) static inline int wait_for_owner(struct graph *g, struct slot *t,
                                                                 struct pto_task_id owner,
@@ -107,7 +120,8 @@ __attribute__((always_inline)) static inline int wait_for_owner(struct graph *g,
     else if (!has_memory)
         return graph_refuse_ended(g, owner, (int32_t)index);
     else
-        a32_add_relaxed(&graph_buffer(g, e->buffer)->users, 1); /* holds, but reads nothing */
+        /* relaxed: a user keeps the buffer alive, but reads no data of other threads here */
+        a32_add_relaxed(&graph_buffer(g, e->buffer)->users, 1);
     if (e != NULL && !g->is_manual && e->slot != 0)
         status = graph_wait_for(g, t, (struct ref){ e->slot, e->seq });
     if (has_memory) {
@@ -117,7 +131,7 @@ __attribute__((always_inline)) static inline int wait_for_owner(struct graph *g,
     return status;
 }
 
-/* Descriptor of output argument `index`, which was created. NULL: the arguments do not count it. */
+/* Descriptor of the output that was created for argument `index`. NULL: `out` has none for it. */
 static struct pto_tensor *find_created(const struct pto_args *args, uint32_t index,
                                        const struct pto_outputs *out)
 {
@@ -128,7 +142,7 @@ static struct pto_tensor *find_created(const struct pto_args *args, uint32_t ind
     return before < out->count ? (struct pto_tensor *)(uintptr_t)&out->tensor[before] : NULL;
 }
 
-/* `out` is for outputs, and may be NULL for others. */
+/* Any tensor argument of a task. `out` has the created outputs, and may be NULL for other tags. */
 __attribute__((noinline)) static int take_any_tensor(struct graph *g, struct slot *t,
                                                      const struct pto_args *args, uint32_t index,
                                                      const struct pto_outputs *out)
@@ -139,12 +153,12 @@ __attribute__((noinline)) static int take_any_tensor(struct graph *g, struct slo
     int status = PTO_OK;
 
     if (tag >= PTO_TAG_COUNT)
-        return graph_refuse(g, FAULT_TAG, (int32_t)index, tag);
+        return graph_refuse(g, FAILURE_TAG, (int32_t)index, tag);
     if (tag == PTO_TAG_OUTPUT) {
         struct pto_tensor *created = find_created(args, index, out);
 
         if (created == NULL)
-            return graph_refuse(g, FAULT_TAG, (int32_t)index, tag);
+            return graph_refuse(g, FAILURE_TAG, (int32_t)index, tag);
         created->owner = out->task;
         *x = *created;
         span = span_of(x->addr, x->is_contiguous ? pto_tensor_bytes(x) : 0);
@@ -166,19 +180,22 @@ __attribute__((noinline)) static int take_any_tensor(struct graph *g, struct slo
     return region_access(&g->regions, t, x, &span, g->access[tag]);
 }
 
-/* The operand of a predicate is a read; under the reference's rules it orders nothing. */
+/*
+ * Makes t wait for the writer of its predicate's operand, and records t as a reader. Under the
+ * reference's rules a predicate orders nothing.
+ */
 int submit_operand(struct graph *g, struct slot *t, const struct pto_predicate *p)
 {
     uint32_t access = g->access[PTO_TAG_INPUT];
     struct pto_tensor element;
     struct pto_tensor *x = &element;
     struct span span = { .length = 0 };
-    int status = graph_element(g, p->tensor, p->ndims, p->indices, FAULT_PREDICATE, x);
+    int status = graph_element(g, p->tensor, p->ndims, p->indices, FAILURE_PREDICATE, x);
 
     if (status >= 0)
         status = check_tensor(g, x, t->tensor_count, &span);
     if (status < 0)
-        return status; /* as was checked before, so it does not happen */
+        return status; /* never happens, because submit_check_predicate made the same checks */
     *slot_predicate(t) = (struct slot_predicate){
         .addr = (uint64_t)(uintptr_t)pto_tensor_data(x),
         .target = p->target,
@@ -211,8 +228,8 @@ int submit_check_predicate(struct graph *g, const struct pto_args *args)
     if (p->op == PTO_PREDICATE_NONE || (p->tensor != NULL && p->tensor->addr == 0))
         return 0;
     if (p->op > PTO_PREDICATE_LE)
-        return graph_refuse(g, FAULT_PREDICATE, -1, DATA_OPERATOR);
-    status = graph_element(g, p->tensor, p->ndims, p->indices, FAULT_PREDICATE, &operand);
+        return graph_refuse(g, FAILURE_PREDICATE, -1, DATA_OPERATOR);
+    status = graph_element(g, p->tensor, p->ndims, p->indices, FAILURE_PREDICATE, &operand);
     if (status >= 0)
         status = check_tensor(g, &operand, args->tensor_count, &span);
     return status < 0 ? status : SLOT_HAS_PREDICATE;
@@ -231,23 +248,26 @@ int submit_refuse_quick(struct regions *regions, const struct slot *t, const str
     int32_t index = (int32_t)(x - t->tensor);
 
     if (x->ndims - 1 >= PTO_MAX_DIMS || x->dtype >= PTO_DTYPE_COUNT)
-        return graph_refuse(g, FAULT_VIEW, index, view_fault(x));
-    return graph_refuse(g, FAULT_NULL_ADDRESS, index, 0);
+        return graph_refuse(g, FAILURE_VIEW, index, view_fault(x));
+    return graph_refuse(g, FAILURE_NULL_ADDRESS, index, 0);
 }
 
-/* Of a tensor that the safe rules do not know as one interval: span->length is 0. */
+/*
+ * Checks the strides of a tensor. Called for tensors that are not contiguous, and for all under the
+ * reference's rules.
+ */
 __attribute__((noinline)) static int check_strides(struct graph *g, const struct pto_tensor *t,
                                                    uint32_t index)
 {
     for (uint32_t d = 0; d < t->ndims; d++)
         if (t->strides[d] == 0)
-            return graph_refuse(g, FAULT_VIEW, (int32_t)index, PTO_VIEW_ZERO_STRIDE);
+            return graph_refuse(g, FAILURE_VIEW, (int32_t)index, PTO_VIEW_ZERO_STRIDE);
     return PTO_OK;
 }
 
 /*
- * As pto_tensor_end, but without guards the extent of a box is believed. Whoever writes
- * descriptors by hand may have an extent whose products wrap.
+ * Like pto_tensor_end, but trusts the extent of a box if there are no guards. A forged descriptor
+ * may have an extent whose products wrap.
  */
 static inline uint64_t end_of(const struct graph *g, const struct pto_tensor *t)
 {
@@ -266,7 +286,7 @@ static int check_tensor(struct graph *g, const struct pto_tensor *t, uint32_t in
     uint64_t start, end;
 
     if (t->ndims - 1 >= PTO_MAX_DIMS || dtype >= PTO_DTYPE_COUNT)
-        return graph_refuse(g, FAULT_VIEW, (int32_t)index, view_fault(t));
+        return graph_refuse(g, FAILURE_VIEW, (int32_t)index, view_fault(t));
     if (!is_contiguous || g->deps != PTO_DEPS_SAFE) {
         *span = (struct span){ 0 };
         if (check_strides(g, t, index) < 0)
@@ -276,9 +296,9 @@ static int check_tensor(struct graph *g, const struct pto_tensor *t, uint32_t in
     }
     end = end_of(g, t);
     if (end > t->size)
-        return graph_refuse(g, FAULT_BOUNDS, (int32_t)index, end);
+        return graph_refuse(g, FAILURE_BOUNDS, (int32_t)index, end);
     if (t->addr == 0 && t->size != 0)
-        return graph_refuse(g, FAULT_NULL_ADDRESS, (int32_t)index, 0);
+        return graph_refuse(g, FAILURE_NULL_ADDRESS, (int32_t)index, 0);
     start = t->start * pto_dtype_size(dtype);
     if (is_contiguous)
         *span = span_of(t->addr + start, end != 0 ? end - start : 0);

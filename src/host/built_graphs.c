@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs that are built once and launched many times. The chip keeps them and says
- * whether a launch is like the build; here is who may use one, and when.
+ * Graphs that are built once and launched many times. The chip stores them and checks that a launch
+ * has the same kind of arguments as the build; this file decides which caller may use a graph, and
+ * when.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,12 @@
 struct host_graph {
     struct device *device;
     struct callable *callable;
-    struct registration *registration; /* NULL: the callable needs none */
+    /* registration of the graph's callable; NULL: the callable needs none */
+    struct registration *registration;
     struct chip_graph *graph;
     struct a32 is_busy;
-    struct run run; /* for launches that block: nothing is allocated */
+    /* the run of each launch, preallocated so that blocking launches allocate nothing */
+    struct run run;
 };
 
 static void destroy_graph(struct host_graph *b);
@@ -43,7 +46,7 @@ int pto_graph_build(struct pto_device *device_handle, const struct pto_callable 
     memset(b, 0, sizeof(*b));
     b->device = device;
     b->callable = callable;
-    a32_store_relaxed(&b->is_busy, 1); /* nobody else knows of it */
+    a32_store_relaxed(&b->is_busy, 1); /* relaxed: no other thread has the handle yet */
     pto_error_init(&error);
     status = registration_acquire(device, callable, &b->registration, &error);
     if (status < 0) {
@@ -58,15 +61,20 @@ int pto_graph_build(struct pto_device *device_handle, const struct pto_callable 
         b->run.is_part = true;
         b->run.graph = b;
         b->run.purpose = CHIP_BUILD;
-        status = run_now(&b->run, report);
+        status = run_execute_and_report(&b->run, report);
     }
     if (status >= 0) {
         void *handle = handle_create(HANDLE_GRAPH, b);
 
         if (handle != NULL) {
-            a32_add_relaxed(&callable->users, 1); /* read by its destroyer, after this graph's */
+            /*
+             * relaxed: the thread that destroys the callable loads the count after this graph's
+             * end, whose decrement orders it
+             */
+            a32_add_relaxed(&callable->users, 1);
             pthread_mutex_lock(&device->lock);
-            device->run_count++; /* a device with graphs is not closed */
+            /* Count the graph like a run, so that the device cannot be closed. */
+            device->run_count++;
             pthread_mutex_unlock(&device->lock);
             *graph_out = handle;
             return PTO_OK;
@@ -106,7 +114,8 @@ int pto_graph_destroy(struct pto_graph *handle)
     struct host_graph *b;
     struct callable *callable;
     struct device *device;
-    int status = begin_launch(handle, &b); /* nobody else may use it from here on */
+    /* like a launch, so that no other thread uses the graph */
+    int status = begin_launch(handle, &b);
 
     if (status < 0)
         return status;
@@ -115,9 +124,9 @@ int pto_graph_destroy(struct pto_graph *handle)
     device = b->device;
     callable = b->callable;
     destroy_graph(b);
-    a32_sub_acq_rel(&callable->users, 1); /* it may be destroyed from here on */
+    a32_sub_acq_rel(&callable->users, 1); /* from here on another thread may destroy the callable */
     pthread_mutex_lock(&device->lock);
-    device->run_count--; /* last: the device may be closed from here on */
+    device->run_count--; /* the last access: from here on another thread may close the device */
     pthread_mutex_unlock(&device->lock);
     return PTO_OK;
 }
@@ -158,7 +167,7 @@ int pto_graph_run(struct pto_graph *graph, const struct pto_entry *entry,
     b->run.is_part = true;
     b->run.graph = b;
     b->run.purpose = CHIP_LAUNCH;
-    return run_now(&b->run, report);
+    return run_execute_and_report(&b->run, report);
 }
 
 int pto_graph_prepare(struct pto_graph *graph, const struct pto_entry *entry,
@@ -170,12 +179,12 @@ int pto_graph_prepare(struct pto_graph *graph, const struct pto_entry *entry,
     int status = run_out == NULL ? PTO_EINVAL : begin_launch(graph, &b);
 
     if (status < 0)
-        return error_tell(error, status, "%s",
+        return error_setf(error, status, "%s",
                           status == PTO_EBUSY ? "the graph is being launched: one at a time"
                                               : pto_strerror(status));
     run = run_alloc(b->device);
     if (run == NULL)
-        status = error_tell(error, PTO_ENOMEM, "%s", pto_strerror(PTO_ENOMEM));
+        status = error_setf(error, PTO_ENOMEM, "%s", pto_strerror(PTO_ENOMEM));
     else
         status = run_prepare(run, b->device, b->callable, entry, options, error);
     if (status < 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Callables from artefacts: read, compared with what is expected, and told about. */
+/* Makes callables from artefacts: reads, verifies and describes them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,12 +13,13 @@
 #include "base/file.h"
 #include "base/object.h"
 #include "base/sized.h"
-#include "compat/door/door.h"
+#include "compat/orch/compat.h"
 #include "artefact/artefact.h"
 #include "host/host.h"
 #include "host/register.h"
 
-enum { HEADER_MAX = 16 << 20 }; /* bytes of a header of the tile library */
+enum { HEADER_MAX = 16 << 20 }; /* maximum size in bytes of a header of the tile library */
+enum { KERNEL_NAME_BYTES = 20 };
 
 static int check_signers(const struct artefact *a, const struct pto_load_options *options,
                          const char *name, struct pto_error *error);
@@ -28,9 +29,12 @@ static int callable_load_bytes(void *bytes, size_t size, const struct pto_load_o
                                struct pto_callable **callable_out, struct pto_error *error);
 static struct packed *make_packed(void *bytes, const char *symbol);
 static int make_callable(struct packed *packed, struct callable **callable_out);
-static void tell_packed(const struct callable *c, struct pto_callable_info *info);
+static void add_packed_info(const struct callable *c, struct pto_callable_info *info);
 
-/* `options` becomes what the caller has given, which may be NULL. */
+/*
+ * Copies the caller's options, which may be NULL, to `options` with defaults. False: they are
+ * invalid.
+ */
 static bool is_valid(const struct pto_load_options *given, struct pto_load_options *options)
 {
     pto_load_options_init(options);
@@ -58,22 +62,22 @@ int pto_callable_load_memory(const void *bytes, size_t size, const struct pto_lo
 
     if (bytes == NULL || callable_out == NULL || !sized_is_valid(error) ||
         !is_valid(given, &options))
-        return error_tell(error, PTO_EINVAL, "%s", pto_strerror(PTO_EINVAL));
+        return error_setf(error, PTO_EINVAL, "%s", pto_strerror(PTO_EINVAL));
     if (options.name == NULL)
         options.name = "the callable";
     pto_error_init(&own);
     status = artefact_glance(bytes, size, size, &own);
     if (status < 0)
-        return error_tell(error, status, "%s: %.400s", options.name, own.text);
+        return error_setf(error, status, "%s: %.400s", options.name, own.text);
     copy = malloc(size + 1);
     if (copy == NULL)
-        return error_tell(error, PTO_ENOMEM, "%s: there is no memory for %zu bytes", options.name,
+        return error_setf(error, PTO_ENOMEM, "%s: there is no memory for %zu bytes", options.name,
                           size);
     memcpy(copy, bytes, size);
     return callable_load_bytes(copy, size, &options, callable_out, error);
 }
 
-/* Its beginning says whether the rest is worth reading. */
+/* Checks the first bytes of a file, so that a file that is no artefact is not read completely. */
 static int glance_at(const char *path, struct pto_error *error)
 {
     size_t room = sizeof(struct chip_callable) + 64;
@@ -88,7 +92,7 @@ static int glance_at(const char *path, struct pto_error *error)
     if (got >= 0)
         status = artefact_glance(bytes, (size_t)got, (size_t)about.st_size, error);
     else if (bytes != NULL)
-        status = PTO_OK; /* reading all of it tells the reason */
+        status = PTO_OK; /* no error yet: file_read reports why the file cannot be read */
     free(bytes);
     if (file >= 0)
         close(file);
@@ -106,21 +110,21 @@ int pto_callable_load_file(const char *path, const struct pto_load_options *give
 
     if (path == NULL || callable_out == NULL || !sized_is_valid(error) ||
         !is_valid(given, &options))
-        return error_tell(error, PTO_EINVAL, "%s", pto_strerror(PTO_EINVAL));
+        return error_setf(error, PTO_EINVAL, "%s", pto_strerror(PTO_EINVAL));
     if (options.name == NULL)
         options.name = path;
     pto_error_init(&own);
     status = glance_at(path, &own);
     if (status < 0)
-        return error_tell(error, status, "%s: %.400s", options.name, own.text);
+        return error_setf(error, status, "%s: %.400s", options.name, own.text);
     status = file_read(path, ARTEFACT_BYTES_MAX, &bytes, &size);
     if (status < 0)
-        return error_tell(error, status == PTO_ENOMEM ? status : PTO_ELOAD, "%s cannot be read: %s",
+        return error_setf(error, status == PTO_ENOMEM ? status : PTO_ELOAD, "%s cannot be read: %s",
                           path, errno == EINVAL ? "it is not a file" : strerror(errno));
     return callable_load_bytes(bytes, size, &options, callable_out, error);
 }
 
-/* The bytes are the callable's from here on. */
+/* Makes a callable from the bytes of an artefact; takes ownership of the bytes. */
 static int callable_load_bytes(void *bytes, size_t size, const struct pto_load_options *options,
                                struct pto_callable **callable_out, struct pto_error *error)
 {
@@ -132,11 +136,11 @@ static int callable_load_bytes(void *bytes, size_t size, const struct pto_load_o
     int status;
 
     if (packed == NULL)
-        return error_tell(error, PTO_ENOMEM, "%s: there is no memory for a callable", name);
+        return error_setf(error, PTO_ENOMEM, "%s: there is no memory for a callable", name);
     pto_error_init(&own);
     status = artefact_read(packed->bytes, size, packed->artefact, &own);
     if (status < 0)
-        status = error_tell(error, status, "%s: %.400s", name, own.text);
+        status = error_setf(error, status, "%s: %.400s", name, own.text);
     else
         status = check_signers(packed->artefact, options, name, error);
     if (status >= 0)
@@ -155,13 +159,13 @@ static int callable_load_bytes(void *bytes, size_t size, const struct pto_load_o
     if (handle == NULL) {
         if (c != NULL)
             callable_free(c);
-        return error_tell(error, PTO_ENOMEM, "%s: there is no memory for a callable", name);
+        return error_setf(error, PTO_ENOMEM, "%s: there is no memory for a callable", name);
     }
     *callable_out = handle;
     return PTO_OK;
 }
 
-/* ---- who signed it ---- */
+/* ---- signatures of artefacts ---- */
 
 static int check_signers(const struct artefact *a, const struct pto_load_options *options,
                          const char *name, struct pto_error *error)
@@ -169,13 +173,14 @@ static int check_signers(const struct artefact *a, const struct pto_load_options
     char hex[DIGEST_HEX];
     struct digest key;
 
-    static_assert(sizeof(key.byte) == PTO_KEY_BYTES, "written in the same way");
+    static_assert(sizeof(key.byte) == PTO_KEY_BYTES, "digest_from_hex also reads keys");
     for (uint32_t i = 0; i < options->trusted_key_count; i++) {
         if (strlen(options->trusted_keys[i]) != DIGEST_HEX - 1 ||
             !digest_from_hex(options->trusted_keys[i], &key))
-            return error_tell(error, PTO_EINVAL,
-                              "'%.80s' is no public key: it has 64 lower-case hexadecimal digits",
-                              options->trusted_keys[i]);
+            return error_setf(
+                error, PTO_EINVAL,
+                "'%.80s' is not a public key: it has 64 lower-case hexadecimal digits",
+                options->trusted_keys[i]);
         for (uint32_t k = 0; k < a->signer_count; k++)
             if (memcmp(key.byte, a->signers[k].key, sizeof(key.byte)) == 0)
                 return PTO_OK;
@@ -183,20 +188,19 @@ static int check_signers(const struct artefact *a, const struct pto_load_options
     if (options->trusted_key_count == 0)
         return PTO_OK;
     if (a->is_blob)
-        return error_tell(error, PTO_ESIGNATURE,
+        return error_setf(error, PTO_ESIGNATURE,
                           "%.300s is a chip callable, which cannot be signed; build an artefact",
                           name);
     if (a->signer_count == 0)
-        return error_tell(error, PTO_ESIGNATURE,
-                          "%.300s is not signed; `pto sign` does that, for those who have the key",
-                          name);
+        return error_setf(error, PTO_ESIGNATURE,
+                          "%.300s is not signed; sign it with `pto sign` and the secret key", name);
     memcpy(key.byte, a->signers[0].key, sizeof(key.byte));
     digest_to_hex(&key, hex);
-    return error_tell(error, PTO_ESIGNATURE, "%.300s is signed by %s%s, which is not trusted here",
+    return error_setf(error, PTO_ESIGNATURE, "%.300s is signed by %s%s, which is not trusted here",
                       name, hex, a->signer_count > 1 ? " and others" : "");
 }
 
-/* ---- what it is made with ---- */
+/* ---- comparing headers of the tile library ---- */
 
 int register_refuse_header(const char *name, const struct artefact_file *file, const char *other,
                            const struct digest *theirs, struct pto_error *error)
@@ -205,13 +209,16 @@ int register_refuse_header(const char *name, const struct artefact_file *file, c
 
     digest_to_hex(&file->digest, own_hex);
     digest_to_hex(theirs, hex);
-    return error_tell(error, PTO_ESTALE,
+    return error_setf(error, PTO_ESTALE,
                       "%.120s was made with another %.120s than %.120s: %.16s here, %.16s there; "
                       "build both with the same headers",
                       name, file->path, other, own_hex, hex);
 }
 
-/* With the files of a folder. */
+/*
+ * Compares the artefact's headers of the tile library with the files in a folder. PTO_ESTALE: they
+ * differ.
+ */
 static int compare_folder(const struct artefact *a, const char *folder, const char *name,
                           struct pto_error *error)
 {
@@ -226,7 +233,7 @@ static int compare_folder(const struct artefact *a, const char *folder, const ch
             continue;
         if (snprintf(path, sizeof(path), "%s/%s", folder, file.path) >= (int)sizeof(path) ||
             file_read(path, HEADER_MAX, &bytes, &size) < 0)
-            return error_tell(error, PTO_ESTALE,
+            return error_setf(error, PTO_ESTALE,
                               "%.120s was made with %.120s, which cannot be read below %.120s; "
                               "build it again",
                               name, file.path, folder);
@@ -246,7 +253,7 @@ static int compare_list(const struct artefact *a, const struct pto_load_options 
         struct digest digest;
 
         if (!digest_from_hex(header->digest, &digest))
-            return error_tell(error, PTO_EINVAL,
+            return error_setf(error, PTO_EINVAL,
                               "the digest of the expected %s is not 64 lower-case hexadecimal "
                               "digits",
                               header->path);
@@ -272,15 +279,16 @@ static int check_expected(const struct artefact *a, const struct pto_load_option
     int status = PTO_OK;
 
     if ((isa != NULL || options->expect_header_count != 0) && a->is_blob)
-        return error_tell(error, PTO_ESTALE,
-                          "%s is a chip callable and does not say which headers it was made with; "
-                          "expect none, or build an artefact",
-                          name);
+        return error_setf(
+            error, PTO_ESTALE,
+            "%s is a chip callable and does not record which headers it was made with; "
+            "do not set the expected headers, or build an artefact",
+            name);
     if (isa != NULL && has_isa && strcmp(isa, revision) != 0) {
         if (stat(isa, &about) == 0 && S_ISDIR(about.st_mode))
             status = compare_folder(a, isa, name, error);
         else
-            status = error_tell(error, PTO_ESTALE,
+            status = error_setf(error, PTO_ESTALE,
                                 "%.120s was made with revision %.80s of the tile library, and "
                                 "%.120s is expected; build it with that one",
                                 name, revision[0] != '\0' ? revision : "(not recorded)", isa);
@@ -288,9 +296,9 @@ static int check_expected(const struct artefact *a, const struct pto_load_option
     return status < 0 ? status : compare_list(a, options, name, error);
 }
 
-/* ---- making ---- */
+/* ---- making a callable ---- */
 
-/* Takes the bytes over, and frees them if it fails. */
+/* Reads and verifies an artefact. Takes ownership of the bytes, which are freed on failure. */
 static struct packed *make_packed(void *bytes, const char *symbol)
 {
     struct packed *packed = calloc(1, sizeof(*packed));
@@ -326,21 +334,29 @@ void packed_free(struct packed *packed)
     free(packed);
 }
 
-/* Its code is loaded when it is registered, by the chip: no kernel is a function here. */
+/*
+ * Makes a callable from an artefact. It has no functions: the chip loads its code when the callable
+ * is registered.
+ */
 static int make_callable(struct packed *packed, struct callable **callable_out)
 {
     const struct artefact *a = packed->artefact;
     struct pto_kernel *kernels = calloc(KERNELS_MAX, sizeof(*kernels));
+    /* kernels of a bare chip callable have no names, and get one by their id */
+    char(*name)[KERNEL_NAME_BYTES] = calloc(KERNELS_MAX, sizeof(*name));
     struct pto_callable_params params = { .name = a->name, .kernels = kernels };
     struct callable *c = NULL;
 
     packed->signature = malloc((2 * a->signature_count + 1) * sizeof(*packed->signature));
-    if (kernels != NULL && packed->signature != NULL) {
+    if (kernels != NULL && name != NULL && packed->signature != NULL) {
         for (uint32_t i = 0; i < a->kernel_count; i++) {
             struct artefact_kernel kernel = artefact_kernel_at(a, i);
+            bool has_name = kernel.name[0] != '\0';
 
+            snprintf(name[kernel.func_id], sizeof(*name), "kernel_%u", kernel.func_id);
             kernels[kernel.func_id] =
-                (struct pto_kernel){ .name = kernel.name, .core = kernel.core };
+                (struct pto_kernel){ .name = has_name ? kernel.name : name[kernel.func_id],
+                                     .core = kernel.core };
             if (kernel.func_id >= params.kernel_count)
                 params.kernel_count = kernel.func_id + 1;
         }
@@ -354,6 +370,7 @@ static int make_callable(struct packed *packed, struct callable **callable_out)
             memcpy(packed->signers[i], a->signers[i].key, PTO_KEY_BYTES);
         c = callable_make(&params);
     }
+    free(name);
     free(kernels);
     if (c == NULL)
         return PTO_ENOMEM;
@@ -363,7 +380,7 @@ static int make_callable(struct packed *packed, struct callable **callable_out)
         elf_exports(a->orchestration, a->orchestration_size, OBJECT_OWN_SYMBOL);
     if (packed->is_from_reference) {
         c->deps = PTO_DEPS_SIMPLER;
-        if (elf_exports(a->orchestration, a->orchestration_size, DOOR_HOST_SYMBOL))
+        if (elf_exports(a->orchestration, a->orchestration_size, COMPAT_HOST_SYMBOL))
             c->mode = PTO_MODE_HOST;
     } else if (elf_exports(a->orchestration, a->orchestration_size, OBJECT_SOURCE_SYMBOL)) {
         c->deps = PTO_DEPS_SIMPLER;
@@ -372,7 +389,7 @@ static int make_callable(struct packed *packed, struct callable **callable_out)
     return PTO_OK;
 }
 
-/* ---- telling ---- */
+/* ---- information about a callable ---- */
 
 int pto_callable_info(const struct pto_callable *handle, struct pto_callable_info *given)
 {
@@ -387,12 +404,12 @@ int pto_callable_info(const struct pto_callable *handle, struct pto_callable_inf
     info.deps = c->deps;
     info.kernel_count = c->kernel_count;
     if (c->packed != NULL)
-        tell_packed(c, &info);
+        add_packed_info(c, &info);
     sized_write(given, &info, sizeof(info));
     return PTO_OK;
 }
 
-static void tell_packed(const struct callable *c, struct pto_callable_info *info)
+static void add_packed_info(const struct callable *c, struct pto_callable_info *info)
 {
     const struct packed *packed = c->packed;
     const struct artefact *a = packed->artefact;
@@ -444,7 +461,7 @@ int pto_callable_kernel(const struct pto_callable *handle, uint32_t index,
     } else {
         info.func_id = index;
         info.name = c->kernel_name[index];
-        info.core = (enum pto_core_type)c->kernel[index].core_type;
+        info.core = (enum pto_core_type)graph_kernel_core(&c->kernel[index]);
     }
     sized_write(given, &info, sizeof(info));
     return PTO_OK;

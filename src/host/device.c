@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices: opened by platform name. */
+/* Opens, describes and closes devices. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,7 +19,10 @@ static int device_create(const struct pto_platform *platform, const struct chip_
 static uint64_t default_stall_ns(void);
 static void destroy_device(struct device *device);
 
-/* Programs with older headers have no such field. */
+/*
+ * Whether the parameters have a valid field `error`; programs with older headers have no such
+ * field.
+ */
 static bool has_error(const struct pto_device_params *params)
 {
     return params != NULL && sized_is_valid(params) &&
@@ -37,13 +40,13 @@ int pto_device_open(const struct pto_device_params *params, struct pto_device **
     pto_error_init(&why);
     if (device_out == NULL)
         status =
-            error_tell(&why, PTO_EINVAL, "there is no place for the device: device_out is NULL");
+            error_setf(&why, PTO_EINVAL, "there is no place for the device: device_out is NULL");
     else
         status = device_check_params(params, &platform, &chip, &why);
     if (status >= 0)
         status = device_create(platform, &chip, &why, device_out);
     if (status < 0 && has_error(params))
-        (void)error_tell(params->error, status, "%s",
+        (void)error_setf(params->error, status, "%s",
                          why.text[0] != '\0' ? why.text : limit_strerror(status, words));
     return status;
 }
@@ -65,6 +68,7 @@ static int device_create(const struct pto_platform *platform, const struct chip_
     if (status < 0)
         goto destroy;
     device->stall_ns = default_stall_ns();
+    device_status_open(device);
     handle = handle_create(HANDLE_DEVICE, device);
     if (handle == NULL) {
         status = PTO_ENOMEM;
@@ -78,7 +82,10 @@ destroy:
     return status;
 }
 
-/* As existing set-ups have it; what is no number of milliseconds is not looked at. */
+/*
+ * Returns the stall time from the environment variable of the reference, which must be a number of
+ * milliseconds, or the default.
+ */
 static uint64_t default_stall_ns(void)
 {
     const char *text = getenv("SIMPLER_SCHEDULER_TIMEOUT_MS");
@@ -90,7 +97,7 @@ static uint64_t default_stall_ns(void)
     return ms * 1000000;
 }
 
-/* The platform of that name, if it can be opened. */
+/* Finds the platform with this name, if it can be opened, and derives the chip's parameters. */
 static int find_platform(const char *name, const struct pto_platform **platform_out,
                          struct pto_error *error)
 {
@@ -99,9 +106,9 @@ static int find_platform(const char *name, const struct pto_platform **platform_
     size_t length = 0;
 
     if (name == NULL)
-        return error_tell(error, PTO_EINVAL, "the platform's name is NULL");
+        return error_setf(error, PTO_EINVAL, "the platform's name is NULL");
     if (platform != NULL && platform->missing != NULL)
-        return error_tell(error, PTO_ENOSUP, "platform %s is %s", name, platform->missing);
+        return error_setf(error, PTO_ENOSUP, "platform %s is %s", name, platform->missing);
     if (platform != NULL) {
         *platform_out = platform;
         return PTO_OK;
@@ -110,7 +117,7 @@ static int find_platform(const char *name, const struct pto_platform **platform_
         if (pto_platform_at(i)->missing == NULL && length < sizeof(names))
             length += (size_t)snprintf(names + length, sizeof(names) - length, "%s%s",
                                        length != 0 ? ", " : "", pto_platform_at(i)->name);
-    return error_tell(error, PTO_ENOSUP, "there is no platform %.64s; those that can be opened: %s",
+    return error_setf(error, PTO_ENOSUP, "there is no platform %.64s; those that can be opened: %s",
                       name, names);
 }
 
@@ -125,17 +132,27 @@ static int device_check_params(const struct pto_device_params *given,
 
     pto_device_params_init(&params);
     if (sized_read(&params, sizeof(params), given) < 0)
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "the parameters are not initialised with pto_device_params_init");
     status = find_platform(params.platform, &platform, error);
     if (status < 0)
         return status;
     if (params.is_isolated && !platform->is_simulated)
-        return error_tell(error, PTO_ENOSUP,
-                          "only a simulated chip can be isolated, and %s is none", platform->name);
+        return error_setf(error, PTO_ENOSUP,
+                          "only a simulated chip can be isolated, but %s is not simulated",
+                          platform->name);
+    if (params.is_virtual && (params.is_isolated || !platform->is_simulated))
+        return error_setf(
+            error, PTO_ENOSUP,
+            params.is_isolated
+                ? "a chip in virtual time cannot be isolated; open one or the other"
+                : "only a simulated chip can have virtual time, but %s is not simulated",
+            platform->name);
     *platform_out = platform;
     *chip_out = (struct chip_params){
-        .backend = params.is_isolated ? "isolated" : platform->backend,
+        .backend = params.is_isolated  ? "isolated"
+                   : params.is_virtual ? "virtual"
+                                       : platform->backend,
         .generation = platform->generation,
         .card = params.card,
         .clusters = params.clusters != 0 ? params.clusters : platform->clusters,
@@ -143,12 +160,13 @@ static int device_check_params(const struct pto_device_params *given,
         .memory_max = params.memory_max != 0 ? params.memory_max : 32ull << 30,
     };
     if (chip_out->clusters > PTO_CORES_MAX / PTO_CLUSTER_CORES)
-        return error_tell(error, PTO_EINVAL, "%u clusters are too many: a device has at most %d",
+        return error_setf(error, PTO_EINVAL, "%u clusters are too many: a device has at most %d",
                           chip_out->clusters, PTO_CORES_MAX / PTO_CLUSTER_CORES);
     if (params.workers > WORKERS_MAX)
-        return error_tell(error, PTO_EINVAL, "%u workers are too many: a device has at most %d",
+        return error_setf(error, PTO_EINVAL, "%u workers are too many: a device has at most %d",
                           params.workers, WORKERS_MAX);
-    cores = PTO_CLUSTER_CORES * chip_out->clusters; /* more workers could never run anything */
+    /* Workers without a core would always be idle, so there are at most as many as cores. */
+    cores = PTO_CLUSTER_CORES * chip_out->clusters;
     if (chip_out->workers > WORKERS_MAX)
         chip_out->workers = WORKERS_MAX;
     if (chip_out->workers > cores)
@@ -185,6 +203,7 @@ int pto_device_info(struct pto_device *handle, struct pto_device_info *given)
     info.is_isolated = device->platform->is_simulated && !about->shares_memory;
     info.runs_functions = about->runs_functions;
     info.has_observers = about->has_observers;
+    info.is_virtual = about->has_virtual_time;
     pthread_mutex_lock(&device->lock);
     info.is_lost = device->loss != NULL;
     pthread_mutex_unlock(&device->lock);
@@ -200,7 +219,7 @@ int pto_device_close(struct pto_device *handle)
     if (device == NULL)
         return status;
     pthread_mutex_lock(&device->lock);
-    if (device->run_count != 0 || device->lender_count != 0 || device->running != 0 ||
+    if (device->run_count != 0 || device->pin_count != 0 || device->running != 0 ||
         device->is_closing)
         status = PTO_EBUSY;
     else
@@ -230,7 +249,7 @@ static void destroy_device(struct device *device)
     free(device);
 }
 
-int pto_device_story(struct pto_device *handle, char *text, size_t size)
+int pto_device_last_failure(struct pto_device *handle, char *text, size_t size)
 {
     int status;
     struct device *device = device_get(handle, &status);
@@ -241,9 +260,9 @@ int pto_device_story(struct pto_device *handle, char *text, size_t size)
     if (device->running != 0)
         status = PTO_EBUSY;
     else if (text != NULL && size != 0)
-        snprintf(text, size, "%s", device->story.text);
+        snprintf(text, size, "%s", device->last_failure.text);
     if (status == PTO_OK)
-        status = (int)device->story.length;
+        status = (int)device->last_failure.length;
     pthread_mutex_unlock(&device->lock);
     return status;
 }

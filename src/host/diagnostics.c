@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes what a run was asked to tell of itself: a file for each row of the map. */
+/*
+ * Writes the diagnostics that a run's options requested: one file for each row of
+ * TRACE_DIAGNOSTIC_MAP.
+ */
 #include "host/diagnostics.h"
 
 #include <errno.h>
@@ -11,7 +14,7 @@
 #include "host/timeline.h"
 
 struct row {
-    const char *path; /* in the folder */
+    const char *path; /* path of the file within the diagnostics folder */
     bool (*is_asked)(const struct trace_snapshot *s);
     trace_exporter_fn write;
 };
@@ -47,7 +50,7 @@ int diagnostics_prepare(struct pto_run_options *options, char **folder_out)
     return *folder_out != NULL ? PTO_OK : PTO_ENOMEM;
 }
 
-/* Makes the folders that a path is in; those of others are theirs to look at, too. */
+/* Creates the folders that contain `path`, as far as they do not exist. */
 static int make_folders(char *path, struct pto_error *error)
 {
     for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
@@ -55,7 +58,7 @@ static int make_folders(char *path, struct pto_error *error)
 
         *slash = '\0';
         result = mkdir(path, 0777) != 0 && errno != EEXIST
-                     ? error_tell(error, PTO_ESYSTEM, "%s: %s", path, strerror(errno))
+                     ? error_setf(error, PTO_ESYSTEM, "%s: %s", path, strerror(errno))
                      : PTO_OK;
         *slash = '/';
         if (result < 0)
@@ -78,7 +81,7 @@ int diagnostics_write(struct device *device, const char *folder, struct pto_erro
             continue;
         if (snprintf(path, sizeof(path), "%s/%s", folder, rows[i].path) >= (int)sizeof(path))
             status =
-                error_tell(error, PTO_ESYSTEM, "%.200s...: %s", folder, strerror(ENAMETOOLONG));
+                error_setf(error, PTO_ESYSTEM, "%.200s...: %s", folder, strerror(ENAMETOOLONG));
         else
             status = make_folders(path, error);
         if (status >= 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of struct pto_diagnostics. */
+/* Prepares and writes the files of struct pto_diagnostics. */
 #ifndef PTO_DIAGNOSTICS_H
 #define PTO_DIAGNOSTICS_H
 
@@ -7,14 +7,14 @@
 
 enum { DIAGNOSTICS_SWIMLANE_MAX = 4, DIAGNOSTICS_ARGS_MAX = 3 };
 
-/* Whether anything is asked for. */
+/* Whether any file of diagnostics is requested. */
 bool diagnostics_any(const struct pto_diagnostics *asked);
 /*
- * Sees to it that what is asked for is recorded. *folder_out is a copy of the path, which the
- * caller frees; NULL: nothing is asked for. PTO_ENOMEM.
+ * Enables the recording that the requested files need. Copies the folder's path to *folder_out,
+ * which the caller frees; NULL: no file is requested. PTO_ENOMEM.
  */
 int diagnostics_prepare(struct pto_run_options *options, char **folder_out);
-/* By the run that was recorded, before another one begins. */
+/* Writes the requested files, at the end of a recorded run, before the next one starts. */
 int diagnostics_write(struct device *device, const char *folder, struct pto_error *error);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "host/host.h"
 
-/* Two heaps, without siblings, become one. Both may be NULL. */
+/* Merges two heaps whose roots have no siblings. Each may be NULL. */
 static struct run *meld(struct run *a, struct run *b)
 {
     struct run *later;
@@ -23,7 +23,7 @@ static struct run *meld(struct run *a, struct run *b)
     return a;
 }
 
-/* The siblings become one heap: in pairs first, which keeps it flat. */
+/* Merges a list of sibling heaps into one, first in pairs, which keeps the heap flat. */
 static struct run *meld_all(struct run *list)
 {
     struct run *pairs = NULL, *all = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs that wait for their turn and have a deadline for that: the earliest comes first. A pairing
- * heap that is linked through the runs, so that nothing is allocated, and what a run costs hardly
- * depends on how many wait. The device's lock is held.
+ * The queued runs that have a deadline for their start, as a pairing heap with the earliest
+ * deadline first. The heap is linked through the runs, so nothing is allocated, and the cost of an
+ * operation hardly depends on the number of runs. Callers hold the device's lock.
  */
 #ifndef PTO_DUE_H
 #define PTO_DUE_H
@@ -10,12 +10,15 @@
 struct run;
 
 struct due_link {
-    struct run *child;  /* the first of those that are due later */
-    struct run *next;   /* of the same parent */
-    struct run *before; /* the one before it there, or the parent */
+    struct run *child;  /* first child of the run in the heap; children have later deadlines */
+    struct run *next;   /* next sibling of the run in the heap */
+    struct run *before; /* previous sibling of the run in the heap, or its parent */
 };
 
-/* *first is the earliest; NULL: none. Its launch_deadline_ns must not change meanwhile. */
+/*
+ * Adds a run to the heap whose earliest run is *first; NULL: the heap is empty. The
+ * launch_deadline_ns of a run must not change while the run is in the heap.
+ */
 void due_add(struct run **first, struct run *run);
 void due_remove(struct run **first, struct run *run);
 

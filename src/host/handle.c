@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of handles. A handle is generation, index and kind:
+ * The table of public handles. A handle has three fields:
  *
  *     63 .. 32     31 .. 4     3 .. 0
  *     generation   index       kind
  *
- * Looking one up takes no lock, because some calls are made millions of times:
- *   the count is raised after the chunk is there, and loaded before it is used;
- *   an entry's tag is written after its object, and loaded before it.
+ * A lookup takes no lock, because programs make some calls millions of times. handle_create stores
+ * `count` with release after it has allocated the chunk, and lookups load it with acquire before
+ * they use the chunk; in the same way an entry's `tag` is stored after its `object`.
  */
 #include "host/handle.h"
 
@@ -21,20 +21,24 @@
 enum { CHUNK_ENTRIES = 1024, CHUNKS = 1024, KIND_BITS = 4 };
 
 struct entry {
-    struct a64 tag; /* the handle's number; 0: free */
+    struct a64 tag; /* the handle that the entry belongs to; 0: the entry is free */
     void *object;
     uint32_t generation;
-    uint32_t next_free; /* index + 1 */
+    uint32_t next_free; /* index + 1 of the next free entry; 0: none */
 };
 
 static struct {
-    pthread_mutex_t lock;        /* of those who change it */
-    struct entry *chunk[CHUNKS]; /* never freed: a stale handle may point into any of them */
+    pthread_mutex_t lock; /* taken by threads that change the table; handle_get takes no lock */
+    /* chunks are never freed, because a stale handle may refer to any of their entries */
+    struct entry *chunk[CHUNKS];
     struct a32 count;
-    uint32_t first_free; /* index + 1 */
+    uint32_t first_free; /* index + 1 of the first free entry; 0: none */
 } table = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* A fork must not happen while another thread holds the lock: the child could never take it. */
+/*
+ * Fork handler: takes the lock, because the child could never take it if another thread held it at
+ * the fork.
+ */
 static void handle_lock_table(void)
 {
     pthread_mutex_lock(&table.lock);
@@ -48,7 +52,8 @@ static void handle_unlock_table(void)
 static void handle_guard_forks(void)
 {
     (void)pthread_atfork(handle_lock_table, handle_unlock_table,
-                         handle_unlock_table); /* fails for lack of memory only */
+                         /* pthread_atfork fails only if memory is exhausted */
+                         handle_unlock_table);
 }
 
 static struct entry *entry_at(uint64_t index)
@@ -56,7 +61,7 @@ static struct entry *entry_at(uint64_t index)
     return &table.chunk[index / CHUNK_ENTRIES][index % CHUNK_ENTRIES];
 }
 
-/* The entry that the handle names, or NULL. */
+/* Returns the entry that the handle refers to; NULL: the handle is invalid. */
 static struct entry *handle_find_entry(enum handle_kind kind, const void *handle)
 {
     uint64_t tag = (uint64_t)(uintptr_t)handle;
@@ -68,10 +73,11 @@ static struct entry *handle_find_entry(enum handle_kind kind, const void *handle
     return entry_at(index);
 }
 
-/* A free index, or -1. */
+/* Takes a free entry and returns its index; -1: the table is full, or memory is exhausted. */
 static int64_t take_index(void)
 {
-    uint32_t index = a32_load_relaxed(&table.count); /* changed by holders of the lock only */
+    /* relaxed: `count` changes only under the lock */
+    uint32_t index = a32_load_relaxed(&table.count);
 
     assert_held(&table.lock);
     if (table.first_free != 0) {
@@ -103,7 +109,8 @@ void *handle_create(enum handle_kind kind, void *object)
         struct entry *e = entry_at((uint64_t)index);
 
         e->generation++;
-        e->generation += e->generation == 0; /* no handle is NULL */
+        /* generation 0 is skipped, so that no handle equals NULL */
+        e->generation += e->generation == 0;
         tag = (uint64_t)e->generation << 32 | (uint64_t)index << KIND_BITS | (uint64_t)kind;
         e->object = object;
         a64_store_release(&e->tag, tag);

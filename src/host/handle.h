@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles: what the caller holds is a number in the shape of a pointer. It is
- * looked up, never followed, so a handle that is NULL, closed, of another kind
- * or invented is refused instead of crashing. The table is the one thing that
- * all devices of a process share; it says nothing about any of them.
+ * Handles: a public handle is a number in the type of a pointer. It is looked up, never
+ * dereferenced, so a handle that is NULL, closed, of another kind or forged is refused instead of
+ * crashing the program. The table of handles holds no state of a device.
  *
- * Any thread may call these functions. Whoever destroys a handle sees to it
- * that no other call with it is under way.
+ * Any thread may call these functions. The caller of handle_destroy ensures that no other call with
+ * this handle is in progress.
  */
 #ifndef PTO_HANDLE_H
 #define PTO_HANDLE_H
@@ -25,11 +24,11 @@ enum handle_kind {
     HANDLE_QUEUE
 };
 
-/* NULL when memory has run out. */
+/* Creates a handle for the object. NULL: memory is exhausted. */
 void *handle_create(enum handle_kind kind, void *object);
-/* The object, or NULL if there is no such handle. */
+/* Returns the object of a handle; NULL: there is no such handle. */
 void *handle_get(enum handle_kind kind, const void *handle);
-/* Returns the object; NULL if the handle was destroyed before. */
+/* Frees the handle and returns its object; NULL: the handle was already destroyed. */
 void *handle_destroy(enum handle_kind kind, const void *handle);
 
 #endif

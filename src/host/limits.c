@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ring sizes from options and environment. */
+/* Resolves ring sizes from options and environment. */
 #include "host/limits.h"
 
 #include <ctype.h>
@@ -15,13 +15,13 @@ static const struct variable {
 } variables[LIMITS_VARIABLES] = {
     { "PTO2_RING_TASK_WINDOW", 4, INT32_MAX, true,
       "PTO2_RING_TASK_WINDOW is ignored: it takes one power of two from 4 to 2^30, or four of "
-      "them with commas" },
+      "them, separated by commas" },
     { "PTO2_RING_HEAP", 1024, UINT64_MAX, false,
-      "PTO2_RING_HEAP is ignored: it takes one number of bytes from 1024 on, or four of them "
-      "with commas" },
+      "PTO2_RING_HEAP is ignored: it takes one number of bytes from 1024 on, or four of them, "
+      "separated by commas" },
     { "PTO2_RING_DEP_POOL", 4, INT32_MAX, false,
-      "PTO2_RING_DEP_POOL is ignored: it takes one number from 4 to 2^31 - 1, or four of them "
-      "with commas" },
+      "PTO2_RING_DEP_POOL is ignored: it takes one number from 4 to 2^31 - 1, or four of them, "
+      "separated by commas" },
 };
 
 static bool is_in_range(uint64_t value, const struct variable *v);
@@ -93,7 +93,10 @@ static bool is_in_range(uint64_t value, const struct variable *v)
            (!v->is_power_of_two || (value & (value - 1)) == 0);
 }
 
-/* A number and the spaces around it; what follows, or NULL. strtoull would take a minus. */
+/*
+ * Parses a number with spaces around it; returns the text after it, or NULL. Unlike strtoull it
+ * refuses a minus sign.
+ */
 static const char *parse_number(const char *text, uint64_t *value_out)
 {
     unsigned long long value;

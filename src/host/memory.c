@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory for callers: the chip's, behind checked arguments. */
+/* Public functions for device memory: check the arguments and call the chip. */
 #include "base/error.h"
 #include "base/sized.h"
 #include "host/host.h"
 
 #define BYTES_MAX (1ull << 46)
 
-/* What the chip said of a call that failed; PTO_OK as its status: nothing. */
+/* Keeps the chip's error of a failed call for pto_mem_explain. Returns `status`. */
 static int keep_error(struct device *device, int status, const struct pto_error *error)
 {
     if (status < 0) {
@@ -37,7 +37,7 @@ int pto_mem_free(struct pto_device *handle, uint64_t addr, struct pto_error *err
     struct device *device = device_get(handle, &status);
 
     if (device == NULL)
-        return error_tell(error, status, "%s", pto_strerror(status));
+        return error_setf(error, status, "%s", pto_strerror(status));
     if (!sized_is_valid(error))
         return PTO_EINVAL;
     return chip_free(device->chip, addr, error);
@@ -84,7 +84,7 @@ int pto_mem_explain(struct pto_device *handle, struct pto_error *error)
     pthread_mutex_lock(&device->lock);
     known = device->memory_error;
     pthread_mutex_unlock(&device->lock);
-    return known.status < 0 ? error_tell(error, known.status, "%s", known.text) : PTO_OK;
+    return known.status < 0 ? error_setf(error, known.status, "%s", known.text) : PTO_OK;
 }
 
 int pto_mem_check(struct pto_device *handle, struct pto_error *error)
@@ -93,41 +93,41 @@ int pto_mem_check(struct pto_device *handle, struct pto_error *error)
     struct device *device = device_get(handle, &status);
 
     if (device == NULL)
-        return error_tell(error, status, "%s", pto_strerror(status));
+        return error_setf(error, status, "%s", pto_strerror(status));
     if (!sized_is_valid(error))
         return PTO_EINVAL;
     return chip_check(device->chip, error);
 }
 
-int device_hold(struct pto_device *handle, struct device **device_out, struct pto_error *error)
+int device_pin(struct pto_device *handle, struct device **device_out, struct pto_error *error)
 {
     int status;
     struct device *device = device_get(handle, &status);
     bool is_closing;
 
     if (device == NULL)
-        return error_tell(error, status, "the device of the windows is not open here: %s",
+        return error_setf(error, status, "the device of the windows is not open here: %s",
                           pto_strerror(status));
-    if (!chip_can_adopt(device->chip) && chip_window_ways(device->chip) == 0)
-        return error_tell(error, PTO_ENOSUP,
+    if (!chip_can_register_memory(device->chip) && chip_window_ways(device->chip) == 0)
+        return error_setf(error, PTO_ENOSUP,
                           "windows cannot be memory of this device: its chip %s; open the "
                           "communicator without a device, or a device in this process",
                           chip_properties(device->chip)->shares_memory
-                              ? "takes no memory of others"
-                              : "is in a process of its own");
+                              ? "cannot register host memory"
+                              : "is in a separate process");
     pthread_mutex_lock(&device->lock);
     is_closing = device->is_closing;
-    device->lender_count += !is_closing;
+    device->pin_count += !is_closing;
     pthread_mutex_unlock(&device->lock);
     if (is_closing)
-        return error_tell(error, PTO_EINVAL, "the device of the windows is being closed");
+        return error_setf(error, PTO_EINVAL, "the device of the windows is being closed");
     *device_out = device;
     return PTO_OK;
 }
 
-void device_release(struct device *device)
+void device_unpin(struct device *device)
 {
     pthread_mutex_lock(&device->lock);
-    device->lender_count--;
+    device->pin_count--;
     pthread_mutex_unlock(&device->lock);
 }

@@ -26,7 +26,7 @@ static const char *register_name_of(const struct callable *c)
     return c->kernel_name[c->kernel_count];
 }
 
-/* ---- locks ---- */
+/* ---- locks and forks ---- */
 
 static void lock_registry(void)
 {
@@ -38,15 +38,21 @@ static void unlock_registry(void)
     pthread_mutex_unlock(&registry.lock);
 }
 
-/* What is guarded last is locked first. */
+/*
+ * Installs the fork handlers of the registry, after those of the table of objects, so that a fork
+ * takes both locks in the right order.
+ */
 static void register_guard_forks(void)
 {
     object_guard_forks();
     (void)pthread_atfork(lock_registry, unlock_registry,
-                         unlock_registry); /* fails for lack of memory only */
+                         unlock_registry); /* pthread_atfork fails only if memory is exhausted */
 }
 
-/* In a child of fork, a device of the parent's may have been left locked; nobody else is there. */
+/*
+ * Locks a device. Does nothing in a forked child, where the lock may be held forever by a thread of
+ * the parent, and no other thread exists.
+ */
 static void lock_device(struct device *device)
 {
     if (*device->own_process != 0)
@@ -59,7 +65,7 @@ static void unlock_device(struct device *device)
         pthread_mutex_unlock(&device->lock);
 }
 
-/* ---- the calls ---- */
+/* ---- registering and unregistering ---- */
 
 int pto_register(struct pto_device *device_handle, struct pto_callable *callable_handle,
                  struct pto_error *error)
@@ -71,11 +77,11 @@ int pto_register(struct pto_device *device_handle, struct pto_callable *callable
     if (status >= 0 && (c == NULL || !sized_is_valid(error)))
         status = PTO_EINVAL;
     if (status < 0)
-        return error_tell(error, status, "%s", pto_strerror(status));
+        return error_setf(error, status, "%s", pto_strerror(status));
     if (c->packed != NULL)
         return register_callable(device, c, error);
     if (register_unsupported(device, c) != NULL)
-        return error_tell(error, PTO_ENOSUP, "callable \"%.100s\" cannot run here: %s",
+        return error_setf(error, PTO_ENOSUP, "callable \"%.100s\" cannot run here: %s",
                           register_name_of(c), register_unsupported(device, c));
     return PTO_OK;
 }
@@ -88,8 +94,8 @@ const char *register_unsupported(const struct device *device, const struct calla
         return NULL;
     return can->shares_memory ? "its code is functions of this program, which the device cannot "
                                 "call; load an artefact"
-                              : "its code is functions of this program, which the device, in a "
-                                "process of its own or on a chip, cannot call; load an "
+                              : "its code is functions of this program, which the device, isolated "
+                                "or on a card, cannot call; load an "
                                 "artefact, or open the device without is_isolated";
 }
 
@@ -140,7 +146,11 @@ int registration_acquire(struct device *device, struct callable *callable,
         if (r != NULL)
             r->users++;
         pthread_mutex_unlock(&device->lock);
-        if (r == NULL) /* another thread may unregister it again before this one looks */
+        /*
+         * not registered: the loop repeats, because another thread may unregister it before the
+         * next lookup
+         */
+        if (r == NULL)
             status = register_callable(device, callable, error);
     }
     *out = r;
@@ -183,7 +193,10 @@ void register_count(const struct callable *c, uint32_t *objects_out, uint32_t *d
     pthread_mutex_unlock(&registry.lock);
 }
 
-/* The device's lock is held, too, except in a child of fork. Returns the code, which is to be unloaded. */
+/*
+ * Removes a registration and returns its code, which the caller must unload. Called with the
+ * registry's lock and, except in a forked child, the device's lock.
+ */
 static struct chip_code *register_take_out(struct registration *r)
 {
     struct chip_code *code = r->code;
@@ -217,7 +230,7 @@ static int check_platform(const struct device *device, const struct callable *c,
 
     if (platform == NULL || strcmp(platform, device->platform->name) == 0)
         return PTO_OK;
-    return error_tell(error, PTO_ENOSUP,
+    return error_setf(error, PTO_ENOSUP,
                       "callable \"%.100s\" was made for %.60s, and the device is an %s; build it "
                       "for that one",
                       register_name_of(c), platform, device->platform->name);
@@ -233,13 +246,13 @@ static int register_callable(struct device *device, struct callable *c, struct p
     pthread_once(&once, register_guard_forks);
     pthread_mutex_lock(&registry.lock);
     r = find_registration(device, c);
-    if (r != NULL) /* there is nothing to do */
+    if (r != NULL) /* already registered, possibly by another thread */
         goto unlock;
     r = find_registration(device, NULL);
     status = check_platform(device, c, error);
     if (status >= 0 && r == NULL)
-        status = error_tell(error, PTO_EAGAIN,
-                            "%d callables are registered on the device, the most there can be; "
+        status = error_setf(error, PTO_EAGAIN,
+                            "%d callables are registered on the device, which is the limit; "
                             "unregister one before \"%.100s\"",
                             REGISTRATIONS_MAX, register_name_of(c));
     if (status >= 0)
@@ -260,7 +273,10 @@ unlock:
     return status;
 }
 
-/* Both lists are in order, the tile library's headers last. */
+/*
+ * Compares the tile library's headers of two callables. Both lists of sources are sorted.
+ * PTO_ESTALE: a header differs.
+ */
 static int compare_headers(const struct callable *c, const struct callable *other,
                            struct pto_error *error)
 {
@@ -314,7 +330,7 @@ static int register_load_code(struct registration *r, struct callable *c, struct
 
     assert_held(&registry.lock);
     if (kernels == NULL)
-        return error_tell(error, PTO_ENOMEM, "there is no memory to load \"%.100s\"",
+        return error_setf(error, PTO_ENOMEM, "there is no memory to load \"%.100s\"",
                           register_name_of(c));
     for (uint32_t i = 0; i < a->kernel_count; i++) {
         struct artefact_kernel kernel = artefact_kernel_at(a, i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a run, by its public functions: prepared (run_prepare.c), queued until its turn comes
- * (run_queue.c), run on the chip (run_execute.c), ended, finished.
+ * The public functions for runs. A run is prepared (run_prepare.c), queued until its turn
+ * (run_queue.c), executed on the chip (run_execute.c), ended, and finished.
  */
 #include "host/run.h"
 
@@ -19,7 +19,7 @@ static int acquire_run(const struct pto_device *device, const struct pto_callabl
 static int run_to_completion(struct run *run);
 static struct run *run_of_handle(struct pto_run *handle, int *status_out);
 
-/* ---- blocking ---- */
+/* ---- blocking runs ---- */
 
 int pto_run(struct pto_device *device, const struct pto_callable *callable,
             const struct pto_entry *entry, const struct pto_run_options *options,
@@ -35,7 +35,7 @@ int pto_run(struct pto_device *device, const struct pto_callable *callable,
     status = acquire_run(device, callable, entry, options, &error, &run);
     if (status < 0)
         run_report_error(report, &error);
-    return status < 0 ? status : run_now(run, report);
+    return status < 0 ? status : run_execute_and_report(run, report);
 }
 
 void run_report_error(struct pto_run_report *report, const struct pto_error *error)
@@ -43,7 +43,7 @@ void run_report_error(struct pto_run_report *report, const struct pto_error *err
     sized_write_field(report, offsetof(struct pto_run_report, error), error, sizeof(*error));
 }
 
-int run_now(struct run *run, struct pto_run_report *report)
+int run_execute_and_report(struct run *run, struct pto_run_report *report)
 {
     int status = run_to_completion(run);
 
@@ -86,7 +86,7 @@ int pto_call(const char *platform, pto_orch_fn orchestration, const struct pto_k
     return status;
 }
 
-/* ---- in steps ---- */
+/* ---- runs in steps ---- */
 
 int pto_run_prepare(struct pto_device *device, const struct pto_callable *callable,
                     const struct pto_entry *entry, const struct pto_run_options *options,
@@ -96,7 +96,7 @@ int pto_run_prepare(struct pto_device *device, const struct pto_callable *callab
     int status;
 
     if (run_out == NULL)
-        return error_tell(run_error(options), PTO_EINVAL,
+        return error_setf(run_error(options), PTO_EINVAL,
                           "there is no place for the run: run_out is NULL");
     status = acquire_run(device, callable, entry, options, run_error(options), &run);
     return status < 0 ? status : run_publish(run, run_out);
@@ -157,7 +157,7 @@ int pto_run_wait(struct pto_run *handle, uint64_t timeout_ns)
     deadline = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
     pthread_mutex_lock(&run->device->lock);
     if (run->state == RUN_PREPARED)
-        status = PTO_EINVAL; /* nobody would ever wake this thread */
+        status = PTO_EINVAL; /* refused: nothing would end a wait for a run that was not launched */
     while (status == PTO_OK && run->state != RUN_ENDED)
         if (!os_cond_wait(&run->device->changed, &run->device->lock, deadline) &&
             run->state != RUN_ENDED)
@@ -179,10 +179,11 @@ int pto_run_cancel(struct pto_run *handle)
     if (run->state == RUN_PREPARED || run->state == RUN_QUEUED) {
         if (run->state == RUN_QUEUED)
             run_dequeue(run);
-        run_fail(run, PTO_ECANCELED, "the run was cancelled before it began");
+        run_fail(run, PTO_ECANCELED, "the run was cancelled before it started");
         run_end(run);
     } else if (run->state == RUN_RUNNING) {
-        chip_cancel(run->device->chip, run->number); /* seen sooner or later */
+        /* the chip ends the run soon, and a wait for it then returns */
+        chip_cancel(run->device->chip, run->number);
     }
     pthread_mutex_unlock(&run->device->lock);
     return PTO_OK;
@@ -226,7 +227,7 @@ int pto_run_finish(struct pto_run *handle, struct pto_run_report *report)
     return status;
 }
 
-/* ---- what both ways share ---- */
+/* ---- shared by blocking and launched runs ---- */
 
 static struct run *run_of_handle(struct pto_run *handle, int *status_out)
 {
@@ -247,15 +248,16 @@ static int acquire_run(const struct pto_device *device_handle,
     struct run *run = NULL;
 
     if (status == PTO_EINVAL)
-        return error_tell(error, status, "the device is not open: it was closed, or never one");
+        return error_setf(error, status, "invalid device handle (closed, or never opened)");
     if (status >= 0 && callable == NULL)
-        return error_tell(error, PTO_EINVAL, "the callable was destroyed, or never one");
+        return error_setf(error, PTO_EINVAL,
+                          "invalid callable handle (destroyed, or never created)");
     if (status >= 0) {
         run = run_alloc(device);
         status = run == NULL ? PTO_ENOMEM : PTO_OK;
     }
     if (status < 0)
-        return error_tell(error, status, "%s", pto_strerror(status));
+        return error_setf(error, status, "%s", pto_strerror(status));
     status = run_prepare(run, device, callable, entry, options, error);
     if (status < 0)
         free(run);
@@ -264,7 +266,7 @@ static int acquire_run(const struct pto_device *device_handle,
     return status;
 }
 
-/* Runs a prepared run on this thread. Returns its status. */
+/* Executes a prepared run on the calling thread. Returns the status of the run. */
 static int run_to_completion(struct run *run)
 {
     switch (run_take_turn(run)) {

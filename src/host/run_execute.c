@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run whose turn has come: its tensors are staged, the chip runs it, and what came of it is kept. */
+/*
+ * Executes a run whose turn has come: stages its tensors, runs it on the chip and stores its
+ * result.
+ */
 #include "host/run.h"
 
 #include <stdio.h>
@@ -9,7 +12,7 @@
 
 #include "host/diagnostics.h"
 #include "host/limits.h"
-#include "host/sentences.h"
+#include "host/error_text.h"
 
 enum { TRACE_RECORDS_DEFAULT = 1 << 22 };
 
@@ -26,7 +29,8 @@ void run_execute(struct run *run)
     const struct chip_result *result = NULL;
     bool has_rings;
 
-    if (run->loss != NULL) { /* by a run that was before it in the queue, whose story is kept */
+    /* an earlier run in the queue lost the device; its failure report is kept */
+    if (run->loss != NULL) {
         run_fail(run, PTO_ELOST, "%s", run->loss);
         return;
     }
@@ -48,10 +52,13 @@ void run_execute(struct run *run)
         staging_end(run);
     if (result != NULL && run->folder != NULL)
         write_diagnostics(run);
-    story_write(&run->device->story, result, run->callable, &run->report.error);
+    failure_report_write(&run->device->last_failure, result, run->callable, &run->report.error);
 }
 
-/* What the chip cannot do, in a sentence; NULL: it can do all that is asked for. */
+/*
+ * Returns a message about an option, or a callable, that the chip does not support; NULL: it
+ * supports them.
+ */
 static const char *find_unsupported(const struct run *run)
 {
     const struct chip_properties *can = chip_properties(run->device->chip);
@@ -60,21 +67,25 @@ static const char *find_unsupported(const struct run *run)
 
     if (uncallable != NULL)
         return uncallable;
-    if ((options->edge != NULL || options->task != NULL) && !can->has_observers)
-        return "the device cannot call `edge` and `task` of the options; leave them NULL";
+    if ((options->edge != NULL || options->task != NULL || options->step != NULL) &&
+        !can->has_observers)
+        return "the device cannot call `edge`, `task` and `step` of the options; leave them NULL";
+    if (options->has_nan_check && !can->has_nan_check)
+        return "the device does not look for NaN; do without `has_nan_check`, or use a simulated "
+               "chip without virtual time";
     if (run->purpose != CHIP_RUN && !can->has_graphs)
-        return "the device keeps no graphs; run the callable";
+        return "the device does not support graphs; run the callable";
     if (options->trace != PTO_TRACE_OFF && !can->has_recorder)
         return "the device has no recorder; do without `trace` and `diagnostics`";
     if (options->trace == PTO_TRACE_ARGUMENTS && !can->records_tasks)
-        return "the device records when tasks ran, not what they were given; do without "
+        return "the device records the times of tasks, not their arguments; do without "
                "PTO_TRACE_ARGUMENTS and `diagnostics`";
     if (options->has_guards && !can->has_guards)
         return "the device has no guards; do without `has_guards`";
     return NULL;
 }
 
-/* The sizes of rings as they count, the environment included. Returns whether one is set. */
+/* Resolves the ring sizes from options and environment. Returns whether at least one is set. */
 static bool resolve_rings(struct run *run)
 {
     const char *warning[LIMITS_VARIABLES];
@@ -90,8 +101,8 @@ static bool resolve_rings(struct run *run)
     return count > 0;
 }
 
-/* The run is on the chip, or will not be. */
-static void tell_started(struct run *run)
+/* Records that the chip has started the run, or refused it, so the next run may start. */
+static void run_note_started(struct run *run)
 {
     struct device *device = run->device;
 
@@ -101,7 +112,10 @@ static void tell_started(struct run *run)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Starts the run. Where the one before it may go on meanwhile, that one has ended afterwards. */
+/*
+ * Starts the run on the chip. If the chip cannot take it during the previous run, waits for the end
+ * of that run first.
+ */
 static int start_on_chip(struct run *run, const struct chip_request *request)
 {
     struct chip *chip = run->device->chip;
@@ -109,16 +123,17 @@ static int start_on_chip(struct run *run, const struct chip_request *request)
 
     if (!chip_properties(chip)->takes_next)
         return status;
-    if (status == PTO_EAGAIN) { /* not beside the other one */
+    /* the chip cannot take this run while the previous one is executing */
+    if (status == PTO_EAGAIN) {
         run_await_turn_to_end(run);
         status = chip_start(chip, request);
     }
-    tell_started(run);
+    run_note_started(run);
     run_await_turn_to_end(run);
     return status;
 }
 
-/* In a child, when the process ends in the run. */
+/* Called in a forked child when the process ends during a run: writes the timeline. */
 static void leave_timeline(void *context)
 {
     struct run *run = context;
@@ -134,8 +149,8 @@ static void leave_timeline(void *context)
 }
 
 /*
- * Everything is in place: starts the run and sees it through. NULL: the chip did not take it, or was
- * lost by the run before.
+ * Starts the staged run and waits for its end. Returns NULL if the chip refused the run, or if an
+ * earlier run lost the chip.
  */
 static const struct chip_result *run_start_and_wait(struct run *run, bool has_rings)
 {
@@ -147,12 +162,14 @@ static const struct chip_result *run_start_and_wait(struct run *run, bool has_ri
         .functions = run->registration != NULL ? NULL : &run->callable->functions,
         .graph = run->graph != NULL ? host_graph_of(run->graph) : NULL,
         .entry = &run->entry,
+        .kernel_name = run->callable->kernel_name,
+        .kernel_name_count = run->callable->kernel_count,
         .options = &run->options,
         .has_rings = has_rings,
         .stall_ns = run->stall_ns,
         .launch_deadline_ns = run->launch_deadline_ns,
-        .last_will = run->options.trace_path != NULL ? leave_timeline : NULL,
-        .last_will_context = run,
+        .on_crash = run->options.trace_path != NULL ? leave_timeline : NULL,
+        .on_crash_context = run,
     };
     const struct chip_result *result = NULL;
     int status = start_on_chip(run, &request);
@@ -170,19 +187,27 @@ static const struct chip_result *run_start_and_wait(struct run *run, bool has_ri
     return result;
 }
 
-/* Takes what came of the run. */
+/*
+ * Stores the chip's result in the run: its status, error, built graph, and whether the device is
+ * lost.
+ */
 static void take_result(struct run *run, const struct chip_result *result)
 {
     if (result->failure.status < 0 && run->status >= 0) {
         run->status = result->failure.status;
-        sentence_write(result, run->callable, &run->report.error);
+        error_text_write(result, run->callable, &run->report.error);
     }
     if (run->purpose == CHIP_BUILD)
         host_graph_keep(run->graph, result->graph);
     if (result->is_lost && chip_properties(run->device->chip)->shares_memory)
-        a32_store_relaxed(&run->callable->is_pinned, 1); /* before its last user has gone */
-    run->loss = result->is_lost ? sentence_of_loss(result) : NULL;
-    if (result->is_lost && result->failure.fault == FAULT_CARD) { /* the chip knows more */
+        /*
+         * Relaxed: the run still counts as a user of the callable, and only after that count drops
+         * may another thread free the callable and its code.
+         */
+        a32_store_relaxed(&run->callable->is_pinned, 1);
+    run->loss = result->is_lost ? error_text_loss(result) : NULL;
+    /* in this case the chip's text says more than error_text_loss */
+    if (result->is_lost && result->failure.kind == FAILURE_CARD) {
         static const char lost[] = "the device is lost: ";
         const char *text = result->failure.text;
 
@@ -190,13 +215,13 @@ static void take_result(struct run *run, const struct chip_result *result)
                  strncmp(text, lost, strlen(lost)) == 0 ? "" : lost, text);
         run->loss = run->device->loss_text;
     }
-    if (run->loss != NULL && run->status >= 0) /* its outputs may not be what it computed */
+    if (run->loss != NULL && run->status >= 0) /* fail the run, because its outputs may be wrong */
         run_fail(run, PTO_ELOST, "%s", run->loss);
     if (run->options.trace != PTO_TRACE_OFF)
         keep_names(run);
 }
 
-/* The last of a run: what it was asked to tell of itself. */
+/* Writes the diagnostics that the options requested, as the last step of a run. */
 static void write_diagnostics(struct run *run)
 {
     struct pto_error error;
@@ -205,16 +230,20 @@ static void write_diagnostics(struct run *run)
     pto_error_init(&error);
     status = diagnostics_write(run->device, run->folder, &error);
     if (status < 0 && run->status >= 0)
-        run_fail(run, status, "the run went well, but its diagnostics are not written: %s",
+        run_fail(run, status, "the run succeeded, but its diagnostics could not be written: %s",
                  error.text);
 }
 
-/* What the timeline needs beside the chip's record; the callable may be gone by then. */
+/*
+ * Copies the names and options that the timeline needs in addition to the chip's record, because
+ * the callable may be destroyed before it is written.
+ */
 static void keep_names(struct run *run)
 {
     struct trace_names *trace = &run->device->trace;
+    const char *title = run->options.trace_title;
     uint32_t count = run->callable->kernel_count;
-    size_t bytes = 0;
+    size_t bytes = title != NULL ? strlen(title) + 1 : 0;
     char *text;
 
     trace->mode = run->options.trace;
@@ -235,4 +264,6 @@ static void keep_names(struct run *run)
         trace->kernel_name[i] = memcpy(text, run->callable->kernel_name[i], length);
         text += length;
     }
+    trace->title =
+        title != NULL && trace->kernel_name != NULL ? memcpy(text, title, strlen(title) + 1) : NULL;
 }

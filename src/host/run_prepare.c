@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs come and go: what a caller gives is checked and copied, and given back at the end. */
+/* Prepares and frees runs: checks and copies the arguments of the caller. */
 #include "host/run.h"
 
+#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,7 +22,9 @@ static void resolve_deps(struct run *run);
 static void run_copy_entry(struct run *run, const struct pto_entry *entry);
 static int run_admit(struct run *run, struct pto_error *error);
 
-/* A run that is over is kept for the next one: runs in a row allocate nothing. */
+/*
+ * Allocates a run, or reuses the memory of an ended one, so that consecutive runs allocate nothing.
+ */
 struct run *run_alloc(struct device *device)
 {
     struct run *run;
@@ -31,7 +34,7 @@ struct run *run_alloc(struct device *device)
     device->spare = NULL;
     pthread_mutex_unlock(&device->lock);
     if (run == NULL) {
-        run = malloc(sizeof(*run));
+        run = aligned_alloc(alignof(struct run), sizeof(*run));
         if (run != NULL)
             run->absent = 0;
     }
@@ -53,12 +56,13 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
         status = check_options(&options, error);
     if (status < 0)
         return status;
-    if (chip_is_builder(device->chip)) /* it would wait for the run that calls it */
-        return error_tell(error, PTO_EBUSY,
+    /* this run would wait for the run whose orchestration prepares it */
+    if (chip_is_builder(device->chip))
+        return error_setf(error, PTO_EBUSY,
                           "an orchestration cannot start a run on the device that runs it");
     status = diagnostics_prepare(&options, &folder);
     if (status < 0)
-        return error_tell(error, status, "no memory for the path of the diagnostics");
+        return error_setf(error, status, "no memory for the path of the diagnostics");
     status = registration_acquire(device, callable, &registration, error);
     if (status < 0) {
         free(folder);
@@ -78,7 +82,10 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
     return run_admit(run, error);
 }
 
-/* Programs with older headers have no such field. */
+/*
+ * Returns the error that the options point to; NULL: none, as with programs with older headers,
+ * which lack this field.
+ */
 struct pto_error *run_error(const struct pto_run_options *options)
 {
     return options != NULL && sized_is_valid(options) &&
@@ -109,7 +116,8 @@ void run_release(struct run *run)
     device->run_count--;
     pthread_mutex_unlock(&device->lock);
     if (graph != NULL)
-        host_graph_release(graph); /* last: the run may be a part of it, and another's now */
+        /* the last access: the run may be embedded in the graph, and be reused at once */
+        host_graph_release(graph);
 }
 
 static void recycle_run(struct device *device, struct run *run)
@@ -121,23 +129,23 @@ static void recycle_run(struct device *device, struct run *run)
         free(run);
 }
 
-/* The options as they count for this run. */
+/* Copies the caller's options to `out`, with defaults for those that are not set. */
 static int read_options(const struct pto_run_options *given, const struct callable *callable,
                         struct pto_run_options *out, struct pto_error *error)
 {
     pto_run_options_init(out);
     out->mode = callable->mode;
     if (given != NULL && sized_read(out, sizeof(*out), given) < 0)
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "the options are not initialised with pto_run_options_init");
-    out->error = NULL; /* the caller's, and of no use later */
+    out->error = NULL; /* the field belongs to the caller, and the run does not need it */
     return PTO_OK;
 }
 
 static bool fits_its_buffer(const struct pto_tensor *t)
 {
     if (t->ndims < 1 || t->ndims > PTO_MAX_DIMS || pto_dtype_size(t->dtype) == 0)
-        return true; /* a submit says what is wrong with it */
+        return true; /* the submit that uses the tensor reports this error */
     return pto_tensor_end(t) <= t->size;
 }
 
@@ -146,20 +154,20 @@ static int check_entry(const struct pto_entry *entry, struct pto_error *error)
     if (entry == NULL)
         return PTO_OK;
     if (entry->tensor_count > PTO_ENTRY_TENSORS_MAX)
-        return error_tell(error, PTO_EINVAL, "the entry has %u tensors; there may be %d",
+        return error_setf(error, PTO_EINVAL, "the entry has %u tensors; there may be %d",
                           entry->tensor_count, PTO_ENTRY_TENSORS_MAX);
     if (entry->scalar_count > PTO_ENTRY_SCALARS_MAX)
-        return error_tell(error, PTO_EINVAL, "the entry has %u scalars; there may be %d",
+        return error_setf(error, PTO_EINVAL, "the entry has %u scalars; there may be %d",
                           entry->scalar_count, PTO_ENTRY_SCALARS_MAX);
     if (entry->tensor_count != 0 && entry->tensor == NULL)
-        return error_tell(error, PTO_EINVAL, "the entry has %u tensors, but their array is NULL",
+        return error_setf(error, PTO_EINVAL, "the entry has %u tensors, but their array is NULL",
                           entry->tensor_count);
     if (entry->scalar_count != 0 && entry->scalar == NULL)
-        return error_tell(error, PTO_EINVAL, "the entry has %u scalars, but their array is NULL",
+        return error_setf(error, PTO_EINVAL, "the entry has %u scalars, but their array is NULL",
                           entry->scalar_count);
     for (uint32_t i = 0; i < entry->tensor_count; i++)
         if (!fits_its_buffer(&entry->tensor[i]))
-            return error_tell(
+            return error_setf(
                 error, PTO_EINVAL,
                 "tensor %u of the entry reaches beyond its %llu bytes; check its start, "
                 "shapes and strides",
@@ -184,23 +192,26 @@ static int check_options(const struct pto_run_options *options, struct pto_error
 
     for (uint32_t i = 0; i < sizeof(choice) / sizeof(choice[0]); i++)
         if (choice[i].value > choice[i].max)
-            return error_tell(error, PTO_EINVAL, "%s of the options is %u; it may be 0 to %u",
+            return error_setf(error, PTO_EINVAL, "%s of the options is %u; it may be 0 to %u",
                               choice[i].name, choice[i].value, choice[i].max);
     if (diagnostics_any(&options->diagnostics) &&
         (options->diagnostics.folder == NULL || options->diagnostics.folder[0] == '\0'))
-        return error_tell(error, PTO_EINVAL,
-                          "diagnostics of the options are asked for, but `folder` does not say "
-                          "where they are to be written");
+        return error_setf(error, PTO_EINVAL,
+                          "diagnostics are requested, but `folder` is NULL; set it to the folder "
+                          "for their files");
     if (options->trace_records > TRACE_RECORDS_MAX ||
         (options->trace_records & (options->trace_records - 1)) != 0)
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "trace_records of the options is %u; it must be a power of two, at most "
                           "%u",
                           options->trace_records, TRACE_RECORDS_MAX);
     return PTO_OK;
 }
 
-/* What orders the tasks, if the options do not say. */
+/*
+ * Sets the dependency rules if the options of the run do not: from PTO_DEPS, else from the
+ * callable.
+ */
 static void resolve_deps(struct run *run)
 {
     const char *text = getenv("PTO_DEPS");
@@ -218,7 +229,10 @@ static void resolve_deps(struct run *run)
     run->report.warning = "PTO_DEPS is ignored: it takes safe or simpler";
 }
 
-/* A submit refuses what an orchestration takes from behind the end of its entry. */
+/*
+ * Marks the elements after the entry's last tensor as absent, so that a submit that uses one is
+ * refused.
+ */
 static void mark_absent(struct run *run)
 {
     for (uint32_t i = run->entry.tensor_count; i < PTO_ENTRY_TENSORS_MAX - run->absent; i++)
@@ -241,7 +255,7 @@ static void run_copy_entry(struct run *run, const struct pto_entry *entry)
     mark_absent(run);
 }
 
-/* Counts the run as one of the device's, unless there are no more. */
+/* Counts the run as one of the device's runs. Fails if the device is lost or is being closed. */
 static int run_admit(struct run *run, struct pto_error *error)
 {
     struct device *device = run->device;
@@ -262,7 +276,11 @@ static int run_admit(struct run *run, struct pto_error *error)
     }
     pthread_mutex_unlock(&device->lock);
     if (status < 0)
-        return error_tell(error, status, "%s", status == PTO_ELOST ? loss : pto_strerror(status));
-    a32_add_relaxed(&run->callable->users, 1); /* read by its destroyer, after this run's end */
+        return error_setf(error, status, "%s", status == PTO_ELOST ? loss : pto_strerror(status));
+    /*
+     * Relaxed: the thread that destroys the callable loads the count, after the decrement of this
+     * run's release.
+     */
+    a32_add_relaxed(&run->callable->users, 1);
     return PTO_OK;
 }

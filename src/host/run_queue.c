@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of a device: which run begins when, on the caller's thread or on a runner's, and which
- * is too late for that. Runs end in the order of the queue.
+ * The queue of a device: decides when a run starts, on the caller's thread or on a runner, and ends
+ * runs that are too late to start. Runs end in the order of the queue.
  */
 #include "host/run.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/lock.h"
 #include "base/os.h"
-#include "host/sentences.h"
+#include "host/error_text.h"
 
 static void run_begin(struct run *run);
 static bool may_begin(const struct run *run);
@@ -41,9 +41,9 @@ enum run_turn run_take_turn(struct run *run)
         is_there = os_cond_wait(&device->changed, &device->lock,
                                 is_own ? run->launch_deadline_ns : deadline_ns);
     if (run->state == RUN_QUEUED && may_begin(run)) {
-        run_begin(run); /* even if that was at the last moment */
+        run_begin(run); /* start the run even if its turn came together with the time-out */
         turn = TURN_BEGUN;
-    } else if (run->state == RUN_QUEUED) { /* else it was cancelled meanwhile */
+    } else if (run->state == RUN_QUEUED) { /* otherwise the run was cancelled during the wait */
         run_dequeue(run);
         if (is_own)
             fail_in_queue(run);
@@ -51,7 +51,7 @@ enum run_turn run_take_turn(struct run *run)
             run_fail(run, PTO_ETIMEOUT,
                      "the device was busy with other runs for a minute; wait for them, or cancel "
                      "them");
-        run_end(run); /* somebody behind it may be next now */
+        run_end(run); /* also lets the next run check whether its turn has come */
     }
     pthread_mutex_unlock(&device->lock);
     return turn;
@@ -113,9 +113,10 @@ void run_end(struct run *run)
     assert_held(&run->device->lock);
     assert(run->state != RUN_ENDED);
     run->state = RUN_ENDED;
+    device_status_update(run->device);
     while (run->descriptor >= 0 && write(run->descriptor, &one, sizeof(one)) < 0 &&
            errno == EINTR) {
-    } /* an eventfd takes one */
+    } /* retry if a signal interrupts the write; an eventfd otherwise accepts it */
     pthread_cond_broadcast(&run->device->changed);
 }
 
@@ -131,12 +132,13 @@ void run_dequeue(struct run *run)
         device->tail = run->before;
     else
         run->next->before = run->before;
+    device->queue_count--;
     forget_due(run);
 }
 
 /* ---- the queue ---- */
 
-/* The run's turn has come. */
+/* Marks the run as executing, because its turn has come. */
 static void run_begin(struct run *run)
 {
     struct device *device = run->device;
@@ -148,11 +150,12 @@ static void run_begin(struct run *run)
     run->place = chip_properties(device->chip)->takes_next ? run->number % RUNS_MAX : 0;
     run->loss = device->loss;
     device->running++;
+    device_status_update(device);
 }
 
 /*
- * A run that has the chip for itself: what it recorded is read until the next one starts, and the
- * graph that it built is fetched after its end.
+ * Whether a run needs the chip exclusively: the records of a recorded run are read until the next
+ * run starts, and a built graph is fetched after the end of the run.
  */
 static bool run_is_alone(const struct run *run)
 {
@@ -160,8 +163,8 @@ static bool run_is_alone(const struct run *run)
 }
 
 /*
- * Whether the run may be started behind one that goes on. Its time from the launch is measured on the
- * host, and the chip does not know when the other one ends.
+ * Whether `run` may start while `going_on` is executing. A run with a deadline that counts from its
+ * launch may not, because the chip does not know when the other run ends.
  */
 static bool may_follow(const struct run *run, const struct run *going_on)
 {
@@ -194,12 +197,16 @@ static void enqueue_run(struct run *run)
     else
         device->tail->next = run;
     device->tail = run;
+    device->queue_count++;
     run->is_due = run->is_launched && run->launch_deadline_ns != 0;
     if (run->is_due)
         due_add(&device->due, run);
+    /* the first run of the queue begins now, and run_begin publishes that */
+    if (device->head != run)
+        device_status_update(device);
 }
 
-/* It begins, or leaves the queue. */
+/* Removes the run from the heap of deadlines, because the run starts or leaves the queue. */
 static void forget_due(struct run *run)
 {
     assert_held(&run->device->lock);
@@ -208,7 +215,7 @@ static void forget_due(struct run *run)
     run->is_due = false;
 }
 
-/* ---- a deadline from the launch ---- */
+/* ---- deadlines counted from the launch ---- */
 
 static void set_launch_deadline(struct run *run)
 {
@@ -219,16 +226,17 @@ static void set_launch_deadline(struct run *run)
 
 static void fail_in_queue(struct run *run)
 {
-    char time[SENTENCE_TIME];
+    char time[ERROR_TEXT_TIME];
 
-    sentence_time(run->options.launch_timeout_ns, time);
-    run_fail(run, PTO_ETIMEOUT,
-             "the run had not begun %s after its launch: the device was busy with other runs; wait "
-             "for them, or raise the time-out",
-             time);
+    error_text_time(run->options.launch_timeout_ns, time);
+    run_fail(
+        run, PTO_ETIMEOUT,
+        "the run had not started %s after its launch: the device was busy with other runs; wait "
+        "for them, or raise the time-out",
+        time);
 }
 
-/* Ends what is late in the queue. Returns the next deadline. */
+/* Ends the queued runs whose deadline for the start has passed. Returns the next such deadline. */
 static uint64_t end_late_runs(struct device *device)
 {
     assert_held(&device->lock);
@@ -242,9 +250,9 @@ static uint64_t end_late_runs(struct device *device)
     return device->due != NULL ? device->due->launch_deadline_ns : UINT64_MAX;
 }
 
-/* ---- threads of the device ---- */
+/* ---- threads of a device ---- */
 
-/* One for each run that can go on at a time. */
+/* Starts the runner threads: as many as runs can execute at the same time. */
 static int start_runners(struct device *device)
 {
     uint32_t wanted = chip_properties(device->chip)->takes_next ? RUNS_MAX : 1;
@@ -258,7 +266,10 @@ static int start_runners(struct device *device)
     return device->runner_count != 0 ? PTO_OK : status;
 }
 
-/* Beside the runner, which is in a run while others wait for their turn. */
+/*
+ * Thread that ends queued runs at their deadlines; runner threads cannot, because they execute
+ * runs.
+ */
 static void *run_watcher_main(void *arg)
 {
     struct device *device = arg;
@@ -280,7 +291,7 @@ static struct run *first_queued(const struct device *device)
     return run;
 }
 
-/* Runs what was launched, in the order of the queue, until the device is closed. */
+/* Runner thread: executes launched runs, in the order of the queue, until the device is closed. */
 static void *run_runner_main(void *arg)
 {
     struct device *device = arg;

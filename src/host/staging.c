@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Staging: the entry's tensors in host memory are copied to device memory before
- * a run and, by the callable's signature, back after it.
+ * Staging copies the entry's tensors in host memory to device memory before a run and back after
+ * it. The callable's signature says which tensors:
  *
  *     IN       copied to the device
- *     OUT      not copied there, but for a view of a part of its buffer
- *     INOUT    copied there; so is whatever the signature does not name
+ *     OUT      not copied to the device, unless it is a view of a part of its buffer
+ *     INOUT    copied to the device; so are tensors that the signature does not name
  *
- * All but IN are copied back, unless the run failed: of a view its elements, and nothing
- * that lies beside them or between them. A tensor without bytes gets the address 0; one in device
- * memory stays where it is. Tensors that share bytes share them on the device, too.
+ * All but IN are copied back, unless the run failed. If the tensor is a view, only its elements are
+ * copied back, not the bytes around or between them. A tensor without bytes gets the address 0; a
+ * tensor in device memory is used in place. Tensors that share bytes also share them on the device.
  *
- * The device keeps the memory, so a run like the one before allocates nothing, unless it has
- * views with gaps to copy back.
- * Runs of a device take turns, so that one such memory is enough.
+ * The device keeps the memory for the copies, so a run with the same entry as before allocates
+ * nothing, unless it has views with gaps to copy back. Each run that can execute at the same time
+ * has such memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@
 enum { SLICE_ALIGN = 1024 };
 #define STAGING_MAX (1ull << 46)
 
-/* The tensors that are staged, by address, and where they go. */
+/* The tensors to copy, sorted by address, and their offsets in the device's memory. */
 struct plan {
     uint16_t tensor[PTO_ENTRY_TENSORS_MAX];
     uint64_t offset[PTO_ENTRY_TENSORS_MAX];
@@ -47,13 +47,19 @@ static uint32_t staging_direction_of(const struct run *run, uint32_t index)
     return packed->tensor_direction[index];
 }
 
-/* Every byte of its buffer is an element: an output needs nothing from the host then. */
+/*
+ * Whether the tensor's elements fill its whole buffer. For such an output the device needs none of
+ * the host's bytes.
+ */
 static bool staging_is_whole(const struct pto_tensor *t)
 {
     return t->start == 0 && t->is_contiguous && t->extent * pto_dtype_size(t->dtype) == t->size;
 }
 
-/* Device and host memory are both there, so only a chip that failed refuses a copy. */
+/*
+ * Fails the run if a copy has failed. Both memories are valid, so a copy fails only if the chip has
+ * failed.
+ */
 static int fail_copy(struct run *run, int status, const struct pto_error *error, uint32_t index)
 {
     return status < 0 ? run_fail(run, status, "tensor %u of the entry cannot be copied: %s", index,
@@ -61,7 +67,10 @@ static int fail_copy(struct run *run, int status, const struct pto_error *error,
                       : PTO_OK;
 }
 
-/* Without a signature a callable works on the host's memory, if the chip can reach it. */
+/*
+ * Whether the run's tensors are copied. A callable without a signature uses host memory directly,
+ * if the chip can access it.
+ */
 static bool needs_staging(const struct run *run)
 {
     const struct packed *packed = run->callable->packed;
@@ -86,7 +95,8 @@ void staging_begin(struct run *run)
         return;
     plan_slices(run, &plan);
     status = staging_reserve(chip, staging, plan.bytes, &error);
-    if (status == PTO_ELOST) /* here and below: the chip says why when it is to start */
+    /* PTO_ELOST is ignored here and below: the chip reports the reason when the run starts */
+    if (status == PTO_ELOST)
         return;
     if (status < 0) {
         run_fail(run, status,
@@ -132,7 +142,10 @@ bool staging_reads_from(const struct run *run, const struct run *going_on)
     return false;
 }
 
-/* From its first element to its last: others may write to the rest of its buffer meanwhile. */
+/*
+ * Finds the bytes from the tensor's first to its last element; another thread may write to the rest
+ * of the buffer at the same time.
+ */
 static void find_elements(const struct pto_tensor *t, uint64_t *first, uint64_t *bytes)
 {
     uint64_t element = pto_dtype_size(t->dtype), count = element != 0 ? t->size / element : 0;
@@ -141,12 +154,12 @@ static void find_elements(const struct pto_tensor *t, uint64_t *first, uint64_t 
     *bytes = t->size;
     /* mutation: copies-neighbours */
     if (t->start > count || t->extent > count - t->start)
-        return; /* it is no view of its buffer */
+        return; /* the view is not valid: take the whole buffer */
     *first = t->start * element;
     *bytes = t->extent * element;
 }
 
-/* There is memory between its elements that is not its own. */
+/* Whether there are bytes between the tensor's first and last element that belong to no element. */
 static bool has_gaps(const struct pto_tensor *t)
 {
     uint64_t last = 0;
@@ -156,7 +169,10 @@ static bool has_gaps(const struct pto_tensor *t)
     return pto_tensor_numel(t) < t->extent && last < t->extent;
 }
 
-/* Elements one by one, rows without gaps at once; both sides are where the first one is. */
+/*
+ * Copies the tensor's elements, row by row if the rows have no gaps. Both pointers are at the first
+ * element.
+ */
 static void scatter(char *to, const char *from, const struct pto_tensor *t)
 {
     uint32_t index[PTO_MAX_DIMS] = { 0 }, d = 1;
@@ -175,7 +191,10 @@ static void scatter(char *to, const char *from, const struct pto_tensor *t)
     }
 }
 
-/* Others may write to what is between the elements meanwhile. */
+/*
+ * Copies only the elements of a tensor from the device, because another thread may write to the
+ * bytes between them.
+ */
 static int read_around_gaps(struct run *run, const struct pto_tensor *t, char *to, uint64_t first,
                             uint64_t bytes, struct pto_error *error)
 {
@@ -212,7 +231,7 @@ void staging_end(struct run *run)
     }
 }
 
-/* Which tensors there are to stage, in the order of their addresses. */
+/* Collects the tensors of the entry that have to be copied, sorted by address. */
 static int plan_tensors(struct run *run, struct plan *plan)
 {
     plan->count = 0;
@@ -242,11 +261,15 @@ static int plan_tensors(struct run *run, struct plan *plan)
     return PTO_OK;
 }
 
-/* Tensors that overlap keep their distance; what starts behind them gets a slice of its own. */
+/*
+ * Assigns device memory to the tensors. Tensors that overlap keep their distance and form a group;
+ * a tensor that starts after the end of a group begins a new one.
+ */
 static void plan_slices(const struct run *run, struct plan *plan)
 {
-    uint64_t group_addr = 0, group_end = 0; /* on the host */
-    uint64_t group_at = 0;                  /* on the device */
+    /* begin and end of the current group of overlapping tensors, in host memory */
+    uint64_t group_addr = 0, group_end = 0;
+    uint64_t group_at = 0; /* offset of the current group in the device's memory */
 
     plan->bytes = 0;
     for (uint32_t i = 0; i < plan->count; i++) {
@@ -265,7 +288,7 @@ static void plan_slices(const struct run *run, struct plan *plan)
     }
 }
 
-/* What was there before is of no use to anybody. PTO_ENOMEM, PTO_ELOST. */
+/* Makes the device's memory large enough; its content is discarded. PTO_ENOMEM, PTO_ELOST. */
 static int staging_reserve(struct chip *chip, struct staging *staging, uint64_t bytes,
                            struct pto_error *error)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the timeline of the last recorded run: whole or not at all. */
+/* Writes the timeline of the last recorded run to a file, completely or not at all. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,11 +21,11 @@ int pto_trace_write(struct pto_device *handle, const char *path, struct pto_erro
     if (!sized_is_valid(error))
         return PTO_EINVAL;
     if (device == NULL || path == NULL)
-        return error_tell(error, device == NULL ? status : PTO_EINVAL,
+        return error_setf(error, device == NULL ? status : PTO_EINVAL,
                           "no such device, or no path");
     pthread_mutex_lock(&device->lock);
     status = device->running != 0
-                 ? error_tell(error, PTO_EBUSY, "a run is going on; write the timeline after it")
+                 ? error_setf(error, PTO_EBUSY, "a run is in progress; write the timeline after it")
                  : timeline_write(device, path, error);
     pthread_mutex_unlock(&device->lock);
     return status;
@@ -49,8 +49,9 @@ static int take_snapshot(struct device *device, struct trace_snapshot *out, stru
     int status;
 
     if (device->trace.mode == PTO_TRACE_OFF)
-        return error_tell(error, PTO_EINVAL, "no run was recorded; set `trace` of its options");
+        return error_setf(error, PTO_EINVAL, "no run was recorded; set `trace` of its options");
     *out = (struct trace_snapshot){ .platform = device->platform->name,
+                                    .title = device->trace.title,
                                     .kernel_name = device->trace.kernel_name,
                                     .kernel_count = device->trace.kernel_count,
                                     .mode = device->trace.mode,
@@ -60,7 +61,7 @@ static int take_snapshot(struct device *device, struct trace_snapshot *out, stru
                                     .rings = device->trace.rings,
                                     .diagnostics = device->trace.diagnostics };
     status = chip_record(device->chip, &out->record);
-    return status < 0 ? error_tell(error, status, "what was recorded cannot be had: %s",
+    return status < 0 ? error_setf(error, status, "the recording cannot be fetched: %s",
                                    pto_strerror(status))
                       : PTO_OK;
 }
@@ -71,7 +72,7 @@ int timeline_take(struct device *device, struct trace_snapshot *snapshot,
     int status = take_snapshot(device, snapshot, error);
 
     if (status >= 0 && trace_slices_make(snapshot, slices_out) < 0)
-        status = error_tell(error, PTO_ENOMEM, "no memory for the timeline of %" PRIu64 " tasks",
+        status = error_setf(error, PTO_ENOMEM, "no memory for the timeline of %" PRIu64 " tasks",
                             snapshot->record.tasks);
     return status;
 }
@@ -83,7 +84,7 @@ static trace_exporter_fn exporter_for(const char *path)
         trace_exporter_fn write;
     } exporter[] = {
 #define X(name, ending) { ending, trace_write_##name },
-        TRACE_EXPORTER_MAP(X)
+        PTO_TRACE_FORMAT_MAP(X)
 #undef X
     };
     size_t length = strlen(path);
@@ -103,10 +104,10 @@ int timeline_put(const char *path, int (*put)(const void *context, FILE *out), c
     struct file_part part;
     bool is_written;
     FILE *out = NULL;
-    int file; /* a stream closes its own */
+    int file; /* a duplicate of the descriptor, because fclose closes the one of its stream */
 
     if (file_part_open(path, 0666, &part) < 0)
-        return error_tell(error, PTO_ESYSTEM, "%s: %s", path, strerror(errno));
+        return error_setf(error, PTO_ESYSTEM, "%s: %s", path, strerror(errno));
     file = fcntl(part.file, F_DUPFD_CLOEXEC, 0);
     if (file >= 0 && (out = fdopen(file, "w")) == NULL)
         close(file);
@@ -114,7 +115,7 @@ int timeline_put(const char *path, int (*put)(const void *context, FILE *out), c
     is_written = out != NULL && fclose(out) == 0 && is_written;
     return file_part_close(&part, is_written) == PTO_OK
                ? PTO_OK
-               : error_tell(error, PTO_ESYSTEM, "%s: %s", path, strerror(errno));
+               : error_setf(error, PTO_ESYSTEM, "%s: %s", path, strerror(errno));
 }
 
 struct export

@@ -17,7 +17,7 @@ static unsigned char *channel_at(const struct channel *c, uint64_t position)
     return c->stream->bytes + (position & (CHANNEL_BYTES - 1));
 }
 
-/* Bytes up to the end of the stream, where a record cannot go on. */
+/* Returns the bytes up to the end of the stream's memory, which a record cannot cross. */
 static uint32_t until_end(uint64_t position)
 {
     return CHANNEL_BYTES - (uint32_t)(position & (CHANNEL_BYTES - 1));
@@ -37,10 +37,11 @@ bool channel_has_room(struct channel *c, uint32_t body_bytes)
     uint64_t need = bytes <= rest ? bytes : (uint64_t)rest + bytes;
 
     if (CHANNEL_BYTES - (c->position - c->other) < need) {
-        uint64_t head = a64_load_acquire(&c->stream->head); /* A42 */
+        uint64_t head = a64_load_acquire(&c->stream->head); /* A42: load of the reader's position */
 
         if (head < c->other || head > c->position)
-            c->is_broken = true; /* it has read what was not written, or less than it had */
+            /* the reader has published a position that it cannot have reached */
+            c->is_broken = true;
         else
             c->other = head;
     }
@@ -85,7 +86,7 @@ bool channel_write(struct channel *c, const struct record_head *head,
         body += parts[i].size;
     }
     c->position += whole.bytes;
-    a64_store_release(&c->stream->tail, c->position); /* R41 */
+    a64_store_release(&c->stream->tail, c->position); /* R41: publish the record */
     return true;
 }
 
@@ -98,14 +99,17 @@ bool channel_take_back(struct channel *c, uint64_t position)
 {
     uint32_t claim = CLAIM_OPEN;
 
-    /* Room that was seen to be free may have been used for other records. */
+    /* The reader has passed records before `other`, and their room may have been reused. */
     return position >= c->other &&
            a32_cas_acq_rel(channel_claim_at(c, position), &claim, CLAIM_WRITER);
 }
 
 /* ---- reading ---- */
 
-/* Of what was copied: can it be the next record, with `written` bytes of it and of others there? */
+/*
+ * Checks the copied head of a record: whether it can be the next one in the stream, if the writer's
+ * position is `written` bytes after the reader's.
+ */
 static bool channel_is_sound(const struct channel *c, const struct record_head *head,
                              uint64_t written)
 {
@@ -122,7 +126,7 @@ static bool channel_is_sound(const struct channel *c, const struct record_head *
 enum channel_result channel_read(struct channel *c, struct record *out)
 {
     for (;;) {
-        uint64_t tail = a64_load_acquire(&c->stream->tail); /* A41 */
+        uint64_t tail = a64_load_acquire(&c->stream->tail); /* A41: load of the writer's position */
         uint64_t written = tail - c->position;
         uint32_t claim = CLAIM_OPEN;
 
@@ -141,7 +145,7 @@ enum channel_result channel_read(struct channel *c, struct record *out)
                    out->head.bytes - CHANNEL_UNIT);
         c->number = out->head.number;
         c->position += out->head.bytes;
-        a64_store_release(&c->stream->head, c->position); /* R42 */
+        a64_store_release(&c->stream->head, c->position); /* R42: the writer may reuse the room */
         c->has_passed = claim != CLAIM_OPEN;
         if (out->head.kind != RECORD_PAD && claim == CLAIM_OPEN)
             return CHANNEL_RECORD;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream of records from one process to another, in memory that both have mapped. Which kinds of records
- * there are is up to those who use it.
+ * A stream of records from one process to another, in memory that both have mapped. The users of
+ * the stream define the kinds of records.
  *
  *     record   head (64 bytes) | body, padded to a multiple of 64 bytes
  *
- * Records lie one behind the other and never wrap: what is left at the end of the stream is
- * filled with a record of kind RECORD_PAD. Positions count bytes forever and are masked on
- * use. What the other side has written is not trusted: a record is copied first, then
- * every field of it is checked; one that cannot be right ends the stream.
+ * Records are contiguous and never wrap: if a record does not fit before the end of the memory, a
+ * record of kind RECORD_PAD fills the rest. Positions count all bytes ever written and are masked
+ * on use. Data from the other process is not trusted: a record is copied first, then every field of
+ * it is validated; an invalid record ends the stream.
  *
- * A stream may have claims: the reader takes a record by a word in its head, and until then the
- * writer can take it back, after which the reader passes over it.
+ * A stream may have claims: the reader claims a record with a compare-and-swap of a word in the
+ * record's head. Until then the writer can take the record back; the reader skips such a record.
  *
  * Ordering
- *   R41 channel_write (tail) -> A41 channel_read    a record is whole before it is seen
- *   R42 channel_read (head)  -> A42 channel_write   a record is read before its room is used again
- *   channel_read, channel_take_back: one word, so that one of the two has the record
+ *   R41 channel_write (tail) -> A41 channel_read    a record is complete before it is visible
+ *   R42 channel_read (head)  -> A42 channel_write   a record is read before its room is reused
+ *   channel_read, channel_take_back: compare-and-swap of one word, so that exactly one of the two
+ *       gets the record
  */
 #ifndef PTO_CHANNEL_H
 #define PTO_CHANNEL_H
@@ -30,76 +31,95 @@
 #include "base/atomic.h"
 
 enum {
-    CHANNEL_BYTES = 64 << 10, /* a power of two */
+    CHANNEL_BYTES = 64 << 10, /* size of a stream in bytes, a power of two */
     CHANNEL_UNIT = 64,
-    RECORD_BODY_MAX = 32 * 128 + 16 * 8, /* the tensors and scalars of a task */
+    /* largest body in bytes: the tensors and scalars of a task */
+    RECORD_BODY_MAX = 32 * 128 + 16 * 8,
     RECORD_BYTES_MAX =
         CHANNEL_UNIT + (RECORD_BODY_MAX + CHANNEL_UNIT - 1) / CHANNEL_UNIT * CHANNEL_UNIT,
 };
 
-enum { RECORD_PAD }; /* the kind that every stream has */
+enum { RECORD_PAD }; /* the kind of record that exists in every stream */
 
 struct record_head {
-    uint32_t bytes; /* of the record, a multiple of CHANNEL_UNIT */
+    uint32_t bytes; /* size of the record with its head, a multiple of CHANNEL_UNIT */
     uint32_t kind;
-    uint64_t number;     /* counts the records of the stream from 1 on, pads included */
-    uint32_t generation; /* which process of this child it is for or of */
+    uint64_t number; /* number of the record in its stream, from 1 on, pads included */
+    /*
+     * Incarnation of the child at one end of the stream; records of earlier incarnations are
+     * invalid.
+     */
+    uint32_t generation;
     int32_t status;
     uint64_t key;
     uint64_t value;
     uint32_t body_bytes;
     uint8_t tensor_count;
     uint8_t scalar_count;
-    uint16_t addresses; /* bit k: scalar k of a task is an address in a domain or a region */
+    /* bit k: scalar k of the task is an address in a domain or a region */
+    uint16_t addresses;
     union {
-        uint64_t timeout_ns;    /* of a task */
-        uint64_t begin_ns;      /* of one that has ended; 0: not recorded */
-        uint64_t message_bytes; /* of all records with this key (message.h) */
+        uint64_t timeout_ns; /* time-out of a task, in records that send a task */
+        /* when the task began, in records that report its end; 0: not recorded */
+        uint64_t begin_ns;
+        /* size of the whole message, whose records follow each other (payload.h) */
+        uint64_t message_bytes;
     };
-    struct a32 claim; /* enum record_claim, in the stream; nobody looks at it in a copy */
-    uint32_t options; /* of a task on a chip: where in the memory, in units; 0: the default */
+    struct a32 claim; /* enum record_claim; meaningful in the stream, not in a copy */
+    /*
+     * For a task on a chip: position of its options in the shared memory, in units; 0: default
+     * options.
+     */
+    uint32_t options;
 };
 
 enum record_claim { CLAIM_OPEN, CLAIM_READER, CLAIM_WRITER };
 
-static_assert(sizeof(struct record_head) == CHANNEL_UNIT, "tensors behind it are aligned");
+static_assert(sizeof(struct record_head) == CHANNEL_UNIT, "tensors after it are aligned");
 
-/* A copy of a record. */
+/* A record that was copied out of a stream. */
 struct record {
     alignas(CHANNEL_UNIT) struct record_head head;
     alignas(CHANNEL_UNIT) unsigned char body[RECORD_BYTES_MAX - CHANNEL_UNIT];
 };
 
-/* In memory that both sides have mapped. */
+/* A stream, in memory that both sides have mapped. */
 struct stream {
     alignas(CHANNEL_UNIT) struct a64 tail; /* written by the writer only */
     alignas(CHANNEL_UNIT) struct a64 head; /* written by the reader only */
     alignas(CHANNEL_UNIT) unsigned char bytes[CHANNEL_BYTES];
 };
 
-/* One side of a stream, in its own memory. */
+/* One side of a stream, in the memory of its own process. */
 struct channel {
     struct stream *stream;
-    uint64_t position; /* this side's own */
-    uint64_t other;    /* the other one's, as it was seen last */
-    uint64_t number;   /* of the last record */
-    uint64_t last;     /* where that is, of a writer */
+    uint64_t position; /* number of bytes that this side has written or read so far */
+    uint64_t other;    /* position of the other side, when this side last loaded it */
+    uint64_t number;   /* number of the latest record */
+    uint64_t last;     /* for a writer: position at which the latest record in the stream begins */
     uint32_t generation;
-    uint32_t kinds;  /* RECORD_PAD included: a record of another kind breaks the stream */
-    bool is_broken;  /* of a writer: what the reader says that it has read cannot be */
-    bool has_claims; /* of a reader */
+    /*
+     * a bit for each kind of record that is accepted, RECORD_PAD included; a record of another kind
+     * breaks the stream
+     */
+    uint32_t kinds;
+    bool is_broken;  /* for a writer: the reader has published an impossible position */
+    bool has_claims; /* for a reader: it must claim each record before it uses it */
     bool
-        has_passed; /* the same: over a record that the writer took back, since it read another one */
+        /*
+         * for a reader: before the latest record, it has skipped one that the writer had taken back
+         */
+        has_passed;
 };
 
-/* The stream is empty and new. */
+/* Initialises one side of an empty stream. */
 void channel_init(struct channel *c, struct stream *stream, uint32_t generation, uint32_t kinds);
 
-/* Whether a record with such a body would fit now. */
+/* Whether a record with a body of so many bytes fits now. */
 bool channel_has_room(struct channel *c, uint32_t body_bytes);
 /*
- * Appends a record: kind, key, value, status and counts are taken from `head`; the body is in
- * up to two parts. False: there is no room. The caller wakes the reader.
+ * Appends a record: kind, key, value, status and counts come from `head`; the body consists of up
+ * to two parts. False: there is no room. The caller wakes the reader.
  */
 struct record_part {
     const void *bytes;
@@ -108,22 +128,26 @@ struct record_part {
 bool channel_write(struct channel *c, const struct record_head *head,
                    const struct record_part *parts, uint32_t count);
 
-/* Whether the record at this position, which was `last` once, is the writer's again: nobody has read it. */
+/*
+ * Takes back the record that begins at `position`: `last` had this value after the record was
+ * written. False: the reader has claimed it.
+ */
 bool channel_take_back(struct channel *c, uint64_t position);
 
 enum channel_result {
     CHANNEL_EMPTY,
     CHANNEL_RECORD,
-    CHANNEL_BROKEN, /* what is there is no record: nothing more can be read */
+    CHANNEL_BROKEN, /* the stream has invalid data, and nothing more can be read */
 };
 
-/* Whether there is something to be read. */
+/* Whether there is no record to read. */
 static inline bool channel_is_empty(const struct channel *c)
 {
-    return a64_load_relaxed(&c->stream->tail) == c->position; /* a look; A41 follows */
+    /* relaxed: only a hint; A41 in channel_read follows */
+    return a64_load_relaxed(&c->stream->tail) == c->position;
 }
 
-/* Takes the next record. */
+/* Reads the next record. */
 enum channel_result channel_read(struct channel *c, struct record *out);
 
 #endif

@@ -27,9 +27,10 @@
 #include "link/hello.h"
 
 enum {
-    KILLED_WAIT_MS = 3000, /* for one that was killed */
-    NOTICE_MS = 500,       /* for children of a dead one to notice it */
-    DEEP_NOTICE_MS = 5000, /* the same further down, where more is ended then */
+    KILLED_WAIT_MS = 3000, /* how long endpoint_end waits for a killed process to exit */
+    /* how long descendants of a process get to notice its end and to exit */
+    NOTICE_MS = 500,
+    DEEP_NOTICE_MS = 5000, /* NOTICE_MS for a process that has grandchildren, which takes longer */
 };
 
 void endpoint_init(struct endpoint *e, pthread_mutex_t *lock)
@@ -40,7 +41,7 @@ void endpoint_init(struct endpoint *e, pthread_mutex_t *lock)
                             .due_ns = UINT64_MAX,
                             .descriptor = -1,
                             .life = -1 };
-    a32_store_relaxed(&e->has_ended, 1); /* no other thread has it yet */
+    a32_store_relaxed(&e->has_ended, 1); /* relaxed: no other thread knows the endpoint yet */
 }
 
 static void endpoint_close(int fd)
@@ -49,7 +50,7 @@ static void endpoint_close(int fd)
         close(fd);
 }
 
-/* ---- start ---- */
+/* ---- starting a process ---- */
 
 static int endpoint_find_program(const char *const *program, char path[PATH_MAX],
                                  struct pto_error *error)
@@ -63,24 +64,24 @@ static int endpoint_find_program(const char *const *program, char path[PATH_MAX]
     if (chosen != NULL && chosen[0] != '\0') {
         if (snprintf(path, PATH_MAX, "%s", chosen) < PATH_MAX && access(path, X_OK) == 0)
             return PTO_OK;
-        return error_tell(error, PTO_ENOSUP,
-                          "%.300s, which PTO_CHILD names, is no program; isolated devices and "
+        return error_setf(error, PTO_ENOSUP,
+                          "%.300s, which PTO_CHILD names, is not a program; isolated devices and "
                           "workers need pto-child",
                           chosen);
     }
     if (program_find("pto-child", path))
         return PTO_OK;
     if (path[0] == '\0')
-        return error_tell(error, PTO_ENOSUP,
+        return error_setf(error, PTO_ENOSUP,
                           "the folder of the library is not known, so pto-child cannot be found; "
                           "set PTO_CHILD to its path");
-    return error_tell(error, PTO_ENOSUP,
-                      "%.300s, which isolated devices and workers need, is not there; install it "
-                      "beside the library, or set PTO_CHILD to its path",
+    return error_setf(error, PTO_ENOSUP,
+                      "%.300s, which isolated devices and workers need, is missing; install it "
+                      "next to the library, or set PTO_CHILD to its path",
                       path);
 }
 
-/* A file from which the child reads what it has to know first. */
+/* Makes a file from which the child reads its parameters. */
 static int endpoint_make_hello(const struct link_hello *hello)
 {
     int fd = spawn_lift(memfd_create("pto-hello", MFD_CLOEXEC));
@@ -92,7 +93,10 @@ static int endpoint_make_hello(const struct link_hello *hello)
     return fd;
 }
 
-/* `life`, unless -1, is given to the child. Returns an errno, or 0 with the process. */
+/*
+ * Spawns the program. The child inherits the descriptor `life` unless it is -1. Returns 0 with the
+ * process id, or an errno.
+ */
 static int endpoint_spawn(const struct endpoint_start *how, const char *path, int life,
                           pid_t *pid_out)
 {
@@ -112,7 +116,7 @@ static int endpoint_spawn(const struct endpoint_start *how, const char *path, in
     return number;
 }
 
-/* The process is there: it can be killed, and watched. */
+/* Registers the started process, so that it can be killed and watched. */
 static int endpoint_adopt(struct endpoint *e, pid_t pid, int life, struct pto_error *error)
 {
     int descriptor = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -123,7 +127,8 @@ static int endpoint_adopt(struct endpoint *e, pid_t pid, int life, struct pto_er
         (void)kill(pid, SIGKILL);
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
         }
-        return error_tell(error, PTO_ENOSUP, "the system has no descriptors of processes: %s",
+        return error_setf(error, PTO_ENOSUP,
+                          "the system does not support process descriptors (pidfd): %s",
                           limit_explain(number, why));
     }
     pthread_mutex_lock(e->lock);
@@ -160,16 +165,16 @@ static int process_start(struct endpoint *e, const struct endpoint_start *how,
     endpoint_close(life[1]);
     e->leads = how->leads;
     status = number == 0 ? endpoint_adopt(e, pid, life[0], error)
-                         : error_tell(error, PTO_ESYSTEM, "%s cannot be started: %s", path,
+                         : error_setf(error, PTO_ESYSTEM, "%s cannot be started: %s", path,
                                       limit_explain(number, why));
     if (status < 0)
         endpoint_close(life[0]);
     return status;
 }
 
-/* ---- end ---- */
+/* ---- the end of a process ---- */
 
-void endpoint_tell_end(const struct endpoint *e, char *text, size_t size)
+void endpoint_describe_end(const struct endpoint *e, char *text, size_t size)
 {
     if (WIFSIGNALED(e->end))
         snprintf(text, size, "was ended by signal %d (%s)", WTERMSIG(e->end),
@@ -193,15 +198,25 @@ static void process_kill(struct endpoint *e)
         (void)syscall(SYS_pidfd_send_signal, e->descriptor, SIGKILL, NULL, 0);
 }
 
+static void process_interrupt(struct endpoint *e)
+{
+    if (e->descriptor >= 0)
+        (void)syscall(SYS_pidfd_send_signal, e->descriptor, SIGURG, NULL, 0);
+}
+
 static void process_collect(struct endpoint *e)
 {
     e->is_end_known = spawn_end(e->descriptor, false, 0, &e->end);
     if (!e->is_end_known)
-        e->end = 0; /* another thread of the program has collected it */
+        /* the status is unknown: another thread of the program has waited for the process */
+        e->end = 0;
     e->is_collected = true;
 }
 
-/* Whether the last of its descendants has gone; of one that has none, always. */
+/*
+ * Whether the last descendant of the process has ended, which closes the life pipe. Always true for
+ * a process that has no descendants.
+ */
 static bool process_has_life_ended(const struct endpoint *e, int wait_ms)
 {
     struct pollfd on = { .fd = e->life, .events = POLLIN };
@@ -210,9 +225,11 @@ static bool process_has_life_ended(const struct endpoint *e, int wait_ms)
 }
 
 /*
- * The process has ended, and is not collected, so that its number is its own. Its descendants notice that; those that
- * have not got so far are ended with the group that they are in. Where another process leads the group, that is this
- * process's group, which ends as well, and the leader's parent notices.
+ * Ends the descendants of a process that has ended but is not waited for yet, so that its pid
+ * cannot be reused. Descendants exit when they notice the end of their parent; those that started
+ * too recently to notice are killed with their process group. If the dead process did not lead a
+ * group, its group is the caller's own, so the caller is killed as well, and the caller's parent
+ * notices.
  */
 static void process_kill_group(const struct endpoint *e)
 {
@@ -224,7 +241,9 @@ static int process_notice_ms(const struct endpoint *e)
     return e->leads ? NOTICE_MS : DEEP_NOTICE_MS;
 }
 
-/* The watcher does not wait here: others may end in the meantime. */
+/*
+ * Called by the watcher thread. Must not block, because the watcher also watches other processes.
+ */
 static bool process_has_ended(struct endpoint *e)
 {
     uint64_t now = os_now_ns();
@@ -272,5 +291,6 @@ static void process_end(struct endpoint *e, uint64_t deadline_ns)
 const struct endpoint_ops endpoint_process = { .name = "process",
                                                .start = process_start,
                                                .kill = process_kill,
+                                               .interrupt = process_interrupt,
                                                .has_ended = process_has_ended,
                                                .end = process_end };

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contract of an endpoint: where the other side of one or two lines is. One table with a row for each kind of
- * place; there is one so far:
+ * An endpoint is the process at the other side of one or two lines. Each kind of place where it can
+ * run has a table of operations; currently there is one:
  *
- *     endpoint_process   the program pto-child, or another that calls pto_child_serve, on this machine
+ *     endpoint_process   the program pto-child, or another that calls pto_child_serve, on this
+ *                        machine
  *
- * Records go through lines in memory whatever the place is, so that sending one is no operation of the table. A host on
- * the network would be the next row: it starts a session, and threads of this process, which take records
- * from the lines and put others there. Nothing above knows which row it is.
+ * Records go through lines in memory for every kind of place, so sending is not an operation of the
+ * table. A host on the network would be another table: it would start a session, with threads of
+ * this process that forward records between the lines and the network. Callers do not depend on the
+ * kind.
  *
- * An endpoint decides nothing. Its owner, a worker or an isolated device, says what is sent, checks what is received,
- * and decides what a death means. The watcher (watcher.h) alone asks whether the other side has ended.
+ * An endpoint makes no decisions. Its owner, a worker or an isolated device, decides what to send,
+ * validates what is received, and handles the end of the process. Only the watcher (watcher.h)
+ * polls whether the other side has ended.
  */
 #ifndef PTO_ENDPOINT_H
 #define PTO_ENDPOINT_H
@@ -27,63 +30,94 @@ struct endpoint;
 
 enum { ENDPOINT_LINES = 2 };
 
-/* What is to be started. */
+/* Parameters of starting a process. */
 struct endpoint_start {
-    const char *const *program;     /* path and arguments, up to NULL; NULL: pto-child */
-    const struct link_hello *hello; /* hello->bytes of them */
-    int memory;                     /* this and the next: descriptors for the child */
-    const int *more; /* from LINK_MORE_FD on; of one with descendants the life pipe follows */
+    const char *const *program; /* program and arguments, NULL-terminated; NULL: pto-child */
+    /* the hello with which the child is started: hello->bytes bytes that tell it its role */
+    const struct link_hello *hello;
+    /* Descriptor of the memory with the streams; passed to the child, as are those in `more`. */
+    int memory;
+    /*
+     * Further descriptors, which the child gets from number LINK_MORE_FD on; the life pipe, if
+     * there are descendants, comes after them.
+     */
+    const int *more;
     uint32_t more_count;
-    /* This and the next: it starts processes of its own, which have to be gone when it has ended. */
-    bool has_descendants;
-    bool leads; /* and all of them are in a process group that it leads */
+    bool has_descendants; /* the process starts other processes, which must end with it */
+    bool leads;           /* the process leads a process group, which its descendants join */
 };
 
 struct endpoint_ops {
     const char *name;
 
     /*
-     * Begins to start the other side; the old one has ended, or never was. It does not wait: the first record that comes
-     * says how it went. On failure nothing is left behind. The lock is not held. The watcher looks
-     * after it from watcher_add on.
+     * Starts the process of the endpoint, whose previous process has ended. Does not wait: the
+     * first record that the process sends reports the result. A failed call leaves nothing to clean
+     * up. Called without the lock. The watcher watches the process from watcher_add on.
      */
     int (*start)(struct endpoint *e, const struct endpoint_start *how, struct pto_error *error);
 
-    /* It has to go now, whatever it does. Waits for nothing; may be called for one that has gone. With the lock. */
+    /*
+     * Kills the process. Does not wait; may be called for a process that has ended. Called with the
+     * lock.
+     */
     void (*kill)(struct endpoint *e);
 
-    /* Of the watcher: nothing of it writes to any memory any more, and `end` is known. */
+    /* Interrupts the process with SIGURG. Does not wait; called with the lock. */
+    void (*interrupt)(struct endpoint *e);
+
+    /*
+     * Called by the watcher: returns whether the process has ended, no longer writes to any memory,
+     * and `end` is set.
+     */
     bool (*has_ended)(struct endpoint *e);
 
     /*
-     * Without the lock and without a watcher. It was asked to end, or was killed; waits for it, kills it at the
-     * deadline, and frees what the endpoint has.
+     * Called without the lock and after the watcher was stopped, for a process that was asked to
+     * end or killed: waits for its end, kills it at the deadline, and frees the resources of the
+     * endpoint.
      */
     void (*end)(struct endpoint *e, uint64_t deadline_ns);
 };
 
 struct endpoint {
     const struct endpoint_ops *ops;
-    pthread_mutex_t *lock; /* the owner's: for pid and descriptor */
+    pthread_mutex_t *lock; /* the owner's lock, which protects `pid` and `descriptor` */
     struct line line[ENDPOINT_LINES];
-    struct a32 has_ended; /* 1: it was not started, or the watcher has found that it has ended */
-    int watched; /* this and the next: the watcher's. Readable when has_ended is to be asked again */
-    uint64_t due_ns; /* when it is to be asked although nothing can be read; UINT64_MAX: never */
+    /* 1: the process was not started, or the watcher has found that it has ended. */
+    struct a32 has_ended;
+    /*
+     * Descriptor that becomes readable when has_ended is to be called again; only the watcher uses
+     * it.
+     */
+    int watched;
+    /*
+     * Time at which has_ended is to be called at the latest; UINT64_MAX: never. Only the watcher
+     * uses it.
+     */
+    uint64_t due_ns;
     pid_t pid;
-    int descriptor;    /* of the process; -1: none */
-    int end;           /* waitpid's status, once it has ended */
-    bool is_end_known; /* false: another thread of the program has collected it */
-    bool is_collected; /* its process has gone; those of its children may not have */
-    int life;          /* a pipe that ends with its last process; -1: it has no descendants */
-    bool leads;        /* a process group */
+    int descriptor;    /* pidfd of the process; -1: none */
+    int end;           /* status of the process as from waitpid, once it has ended */
+    bool is_end_known; /* false: another thread of the program has waited for the process */
+    bool is_collected; /* the process has ended and was waited for; its descendants may be alive */
+    /* read end of a pipe that closes when the last descendant ends; -1: no descendants */
+    int life;
+    bool leads; /* the process leads a process group */
 };
 
 extern const struct endpoint_ops endpoint_process;
 
 void endpoint_init(struct endpoint *e, pthread_mutex_t *lock);
-/* How one that has ended did so, for a sentence: "was ended by signal 9 (Killed)". */
-void endpoint_tell_end(const struct endpoint *e, char *text, size_t size);
-/* It has ended because something else is where memory was to be: another place is tried. */
+/*
+ * Writes a text about how the process ended, which continues its name: "was ended by signal 9
+ * (Killed)".
+ */
+void endpoint_describe_end(const struct endpoint *e, char *text, size_t size);
+/*
+ * Whether the child exited because it could not map its memory at the requested address; the caller
+ * then tries another address.
+ */
 bool endpoint_is_misplaced(const struct endpoint *e);
 
 #endif

@@ -42,7 +42,7 @@ int link_file_make(const char *name, uint64_t bytes)
         errno = number;
         return -1;
     }
-    /* If the system cannot promise it, neither side does it. */
+    /* Sealing may not be supported; then nothing prevents that a process shrinks the file. */
     (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     return fd;
 }
@@ -58,12 +58,11 @@ int link_hello_read(struct link_hello *hello)
     if (pread(LINK_HELLO_FD, hello, sizeof(*hello), 0) == (ssize_t)sizeof(*hello) &&
         hello->magic == LINK_MAGIC)
         return 0;
-    fprintf(stderr, "pto-child: libpto starts this program, for workers and for isolated devices; "
-                    "there is nothing to do with it by hand\n");
+    fprintf(stderr, "pto-child: internal program, started by libpto; do not run it directly\n");
     return CHILD_EXIT_HELLO;
 }
 
-/* ---- the processes whose end is its own ---- */
+/* ---- a child ends when its parent or the root process ends ---- */
 
 static void *hello_watch_main(void *context)
 {
@@ -73,7 +72,7 @@ static void *hello_watch_main(void *context)
 
     while (poll(on, 2, -1) < 1) {
     }
-    link_leave(0); /* whatever it is doing */
+    link_leave(0); /* link_leave ends the process, whatever its other threads do */
 }
 
 static int hello_watch(int32_t parent, int32_t root)
@@ -83,13 +82,17 @@ static int hello_watch(int32_t parent, int32_t root)
 
     descriptor[0] = (int)syscall(SYS_pidfd_open, parent, 0);
     descriptor[1] = (int)syscall(SYS_pidfd_open, root, 0);
-    (void)prctl(PR_SET_PDEATHSIG, SIGCONT); /* if it is stopped then, it goes on, and notices */
+    /*
+     * if this process is stopped by a signal when its parent ends, SIGCONT continues it, so that it
+     * notices
+     */
+    (void)prctl(PR_SET_PDEATHSIG, SIGCONT);
     if (getppid() != parent || descriptor[0] < 0 || descriptor[1] < 0)
-        return -1; /* it has gone already */
+        return -1; /* the parent ended before prctl took effect */
     return os_thread_start(&thread, hello_watch_main, descriptor);
 }
 
-/* A terminal sends it to all processes; the parent decides what it means. */
+/* Ignores SIGINT, which a terminal sends to all processes of the group; the parent handles it. */
 static void hello_ignore_interrupts(void)
 {
     struct sigaction now;
@@ -104,7 +107,7 @@ int link_meet(void *whole, uint32_t bytes, void **memory_out)
     void *memory;
 
     if (pread(LINK_HELLO_FD, whole, bytes, 0) != (ssize_t)bytes || hello->bytes != bytes) {
-        fprintf(stderr, "pto-child: the library that started this program is built in another way; "
+        fprintf(stderr, "pto-child: the library that started this program is of another build; "
                         "install both together\n");
         return CHILD_EXIT_HELLO;
     }

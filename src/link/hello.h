@@ -1,30 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program `pto-child` as its parent starts it: with three descriptors and no argument. A hello, a struct in a
- * file, says what it is to be: a child of a worker of level 3, or an isolated device. What is special to one
- * of these follows the common part. Parent and child are of the same build, which the child checks.
+ * How a parent starts the program `pto-child`: with three descriptors and no argument. A hello, a
+ * struct in a memory file, tells the child its role: a child of a worker of level 3, or an isolated
+ * device. Data for the role follows the common part. Parent and child must be of the same build,
+ * which the child checks.
  */
 #ifndef PTO_HELLO_H
 #define PTO_HELLO_H
 
 #include <stdint.h>
 
-/* Descriptors of the child. */
+/* Descriptors that a child inherits. */
 enum {
-    LINK_MEMORY_FD = 3, /* the file of the memory in which the streams are */
+    LINK_MEMORY_FD = 3, /* memory file with the streams between parent and child */
     LINK_HELLO_FD = 4,
-    LINK_MORE_FD = 5, /* by kind: the life pipes of nested workers, the memory of a device */
+    /* First further descriptor: life pipes of nested workers, or the memory file of a device. */
+    LINK_MORE_FD = 5,
     LINK_MORE_MAX = 17,
 };
 
-/* Exit codes, for the parent. */
+/* Exit codes of a child, which its parent turns into messages. */
 enum {
-    CHILD_EXIT_ADDRESS = 75, /* something else is where memory was to be mapped */
-    CHILD_EXIT_HELLO = 76,   /* it was started by something else than a worker or a device */
-    CHILD_EXIT_BROKEN = 77,  /* a record of its parent made no sense */
-    CHILD_EXIT_LOST = 78,    /* its device is lost */
-    CHILD_EXIT_HOOKS = 79,   /* its program has no proper hooks */
-    CHILD_EXIT_THREAD = 80,  /* a function ended the thread that serves */
+    /* The child could not map its memory, because another mapping is at that address. */
+    CHILD_EXIT_ADDRESS = 75,
+    CHILD_EXIT_HELLO = 76,  /* the child was not started by a worker or a device */
+    CHILD_EXIT_BROKEN = 77, /* the parent sent an invalid record */
+    CHILD_EXIT_LOST = 78,   /* the child's device is lost */
+    CHILD_EXIT_HOOKS = 79,  /* the program of the child has passed an incomplete table of hooks */
+    /* a function that the child called has ended the thread that serves the parent */
+    CHILD_EXIT_THREAD = 80,
 };
 
 enum link_kind { LINK_CHILD = 1, LINK_DEVICE };
@@ -33,36 +37,38 @@ enum link_kind { LINK_CHILD = 1, LINK_DEVICE };
 
 struct link_hello {
     uint64_t magic;
-    uint32_t bytes; /* of the whole hello */
+    uint32_t bytes; /* size of the whole hello in bytes, with the data of its role */
     uint32_t kind;  /* enum link_kind */
     int32_t parent;
-    int32_t root;  /* the process whose end ends all others */
-    uint64_t addr; /* of the memory; 0: anywhere */
+    int32_t root;  /* pid of the root process, with which all others end */
+    uint64_t addr; /* address at which to map the memory; 0: anywhere */
     uint64_t memory_bytes;
-    uint32_t generation; /* of records */
+    uint32_t generation; /* incarnation of the child, which each of its records carries */
 };
 
 /*
- * A file in memory that the child has as well, for spawn_arguments: neither side can make it smaller under a mapping of
- * the other. -1 with an errno.
+ * Creates a memory file for spawn_arguments, which the child also maps. The file is sealed, so that
+ * neither side can shrink it while the other has it mapped. Returns its descriptor; -1 with errno
+ * set.
  */
 int link_file_make(const char *name, uint64_t bytes);
 
-/* A hello for a child of the calling process, which is the root as well. */
+/* Makes the common part of a hello for a child of the calling process, which is also the root. */
 struct link_hello link_hello_make(enum link_kind kind, uint32_t bytes);
 
-/* ---- in the child ---- */
+/* ---- functions for the child ---- */
 
-/* The common part. 0 or an exit code, with a line on stderr. */
+/* Reads the common part of the hello. Returns 0, or an exit code after a line on stderr. */
 int link_hello_read(struct link_hello *hello);
 
 /*
- * Reads all of it into hello->bytes bytes, which begin with a struct link_hello. From then on the process ends with its
- * parent and with the root, and *memory_out is the memory. 0 or an exit code.
+ * Reads the whole hello into `bytes` bytes at `hello`, which begin with a struct link_hello, and
+ * maps the shared memory at *memory_out. From then on the process ends with its parent and with the
+ * root process. Returns 0 or an exit code.
  */
 int link_meet(void *hello, uint32_t bytes, void **memory_out);
 
-/* Ends the process without more ado: other threads may be anywhere. */
+/* Ends the process without calling exit handlers, because other threads may hold any lock. */
 _Noreturn void link_leave(int code);
 
 #endif

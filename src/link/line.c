@@ -7,16 +7,17 @@ void line_open(struct line *l, const struct line_ends *ends, uint32_t generation
     channel_init(&l->in, ends->in, generation, kinds);
     l->own = ends->own;
     l->other = ends->other;
-    a64_store_relaxed(&l->read, 0); /* before the other side starts */
+    a64_store_relaxed(&l->read, 0); /* relaxed: the process of the other side has not started */
 }
 
 void line_reset(const struct line_ends *ends)
 {
     struct stream *streams[2] = { ends->out, ends->in };
 
-    for (uint32_t i = 0; i < 2; i++) { /* relaxed: the other side has not started */
+    for (uint32_t i = 0; i < 2; i++) { /* relaxed: the process of the other side has not started */
         a64_store_relaxed(&streams[i]->head, 0);
-        a64_store_relaxed(&streams[i]->tail, 0); /* as above */
+        /* relaxed: the process of the other side has not started */
+        a64_store_relaxed(&streams[i]->tail, 0);
     }
 }
 
@@ -33,7 +34,8 @@ enum channel_result line_receive(struct line *l, struct record *out)
 {
     enum channel_result result = channel_read(&l->in, out);
 
-    a64_store_relaxed(&l->read, l->in.position); /* for looks without the lock */
+    /* relaxed: only a hint for line_has_news, which takes no lock */
+    a64_store_relaxed(&l->read, l->in.position);
     return result;
 }
 
@@ -42,5 +44,6 @@ void line_discard(struct line *l)
     uint64_t tail = a64_load_acquire(&l->in.stream->tail);
 
     a64_store_release(&l->in.stream->head, tail);
-    a64_store_relaxed(&l->read, tail); /* for looks without the lock */
+    /* relaxed: only a hint for line_has_news, which takes no lock */
+    a64_store_relaxed(&l->read, tail);
 }

@@ -6,7 +6,7 @@
 
 #include "pto/status.h"
 
-/* ---- bytes ---- */
+/* ---- the bytes of a message ---- */
 
 void payload_clear(struct payload *p)
 {
@@ -96,7 +96,7 @@ const char *payload_take_text(struct payload *p)
     return text != NULL && text[length - 1] == '\0' ? text : NULL;
 }
 
-/* ---- waiting ---- */
+/* ---- waiting for room or records ---- */
 
 bool payload_is_due(struct line *l, bool for_room)
 {
@@ -126,7 +126,7 @@ int payload_await(void *policy, struct line *l, bool for_room)
                                                      .deadline_ns = UINT64_MAX });
 }
 
-/* ---- records ---- */
+/* ---- sending and receiving messages ---- */
 
 int payload_send(struct line *l, struct record_head head, const struct payload *p,
                  const struct payload_wait *wait)
@@ -146,7 +146,7 @@ int payload_send(struct line *l, struct record_head head, const struct payload *
                 break;
             continue;
         }
-        waker_wake(l->other); /* so that it reads, and makes room */
+        waker_wake(l->other); /* wakes the other process, which then reads records and frees room */
         status = l->out.is_broken ? PTO_EFORMAT : wait->await(wait->context, l, true);
         if (status < 0)
             return status;
@@ -155,7 +155,10 @@ int payload_send(struct line *l, struct record_head head, const struct payload *
     return PTO_OK;
 }
 
-/* Whether the record continues what has come before it, whose first record is `head`; it may be the first itself. */
+/*
+ * Whether a record `next` belongs to the same message as `head`, the head of its first record; true
+ * for the first record itself.
+ */
 static bool payload_goes_on(const struct record_head *head, const struct payload *p,
                             const struct record_head *next)
 {
@@ -192,7 +195,7 @@ int payload_receive(struct line *l, struct record_head *head, struct payload *p,
         memcpy(p->at + p->size, r.body, r.head.body_bytes);
         p->size += r.head.body_bytes;
         if (p->size < head->message_bytes)
-            waker_wake(l->other); /* there is room for more */
+            waker_wake(l->other); /* wakes the writer, which may wait for the freed room */
     }
     return PTO_OK;
 }

@@ -14,21 +14,24 @@
 #include "base/code_file.h"
 #include "pto/status.h"
 
-/* Those that live, and which they are. */
+/* Lists the endpoints whose processes are alive, and their descriptors for poll. */
 static uint32_t watcher_list(struct watcher *w, struct pollfd on[], struct endpoint *living[])
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < w->count; i++)
         if (a32_load_acquire(&w->endpoint[i]->has_ended) ==
-            0) { /* with `watched`, from watcher_add */
+            0) { /* acquire: pairs with the release in watcher_add, after `watched` was set */
             living[count] = w->endpoint[i];
             on[count++] = (struct pollfd){ .fd = w->endpoint[i]->watched, .events = POLLIN };
         }
     return count;
 }
 
-/* For poll: until one of them is to be asked again. */
+/*
+ * Returns the timeout for poll in ms, until the first endpoint has to be checked again; -1: none
+ * has to.
+ */
 static int watcher_wait_ms(struct endpoint *const living[], uint32_t count)
 {
     uint64_t first = UINT64_MAX, now;
@@ -64,11 +67,16 @@ static void *watcher_run(void *context)
             if ((on[i].revents == 0 && e->due_ns > os_now_ns()) || !e->ops->has_ended(e))
                 continue;
             if (WIFSIGNALED(e->end) && WTERMSIG(e->end) == SIGKILL)
-                killed[killed_count++] = e->pid; /* it had no time to remove its code */
-            a32_store_release(&e->has_ended, 1); /* with how it ended */
+                /* A killed process could not remove its code files, so the watcher removes them. */
+                killed[killed_count++] = e->pid;
+            /* release: publishes `end` to threads that load has_ended */
+            a32_store_release(&e->has_ended, 1);
             w->ended(w->owner);
         }
-        /* After the notices, and by number: the endpoint may have another process by now. */
+        /*
+         * The files of killed processes are removed after all waiting threads were notified. The
+         * pid is that of the ended process: the endpoint may have a new process by now.
+         */
         for (uint32_t i = 0; i < killed_count; i++)
             code_file_sweep(killed[i]);
     }
@@ -100,7 +108,8 @@ void watcher_stop(struct watcher *w)
 
 void watcher_add(struct watcher *w, struct endpoint *e)
 {
-    a32_store_release(&e->has_ended, 0); /* what it is to wait for is there */
+    /* has_ended = 0: the endpoint has a running process again */
+    a32_store_release(&e->has_ended, 0);
     if (w->alarm >= 0)
         (void)eventfd_write(w->alarm, 1);
 }

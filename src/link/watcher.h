@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread that waits for the end of what endpoints have started, so that threads which wait for records need not. */
+/*
+ * A thread that waits for the end of the processes of endpoints, so that threads that wait for
+ * records need not.
+ */
 #ifndef PTO_WATCHER_H
 #define PTO_WATCHER_H
 
@@ -13,17 +16,23 @@ struct watcher {
     struct endpoint *endpoint[WATCHER_MAX];
     uint32_t count;
     void (*ended)(
-        void *owner); /* one has ended: has_ended of that one is set; wakes those who wait */
+        /*
+         * Called after has_ended of an endpoint was set; wakes the threads that wait for that
+         * endpoint.
+         */
+        void *owner);
     void *owner;
-    int alarm; /* eventfd: it looks at the endpoints again; -1: there is no thread */
+    /* eventfd that makes the watcher list its endpoints again; -1: the watcher has no thread */
+    int alarm;
     struct a32 is_closing;
     pthread_t thread;
 };
 
-/* The endpoints are there, and none was started. PTO_ESYSTEM. */
+/* Starts the watcher's thread, before any endpoint is started. Returns PTO_OK or PTO_ESYSTEM. */
 int watcher_start(struct watcher *w);
-void watcher_stop(struct watcher *w); /* also of one that was not started, with alarm -1 */
-/* The endpoint was started: clears has_ended. */
+/* Ends the watcher's thread. Accepts a watcher that was not started (`alarm` is -1). */
+void watcher_stop(struct watcher *w);
+/* Makes the watcher watch an endpoint that was just started: clears the endpoint's has_ended. */
 void watcher_add(struct watcher *w, struct endpoint *e);
 
 #endif

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Built graphs: what is noted while one is built, how it is kept, what a launch has to be like. */
+/*
+ * Built graphs: records what a graph depends on while it is built, keeps the graph, and checks each
+ * launch against the record.
+ */
 #include "orch/built_graph.h"
 
 #include <string.h>
+
+#include "orch/record.h"
 
 static bool is_same_entry(struct built_graph *b, struct orch *o);
 static void sort_facts(struct graph_fact *fact, uint64_t count);
@@ -28,7 +33,10 @@ static uint64_t fact_addr(const struct graph_fact *n, const struct pto_entry *en
     return n->entry >= 0 ? entry->tensor[n->entry].addr + n->at : n->at;
 }
 
-/* An address as it will be found in another launch. */
+/*
+ * Makes a fact (struct graph_fact) about an address; an address in a tensor of the entry is stored
+ * relative to that tensor, so that it is valid in other launches.
+ */
 static struct graph_fact make_fact(const struct orch *o, uint64_t addr, uint32_t bytes,
                                    uint64_t bits)
 {
@@ -41,13 +49,16 @@ static struct graph_fact make_fact(const struct orch *o, uint64_t addr, uint32_t
                                 .bits = bits };
 }
 
-/* What it wrote itself will be there again: only the other bytes have to be the same. */
+/*
+ * Records bytes that the orchestration read, so that a launch is refused if they differ then. Bytes
+ * that the orchestration has written itself are left out, because each launch writes them again.
+ */
 void built_graph_note_read(struct built_graph *b, struct orch *o, uint64_t addr, uint32_t bytes,
                            uint64_t bits)
 {
     struct graph_fact n = make_fact(o, addr, bytes, bits);
 
-    n.mask = UINT64_MAX >> (64 - 8 * bytes) & ~written_mask(&o->written, addr, bytes);
+    n.mask = UINT64_MAX >> (64 - 8 * bytes) & ~write_set_mask(&o->write_set, addr, bytes);
     if (n.mask != 0)
         add_fact(b, o, ORCH_READS, n);
 }
@@ -56,8 +67,51 @@ void built_graph_note_write(struct built_graph *b, struct orch *o, uint64_t addr
                             uint64_t bits)
 {
     add_fact(b, o, ORCH_WRITES, make_fact(o, addr, bytes, bits));
-    if (!written_add(&o->written, addr, bytes))
+    if (!write_set_add(&o->write_set, addr, bytes))
         b->has_lost_fact = true;
+}
+
+void built_graph_note_orders(struct built_graph *b, struct orch *o, const struct pto_args *args)
+{
+    /* index of the latest task: graph->seq is the number of the next one, and numbers start at 1 */
+    struct graph_fact n = { .entry = -1, .at = o->graph->seq - 2 };
+    struct pto_tensor operand;
+
+    n.dtype = BUILT_FLAGS;
+    n.bits = (o->graph->is_manual ? CHIP_TASK_IS_MANUAL : 0u) |
+             (args->allow_early_resolve ? CHIP_TASK_IS_EARLY : 0u);
+    if (n.bits != 0)
+        add_fact(b, o, ORCH_ORDERS, n);
+    n.dtype = BUILT_EXPLICIT;
+    for (uint32_t i = 0; i < args->dep_count; i++) {
+        n.bits = args->deps[i].raw;
+        n.bytes = record_dep_kind(args, i);
+        add_fact(b, o, ORCH_ORDERS, n);
+    }
+    n.dtype = BUILT_PREDICATE;
+    if (!record_find_operand(args->predicate, &operand))
+        return;
+    n.bits = operand.owner.raw;
+    n.bytes = operand.manual_dep;
+    add_fact(b, o, ORCH_ORDERS, n);
+}
+
+struct graph_facts built_graph_orders_of(const struct built_graph *b, uint32_t index)
+{
+    const struct graph_facts *list = &b->list[ORCH_ORDERS];
+    uint64_t low = 0, high = list->count, end;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+
+        if (list->fact[middle].at >= index)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    for (end = low; end < list->count && list->fact[end].at == index;)
+        end++;
+    return (struct graph_facts){ list->fact + low, end - low };
 }
 
 static bool has_bit(const uint64_t bits[PTO_SCALAR_WORDS], uint32_t index)
@@ -68,7 +122,7 @@ static bool has_bit(const uint64_t bits[PTO_SCALAR_WORDS], uint32_t index)
 int built_graph_note_scalar(struct built_graph *b, struct orch *o, uint32_t index,
                             const struct pto_site *site)
 {
-    struct failure why = orch_failure(PTO_EARGS, FAULT_VARYING_READ, site);
+    struct failure why = orch_failure(PTO_EARGS, FAILURE_VARYING_READ, site);
 
     why.value[0] = index;
     return has_bit(b->varying, index) ? orch_fail(o, &why) : PTO_OK;
@@ -83,14 +137,17 @@ static void note_fill(void *context, uint64_t addr, uint64_t bytes, uint64_t val
                  .entry = -1, .dtype = dtype, .at = addr, .bytes = bytes, .bits = value });
 }
 
-/* Copies the declarations. */
+/*
+ * Records which scalars the caller declared to vary between launches. Refuses one that the entry
+ * does not have.
+ */
 static int take_varying(struct built_graph *b, struct orch *o)
 {
     uint32_t count = o->run->entry->scalar_count;
 
     memcpy(b->varying, o->run->options->varying_scalars, sizeof(b->varying));
     for (uint32_t i = count; i < PTO_ENTRY_SCALARS_MAX; i++) {
-        struct failure why = orch_failure(PTO_EARGS, FAULT_VARYING_ABSENT, NULL);
+        struct failure why = orch_failure(PTO_EARGS, FAILURE_VARYING_ABSENT, NULL);
 
         why.value[0] = i;
         why.value[1] = count;
@@ -106,7 +163,7 @@ int built_graph_record(struct built_graph *b, struct orch *o, struct graph_param
     b->has_guards = params->has_guards;
     params->fill_fn = note_fill;
     params->fill_context = o;
-    written_start(&o->written);
+    write_set_start(&o->write_set);
     for (uint32_t i = 0; i < ORCH_LISTS; i++) {
         o->list_pool[i].used = 0;
         b->list[i] = (struct graph_facts){ (struct graph_fact *)(void *)o->list_pool[i].base, 0 };
@@ -124,11 +181,11 @@ static void note_outside(void *context, uint64_t addr, uint64_t bytes)
 
     if (list->count != 0 && list->fact[list->count - 1].at == addr &&
         list->fact[list->count - 1].bytes == bytes)
-        return; /* neighbours often use the same */
+        return; /* consecutive accesses are often to the same memory */
     add_fact(b, o, ORCH_OUTSIDE, (struct graph_fact){ .entry = -1, .at = addr, .bytes = bytes });
 }
 
-/* Buffers are often used in the order in which they lie. */
+/* Whether the list is in address order, which is usual. */
 static bool is_sorted(const struct graph_facts *list)
 {
     for (uint64_t i = 1; i < list->count; i++)
@@ -137,7 +194,7 @@ static bool is_sorted(const struct graph_facts *list)
     return true;
 }
 
-/* Puts them in order and joins those that touch. */
+/* Sorts the ranges by address and joins those that touch. */
 static void sort_outside(struct graph_facts *list)
 {
     uint64_t kept = 0;
@@ -158,7 +215,10 @@ static void sort_outside(struct graph_facts *list)
     list->count = kept + 1;
 }
 
-/* Sets the pointers, which follow from the counts. Returns where it ends. */
+/*
+ * Sets the pointers of the built graph, which follow from its counts. Returns the end of its last
+ * array.
+ */
 static char *lay_out(struct built_graph *b, char *memory, uint64_t heap)
 {
     uintptr_t at = (uintptr_t)image_lay_out(&b->image, memory, heap);
@@ -195,7 +255,7 @@ void built_graph_move(struct built_graph *b, char *memory)
     (void)lay_out(b, memory, b->image.heap);
 }
 
-/* Copies the entry. */
+/* Copies the tensors and scalars of the entry with which the graph was built. */
 static void keep_entry(struct built_graph *b, const struct pto_entry *entry)
 {
     size_t tensor_bytes = entry->tensor_count * sizeof(struct pto_tensor);
@@ -230,7 +290,7 @@ void built_graph_fill(struct built_graph *b, struct orch *o, char *memory, uint6
     sharing_choice_start(&b->launches, WAY_SHARED);
 }
 
-/* ---- from elsewhere ---- */
+/* ---- a graph that was built elsewhere ---- */
 
 enum { COUNT_MAX = 1 << 30 };
 
@@ -272,18 +332,19 @@ const char *built_graph_take(struct built_graph *b, char *memory, uint64_t bytes
     limits.scalar_count = b->built.scalar_count;
 
     if (!has_sane_counts(b))
-        return "it has more of something than there can be";
+        return "one of its counts is too large";
     end = lay_out(b, memory, b->image.heap);
     if ((uint64_t)(end - memory) > bytes)
-        return "it is larger than it says";
+        return "it is larger than its header states";
     limits.sites = end;
     limits.end = memory + bytes;
     if (!image_check(&b->image, &limits))
-        return "a task of it leads to where there is none";
-    return has_sane_facts(b) ? NULL : "what its orchestration wrote lies outside of its memory";
+        return "an edge of a task leads outside of the graph";
+    return has_sane_facts(b) ? NULL
+                             : "bytes that its orchestration wrote are outside of its memory";
 }
 
-/* By address: a heap, because there is nothing but memcpy. */
+/* Heap sort by address. Pure code may call nothing but memcpy, so qsort is not available. */
 static void sift(struct graph_fact *fact, uint64_t at, uint64_t count)
 {
     for (uint64_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
@@ -315,7 +376,7 @@ static void sort_facts(struct graph_fact *fact, uint64_t count)
 
 /* ---- launching ---- */
 
-/* Lets the image name what the entry has now. */
+/* Makes the image use the addresses and scalars of this launch's entry. */
 static void bind(struct built_graph *b, const struct pto_entry *entry)
 {
     size_t scalar_bytes = entry->scalar_count * sizeof(uint64_t);
@@ -333,10 +394,14 @@ static void bind(struct built_graph *b, const struct pto_entry *entry)
         image_bind(&b->image, entry);
 }
 
-/* What the orchestration reads or writes itself is not there in this launch. */
+/*
+ * Fails the launch because memory that the orchestration read or wrote while the graph was built is
+ * not mapped.
+ */
 static int built_graph_refuse_unmapped(struct orch *o)
 {
-    return orch_refuse(o, graph_refuse(o->graph, FAULT_DATA, -1, DATA_UNMAPPED), NULL, NULL, NULL);
+    return orch_refuse(o, graph_refuse(o->graph, FAILURE_DATA, -1, DATA_UNMAPPED), NULL, NULL,
+                       NULL);
 }
 
 int built_graph_start(struct built_graph *b, struct orch *o, const struct graph_params *params)
@@ -363,10 +428,10 @@ int built_graph_start(struct built_graph *b, struct orch *o, const struct graph_
     return PTO_OK;
 }
 
-/* ---- what may not change ---- */
+/* ---- what must not have changed since the build ---- */
 
-/* Refuses the launch: up to four values that the sentence needs. */
-static bool built_graph_refuse(struct orch *o, enum fault fault, const uint64_t value[4])
+/* Refuses the launch; up to four values go into the error message. */
+static bool built_graph_refuse(struct orch *o, enum failure_kind fault, const uint64_t value[4])
 {
     struct failure why = orch_failure(PTO_EGRAPH, fault, NULL);
 
@@ -389,7 +454,7 @@ static bool is_same_shape(const struct pto_tensor *a, const struct pto_tensor *b
            memcmp(a->strides, b->strides, a->ndims * sizeof(a->strides[0])) == 0;
 }
 
-/* The same tensors overlap each other, and by as much. */
+/* Whether the same pairs of tensors overlap as at the build, at the same distance. */
 static bool is_same_aliasing(struct built_graph *b, struct orch *o)
 {
     const struct pto_tensor *now = o->run->entry->tensor, *then = b->built.tensor;
@@ -400,12 +465,13 @@ static bool is_same_aliasing(struct built_graph *b, struct orch *o)
 
             if (did != overlaps(&now[i], &now[k]) ||
                 (did && now[i].addr - now[k].addr != then[i].addr - then[k].addr))
-                return built_graph_refuse(o, FAULT_LAUNCH_ALIAS, (const uint64_t[4]){ k, i, did });
+                return built_graph_refuse(o, FAILURE_LAUNCH_ALIAS,
+                                          (const uint64_t[4]){ k, i, did });
         }
     return true;
 }
 
-/* The first stretch of the graph's own memory that ends behind the address. */
+/* Index of the first range in the list that ends after the address; the list's count: none does. */
 static uint64_t find_outside(const struct graph_facts *list, uint64_t addr)
 {
     uint64_t low = 0, high = list->count;
@@ -428,7 +494,10 @@ static bool meets_outside(const struct graph_facts *list, const struct pto_tenso
     return i < list->count && list->fact[i].at < t->addr + t->size;
 }
 
-/* What was apart from memory that the graph names by itself still is; what was not has not moved. */
+/*
+ * Whether no tensor of the entry that has moved since the build overlaps memory of ORCH_OUTSIDE,
+ * which tasks use and which is not in the entry; neither where it was nor where it is now.
+ */
 static bool is_away_from_outside(struct built_graph *b, struct orch *o)
 {
     const struct pto_tensor *now = o->run->entry->tensor, *then = b->built.tensor;
@@ -437,13 +506,13 @@ static bool is_away_from_outside(struct built_graph *b, struct orch *o)
     for (uint32_t i = 0; i < b->built.tensor_count; i++)
         if (now[i].addr != then[i].addr &&
             (meets_outside(outside, &now[i]) || meets_outside(outside, &then[i])))
-            return built_graph_refuse(o, FAULT_LAUNCH_OUTSIDE, (const uint64_t[4]){ i });
+            return built_graph_refuse(o, FAILURE_LAUNCH_OUTSIDE, (const uint64_t[4]){ i });
     return true;
 }
 
 /*
- * A scalar is part of the graph, whoever read it, unless it was declared to vary; and
- * if no task gets one that was, the orchestration must have read it.
+ * Whether each scalar has the value that it had at the build. Exempt are scalars that were declared
+ * to vary and that tasks get unchanged.
  */
 static bool has_same_scalars(struct built_graph *b, struct orch *o)
 {
@@ -452,17 +521,17 @@ static bool has_same_scalars(struct built_graph *b, struct orch *o)
     for (uint32_t i = 0; i < b->built.scalar_count; i++)
         if (now[i] != then[i] && !(has_bit(b->varying, i) && has_bit(b->passed, i)))
             return built_graph_refuse(
-                o, FAULT_LAUNCH_SCALAR,
+                o, FAILURE_LAUNCH_SCALAR,
                 (const uint64_t[4]){ i, then[i], now[i], has_bit(b->varying, i) });
     return true;
 }
 
-/* What the orchestration read has the value that it had. */
+/* Whether the data that the orchestration read at the build still has the same values. */
 static bool has_same_data(struct built_graph *b, struct orch *o)
 {
     for (uint64_t i = 0; i < b->list[ORCH_READS].count; i++) {
         const struct graph_fact *n = &b->list[ORCH_READS].fact[i];
-        struct failure why = orch_failure(PTO_EGRAPH, FAULT_LAUNCH_DATA, NULL);
+        struct failure why = orch_failure(PTO_EGRAPH, FAILURE_LAUNCH_DATA, NULL);
         uint64_t bits = 0;
 
         if (!port_can_read(fact_addr(n, o->run->entry), n->bytes))
@@ -485,12 +554,12 @@ static bool is_same_entry(struct built_graph *b, struct orch *o)
     const struct pto_entry *now = o->run->entry, *then = &b->built;
 
     if (now->tensor_count != then->tensor_count || now->scalar_count != then->scalar_count)
-        return built_graph_refuse(o, FAULT_LAUNCH_COUNTS,
+        return built_graph_refuse(o, FAILURE_LAUNCH_COUNTS,
                                   (const uint64_t[4]){ then->tensor_count, then->scalar_count,
                                                        now->tensor_count, now->scalar_count });
     for (uint32_t i = 0; i < now->tensor_count; i++)
         if (!is_same_shape(&now->tensor[i], &then->tensor[i]))
-            return built_graph_refuse(o, FAULT_LAUNCH_SHAPE, (const uint64_t[4]){ i });
+            return built_graph_refuse(o, FAILURE_LAUNCH_SHAPE, (const uint64_t[4]){ i });
     return has_same_scalars(b, o) && is_same_aliasing(b, o) && is_away_from_outside(b, o) &&
            has_same_data(b, o);
 }

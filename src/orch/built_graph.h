@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs that are built once and launched many times. What the orchestration read
- * while it ran is part of the graph, so it is noted, and a launch for which it would
- * be different is refused.
+ * Graphs that are built once and launched many times. What the orchestration reads while it runs is
+ * part of the graph: the reads are recorded, and a launch for which one of them would return
+ * something else is refused.
  *
- * Pure: notes lie in pools of the orchestration's while the graph is built; what is
- * kept lies in memory of the driver's, which asks how much it has to be:
+ * Pure. While the graph is built, records lie in pools of the orchestration. The kept graph lies in
+ * memory of the driver, which asks how many bytes are needed:
  *
  *     built_graph_record .. built_graph_measure, built_graph_fill
  *     then for each launch: built_graph_start
  *
- * One thread at a time: the one that leads the run.
+ * Only the thread that leads the run calls these functions.
  */
 #ifndef PTO_LAUNCH_H
 #define PTO_LAUNCH_H
@@ -18,14 +18,26 @@
 #include "graph/image.h"
 #include "orch/orch.h"
 
-/* Bytes that the orchestration read or wrote itself, or an output that starts with a value. */
+/* A fact about memory on which a built graph depends; enum orch_list has the kinds. */
 struct graph_fact {
-    int32_t entry; /* tensor of the entry in which it lies; -1: `at` is an address */
+    /* index of the entry's tensor to which `at` is relative; -1: `at` is an address */
+    int32_t entry;
     uint32_t dtype;
     uint64_t at;
     uint64_t bytes;
     uint64_t bits;
-    uint64_t mask; /* of the bits that were not the orchestration's own */
+    /* bits that must be equal in a launch: those that the orchestration did not write itself */
+    uint64_t mask;
+};
+
+/*
+ * Kinds of facts about what a submit states besides its arguments. In such a fact (in ORCH_ORDERS),
+ * `dtype` is the kind and `at` the index of the task. Only recorders of launches read these facts.
+ */
+enum built_order {
+    BUILT_FLAGS,     /* `bits`: CHIP_TASK_IS_MANUAL, CHIP_TASK_IS_EARLY */
+    BUILT_EXPLICIT,  /* `bits`: id of a task that it names; `bytes`: enum pto_dep_kind */
+    BUILT_PREDICATE, /* `bits`: id of the operand's creator; `bytes`: its manual_dep */
 };
 
 struct graph_facts {
@@ -35,47 +47,67 @@ struct graph_facts {
 
 struct built_graph {
     struct image image;
-    struct sharing_choice launches; /* whether they are shared */
-    struct pto_entry built;         /* the entry with which it was built */
-    uint64_t *bound_addr;           /* of the tensors that the image names now */
+    /* measurements that decide whether launches share tasks with other workers */
+    struct sharing_choice launches;
+    struct pto_entry built; /* the entry with which the graph was built */
+    /* where the entry's tensors are in the latest launch; the image has these addresses */
+    uint64_t *bound_addr;
     uint64_t *bound_scalar;
-    uint64_t varying[PTO_SCALAR_WORDS];  /* scalars that were declared to vary, as bits */
-    uint64_t passed[PTO_SCALAR_WORDS];   /* scalars that tasks get as they are at a launch */
-    bool has_guards;                     /* around its outputs */
-    bool has_lost_fact;                  /* there was no memory for one */
-    struct graph_facts list[ORCH_LISTS]; /* enum orch_list */
+    uint64_t varying[PTO_SCALAR_WORDS]; /* a bit for each scalar that was declared to vary */
+    /* a bit for each scalar of the entry that tasks get unchanged in each launch */
+    uint64_t passed[PTO_SCALAR_WORDS];
+    bool has_guards;                     /* outputs have guards around them */
+    bool has_lost_fact;                  /* memory ran out while facts were recorded */
+    struct graph_facts list[ORCH_LISTS]; /* lists of facts, indexed by enum orch_list */
 };
 
-/* The orchestration is about to run: what it reads is to be noted. Fails the run if it may not. */
+/* Starts to record what the orchestration reads and writes. Fails the run if it cannot. */
 int built_graph_record(struct built_graph *b, struct orch *o, struct graph_params *params);
-/* What the orchestration itself read or wrote. */
+/* Records bytes that the orchestration itself read or wrote. */
 void built_graph_note_read(struct built_graph *b, struct orch *o, uint64_t addr, uint32_t bytes,
                            uint64_t bits);
 void built_graph_note_write(struct built_graph *b, struct orch *o, uint64_t addr, uint32_t bytes,
                             uint64_t bits);
-/* It asks for a scalar, which must not be one that varies: else the run fails. */
+/* Records what the last submit states besides its arguments. */
+void built_graph_note_orders(struct built_graph *b, struct orch *o, const struct pto_args *args);
+/* Returns the facts in ORCH_ORDERS about a task. */
+struct graph_facts built_graph_orders_of(const struct built_graph *b, uint32_t index);
+/*
+ * Records that the orchestration read a scalar. Fails the run if the scalar was declared to vary.
+ */
 int built_graph_note_scalar(struct built_graph *b, struct orch *o, uint32_t index,
                             const struct pto_site *site);
 
-/* The graph is built and nothing was run: the bytes that built_graph_fill needs. */
+/*
+ * Called when the graph is complete, before anything runs. Returns how many bytes built_graph_fill
+ * needs.
+ */
 uint64_t built_graph_measure(struct built_graph *b, struct orch *o);
 /*
- * Keeps the graph in `memory`, aligned to 128. Outputs will be at `heap`, which has the bytes that
- * the image says, aligned to GRAPH_OUTPUT_ALIGN; nothing is written there before a launch.
+ * Copies the built graph to `memory`, which is aligned to 128 bytes. `heap` is where outputs will
+ * be: it has the image's heap_bytes and is aligned to GRAPH_OUTPUT_ALIGN. Nothing is written there
+ * before a launch.
  */
 void built_graph_fill(struct built_graph *b, struct orch *o, char *memory, uint64_t heap);
 
-/* What was filled was copied to `memory`, and lies there now. */
+/*
+ * Called after the bytes that built_graph_fill wrote were copied to other memory: updates the
+ * pointers.
+ */
 void built_graph_move(struct built_graph *b, char *memory);
 /*
- * A graph that was filled elsewhere now lies in `memory`: its counts and b->image.heap are right, or
- * it says in a few words what is not, and everything else is set. NULL: it can be launched. Behind it,
- * in the same bytes, are the sites of its tasks. Of the limits, what is the graph's own is filled in.
+ * Makes b a graph that another process filled and that was copied to `memory`, followed by the
+ * source locations of its tasks. The caller has set the counts, b->image.heap and those limits that
+ * do not depend on the graph. Sets the pointers and validates everything. Returns NULL, or a few
+ * words about what is invalid.
  */
 const char *built_graph_take(struct built_graph *b, char *memory, uint64_t bytes,
                              struct image_limits limits);
 
-/* Makes the graph that of the launch, or fails the run. Returns its status. */
+/*
+ * Makes the graph the current one for a launch, or fails the run if the launch differs from the
+ * build. Returns the run's status.
+ */
 int built_graph_start(struct built_graph *b, struct orch *o, const struct graph_params *params);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tensors of tasks have in them. */
+/* Copies the contents of tasks' tensors for diagnostics. */
 #include "orch/dumps.h"
 
 #include <string.h>
@@ -18,7 +18,10 @@ void dumps_submit(const struct dumps *d, uint32_t index, const struct pto_args *
     }
 }
 
-/* Bytes from an address that the orchestration named. Returns how many there are. */
+/*
+ * Copies bytes from an address in a task's argument, which may be unmapped. Returns how many bytes
+ * could be read.
+ */
 static uint64_t copy_bytes(char *to, uint64_t from, uint64_t bytes)
 {
     uint64_t done = 0;
@@ -34,13 +37,16 @@ static uint64_t copy_bytes(char *to, uint64_t from, uint64_t bytes)
     return done;
 }
 
-/* The elements one after the other, rows without gaps at once. Returns the bytes that could be read. */
+/*
+ * Copies a tensor's elements in order, rows without gaps at once. Returns how many bytes could be
+ * read.
+ */
 static uint64_t gather(char *to, const struct pto_tensor *t, uint32_t elem_bytes)
 {
     uint32_t index[PTO_MAX_DIMS] = { 0 };
     uint32_t last = t->ndims - 1;
     bool is_dense = t->strides[last] == 1;
-    uint64_t run = is_dense ? t->shapes[last] : 1; /* elements at once */
+    uint64_t run = is_dense ? t->shapes[last] : 1; /* number of elements that are copied at once */
     uint64_t bytes = pto_tensor_numel(t) * elem_bytes, done = 0;
 
     while (done < bytes) {
@@ -69,7 +75,8 @@ static void dump_tensor(const struct dumps *d, uint32_t index, uint32_t argument
     };
     char *at = d->take(d->context, sizeof(head) + (bytes + 7) / 8 * 8);
 
-    if (at == NULL) { /* that it was there can still be told */
+    /* no room for the data: record that the argument exists */
+    if (at == NULL) {
         if (bytes != 0)
             dump_tensor(d, index, argument, is_after, NULL);
         return;
@@ -82,7 +89,7 @@ static void dump_tensor(const struct dumps *d, uint32_t index, uint32_t argument
     memcpy(at, &head, sizeof(head));
 }
 
-/* ---- of a task ---- */
+/* ---- the arguments of a task ---- */
 
 static bool is_at_stage(uint32_t tag, bool is_after)
 {

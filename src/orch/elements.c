@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single elements, read and written by the orchestration itself: the tasks that use them go first. */
+/*
+ * Reads and writes of single elements by the orchestration itself, which wait for the tasks that
+ * use them.
+ */
 #include <string.h>
 
 #include "graph/guards.h"
@@ -13,37 +16,39 @@ static uint64_t timeout_of(const struct orch *o)
     return set != 0 ? set : PTO_DATA_TIMEOUT_DEFAULT_NS;
 }
 
-/* The element as a tensor of its own, if it may be reached at all. */
+/* Describes the element as a tensor, if the orchestration may access it. */
 static int find_element(struct orch *o, const struct pto_tensor *tensor, uint32_t ndims,
                         const uint32_t indices[], struct pto_tensor *element)
 {
     struct graph *g = o->graph;
-    int status = graph_element(g, tensor, ndims, indices, FAULT_DATA, element);
+    int status = graph_element(g, tensor, ndims, indices, FAILURE_DATA, element);
 
     if (status >= 0 && tensor->addr == 0)
-        status = graph_refuse(g, FAULT_DATA, -1, DATA_ADDRESS);
+        status = graph_refuse(g, FAILURE_DATA, -1, DATA_ADDRESS);
     if (status < 0 || !pto_task_id_is_valid(tensor->owner))
         return status;
     if (g->deps == PTO_DEPS_SAFE && !graph_has_memory(g, ids_find(g, tensor->owner)))
         return graph_refuse_ended(g, tensor->owner, -1);
     if (o->is_held)
-        status = graph_refuse(g, FAULT_DATA, -1, DATA_OWNED);
+        status = graph_refuse(g, FAILURE_DATA, -1, DATA_OWNED);
     return status;
 }
 
-/* Until no live task uses the element. */
+/* Waits until no live task uses the element. Writes wait for readers as well. */
 static int wait_for_users(struct orch *o, const struct pto_tensor *element,
                           const struct pto_site *site, bool is_write)
 {
     struct graph *g = o->graph;
     uint64_t deadline = port_now_ns() + timeout_of(o);
-    /* Under the reference's rules nobody waits for readers before anything runs. */
+    /*
+     * under simpler's rules, writes while the graph is built before it runs do not wait for readers
+     */
     bool with_readers = is_write && !(o->is_held && g->deps == PTO_DEPS_SIMPLER);
     uint32_t number = 0, seq = 0;
     int status = PTO_OK;
 
     while (status >= 0 && (number = graph_find_user(g, element, with_readers, number + 1, &seq))) {
-        status = o->is_held ? graph_refuse(g, FAULT_DATA, -1, DATA_HELD)
+        status = o->is_held ? graph_refuse(g, FAILURE_DATA, -1, DATA_HELD)
                             : port_wait(o->machine, number, seq, deadline);
         if (orch_has_news(o))
             orch_attend(o);
@@ -51,7 +56,7 @@ static int wait_for_users(struct orch *o, const struct pto_tensor *element,
             return o->status;
     }
     if (status == PTO_ETIMEOUT) {
-        struct failure why = orch_failure(PTO_ETENSOR_WAIT, FAULT_DATA_LATE, site);
+        struct failure why = orch_failure(PTO_ETENSOR_WAIT, FAILURE_DATA_LATE, site);
 
         why.value[0] = seq - 1;
         why.value[1] = timeout_of(o) / 1000000;
@@ -60,11 +65,14 @@ static int wait_for_users(struct orch *o, const struct pto_tensor *element,
     return status < 0 ? orch_refuse(o, status, NULL, NULL, site) : PTO_OK;
 }
 
-/* Waits until the element may be read, or written; *at_out is NULL if it has no storage. */
+/*
+ * Waits until the element may be read or written. *at_out is its address; NULL: it has no memory.
+ */
 static int reach_element(struct orch *o, const struct pto_tensor *tensor, uint32_t ndims,
                          const uint32_t indices[], const struct pto_site *site, bool is_write,
                          struct pto_tensor *element, void **at_out)
 {
+    const struct orch_recorder *recorder = &o->run->recorder;
     int status;
 
     *at_out = NULL;
@@ -77,25 +85,31 @@ static int reach_element(struct orch *o, const struct pto_tensor *tensor, uint32
     if (status < 0)
         return status;
     *at_out = pto_tensor_data(element);
+    if (recorder->element != NULL)
+        recorder->element(recorder->context, &(struct orch_element){ .element = element,
+                                                                     .site = site,
+                                                                     .index = o->graph->seq - 1,
+                                                                     .is_set = is_write });
     return o->status;
 }
 
 static int elements_refuse_unmapped(struct orch *o, const struct pto_site *site)
 {
-    return orch_refuse(o, graph_refuse(o->graph, FAULT_DATA, -1, DATA_UNMAPPED), NULL, NULL, site);
+    return orch_refuse(o, graph_refuse(o->graph, FAILURE_DATA, -1, DATA_UNMAPPED), NULL, NULL,
+                       site);
 }
 
 static int fail_unwritten(struct orch *o, const struct pto_tensor *element,
                           const struct pto_site *site)
 {
-    struct failure why = orch_failure(PTO_EUNWRITTEN, FAULT_UNWRITTEN, site);
+    struct failure why = orch_failure(PTO_EUNWRITTEN, FAILURE_UNWRITTEN, site);
 
     why.value[1] = pto_dtype_size(element->dtype);
     why.value[3] = UNWRITTEN_ELEMENT;
     return orch_fail(o, &why);
 }
 
-/* Both systems are little-endian. */
+/* Reads an element into the low bytes of *bits_out: host and card are both little-endian. */
 static bool read_bits(struct orch *o, uint64_t addr, uint32_t bytes, uint64_t *bits_out)
 {
     const struct orch_elsewhere *there = o->run->elsewhere;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of operations, the life of a run on the builder's side, and how a run fails. */
+/* The table of operations, the builder's part of a run, and the failures of a run. */
 #include "orch/orch.h"
 
 #include <string.h>
@@ -19,12 +19,15 @@ static uint64_t scalar_at(struct pto_orch *handle, uint32_t index, const struct 
 static bool is_streamed(struct pto_orch *handle);
 static void *context_of(struct pto_orch *handle);
 static int listen_outside(struct pto_orch *handle);
-static void tell_scope(struct orch *o, bool is_end);
+static void trace_scope(struct orch *o, bool is_end);
 static int submit_watched(struct pto_orch *handle, const struct pto_kernels *kernels,
                           const struct pto_args *args, const struct pto_site *site,
                           struct pto_outputs *out);
+static int submit_stamped(struct pto_orch *handle, const struct pto_kernels *kernels,
+                          const struct pto_args *args, const struct pto_site *site,
+                          struct pto_outputs *out);
 
-/* Runs differ in how they submit only. */
+/* The tables of operations are equal except for the submit function. */
 #define OPERATIONS(submit_fn)                                                                      \
     {                                                                                              \
         .size = sizeof(struct pto_orch_ops), .submit = (submit_fn), .alloc = orch_alloc,           \
@@ -37,17 +40,18 @@ static int submit_watched(struct pto_orch *handle, const struct pto_kernels *ker
 static const struct pto_orch_ops streamed_ops = OPERATIONS(orch_submit_streamed);
 static const struct pto_orch_ops counted_ops = OPERATIONS(orch_submit_counted);
 static const struct pto_orch_ops watched_ops = OPERATIONS(submit_watched);
+static const struct pto_orch_ops stamped_ops = OPERATIONS(submit_stamped);
 
 #undef OPERATIONS
 
-/* ---- the life of a run ---- */
+/* ---- begin and end of a run ---- */
 
 void orch_each_pool(struct orch *o, void (*each)(struct pool *pool, uint64_t share, void *context),
                     void *context)
 {
     for (uint32_t i = 0; i < ORCH_LISTS; i++)
         each(&o->list_pool[i], 1, context);
-    each(&o->written.pool, 1, context);
+    each(&o->write_set.pool, 1, context);
 }
 
 void orch_open(struct orch *o)
@@ -68,29 +72,40 @@ static int orch_start_graph(struct orch *o, const struct orch_run *run)
                                    .clusters = o->clusters,
                                    .has_guards = run->has_guards };
 
-    if (run->graph != NULL && !run->is_built_only)
-        return built_graph_start(run->graph, o, &params);
+    if (run->graph != NULL && !run->is_built_only) {
+        if (built_graph_start(run->graph, o, &params) >= 0 && run->recorder.launched != NULL)
+            run->recorder.launched(run->recorder.context, run->graph);
+        return o->status;
+    }
     if (run->graph != NULL && built_graph_record(run->graph, o, &params) < 0)
         return o->status;
     return graph_start(o->graph, &params) < 0 ? orch_refuse(o, PTO_ENOMEM, NULL, NULL, NULL)
                                               : PTO_OK;
 }
 
-/* Whoever kept a handle too long may look at it meanwhile: written only if it changes. */
+/*
+ * Chooses the table of operations. Stores the pointer only if it differs, because a thread that
+ * still has the handle of an earlier run may be reading it.
+ */
 static void choose_ops(struct orch *o)
 {
     const struct pto_orch_ops *ops =
         o->ledger == NULL && !o->is_held ? &streamed_ops : &counted_ops;
 
     o->submit = ops->submit;
-    if (o->run->options->task != NULL || o->run->recorder.tell != NULL ||
+    if (o->run->options->task != NULL || o->run->recorder.submitted != NULL ||
         o->run->recorder.mark != NULL)
         ops = &watched_ops;
+    else if (o->run->recorder.stamps != NULL)
+        ops = &stamped_ops;
     if (o->handle.ops != ops)
         o->handle.ops = ops;
 }
 
-/* Only if somebody set a ring's size, or wants to know how full they are. */
+/*
+ * Starts the ledger of the reference's rings. It is needed only if a ring has a size, or if a
+ * recorder asks how full the rings are.
+ */
 static int start_ledger(struct orch *o)
 {
     const struct pto_run_options *options = o->run->options;
@@ -138,7 +153,7 @@ int orch_start(struct orch *o, const struct orch_run *run)
 
 static void call_orchestration(struct orch *o)
 {
-    struct failure thrown = orch_failure(PTO_EORCH, FAULT_EXCEPTION, NULL);
+    struct failure thrown = orch_failure(PTO_EORCH, FAILURE_EXCEPTION, NULL);
     const struct orch_run *run = o->run;
     enum guard_result result = GUARD_RETURNED;
 
@@ -147,28 +162,30 @@ static void call_orchestration(struct orch *o)
     else
         result = run->guard(run->function, &o->handle, run->entry, thrown.text);
     if (result == GUARD_EXITED)
-        thrown.fault = FAULT_EXITED;
+        thrown.kind = FAILURE_EXITED;
     if (result != GUARD_RETURNED)
         (void)orch_fail(o, &thrown);
 }
 
-/* The innermost scope has begun, or is about to end. */
-static void tell_scope(struct orch *o, bool is_end)
+/*
+ * Reports a scope to the recorder. Called after the innermost scope has begun, and before it ends.
+ */
+static void trace_scope(struct orch *o, bool is_end)
 {
     struct graph *g = o->graph;
-    struct orch_scope told;
+    struct orch_scope record;
 
     if (o->run->recorder.scope == NULL || o->ledger == NULL || o->is_held)
         return;
-    told = (struct orch_scope){ .depth = g->scope_count - 1, .ring = g->ring, .is_end = is_end };
+    record = (struct orch_scope){ .depth = g->scope_count - 1, .ring = g->ring, .is_end = is_end };
     if (o->is_shared)
         sched_collect(o->sched, g);
-    told.site = g->scope[g->scope_count - 1].site;
-    ledger_measure(o->ledger, g, g->ring, &told.use);
-    o->run->recorder.scope(o->run->recorder.context, &told);
+    record.site = g->scope[g->scope_count - 1].site;
+    ledger_measure(o->ledger, g, g->ring, &record.use);
+    o->run->recorder.scope(o->run->recorder.context, &record);
 }
 
-/* The orchestration, inside the run's own scope. */
+/* Runs the orchestration inside the run's outermost scope. */
 void orch_build(void *arg)
 {
     struct orch *o = arg;
@@ -178,26 +195,28 @@ void orch_build(void *arg)
     call_orchestration(o);
     if (g->scope_count > 1) {
         struct failure why =
-            orch_failure(PTO_EARGS, FAULT_SCOPES_OPEN, g->scope[g->scope_count - 1].site);
+            orch_failure(PTO_EARGS, FAILURE_SCOPES_OPEN, g->scope[g->scope_count - 1].site);
 
         why.value[0] = g->scope_count - 1;
         (void)orch_fail(o, &why);
     }
     while (g->scope_count > 0) {
-        tell_scope(o, true);
+        trace_scope(o, true);
         (void)graph_scope_end(g);
         if (o->ledger != NULL)
             ledger_scope_end(o->ledger);
     }
     if (o->status < 0 && o->is_held && o->run->is_whole_only)
-        sched_attend(o->sched, ATTEND_FAILED, 0); /* what was submitted goes without running */
+        /* completes the submitted tasks without running them */
+        sched_attend(o->sched, ATTEND_FAILED, 0);
 }
 
 int orch_end(struct orch *o, uint64_t executions)
 {
     orch_take_fault(o);
-    if ((a32_load_relaxed(&o->sched->attention) & ATTEND_CANCELLED) != 0) { /* it has ended */
-        struct failure why = orch_failure(PTO_ECANCELED, FAULT_CANCELLED, NULL);
+    /* relaxed: read after the run has ended */
+    if ((a32_load_relaxed(&o->sched->attention) & ATTEND_CANCELLED) != 0) {
+        struct failure why = orch_failure(PTO_ECANCELED, FAILURE_CANCELLED, NULL);
 
         why.value[0] = executions;
         why.value[1] = o->graph->seq - 1;
@@ -210,7 +229,7 @@ int orch_end(struct orch *o, uint64_t executions)
     return o->status;
 }
 
-/* ---- how a run fails ---- */
+/* ---- failures of a run ---- */
 
 int orch_fail(struct orch *o, const struct failure *why)
 {
@@ -219,7 +238,7 @@ int orch_fail(struct orch *o, const struct failure *why)
     o->failure = *why;
     o->failure.scope_depth = o->graph->scope_count > 0 ? o->graph->scope_count - 1 : 0;
     o->status = why->status;
-    o->quota = 0; /* the next submit looks */
+    o->quota = 0; /* makes the next submit check the run's status */
     return why->status;
 }
 
@@ -245,26 +264,27 @@ int orch_refuse(struct orch *o, int status, const struct pto_kernels *kernels,
                 const struct pto_args *args, const struct pto_site *site)
 {
     const struct graph_refusal *r = &o->graph->refusal;
-    struct failure why = orch_failure(status, r->fault, site);
+    struct failure why = orch_failure(status, r->kind, site);
 
     why.argument = r->argument;
     why.value[0] = r->value;
     if (kernels != NULL)
         why.kernel = orch_first_kernel(kernels);
-    if (r->fault == FAULT_KERNEL || r->fault == FAULT_CORE_TYPE)
+    if (r->kind == FAILURE_KERNEL || r->kind == FAILURE_CORE_TYPE)
         why.kernel = (int32_t)r->value;
-    if (r->fault == FAULT_ARGS_ERROR && args != NULL)
+    if (r->kind == FAILURE_ARGS_ERROR && args != NULL)
         copy_text(why.text, args->error, "not initialised with pto_args_init");
     failure_add_refusal(&why, args, o->run->entry);
-    if (r->fault == FAULT_SCOPE_ENDED) {
+    if (r->kind == FAILURE_SCOPE_ENDED) {
         copy_text(why.text, r->scope != NULL ? r->scope->file : NULL, "");
         why.value[1] = r->scope != NULL ? (uint64_t)r->scope->line : 0;
         why.value[2] = r->creator;
-        why.value[3] = args != NULL ? o->graph->seq - 2 : 0; /* it has begun */
+        /* index of the refused task, which had already got its number */
+        why.value[3] = args != NULL ? o->graph->seq - 2 : 0;
         why.value[4] = args != NULL ? args->tensor_count : 0;
     }
     if (status == PTO_ENOMEM) {
-        why.fault = FAULT_MEMORY;
+        why.kind = FAILURE_MEMORY;
         why.argument = -1;
         why.value[0] = o->budget->max;
         why.value[1] = o->budget->refused;
@@ -282,8 +302,9 @@ void orch_take_fault(struct orch *o)
 
     if (a32_load_acquire(&fault->is_whole) == 0 || o->status < 0) /* A21 */
         return;
-    status = (int)a32_load_relaxed(&fault->status); /* after A21 */
-    why = orch_failure(status, status == PTO_ECRASH ? FAULT_CRASH : FAULT_ENDED_RUN, fault->site);
+    status = (int)a32_load_relaxed(&fault->status); /* A21 orders it */
+    why =
+        orch_failure(status, status == PTO_ECRASH ? FAILURE_CRASH : FAILURE_ENDED_RUN, fault->site);
     why.task = fault->task;
     why.kernel = (int32_t)fault->kernel;
     why.value[0] = fault->addr;
@@ -291,18 +312,21 @@ void orch_take_fault(struct orch *o)
     why.value[2] = fault->seq - 1;
     why.value[3] = fault->lane;
     why.value[4] = (uint64_t)fault->signal;
-    if (fault->fault != FAULT_NONE) {
-        why.fault = fault->fault;
+    if (fault->kind != FAILURE_NONE) {
+        why.kind = fault->kind;
         why.argument = fault->argument;
         why.value[1] = fault->value[0];
         why.value[3] = fault->value[1];
     }
-    if (fault->fault == FAULT_THREW)
+    if (fault->kind == FAILURE_THREW)
         memcpy(why.text, fault->text, sizeof(why.text));
     (void)orch_fail(o, &why);
 }
 
-/* A slot is used again by a later submit only, so that of the last one is as it was. */
+/*
+ * Finds the slot of the last submit. Its contents are unchanged, because only a later submit can
+ * reuse it.
+ */
 const struct slot *orch_last_submit(const struct orch *o)
 {
     const struct graph *g = o->graph;
@@ -316,15 +340,15 @@ const struct slot *orch_last_submit(const struct orch *o)
     return NULL;
 }
 
-void orch_crashed(struct orch *o, int signal, uint64_t addr, uint32_t scalar_behind, bool is_torn)
+void orch_crashed(struct orch *o, int signal, uint64_t addr, uint32_t scalar_beyond, bool is_torn)
 {
     const struct slot *s = is_torn ? NULL : orch_last_submit(o);
-    struct failure why = orch_failure(PTO_ECRASH, FAULT_CRASH, s != NULL ? s->site : NULL);
+    struct failure why = orch_failure(PTO_ECRASH, FAILURE_CRASH, s != NULL ? s->site : NULL);
 
     if (s != NULL)
         why.task = slot_id(s);
-    why.value[0] = scalar_behind != 0 ? o->run->entry->scalar_count : addr;
-    why.value[1] = scalar_behind;
+    why.value[0] = scalar_beyond != 0 ? o->run->entry->scalar_count : addr;
+    why.value[1] = scalar_beyond;
     why.value[2] = o->graph->seq - 1;
     why.value[3] = is_torn;
     why.value[4] = (uint64_t)signal;
@@ -333,8 +357,9 @@ void orch_crashed(struct orch *o, int signal, uint64_t addr, uint32_t scalar_beh
 }
 
 /*
- * By the builder: the time of the run is over. That the graph is still being built is no reason if
- * kernels have made no room for it for long. This thread leads the run, and nothing is being linked.
+ * Called by the builder when the time of the run is over. If the builder has long waited for memory
+ * that kernels do not free, reports the kernels as the reason, else the graph that is still being
+ * built. This thread leads the run, and adds no edges meanwhile.
  */
 static void late_in_builder(struct orch *o)
 {
@@ -348,11 +373,12 @@ static void late_in_builder(struct orch *o)
 
 void orch_attend(struct orch *o)
 {
-    uint32_t attention = a32_load_relaxed(&o->sched->attention); /* being late is harmless */
+    /* relaxed: a late value is harmless */
+    uint32_t attention = a32_load_relaxed(&o->sched->attention);
     struct failure why;
 
     if ((attention & ATTEND_CANCELLED) != 0) {
-        why = orch_failure(PTO_ECANCELED, FAULT_CANCELLED_EARLY, NULL);
+        why = orch_failure(PTO_ECANCELED, FAILURE_CANCELLED_EARLY, NULL);
         (void)orch_fail(o, &why);
     }
     if ((attention & ATTEND_FAILED) != 0)
@@ -362,13 +388,13 @@ void orch_attend(struct orch *o)
     if ((attention & ATTEND_TEAMS) != 0 && o->submitter->core_mask != 0)
         port_cores_yield(o->machine, o->submitter);
     if (o->status < 0)
-        port_linger(o->machine);
+        port_poll_failed(o->machine);
 }
 
 struct failure orch_late(const struct orch *o, const struct pto_site *site)
 {
     struct failure why = orch_failure(
-        PTO_ETIMEOUT, o->run->is_from_launch ? FAULT_LATE_SINCE_LAUNCH : FAULT_LATE, site);
+        PTO_ETIMEOUT, o->run->is_from_launch ? FAILURE_LATE_SINCE_LAUNCH : FAILURE_LATE, site);
 
     why.value[0] = o->run->time_ns;
     return why;
@@ -383,7 +409,7 @@ void orch_late_building(struct orch *o)
     sched_attend(o->sched, ATTEND_FAILED, 0);
 }
 
-/* ---- scopes, and what is told or asked ---- */
+/* ---- scopes and queries ---- */
 
 static int scope_begin(struct pto_orch *handle, enum pto_scope_mode mode,
                        const struct pto_site *site)
@@ -397,7 +423,7 @@ static int scope_begin(struct pto_orch *handle, enum pto_scope_mode mode,
     if (status >= 0 && o->ledger != NULL)
         ledger_scope_begin(o->ledger);
     if (status >= 0)
-        tell_scope(o, false);
+        trace_scope(o, false);
     return status < 0 ? orch_refuse(o, status, NULL, NULL, site) : PTO_OK;
 }
 
@@ -408,10 +434,10 @@ static int scope_end(struct pto_orch *handle)
 
     if (status < 0)
         return status;
-    if (o->graph->scope_count <= 1) /* the last one is the run's own */
-        return orch_refuse(o, graph_refuse(o->graph, FAULT_SCOPE_UNDERFLOW, -1, 0), NULL, NULL,
+    if (o->graph->scope_count <= 1) /* not counted: the outermost scope belongs to the run */
+        return orch_refuse(o, graph_refuse(o->graph, FAILURE_SCOPE_UNDERFLOW, -1, 0), NULL, NULL,
                            NULL);
-    tell_scope(o, true);
+    trace_scope(o, true);
     if (o->ledger != NULL)
         ledger_scope_end(o->ledger);
     return graph_scope_end(o->graph);
@@ -424,7 +450,7 @@ static int report(struct pto_orch *handle, int status, const char *text)
 
     if (entered < 0)
         return entered;
-    why = orch_failure(status < 0 ? status : PTO_EORCH, FAULT_GAVE_UP, NULL);
+    why = orch_failure(status < 0 ? status : PTO_EORCH, FAILURE_GAVE_UP, NULL);
     copy_text(why.text, text, "no reason given");
     return orch_fail(orch_of(handle), &why);
 }
@@ -476,7 +502,7 @@ static uint64_t scalar_at(struct pto_orch *handle, uint32_t index, const struct 
     if (orch_enter(handle) < 0)
         return 0;
     if (index >= o->run->entry->scalar_count) {
-        (void)graph_refuse(o->graph, FAULT_PASSED, (int32_t)o->run->entry->scalar_count, index);
+        (void)graph_refuse(o->graph, FAILURE_PASSED, (int32_t)o->run->entry->scalar_count, index);
         (void)orch_refuse(o, PTO_EARGS, NULL, NULL, site);
         return 0;
     }
@@ -500,7 +526,7 @@ static void *context_of(struct pto_orch *handle)
     return orch_of(handle)->run->context;
 }
 
-/* A submit that somebody watches. */
+/* The submit function of a run with an observer or a recorder. */
 static int submit_watched(struct pto_orch *handle, const struct pto_kernels *kernels,
                           const struct pto_args *args, const struct pto_site *site,
                           struct pto_outputs *out)
@@ -517,7 +543,8 @@ static int submit_watched(struct pto_orch *handle, const struct pto_kernels *ker
         recorder->mark(recorder->context, o->graph->seq - 1, args);
     status = o->submit(handle, kernels, args, site, out);
     if (status >= 0) {
-        const struct pto_task_view view = { .index = o->graph->seq - 2, /* seq is the next one */
+        /* the latest task: seq is the number of the next one */
+        const struct pto_task_view view = { .index = o->graph->seq - 2,
                                             .task = out->task,
                                             .kernels = *kernels,
                                             .args = args,
@@ -526,12 +553,31 @@ static int submit_watched(struct pto_orch *handle, const struct pto_kernels *ker
 
         if (o->run->options->task != NULL)
             o->run->options->task(o->run->options->task_context, &view);
-        if (recorder->tell != NULL)
-            recorder->tell(recorder->context, &(struct orch_told){ .view = &view,
-                                                                   .out = out,
-                                                                   .is_manual = o->graph->is_manual,
-                                                                   .begin = begin,
-                                                                   .end = port_cycles() });
+        if (recorder->submitted != NULL)
+            recorder->submitted(recorder->context,
+                                &(struct orch_submitted){ .view = &view,
+                                                          .out = out,
+                                                          .is_manual = o->graph->is_manual,
+                                                          .begin = begin,
+                                                          .end = port_cycles() });
+    }
+    return status;
+}
+
+/* The submit function of a run in which only the time of each submit is recorded. */
+static int submit_stamped(struct pto_orch *handle, const struct pto_kernels *kernels,
+                          const struct pto_args *args, const struct pto_site *site,
+                          struct pto_outputs *out)
+{
+    struct orch *o = orch_of(handle);
+    int status = o->submit(handle, kernels, args, site, out);
+    struct orch_stamps *stamps = o->run->recorder.stamps;
+    uint32_t index = o->graph->seq - 2;
+
+    if (status >= 0 && (__builtin_expect(index < stamps->max, 1) ||
+                        o->run->recorder.stamps_grow(o->run->recorder.context, index))) {
+        stamps->at[index] = port_cycles();
+        stamps->count = index + 1ull; /* nothing is stored for allocations, so their times stay 0 */
     }
     return status;
 }

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an orchestration can do: submit, allocate, open scopes, read and write
- * single elements, end its run. It reaches all of it through a table of operations
- * (pto/orch.h) and the handle that is the first member of struct orch.
+ * The operations of an orchestration: it submits, allocates, opens scopes, reads and writes single
+ * elements, and ends its run. It calls them through a table (pto/orch.h) and the handle that is the
+ * first member of struct orch.
  *
- * Pure: a device program links graph, sched, core and this, and a port. Nothing here
- * makes sentences: what goes wrong is kept as data (wire/failure.h), the first one
- * only, with the place in the source that it came from.
+ * Pure: a device program links the folders graph, sched, core, orch and a port. No function here
+ * formats text: the first failure is kept as data (wire/failure.h), with the source location that
+ * caused it.
  *
- * One thread at a time, the builder, calls the operations. Its driver, the chip,
- * calls the rest:
+ * One thread at a time, the builder, calls the operations. The chip's backend calls the others:
  *
  *     orch_open        once
  *     orch_reset       before each run, then
  *     orch_start       the graph is empty, or that of a launch
  *     orch_build       on the builder's stack; not for a launch
- *     orch_end         when every task has gone, or the run is given up
+ *     orch_end         when every task has completed, or the run is abandoned
  *
- * The thread that leads the run may fail it with orch_fail while the builder does not
- * run; nobody else may.
+ * The thread that leads the run may fail it with orch_fail while the builder does not run; no other
+ * thread may.
  */
 #ifndef PTO_ORCH_H
 #define PTO_ORCH_H
@@ -26,94 +25,149 @@
 #include "base/guard.h"
 #include "graph/ledger.h"
 #include "orch/elsewhere.h"
-#include "orch/written.h"
+#include "orch/write_set.h"
 #include "pto/run.h"
 #include "sched/sharing.h"
 
 struct built_graph;
 
-/* What is noted of a graph that is kept: orch/built_graph.h. */
+/* Kinds of facts about a built graph; what must be the same in each launch (orch/built_graph.h). */
 enum orch_list {
-    ORCH_READS,   /* by the orchestration itself */
-    ORCH_WRITES,  /* the same */
-    ORCH_FILLS,   /* outputs that start with a value */
-    ORCH_OUTSIDE, /* memory that the graph names by itself, in order, without overlaps */
+    ORCH_READS,  /* bytes that the orchestration itself read */
+    ORCH_WRITES, /* bytes that the orchestration itself wrote */
+    ORCH_FILLS,  /* outputs that start with a value */
+    /*
+     * memory that tasks use and that is neither in the entry nor an output; sorted, without
+     * overlaps
+     */
+    ORCH_OUTSIDE,
+    ORCH_ORDERS, /* what submits state besides their arguments; enum built_order */
     ORCH_LISTS
 };
 
-/* A task that was submitted, for whoever records. */
-struct orch_told {
+/* What a recorder learns of a submit. */
+struct orch_submitted {
     const struct pto_task_view *view;
     const struct pto_outputs *out;
-    bool is_manual;      /* its scope */
-    uint64_t begin, end; /* of the submit, in port_cycles */
+    bool is_manual; /* the task's scope is MANUAL */
+    /* time at which the submit began, and time at which it ended, in port_cycles */
+    uint64_t begin, end;
 };
 
-/* The begin or the end of a scope. */
+/*
+ * What a recorder learns of an element that the orchestration itself has read, or is about to
+ * write.
+ */
+struct orch_element {
+    const struct pto_tensor *element; /* the element as a tensor */
+    const struct pto_site *site;
+    uint32_t index; /* index of the next task to be submitted */
+    bool is_set;
+};
+
+/* What a recorder learns of a scope that begins or ends. */
 struct orch_scope {
-    const struct pto_site *site; /* NULL: the run's own, or unknown */
+    /* where the scope began; NULL: unknown, or the run's outermost scope */
+    const struct pto_site *site;
     uint32_t depth;
     uint32_t ring;
     bool is_end;
-    struct ledger_use use; /* of its ring */
+    struct ledger_use use; /* how full the reference's ring is to which the scope belongs */
 };
 
-/* Who records a run. The submitter calls these; each may be NULL. */
+/*
+ * For each task, the time at which its submit returned, in port_cycles; 0: unknown. The submitter
+ * writes it.
+ */
+struct orch_stamps {
+    uint64_t *at;
+    uint64_t count; /* index of the latest submit, plus 1 */
+    uint64_t max;   /* capacity of `at`; elements from `count` on are 0 */
+};
+
+/* Functions that record a run. The submitter calls them; each may be NULL. */
 struct orch_recorder {
-    void (*mark)(void *context, uint32_t index, const struct pto_args *args); /* before a submit */
-    void (*tell)(void *context, const struct orch_told *told);                /* after it */
-    void (*scope)(void *context, const struct orch_scope *scope); /* streamed, without a graph */
+    /* called before a submit */
+    void (*mark)(void *context, uint32_t index, const struct pto_args *args);
+    /* called after a submit */
+    void (*submitted)(void *context, const struct orch_submitted *submit);
+    /* called before an access to an element, when the tasks for which it waited have completed */
+    void (*element)(void *context, const struct orch_element *element);
+    /* called before the tasks of a launched graph run */
+    void (*launched)(void *context, const struct built_graph *graph);
+    struct orch_stamps *stamps; /* times of submits; NULL: they are not recorded */
+    /*
+     * Enlarges `stamps` so that it has an element with this index. False: out of memory, and the
+     * time of that submit is lost.
+     */
+    bool (*stamps_grow)(void *context, uint32_t index);
+    /* called when a scope begins or ends, in streamed runs whose graph is not kept */
+    void (*scope)(void *context, const struct orch_scope *scope);
     void *context;
 };
 
-/* One run, as data. What it points to stays until orch_end. */
+/* The parameters of one run. Everything that it points to is valid until orch_end. */
 struct orch_run {
-    pto_orch_fn function; /* of the orchestration; NULL: a launch */
-    void *context;        /* pto_orch_context */
-    const void *code;     /* an address of the orchestration's own, which it may be left in */
-    guard_fn guard;       /* NULL: nothing can throw here */
+    pto_orch_fn function; /* the orchestration; NULL: a launch */
+    void *context;        /* value that pto_orch_context returns */
+    /* address in the orchestration's code, by which crash reports find its library */
+    const void *code;
+    /* function that calls the orchestration and catches exceptions; NULL: it cannot throw */
+    guard_fn guard;
     const struct graph_kernel *kernels;
     uint32_t kernel_count;
     const struct pto_entry *entry;
     const struct pto_run_options *options;
-    bool has_rings; /* a ring's size is set: options->rings */
+    bool has_rings; /* options->rings sets a size for at least one ring */
     bool has_guards;
-    bool is_whole_only; /* a host-built graph runs only if its orchestration has not failed */
+    bool is_whole_only; /* in host mode: run the graph only if the orchestration has not failed */
     uint64_t stall_ns;
-    uint64_t time_ns;          /* how long it may take, for whoever says that it has taken longer */
-    bool is_from_launch;       /* the same: the time in the queue is included */
-    bool is_built_only;        /* nothing runs: the graph is kept */
-    struct built_graph *graph; /* that is built to be kept, or launched; NULL: neither */
-    const struct orch_elsewhere *elsewhere; /* built only, and run there; NULL: here */
-    void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* NULL: nobody records */
+    uint64_t time_ns;    /* time limit of the run; shown in the error when it is exceeded */
+    bool is_from_launch; /* the time limit includes the time that the run waited in the queue */
+    bool is_built_only;  /* nothing runs: the graph is only built and kept */
+    struct built_graph *graph; /* the graph to fill or to launch; NULL: the graph is not kept */
+    /* callbacks if the graph runs on a chip whose memory is not mapped here; NULL: it runs here */
+    const struct orch_elsewhere *elsewhere;
+    /* called for each edge; NULL: edges are not recorded */
+    void (*wired_fn)(void *context, uint32_t before, uint32_t after);
     void *wired_context;
     struct orch_recorder recorder;
 };
 
 struct orch {
-    struct pto_orch handle; /* first: what an orchestration holds */
+    /* the first member: orchestrations hold its address, and orch_of converts that to the struct */
+    struct pto_orch handle;
     struct graph *graph;
     struct sched *sched;
-    struct ledger *rings; /* the ledger's memory */
+    struct ledger *rings; /* memory for the ledger */
     struct pool list_pool[ORCH_LISTS];
-    struct written written; /* by the orchestration itself, while a graph is built to be kept */
+    /* bytes that the orchestration itself wrote while it built a graph to be kept */
+    struct write_set write_set;
     const struct pool_budget *budget;
-    void *machine;       /* for port_room and its like */
-    uint32_t clusters;   /* of the chip */
-    struct aptr builder; /* the thread inside orch_build, by its thread pointer; NULL: none */
+    void *machine;     /* first argument of port_room and other port functions */
+    uint32_t clusters; /* clusters of the chip */
+    /* thread pointer of the thread that is in orch_build; NULL: no thread is */
+    struct aptr builder;
 
-    /* Of the run. The builder's, and the leading thread's while the builder does not run. */
+    /*
+     * Fields of the present run. The builder writes them; the thread that leads the run may write
+     * them while the builder does not run.
+     */
     const struct orch_run *run;
     struct worker *submitter;
-    struct sharing sharing; /* says when the builder is to call port_room */
-    struct ledger *ledger;  /* NULL: no limits */
-    uint32_t polled_at;     /* the next task when the builder last asked for something, and */
-    uint32_t polls;         /* how often it has since */
-    int32_t quota;          /* submits until there is something to look at beside the task */
-    bool is_listening;      /* what it asks for comes from outside of the run */
-    bool is_held;           /* nothing runs before the graph is complete */
-    bool is_shared;         /* there are other workers */
-    int32_t status;         /* failure.status */
+    struct sharing sharing; /* decides when the builder stops to run tasks (port_room) */
+    /*
+     * replays the reference's rings, to admit or record tasks; NULL: rings have no limits and are
+     * not recorded
+     */
+    struct ledger *ledger;
+    uint32_t polled_at; /* value of graph->seq at the builder's latest query */
+    uint32_t polls;     /* queries since `polled_at` changed, which means since the latest submit */
+    int32_t quota;      /* submits until the next housekeeping */
+    bool is_listening;  /* the orchestration's queries read memory that other processes write */
+    bool is_held;       /* nothing runs before the graph is complete */
+    bool is_shared;     /* the run has several workers */
+    int32_t status;     /* status of `failure`; 0: the run has not failed */
     int (*submit)(struct pto_orch *handle, const struct pto_kernels *kernels,
                   const struct pto_args *args, const struct pto_site *site,
                   struct pto_outputs *out);
@@ -121,24 +175,27 @@ struct orch {
     struct stall stall;
 };
 
-/* Calls `each` for every pool of the orchestration's own. */
+/* Calls `each` for every pool that belongs to the orchestration. */
 void orch_each_pool(struct orch *o, void (*each)(struct pool *pool, uint64_t share, void *context),
                     void *context);
 void orch_open(struct orch *o);
-/* Before each run: forgets how the one before it failed. */
+/* Called before each run: clears the failure of the previous run. */
 void orch_reset(struct orch *o);
-/* PTO_OK, or the status of o->failure: nothing is to be run. */
+/* Starts a run. Returns PTO_OK; or the status of o->failure, and then the run must not start. */
 int orch_start(struct orch *o, const struct orch_run *run);
-/* `arg` is the struct orch. */
+/* Runs the orchestration, on the builder's stack. `arg` is the struct orch. */
 void orch_build(void *arg);
-/* The run has ended after so many kernels: faults, cancellation. Returns its status. */
+/*
+ * Called when the run has ended; `executions` is the number of kernels that ran. Makes faults of
+ * the scheduler and a cancellation the run's failure. Returns the run's status.
+ */
 int orch_end(struct orch *o, uint64_t executions);
 
 /*
- * Since when a run has made no progress, for a watchdog that looks every millisecond or more often.
- * A longer pause between two looks means that the watchdog itself did not run: its processor was
- * busy with something else, or the process was stopped. The kernels may not have run either, so the
- * pause does not count as a stall.
+ * Returns the start of the current stall, for a watchdog that polls every millisecond or more
+ * often. After a longer pause between two polls the watchdog itself cannot have run, because its
+ * processor was busy or the process was stopped. The kernels may not have run either, so the pause
+ * does not count.
  */
 static inline uint64_t orch_stall_since(uint64_t since_ns, uint64_t looked_ns, uint64_t now_ns)
 {
@@ -149,67 +206,87 @@ static inline uint64_t orch_stall_since(uint64_t since_ns, uint64_t looked_ns, u
     return since_ns;
 }
 
-/* Describes what nothing comes of, and fails the run; by the thread that leads it. */
+/*
+ * Describes why no task makes progress, and fails the run. Called by the thread that leads the run.
+ */
 void orch_describe_stall(struct orch *o, bool is_stall);
-/* Lists the kernels that run, as the start of a description. */
+/*
+ * Describes the first live tasks that wait. Does not fail the run. Called by the thread that leads
+ * the run.
+ */
+void orch_describe_waiting(struct orch *o, struct stall *stall);
+/* Lists only the running kernels in o->stall. */
 void orch_describe_running(struct orch *o);
+/* Whether a kernel is running. */
+bool orch_has_running(struct orch *o);
 
-/* The first failure stays. Returns the status of the run. */
+/* Fails the run, unless it has failed already. Returns the run's status. */
 int orch_fail(struct orch *o, const struct failure *why);
-/* What the graph refused: o->graph->refusal. */
+/* Fails the run because the graph refused a call; o->graph->refusal has the reason. */
 __attribute__((cold)) int orch_refuse(struct orch *o, int status, const struct pto_kernels *kernels,
                                       const struct pto_args *args, const struct pto_site *site);
-/* The run is over early, or a team waits for the cores of the thread that builds. */
+/*
+ * Called by the builder when sched->attention is set: ends the run early, or releases cores of this
+ * thread for a team.
+ */
 __attribute__((cold)) void orch_attend(struct orch *o);
-/* That the time of the run is over, to be filled with where it was then. */
+/* Makes the failure of a run whose time is over; the caller adds what the run was doing then. */
 struct failure orch_late(const struct orch *o, const struct pto_site *site);
 /*
- * By the thread that leads the run: its time is over, and the orchestration could go on. Whatever
- * kernels do at that moment is no reason.
+ * Fails the run because its time is over while the graph was still being built, and running kernels
+ * are not the reason. Called by the thread that leads the run.
  */
 void orch_late_building(struct orch *o);
-/* The scheduler's fault, if there is one, as the failure of the run. */
+/* If the scheduler has recorded a fault, makes it the failure of the run. */
 void orch_take_fault(struct orch *o);
 /*
- * The orchestration crashed: the run fails, with the place of its last submit. `scalar_behind`:
- * at which scalar behind the entry's last, from 1 on; 0: at none. `is_torn`: in the middle of
- * an operation, so that nothing is known of its last submit.
+ * Fails the run because the orchestration crashed; the error names its last submit.
+ * `scalar_beyond`: the crash was an access to the entry's scalars, this many after the last one; 0:
+ * it was not. `is_torn`: it crashed inside an operation, so the last submit is unknown.
  */
-void orch_crashed(struct orch *o, int signal, uint64_t addr, uint32_t scalar_behind, bool is_torn);
-/* The slot of the last submit, which may have completed; NULL: there was none, or it is not known. */
+void orch_crashed(struct orch *o, int signal, uint64_t addr, uint32_t scalar_beyond, bool is_torn);
+/* Slot of the last submit, whose task may have completed; NULL: there is none, or it is unknown. */
 const struct slot *orch_last_submit(const struct orch *o);
 
-/* ---- between the files of this folder ---- */
+/* ---- shared by the files of this folder ---- */
 
 static inline struct orch *orch_of(struct pto_orch *handle)
 {
     return (struct orch *)(void *)handle;
 }
 
-/* A failure, to be filled with what else there is to say. */
-static inline struct failure orch_failure(int status, enum fault fault, const struct pto_site *site)
+/* Makes a failure with this status and kind; the caller adds the other fields. */
+static inline struct failure orch_failure(int status, enum failure_kind fault,
+                                          const struct pto_site *site)
 {
     return (struct failure){ .status = status,
-                             .fault = fault,
+                             .kind = fault,
                              .argument = -1,
                              .kernel = -1,
                              .task = pto_task_id_invalid(),
                              .site = site != NULL ? *site : (struct pto_site){ NULL, 0 } };
 }
 
-/* Only the orchestration itself may call, while it runs: not a kernel, not another thread. */
+/*
+ * Whether this thread may call operations: only the thread that runs the orchestration may, and
+ * only during orch_build.
+ */
 static inline bool orch_is_builder(const struct orch *o)
 {
-    return aptr_load_relaxed(&o->builder) == __builtin_thread_pointer(); /* own stores are seen */
+    /* relaxed: the thread that may call operations stored the value itself */
+    return aptr_load_relaxed(&o->builder) == __builtin_thread_pointer();
 }
 
-/* Whether somebody wants the submitter's attention. */
+/* Whether the scheduler, or a thread that cancels the run, has set sched->attention. */
 static inline bool orch_has_news(const struct orch *o)
 {
-    return a32_load_relaxed(&o->sched->attention) != 0; /* being late is harmless */
+    return a32_load_relaxed(&o->sched->attention) != 0; /* relaxed: a late value is harmless */
 }
 
-/* What operations that can fail begin with: PTO_EINVAL, or the status of the run. */
+/*
+ * Called first by each operation that can fail. Returns the run's status; or PTO_EINVAL if the
+ * thread may not call operations.
+ */
 static inline int orch_enter(struct pto_orch *handle)
 {
     struct orch *o = orch_of(handle);
@@ -222,14 +299,17 @@ static inline int orch_enter(struct pto_orch *handle)
 }
 
 /*
- * For operations that only ask. One that asks so often and submits nothing waits for what
- * tasks do: some are run. What it asks for may be in memory that is not the runtime's.
+ * Called by queries: runs some tasks, because an orchestration that only queries may be waiting for
+ * them, or for other processes that change memory which it queries.
  */
 __attribute__((cold)) int orch_run_some(struct orch *o);
 
 enum { ORCH_POLLS = 64 };
 
-/* `times`: how often since it was asked for the last time, if nothing was submitted meanwhile. */
+/*
+ * Counts consecutive queries, so that orch_run_some is called from time to time. `times`: queries
+ * since the previous call; ignored if a task was submitted in between.
+ */
 static inline int orch_polled(struct orch *o, uint32_t times)
 {
     if (o->polled_at != o->graph->seq) {
@@ -244,13 +324,13 @@ static inline int orch_polled(struct orch *o, uint32_t times)
     return orch_run_some(o);
 }
 
-/* Whether what it reads and writes itself is noted. */
+/* Whether reads and writes of the orchestration itself are recorded. */
 static inline bool orch_is_noted(const struct orch *o)
 {
     return o->run->graph != NULL && (o->run->elsewhere == NULL || !o->run->elsewhere->is_once);
 }
 
-/* submission.c: what runs whose tasks start at once use, and the others. */
+/* submission.c: two submit functions: for runs whose tasks start at once, and for all others. */
 int orch_submit_streamed(struct pto_orch *handle, const struct pto_kernels *kernels,
                          const struct pto_args *args, const struct pto_site *site,
                          struct pto_outputs *out);

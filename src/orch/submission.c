@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A submit as an orchestration makes it: what is to be seen to before it, the task
- * itself (graph/submit.h), and who gets it when it is ready.
+ * The submit function of orchestrations: housekeeping first, then the task itself (graph/submit.h),
+ * then the hand-over of a ready task to a worker.
  *
- * Most runs are streamed and without limits. Their submits look at nothing but the
- * task, for as long as their quota lasts. Tasks of other runs, whose graph is complete
- * before anything runs or whose rings have sizes, are admitted and counted one by one.
+ * Most runs are streamed and have no limits. Until their quota is used up, their submits have no
+ * housekeeping. Runs whose graph is complete before anything runs, or whose rings have sizes, admit
+ * and count their tasks one by one.
  */
 #include "orch/submission.h"
 
 #include "orch/built_graph.h"
 
-#define ADMISSION_NS 500000000ull /* without anything coming back before a full ring is an error */
+/* if no task completes and no kernel runs for this long while a ring is full, the submit fails */
+#define ADMISSION_NS 500000000ull
 
 static const struct pto_outputs no_outputs = { { PTO_TASK_ID_INVALID }, 0, NULL };
 
-static int see_to_others(struct orch *o, const struct pto_site *site);
+static int submit_housekeeping(struct orch *o, const struct pto_site *site);
 static void set_quota(struct orch *o);
 static int admit(struct orch *o, const struct pto_args *args, const struct pto_site *site);
 static int enter_in_ledger(struct orch *o, const struct pto_args *args, const struct pto_site *site,
                            const struct pto_outputs *out);
 
-/* ---- streamed ---- */
+/* ---- submits of streamed runs ---- */
 
 __attribute__((cold, noinline)) static int submission_refuse(struct orch *o,
                                                              const struct pto_kernels *kernels,
@@ -33,20 +34,23 @@ __attribute__((cold, noinline)) static int submission_refuse(struct orch *o,
     return orch_refuse(o, graph_refusal_status(o->graph), kernels, args, site);
 }
 
-/* Something has to be made for the task first, or is wrong with it. */
-__attribute__((cold, noinline)) static int submit_closely(struct orch *o,
-                                                          const struct pto_kernels *kernels,
-                                                          const struct pto_args *args,
-                                                          const struct pto_site *site,
-                                                          struct pto_outputs *out)
+/*
+ * Called when graph_submit_as has stopped: a slot or an id has to be allocated first, or the task
+ * is invalid.
+ */
+__attribute__((cold, noinline)) static int submit_slow(struct orch *o,
+                                                       const struct pto_kernels *kernels,
+                                                       const struct pto_args *args,
+                                                       const struct pto_site *site,
+                                                       struct pto_outputs *out)
 {
-    struct submitted s = graph_submit_closely(o->graph, kernels, args, site, out);
+    struct submitted s = graph_submit_slow(o->graph, kernels, args, site, out);
 
     return s.end == SUBMIT_REFUSED ? submission_refuse(o, kernels, args, site, out)
                                    : orch_hand_over(o, s);
 }
 
-/* The compiler makes a function of its own for each form of task. */
+/* The compiler generates one function for each form of task. */
 #define SUBMIT_AS(name, form)                                                           \
     __attribute__((noinline)) static int name(                                          \
         struct orch *o, const struct pto_kernels *kernels, const struct pto_args *args, \
@@ -55,21 +59,21 @@ __attribute__((cold, noinline)) static int submit_closely(struct orch *o,
         struct submitted s = graph_submit_as(o->graph, kernels, args, site, out, form); \
                                                                                         \
         if (s.end == SUBMIT_STOPPED)                                                    \
-            return submit_closely(o, kernels, args, site, out);                         \
-        if ((form) != FORM_BARE && s.end == SUBMIT_REFUSED)                             \
+            return submit_slow(o, kernels, args, site, out);                            \
+        if ((form) != FORM_NO_TENSOR && s.end == SUBMIT_REFUSED)                        \
             return submission_refuse(o, kernels, args, site, out);                      \
         return orch_hand_over(o, s);                                                    \
     }
-SUBMIT_AS(submit_bare, FORM_BARE)
-SUBMIT_AS(submit_single, FORM_SINGLE)
-SUBMIT_AS(submit_plain, FORM_PLAIN)
+SUBMIT_AS(submit_no_tensor, FORM_NO_TENSOR)
+SUBMIT_AS(submit_one_tensor, FORM_ONE_TENSOR)
+SUBMIT_AS(submit_simple, FORM_SIMPLE)
 #undef SUBMIT_AS
 
-static int submit_unusual(struct orch *o, const struct pto_kernels *kernels,
+static int submit_general(struct orch *o, const struct pto_kernels *kernels,
                           const struct pto_args *args, const struct pto_site *site,
                           struct pto_outputs *out)
 {
-    struct submitted s = graph_submit_unusual(o->graph, kernels, args, site, out);
+    struct submitted s = graph_submit_general(o->graph, kernels, args, site, out);
 
     if (s.end == SUBMIT_REFUSED)
         return submission_refuse(o, kernels, args, site, out);
@@ -78,33 +82,33 @@ static int submit_unusual(struct orch *o, const struct pto_kernels *kernels,
     return PTO_OK;
 }
 
-/* What kind of task it is gets judged here, once. */
+/* Submits a task with the function for its form; the form is determined here, once. */
 static inline int submit_task(struct orch *o, const struct pto_kernels *kernels,
                               const struct pto_args *args, const struct pto_site *site,
                               struct pto_outputs *out)
 {
     switch (form_of(kernels, args)) {
-    case FORM_BARE:
-        return submit_bare(o, kernels, args, site, out);
-    case FORM_SINGLE:
-        return submit_single(o, kernels, args, site, out);
-    case FORM_PLAIN:
-        return submit_plain(o, kernels, args, site, out);
-    case FORM_LONE:
-    case FORM_UNUSUAL:
+    case FORM_NO_TENSOR:
+        return submit_no_tensor(o, kernels, args, site, out);
+    case FORM_ONE_TENSOR:
+        return submit_one_tensor(o, kernels, args, site, out);
+    case FORM_SIMPLE:
+        return submit_simple(o, kernels, args, site, out);
+    case FORM_ONE_TENSOR_IN_REGISTERS:
+    case FORM_GENERAL:
         break;
     }
-    return submit_unusual(o, kernels, args, site, out);
+    return submit_general(o, kernels, args, site, out);
 }
 
-/* A function of its own, so that the usual way has nothing to save. */
-__attribute__((noinline)) static int submit_after_others(struct orch *o,
-                                                         const struct pto_kernels *kernels,
-                                                         const struct pto_args *args,
-                                                         const struct pto_site *site,
-                                                         struct pto_outputs *out)
+/* A separate function, so that the usual path of orch_submit_streamed saves no registers. */
+__attribute__((noinline)) static int submit_after_housekeeping(struct orch *o,
+                                                               const struct pto_kernels *kernels,
+                                                               const struct pto_args *args,
+                                                               const struct pto_site *site,
+                                                               struct pto_outputs *out)
 {
-    int status = see_to_others(o, site);
+    int status = submit_housekeeping(o, site);
 
     return status < 0 ? status : submit_task(o, kernels, args, site, out);
 }
@@ -118,23 +122,26 @@ int orch_submit_streamed(struct pto_orch *handle, const struct pto_kernels *kern
     if (!orch_is_builder(o))
         return PTO_EINVAL;
     if (--o->quota < 0 || orch_has_news(o))
-        return submit_after_others(o, kernels, args, site, out);
+        return submit_after_housekeeping(o, kernels, args, site, out);
     return submit_task(o, kernels, args, site, out);
 }
 
-/* What there is beside the next task: the end of the run, full memory, finished slots. */
-static int see_to_others(struct orch *o, const struct pto_site *site)
+/*
+ * Housekeeping before the next task: ends the run, runs tasks if there is no room, and takes back
+ * finished slots.
+ */
+static int submit_housekeeping(struct orch *o, const struct pto_site *site)
 {
     struct graph *g = o->graph;
 
     if (orch_has_news(o))
         orch_attend(o);
     if (o->status < 0) {
-        o->quota = 0; /* however many more are tried */
+        o->quota = 0; /* makes each further submit take this path as well */
         return o->status;
     }
     if (g->seq == UINT32_MAX)
-        return orch_refuse(o, graph_refuse(g, FAULT_TOO_MANY, -1, 0), NULL, NULL, site);
+        return orch_refuse(o, graph_refuse(g, FAILURE_TOO_MANY, -1, 0), NULL, NULL, site);
     if (!o->is_held && sharing_wants_builder(&o->sharing, o->submitter))
         port_room(o->machine);
     else if (o->is_shared && o->quota < 0)
@@ -144,7 +151,7 @@ static int see_to_others(struct orch *o, const struct pto_site *site)
     return o->status;
 }
 
-/* How many more submits there may be, the next one not counted, before there is something to see to. */
+/* Sets how many submits may follow the next one until housekeeping is due. */
 static void set_quota(struct orch *o)
 {
     uint32_t quota = sharing_quota(&o->sharing, o->submitter);
@@ -154,7 +161,15 @@ static void set_quota(struct orch *o)
     o->quota = quota == 0 ? 0 : quota - 1 <= INT32_MAX ? (int32_t)(quota - 1) : INT32_MAX;
 }
 
-/* ---- admitted and counted ---- */
+/* ---- submits of runs with limits or without streaming ---- */
+
+/* Whether a submit states more than its arguments, which recorders of later launches need. */
+static inline bool states_orders(const struct orch *o, const struct pto_args *args)
+{
+    return (args->dep_count != 0 || args->predicate != NULL || args->allow_early_resolve ||
+            o->graph->is_manual) &&
+           (o->run->elsewhere == NULL || o->run->elsewhere->has_orders);
+}
 
 int orch_submit_counted(struct pto_orch *handle, const struct pto_kernels *kernels,
                         const struct pto_args *args, const struct pto_site *site,
@@ -167,7 +182,7 @@ int orch_submit_counted(struct pto_orch *handle, const struct pto_kernels *kerne
     if (!orch_is_builder(o))
         return PTO_EINVAL;
     o->quota = -1;
-    status = see_to_others(o, site);
+    status = submit_housekeeping(o, site);
     if (status >= 0 && o->ledger != NULL)
         status = admit(o, args, site);
     if (status < 0)
@@ -175,11 +190,15 @@ int orch_submit_counted(struct pto_orch *handle, const struct pto_kernels *kerne
     if (graph_submit(o->graph, kernels, args, site, out, &ready) < 0)
         return submission_refuse(o, kernels, args, site, out);
     if (o->ledger != NULL && enter_in_ledger(o, args, site, out) < 0)
-        *out = no_outputs; /* the run fails, but the task is there and has to go on */
+        *out = no_outputs; /* the run fails, but the task exists and must complete */
+    /* mutation: launch-orders */
+    if (o->run->graph != NULL && states_orders(o, args))
+        built_graph_note_orders(o->run->graph, o, args);
     if (ready == NULL || o->run->is_built_only)
-        return o->status; /* a predicate of a kept graph is looked at in each launch */
+        return o->status; /* in a graph that is kept, each launch evaluates predicates */
     if (o->is_held)
-        sched_push(o->submitter, ready); /* what its predicate looks at may still be set */
+        /* the predicate is evaluated later, because the orchestration may still set its operand */
+        sched_push(o->submitter, ready);
     else
         sched_ready(o->submitter, ready);
     return o->status;
@@ -205,13 +224,13 @@ int orch_alloc(struct pto_orch *handle, const struct pto_args *args, const struc
     return o->status;
 }
 
-/* ---- the reference's limits, if there are any ---- */
+/* ---- limits of the reference's rings ---- */
 
 static int refuse_ledger(struct orch *o, int status, const struct pto_site *site)
 {
     const struct ledger_refusal *r = &o->ledger->refusal;
     struct failure why =
-        orch_failure(status, r->is_structural ? FAULT_RING_HELD : FAULT_RING, site);
+        orch_failure(status, r->is_structural ? FAILURE_RING_HELD : FAILURE_RING, site);
 
     why.value[0] = r->ring;
     why.value[1] = r->needed;
@@ -221,7 +240,10 @@ static int refuse_ledger(struct orch *o, int status, const struct pto_site *site
     return orch_fail(o, &why);
 }
 
-/* Whether the rings have room for the task, in the end. */
+/*
+ * Waits until the rings have room for the task. Returns PTO_OK, or the run's status if they will
+ * not have room.
+ */
 static int admit(struct orch *o, const struct pto_args *args, const struct pto_site *site)
 {
     struct ledger *ledger = o->ledger;
@@ -241,10 +263,13 @@ static int admit(struct orch *o, const struct pto_args *args, const struct pto_s
             deadline = port_now_ns() + ADMISSION_NS;
             is_late = false;
         }
-        if (is_late) { /* it was asked once more */
+        /* the time was over before the last check, which found no room either */
+        if (is_late && !orch_has_running(o)) {
             status = r->status;
             break;
         }
+        if (is_late)
+            deadline = port_now_ns() + ADMISSION_NS;
         is_late = port_wait(o->machine, r->wait_slot, r->wait_seq, deadline) < 0;
         if (orch_has_news(o))
             orch_attend(o);

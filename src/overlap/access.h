@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Access to a region: what it waits for, how it is recorded. Inline, because
- * every tensor argument of every task comes through here; whatever is not the
- * ordinary case is a call.
+ * Accesses to regions: a task waits for conflicting accesses, and its own access is recorded. The
+ * functions are inline, because every tensor argument of every task goes through them; unusual
+ * cases are calls of other functions.
  */
 #ifndef PTO_ACCESS_H
 #define PTO_ACCESS_H
 
 #include "overlap/overlap.h"
 
-/* The interval of a contiguous region; all 0 for one that is strided, no length if it is empty. */
+/*
+ * The bytes of a contiguous region. All fields are 0 for a strided one; `length` is 0 for an empty
+ * one.
+ */
 struct span {
     uint64_t start;
     uint64_t length;
-    uint64_t cell; /* its number */
+    uint64_t cell; /* number of the grid cell in which `start` lies (region_cell_number) */
 };
 
 static inline struct span span_of(uint64_t start, uint64_t length)
@@ -28,16 +31,25 @@ static inline struct region *span_head(const struct regions *x, const struct spa
     return region_cell_head(x, span->cell);
 }
 
-/* regions.c: the same as region_access for a region for which the first look was not enough. */
+/* regions.c: does what region_access does, for a region that its first probe did not find. */
 int region_reach(struct regions *x, struct slot *t, const struct pto_tensor *tensor,
                  const struct span *span, uint32_t access);
-/* The same for a contiguous region by its tag, whose bucket starts with `head`. */
+/*
+ * Like region_reach, for a contiguous region; `head` is the first record of its bucket, and the
+ * tensor's tag determines the access.
+ */
 int region_reach_dense(struct regions *x, struct slot *t, const struct pto_tensor *tensor,
                        struct region *head, uint64_t start, uint64_t length);
-/* Waits and records at the record of the very region, which a live task may have touched. */
+/*
+ * Makes task t wait for the tasks in the record whose accesses conflict with its own, and adds t to
+ * the record. The record is that of exactly this region; its tasks may be live.
+ */
 int region_apply(struct regions *x, struct slot *t, struct region *e, uint32_t access);
 
-/* Forgets who touched the region, but for the writer, which has gone or is about to be replaced. */
+/*
+ * Clears the readers and flags of a record. `writer` stays: its task has completed, or the caller
+ * is about to replace it.
+ */
 static inline void region_forget(struct regions *x, struct region *e)
 {
     e->state &= REGION_STATE_SHAPE;
@@ -45,20 +57,23 @@ static inline void region_forget(struct regions *x, struct region *e)
         region_drop_vector(x, e);
 }
 
-/* Records the access of t, where nobody else is recorded. */
+/* Adds task t to a record whose other tasks have all completed. */
 static inline void record_first(const struct slot *t, struct region *e, uint32_t access)
 {
     port_check((e->flags & REGION_USED) != 0 && e->reader_count == 0 && e->vector == 0);
     e->last = t->seq;
     if ((access & (ACCESS_RECORD | ACCESS_WRITE)) == ACCESS_RECORD) {
         e->reader[0] = slot_ref(t);
-        e->state |= 1; /* reader_count */
+        e->state |= 1; /* adds 1 to reader_count */
     } else if ((access & ACCESS_RECORD) != 0) {
         e->writer = slot_ref(t);
     }
 }
 
-/* The same; often all those that touched the region have gone, and there is nobody to wait for. */
+/*
+ * Like region_apply, but inline for the usual case: all tasks that accessed the region have
+ * completed, so t waits for none.
+ */
 __attribute__((always_inline)) static inline int apply_access(struct regions *x, struct slot *t,
                                                               struct region *e, uint32_t access)
 {
@@ -69,7 +84,7 @@ __attribute__((always_inline)) static inline int apply_access(struct regions *x,
     return PTO_OK;
 }
 
-/* The first record of the bucket of a contiguous region. */
+/* Returns the first record of the bucket in which a contiguous region belongs. */
 static inline struct region *region_head(struct regions *x, uint64_t start, uint64_t length)
 {
     uint32_t level = region_level_now(x, length);
@@ -77,7 +92,7 @@ static inline struct region *region_head(struct regions *x, uint64_t start, uint
     return region_cell_head(x, region_cell_number(0, level, start >> level));
 }
 
-/* Whether the record is that of this very contiguous region, and overlaps no other. */
+/* Whether the record is that of exactly this contiguous region, and overlaps no other record. */
 static inline bool region_is(const struct region *e, uint64_t start, uint64_t length)
 {
     return e->start == start && e->length == length &&
@@ -85,9 +100,9 @@ static inline bool region_is(const struct region *e, uint64_t start, uint64_t le
 }
 
 /*
- * Makes t wait for what conflicts with the access, and records it. Nearly every
- * argument is a region that is recorded already and overlaps nothing else: one
- * probe finds it. No record has length 0.
+ * Makes t wait for conflicting accesses, and records its access. Nearly every argument is a region
+ * that has a record and overlaps no other one: one probe of the hash table finds it. No record has
+ * length 0.
  */
 static inline int region_access(struct regions *x, struct slot *t, const struct pto_tensor *tensor,
                                 const struct span *span, uint32_t access)
@@ -99,7 +114,10 @@ static inline int region_access(struct regions *x, struct slot *t, const struct 
     return apply_access(x, t, e, access);
 }
 
-/* The same for a record that is known, without a call where there is nothing to drop. */
+/*
+ * Like apply_access, but without code that drops a vector (further readers and writers): records
+ * with a vector are left to region_apply.
+ */
 static inline int region_apply_known(struct regions *x, struct slot *t, struct region *e,
                                      uint32_t access)
 {
@@ -123,7 +141,11 @@ static inline struct region *tile_head(const struct regions *x, const struct reg
     return region_cell_head(x, tile->salt + cell + (column >> tile->column_level));
 }
 
-/* The head of the bucket of a tensor that is like the tile. NULL: it is no tile, or in several cells. */
+/*
+ * Finds the bucket of a tile whose descriptor equals those of the latest tiles except for its
+ * start, and returns the bucket's first record. NULL: the tensor does not fit into one row of the
+ * matrix, or spans several cells.
+ */
 static inline struct region *tile_place(const struct regions *x, const struct region_tile *tile,
                                         const struct pto_tensor *tensor)
 {
@@ -141,15 +163,16 @@ static inline struct region *tile_place(const struct regions *x, const struct re
 }
 
 /*
- * The first record in the bucket of a tile of a matrix all of whose tiles have been
- * alike: it is one of them, untangled. *lo_out and *length_out are this one's: in a
- * frame the interval says all about a box. NULL: it is something else, or not that
- * simple.
+ * Finds the bucket of a tile by its frame's struct region_tile, without a search. Returns the first
+ * record of the bucket if it is that of an untangled tile of the frame. *lo_out and *length_out are
+ * the interval of the tensor; in one frame equal intervals mean equal boxes, so the caller compares
+ * them with the record's. NULL: the tensor is no such tile, or needs a search.
  */
 static inline struct region *region_find_tile(struct regions *x, const struct pto_tensor *tensor,
                                               uint64_t *lo_out, uint64_t *length_out)
 {
-    const uint32_t known = REGION_STATE_KNOWN | 0xffff0000; /* and the frame */
+    /* bits that must be equal: used, tangled, kind; in the upper half the frame */
+    const uint32_t known = REGION_STATE_KNOWN | 0xffff0000;
     const struct region_tile *tile = x->tile_now;
     struct region *e;
 
@@ -167,8 +190,8 @@ static inline struct region *region_find_tile(struct regions *x, const struct pt
     return ((region_tag(e) ^ tile->state) & known) == 0 ? e : NULL;
 }
 
-/* Asks for the line that will be looked at first if the tensor is a tile like the one before. */
-static inline void region_ask_for_tile(const struct regions *x, const struct pto_tensor *tensor)
+/* Prefetches the bucket of a tensor that is probably a tile like the previous one. */
+static inline void region_prefetch_tile(const struct regions *x, const struct pto_tensor *tensor)
 {
     const struct region_tile *tile = x->tile_now;
     uint32_t row = tile_row(tile, tensor);
@@ -179,12 +202,15 @@ static inline void region_ask_for_tile(const struct regions *x, const struct pto
 }
 
 /*
- * region_index.c: records a tile whose bucket is empty, in a frame that has boxes: these are all
- * alike and each in a cell, so nothing can overlap it. NULL: it is not that simple.
+ * region_index.c: records a tile whose bucket is empty, in a frame that has boxes. The boxes are
+ * all of one size and each is in one cell, so none can overlap the tile. NULL: a search is needed.
  */
 struct region *region_add_tile(struct regions *x, const struct pto_tensor *tensor);
 
-/* Makes the record that of the tile, if its own one has gone and is alone in its bucket. */
+/*
+ * Reuses the record `e` for the tile that starts at address `lo`. False: a live task uses e's
+ * region, e has a vector, or its bucket has a chain.
+ */
 static inline bool region_take_tile(struct regions *x, struct region *e, uint64_t lo)
 {
     const struct region_frame *f = &x->frame[e->frame];

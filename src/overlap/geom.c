@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pairwise geometry of regions. */
+/* Geometry of regions: comparison of two of them. */
 #include "overlap/geom.h"
 
 #include <string.h>
@@ -34,7 +34,8 @@ void geom_init_safe(struct geom *g, const struct pto_tensor *t)
     sort_dims(g);
     if (!split_start(g, t->start))
         g->kind = REGION_OTHER;
-    else if (pto_tensor_numel(t) != t->extent) /* else it fills its interval: a transposed matrix */
+    /* else the tensor fills its interval without gaps, as a transposed matrix does */
+    else if (pto_tensor_numel(t) != t->extent)
         g->kind = REGION_BOX;
     if (g->kind == REGION_OTHER)
         memset(g->offset, 0, sizeof(g->offset));
@@ -119,7 +120,10 @@ bool geom_same_frame(const struct geom *a, const struct geom *b)
            memcmp(a->stride, b->stride, sizeof(a->stride)) == 0;
 }
 
-/* Stable, by falling stride: a transposed view then has the frame of its parent. */
+/*
+ * Sorts dimensions by falling stride. The sort is stable, so a transposed view has the frame of its
+ * parent.
+ */
 static void sort_dims(struct geom *g)
 {
     for (uint32_t i = 1; i < g->ndims; i++) {
@@ -136,7 +140,7 @@ static void sort_dims(struct geom *g)
     }
 }
 
-/* Box offsets from the start of a view; false if the view is not a box. */
+/* Computes the offset of a view's start in each dimension. False: the view is not a box. */
 static bool split_start(struct geom *g, uint64_t start)
 {
     for (uint32_t d = 0; d < g->ndims; d++) {
@@ -179,16 +183,16 @@ static enum overlap boxes_overlap(const struct geom *a, const struct geom *b)
 }
 
 /*
- * The elements of a box are ordered like their offsets read as digits. So the
- * question is whether the first element at or after the interval's first byte
- * lies before its end. `at` walks the digits from the largest stride; where
- * the wanted digit is below the box the rest takes its minimum, where it is
- * above, the digit to the left is raised.
+ * Whether an element of the box lies in the interval. The elements of a box are ordered like their
+ * offsets read as digits of a number, so the function looks for the first element at or after the
+ * interval's first byte. The digits are visited from the largest stride on. Where the wanted digit
+ * is below the box, all further digits take their minimum; where it is above, the digit to the left
+ * is raised.
  */
 static bool interval_meets_box(const struct geom *interval, const struct geom *box)
 {
     uint64_t digit[PTO_MAX_DIMS];
-    uint64_t want = 0; /* first element whose end is after the interval's start */
+    uint64_t want = 0; /* the first element that ends after the interval's start */
     uint64_t found = box->rest;
     uint64_t left;
     uint32_t d;
@@ -196,19 +200,19 @@ static bool interval_meets_box(const struct geom *interval, const struct geom *b
     if (interval->lo > box->base)
         want = (interval->lo - box->base) / box->elem_bytes;
     if (want <= (box->lo - box->base) / box->elem_bytes)
-        return true; /* the intervals intersect, so the box's first element is inside */
+        return true; /* the intervals intersect, so the box's first element lies in the interval */
     left = want > box->rest ? want - box->rest : 0;
     for (d = 0; d < box->ndims; d++) {
         digit[d] = left / box->stride[d];
         left -= digit[d] * box->stride[d];
     }
-    if (left != 0) /* between two elements: the next one */
+    if (left != 0) /* the start lies between two elements: take the next one */
         digit[box->ndims - 1]++;
     for (d = 0; d < box->ndims; d++) {
         if (digit[d] < box->offset[d])
-            break; /* minimum from here on */
+            break; /* all further digits take their minimum */
         if (digit[d] >= (uint64_t)box->offset[d] + box->shape[d]) {
-            do { /* no element with this prefix: raise the one before */
+            do { /* no element has these digits: raise the previous digit */
                 if (d == 0)
                     return false;
                 d--;

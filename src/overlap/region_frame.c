@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames: the grids for boxes of one matrix, and where a box lies in its own. */
+/* Frames: each describes one matrix, with a grid of cells for each class of box shapes. */
 #include <string.h>
 
 #include "overlap/access.h"
 #include "overlap/region_probe.h"
 
-/* The class of the box's shape, made if there is room for another; class 0 takes the rest. */
+/*
+ * Returns the class of the box's shape, and creates the class if there is room. Class 0 takes boxes
+ * of all shapes for which there was no room.
+ */
 static uint32_t class_of(struct region_frame *f, const struct geom *geom)
 {
     uint8_t level[PTO_MAX_DIMS] = { 0 };
@@ -24,7 +27,8 @@ static uint32_t class_of(struct region_frame *f, const struct geom *geom)
         for (uint32_t d = 0; d < geom->ndims; d++)
             f->class_of[unused].width[d] = (f->geom.shape[d] >> level[d]) + 1;
         f->class_of[unused].is_crossing = 0;
-        region_roughen(f); /* there may have been boxes of the class, all gone */
+        /* `simple` may still name this class, because of boxes whose records were removed */
+        region_roughen(f);
     }
     return unused;
 }
@@ -47,7 +51,7 @@ struct region *region_find_box(struct probe *p, uint32_t *bucket_out, uint32_t *
 
     *class_out = class_of(f, p->geom);
     *bucket_out = region_bucket_of_box(p->x, p->geom, p->own_frame, *class_out);
-    region_ask_for(p->x, *bucket_out);
+    region_prefetch(p->x, *bucket_out);
     e = region_find_exact(p, *bucket_out);
     if (e == NULL && *class_out != 0 && f->class_of[0].count != 0)
         e = region_find_exact(p, region_bucket_of_box(p->x, p->geom, p->own_frame, 0));
@@ -82,12 +86,12 @@ uint32_t region_find_frame(struct probe *p, const struct geom *geom, bool may_cr
     memset(span.shape, 0, sizeof(span.shape));
     memset(span.offset, 0, sizeof(span.offset));
     bucket = region_bucket_of_frame(x, &span);
-    region_ask_for(x, bucket);
+    region_prefetch(x, bucket);
     e = region_find_exact(&q, bucket);
     if (e != NULL)
         return *cached = e->frame;
     if (!may_create || (x->frame_free == 0 && x->frame_count == REGION_FRAMES_MAX))
-        return 0; /* a box without a frame is kept among the intervals */
+        return 0; /* a box without a frame is recorded as an interval */
     index = x->frame_free;
     if (index != 0) {
         x->frame_free = x->frame[index].next_free;
@@ -119,7 +123,10 @@ uint32_t region_find_frame(struct probe *p, const struct geom *geom, bool may_cr
     return *cached = index;
 }
 
-/* A box of the frame, which is flat, was found or recorded: its like need not be taken apart. */
+/*
+ * Derives the struct region_tile of a flat frame from one of its boxes, so that similar boxes are
+ * found without an analysis of their geometry.
+ */
 void region_note_tile(struct regions *x, const struct region *e, const struct pto_tensor *tensor)
 {
     struct region_frame *f = &x->frame[e->frame];
@@ -138,7 +145,8 @@ void region_note_tile(struct regions *x, const struct region *e, const struct pt
         .common = { tensor->addr, tensor->size, tensor_word(tensor, TENSOR_FORM),
                     tensor_word(tensor, TENSOR_SHAPE), tensor->extent,
                     tensor_word(tensor, TENSOR_STRIDE) },
-        .inverse = UINT64_MAX / tensor->strides[0] + 1, /* it is more than 1 */
+        /* fits 64 bits: the stride is greater than 1 */
+        .inverse = UINT64_MAX / tensor->strides[0] + 1,
         .start_max = start_max,
         .length = tensor->extent * f->geom.elem_bytes,
         .salt = c->salt,
@@ -161,7 +169,8 @@ void region_derive_geom(const struct regions *x, const struct region *e, struct 
 {
     const struct geom *of = &x->frame[e->frame].geom;
     uint64_t start = (e->start - of->base) / of->elem_bytes;
-    uint64_t last = e->length / of->elem_bytes - 1; /* from its first element */
+    /* distance from the box's first element to its last one */
+    uint64_t last = e->length / of->elem_bytes - 1;
     uint32_t width = of->stride[0];
 
     *geom = *of;

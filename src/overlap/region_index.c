@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any region: its record, found, or made after whatever overlaps was dealt with. */
+/*
+ * Finds or makes the record of any region, and makes the new task wait for conflicting tasks in all
+ * records that overlap it.
+ */
 #include "overlap/access.h"
 #include "overlap/region_probe.h"
 
@@ -18,7 +21,7 @@ struct region_shape *region_shape(struct regions *x, struct region *e)
     return shape_of(x, e);
 }
 
-/* A frame of which a contiguous tensor is likely to be a row; 0: none. */
+/* Returns a frame of which a contiguous tensor is probably a row; 0: none. */
 static uint32_t frame_near(const struct regions *x, const struct pto_tensor *tensor)
 {
     uint32_t frame = *region_frame_cache(x, tensor->addr, tensor->strides[0]);
@@ -28,9 +31,11 @@ static uint32_t frame_near(const struct regions *x, const struct pto_tensor *ten
 }
 
 /*
- * A region that is recorded already, and overlaps others. For one that is read, the
- * latest reader stands for all before it if somebody has written since, who waited for
- * it; later readers wait for the same writers: docs/user/ordering.md.
+ * Searches again for conflicts with a region that already has a record, `e`, and overlaps other
+ * records (is tangled). A reader need not search all accesses: if a task has written an overlapping
+ * region since the latest recorded reader, that writer waited for that reader, and so stands for
+ * all accesses before it. Otherwise the new reader waits for the same writers as the latest one.
+ * See docs/user/ordering.md.
  */
 static void query_again(struct probe *p, struct region *e)
 {
@@ -38,7 +43,8 @@ static void query_again(struct probe *p, struct region *e)
     uint32_t since = p->since;
     uint32_t reader = region_latest_reader(p->x, e);
 
-    e->last = p->t->seq; /* should it get a leaf meanwhile */
+    /* if the record gets a leaf in the tree before its next access, the leaf copies this number */
+    e->last = p->t->seq;
     region_touch_leaf(p->x, e);
     if (p->x->deps == PTO_DEPS_SAFE &&
         (p->access & (ACCESS_LOOKUP | ACCESS_WRITE)) == ACCESS_LOOKUP &&
@@ -68,7 +74,7 @@ static void query_again(struct probe *p, struct region *e)
     region_query(p);
 }
 
-/* The geometry of the tensor by the rules of the run. */
+/* Computes the geometry of the tensor by the dependency rules of the run. */
 static inline void describe(struct probe *p, struct geom *geom, const struct pto_tensor *tensor)
 {
     struct regions *x = p->x;
@@ -80,11 +86,15 @@ static inline void describe(struct probe *p, struct geom *geom, const struct pto
     geom_init_simpler(geom, tensor);
     p->salt = salt_of(geom);
     x->has_versions = x->has_versions || geom->version != 0;
-    if (geom->kind != REGION_BOX) /* only a box covers anything, itself included */
+    /*
+     * under simpler's rules only a box covers other regions; another region does not even cover
+     * itself
+     */
+    if (geom->kind != REGION_BOX)
         p->access &= ~(uint32_t)ACCESS_REPLACE;
 }
 
-/* The record of this very region, or NULL; and where it is, or would be. */
+/* Returns the record of exactly this region, or NULL, and the bucket in which it belongs. */
 static inline struct region *index_find_record(struct probe *p, const struct pto_tensor *tensor,
                                                uint32_t *bucket_out, uint32_t *level_out)
 {
@@ -109,7 +119,9 @@ static inline struct region *index_find_record(struct probe *p, const struct pto
     return region_find_exact(p, *bucket_out);
 }
 
-/* Whether the record is tangled from now on, as the query has found. */
+/*
+ * Sets the record's tangled flag to what the query found: whether records that overlap it remain.
+ */
 static inline void note_tangled(const struct probe *p, struct region *e)
 {
     if (p->is_tangled && (e->flags & REGION_TANGLED) == 0)
@@ -142,7 +154,10 @@ struct region *region_resolve(struct regions *x, struct slot *t, const struct pt
     e = index_find_record(&p, tensor, &bucket, &level);
     p.self = e;
     if (e != NULL && x->deps == PTO_DEPS_SAFE && e->writer.seq >= x->ordered_from)
-        p.since = e->writer.seq; /* which waited for all that overlaps: docs/user/ordering.md */
+        /*
+         * the record's writer waited for all earlier tasks that overlap it: docs/user/ordering.md
+         */
+        p.since = e->writer.seq;
     if (x->deps != PTO_DEPS_SAFE && *access == ACCESS_LOOKUP) {
         region_query_unrecorded(&p, e);
         *status_out = p.status;
@@ -210,7 +225,10 @@ struct region *region_insert(struct probe *p, uint32_t bucket, uint32_t level)
     return e;
 }
 
-/* A record in the grids of intervals: a region, a box without a frame, or a frame. */
+/*
+ * Fills a record that belongs in a grid of intervals: of a contiguous region, a box without a
+ * frame, or a frame.
+ */
 static inline void fill_interval(struct regions *x, struct region *e, const struct geom *geom,
                                  uint32_t level)
 {
@@ -234,7 +252,10 @@ static inline void fill_interval(struct regions *x, struct region *e, const stru
         region_enter_tree(x, e, 0);
 }
 
-/* A record in the grid of a frame, and what follows for the frame: whether all its boxes are alike. */
+/*
+ * Fills the record of a box in the grid of its frame, and updates whether all boxes of the frame
+ * have one size.
+ */
 static inline void fill_box(struct regions *x, struct region *e, const struct geom *geom,
                             uint32_t frame, uint32_t class)
 {
@@ -256,18 +277,21 @@ static inline void fill_box(struct regions *x, struct region *e, const struct ge
     is_simple = !f->is_spread && f->is_alone && f->class_of[class].count == f->population &&
                 f->class_of[class].is_crossing == 0;
     if (!is_simple || f->simple != class)
-        region_roughen(f); /* else what is known of its tiles holds for one more */
+        /* else the new box is like the others, so the frame's struct region_tile stays valid */
+        region_roughen(f);
     if (f->is_spread) {
         region_enter_tree(x, e, 0);
         region_try_one_leaf(x, frame);
         return;
     }
-    e->last = x->seq - 1; /* of the task that is being submitted, for its leaf */
+    /* number of the task being submitted; spread() copies it to the record's leaf in the tree */
+    e->last = x->seq - 1;
     if (is_simple)
         f->simple = class;
     region_put_leaves(x, frame);
     if (geom->ndims == 2 && geom->stride[1] == 1 && geom->stride[0] > 1 &&
-        f->class_of[class].level[0] < 31 && f->class_of[class].level[1] < 31) /* sums do not wrap */
+        /* so that 32-bit sums of row or column numbers do not wrap */
+        f->class_of[class].level[0] < 31 && f->class_of[class].level[1] < 31)
         f->flat = f->simple;
 }
 
@@ -324,7 +348,10 @@ struct region *region_add_tile(struct regions *x, const struct pto_tensor *tenso
     return e;
 }
 
-/* Room in a bucket: its head if that is free or dead, else a place in the chain. */
+/*
+ * Returns an entry of a bucket for a new record: the first one if it is free or its tasks have
+ * completed, else a new one in the overflow chain.
+ */
 struct region *region_place(struct regions *x, uint32_t bucket)
 {
     struct region *e = &x->table[bucket];
@@ -347,13 +374,13 @@ struct region *region_place(struct regions *x, uint32_t bucket)
     }
     x->overflow_live++;
     e = &x->overflow[index];
-    e->flags = 0; /* the pool's memory may have been a record of an earlier graph */
+    e->flags = 0; /* the entry may hold a record of an earlier run */
     e->next = x->table[bucket].next;
     x->table[bucket].next = index;
     return e;
 }
 
-/* The record leaves the index; one in a chain stays linked, unused, until its chain is walked. */
+/* Removes a record. One in a chain stays linked, marked as unused, until its chain is walked. */
 void region_remove(struct regions *x, struct region *e)
 {
     uint32_t level = e->level;

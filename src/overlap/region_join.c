@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a join (overlap.h) takes the place of many edges: for the writers that one
- * reader of a region after the other waits for, and for the readers that one writer
- * of a part of it after the other does.
+ * Decides where a join (overlap.h) replaces many edges: from the writers for which successive
+ * readers of a region wait, and from the readers for which successive writers of its parts wait.
  */
 #include <string.h>
 
@@ -10,7 +9,10 @@
 
 /* ---- many writers ---- */
 
-/* What is recorded for the probe's region itself, in `own`, and what overlaps it, if anything does. */
+/*
+ * Makes the probe's task wait for conflicting tasks in the region's own record, `own`, and in all
+ * records that overlap it.
+ */
 static void query_with(struct probe *p, struct region *own)
 {
     if (own == NULL || (own->flags & REGION_TANGLED) != 0 || p->x->has_versions)
@@ -19,7 +21,10 @@ static void query_with(struct probe *p, struct region *own)
         p->status = PTO_ENOMEM;
 }
 
-/* All that the probe finds is waited for by a join. Slot 0: nothing that is alive, or no memory. */
+/*
+ * Makes a new join wait for all conflicting tasks that the probe finds. Slot 0: no conflicting task
+ * is live, or memory ran out.
+ */
 static struct ref join_writers(struct probe *p, struct region *own, uint32_t *size_out)
 {
     struct regions *x = p->x;
@@ -50,7 +55,8 @@ void region_query_joined(struct probe *p, struct region_shape *shape)
     struct ref join = { shape->join, shape->floor - 1 };
     uint32_t size;
 
-    if (shape->join == REGION_JOIN_WANTED && !p->x->may_join) { /* none is made now */
+    /* while a join is made, the search must not make another one */
+    if (shape->join == REGION_JOIN_WANTED && !p->x->may_join) {
         region_query(p);
         return;
     }
@@ -75,10 +81,14 @@ static struct region_join *place_of(struct regions *x, const struct geom *geom)
 {
     uint64_t key = (geom->base + geom->lo) * 0xff51afd7ed558ccdull + geom->hi;
 
-    return &x->far->join[(key * 0x9e3779b97f4a7c15ull) >> (64 - REGION_JOIN_BITS)];
+    return &x->side_tables->join[(key * 0x9e3779b97f4a7c15ull) >> (64 - REGION_JOIN_BITS)];
 }
 
-/* One that is like the reader before: what that waited for is behind a join, or will be. */
+/*
+ * Finds conflicts for one more reader of a region that has a struct region_join: the reader waits
+ * for the join, and for each task that wrote after the join was made. If there is no join yet, or
+ * these writers are as many as the join has predecessors, a new join is made first.
+ */
 static void query_like_before(struct probe *p, struct region *e, struct region_join *join)
 {
     uint32_t before;
@@ -117,7 +127,7 @@ void region_query_unrecorded(struct probe *p, struct region *e)
     }
 }
 
-/* ---- many readers ---- */
+/* ---- joins of many readers ---- */
 
 static uint32_t count_readers(const struct regions *x, const struct region *e)
 {
@@ -131,7 +141,10 @@ static uint32_t count_readers(const struct regions *x, const struct region *e)
     return count;
 }
 
-/* No join waits for a join: those that are there stay, among the readers in the record itself. */
+/*
+ * Whether r is a live join. A join must not wait for another join, so joins in e->reader stay
+ * there.
+ */
 static bool is_join(struct regions *x, struct ref r)
 {
     return ref_is_alive(x, r) && edges_is_join(x, r);
@@ -153,7 +166,8 @@ int region_join_readers(struct regions *x, struct slot *t, struct region *e)
             joined[count++] = e->reader[i];
     latest = region_latest_reader(x, e);
     if (latest == t->seq || count == REGION_READERS_INLINE)
-        return PTO_OK; /* t is one of them, for which others have to wait; or there is no room */
+        /* t must stay in the record as a reader, or e->reader is full of joins */
+        return PTO_OK;
     join = edges_join_begin(x, t, latest);
     if (join == NULL)
         return PTO_ENOMEM;

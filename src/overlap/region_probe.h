@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What region_index.c, which has the records, and region_query.c, which searches them, share. */
+/*
+ * Declarations that region_index.c, which keeps the records, and region_query.c, which searches
+ * them, share.
+ */
 #ifndef PTO_REGION_PROBE_H
 #define PTO_REGION_PROBE_H
 
@@ -7,32 +10,47 @@
 
 enum {
     PROBE_FRAMES = 32,
-    OVERFLOW_BIT = 1u << 31, /* of a record's index: in the overflow array */
+    OVERFLOW_BIT = 1u << 31, /* set in the index of a record in the overflow array */
 };
 
-/* One access on its way through the index. */
+/* State of the search for one access. */
 struct probe {
-    struct tree_probe tree; /* first: what the tree knows of it */
+    struct tree_probe tree; /* part that the tree uses; must be first */
     struct regions *x;
     struct slot *t;
     const struct geom *geom;
-    const struct region *self; /* its own record, if there is one */
+    const struct region *self; /* record of exactly this region; NULL: none */
     uint32_t access;           /* enum access */
-    uint32_t since;            /* what was recorded before it is ordered before `self` */
+    /* tasks with a lower number need no edge: a later task that accessed `self` waited for them */
+    uint32_t since;
     uint64_t salt;
-    uint32_t met;    /* records near it */
-    uint32_t reader; /* the latest one of `self`, if it counts for a reader; 0: none */
-    bool has_newer;  /* a writer after that overlaps */
-    bool is_tangled; /* something that overlaps stays recorded */
-    bool is_joined;  /* a later one will not look at what was recorded before: who records tells */
+    /*
+     * visited records that overlap in bytes, and whose latest access is by task `since` or a later
+     * one
+     */
+    uint32_t met;
+    /*
+     * number of the latest reader of `self`, if waiting for it implies waiting for all accesses
+     * before it; 0: none
+     */
+    uint32_t reader;
+    bool has_newer; /* a task after `reader` has written an overlapping region */
+    /* a record that overlaps the region stays, so the region's own record is tangled */
+    bool is_tangled;
+    /*
+     * the task waits for a join (region_join.c) instead of single tasks, and is not recorded;
+     * overlapping records are marked as tangled all the same
+     */
+    bool is_joined;
     bool has_all_frames;
     int status;
-    struct ref user;    /* without a task to wait: the latest one that is recorded */
-    uint32_t own_frame; /* of a box; 0: none */
-    uint32_t class;     /* in that, and the bucket of its cell */
+    struct ref user;    /* if `t` is NULL: the latest live task found so far that uses the region */
+    uint32_t own_frame; /* frame of the region, if it is a box; 0: none */
+    uint32_t class;     /* class of the box in own_frame */
     uint32_t bucket;
     uint32_t frame_count;
-    uint32_t frame[PROBE_FRAMES]; /* frames met on the way */
+    /* frames whose common leaf the search has found; their boxes are visited after the search */
+    uint32_t frame[PROBE_FRAMES];
 };
 
 static inline void probe_init(struct probe *p, struct regions *x, struct slot *t,
@@ -57,54 +75,87 @@ static inline void probe_init(struct probe *p, struct regions *x, struct slot *t
     p->frame_count = 0;
 }
 
-/* region_index.c: the record of exactly this region, or NULL. Drops what is dead in its chain on the way. */
+/*
+ * region_index.c: finds the record of exactly this region, and drops records of completed tasks
+ * from its chain. NULL: there is none.
+ */
 struct region *region_find_exact(struct probe *p, uint32_t bucket);
-/* A new record in the bucket. NULL: memory has run out. */
+/* Adds a new record to the bucket. NULL: out of memory. */
 struct region *region_insert(struct probe *p, uint32_t bucket, uint32_t level);
 
-/* region_table.c: doubles the table, which is all that lies in its pool, and drops what has gone. */
+/*
+ * region_table.c: doubles the table, which has a pool for itself, and drops records of completed
+ * tasks.
+ */
 int regions_grow(struct regions *x);
 
 /* region_frame.c */
-/* The frame of a box, which is not among those recently used: known, or new. 0: none. */
+/*
+ * Returns the frame of a box. Called if that is none of the recently used frames; creates it if
+ * may_create is set. 0: none.
+ */
 uint32_t region_find_frame(struct probe *p, const struct geom *geom, bool may_create);
-/* The record of this very box; where it would be if there is none. */
+/*
+ * Finds the record of exactly this box; *bucket_out is the bucket in which it belongs. NULL: there
+ * is none.
+ */
 struct region *region_find_box(struct probe *p, uint32_t *bucket_out, uint32_t *class_out);
 uint32_t region_bucket_of_box(const struct regions *x, const struct geom *geom, uint32_t frame,
                               uint32_t class);
-/* The bucket of a frame's own record, by all that makes the frame. */
+/* Returns the bucket of a frame's own record; the hash covers all that identifies the frame. */
 uint32_t region_bucket_of_frame(const struct regions *x, const struct geom *geom);
-/* The geometry of a box of a flat frame, whose rows have no gaps: its interval says all. */
+/*
+ * Computes the geometry of a box of a flat frame (two dimensions, rows without gaps) from its
+ * interval.
+ */
 void region_derive_geom(const struct regions *x, const struct region *e, struct geom *geom);
 
-/* region_query.c: deals with all records that overlap the probe's region, but for its own. */
+/*
+ * region_query.c: makes the probe's task wait for conflicting tasks in all records that overlap the
+ * region, except the region's own.
+ */
 void region_query(struct probe *p);
 /*
- * region_join.c: region_query for a reader that waits for what the reader before waited
- * for, too. If that was much, a join is made of it, for this reader and those after it.
+ * region_join.c: region_query for a reader that has the same predecessors as the reader before. If
+ * they are many, it makes a join that stands for them, which later readers use as well.
  */
 void region_query_joined(struct probe *p, struct region_shape *shape);
-/* A reader is recorded: is it worth while for the next one? */
+/* Called after a reader was recorded: decides whether the next reader should make a join. */
 void region_want_join(struct regions *x, const struct slot *t, struct region_shape *shape);
-/* The same for a reader that is not recorded, with what is recorded for the same region. */
+/* Like region_query_joined, for a reader that is not recorded; `e` is the record of its region. */
 void region_query_unrecorded(struct probe *p, struct region *e);
-/* Whether nothing can overlap a new box of the frame, because nothing at all is in its memory. */
+/*
+ * Whether nothing can overlap a new box of the frame, because no record outside of the frame
+ * overlaps the frame's buffer.
+ */
 bool region_is_first(struct regions *x, uint32_t frame);
 
 bool region_tree_start(struct regions *x);
-/* Makes the tree anew if most of it is out of date. False: memory has run out. */
+/* Rebuilds the tree if most of its leaves are stale. False: out of memory. */
 bool region_tree_tidy(struct regions *x);
-/* A new record becomes a leaf; an interval in terms of the frame `near`, if that is not 0. */
+/*
+ * Adds a leaf for a new record. If `near` is not 0, the leaf of an interval also gets indices of
+ * that frame.
+ */
 void region_enter_tree(struct regions *x, struct region *e, uint32_t near);
-/* The access of a record that may have a leaf. */
+/* Updates the latest access in the leaf of a record, if it has one. */
 void region_touch_leaf(struct regions *x, struct region *e);
-/* If it is one it is none any more. */
+/* Removes the leaf of a record, if it has one. */
 void region_leave_tree(struct regions *x, struct region *e);
-/* A frame whose boxes had no leaves got another box: one leaf for all if it is simple, or one each. */
+/*
+ * Called when a frame whose boxes have no leaves gets a box: adds one leaf for all boxes if the
+ * frame is simple, else one for each box.
+ */
 void region_put_leaves(struct regions *x, uint32_t frame);
-/* A frame whose boxes have a leaf each got another one: from time to time, whether one will do. */
+/*
+ * Called when a frame whose boxes have a leaf each gets one more box: checks from time to time
+ * whether one leaf for all of them would do.
+ */
 void region_try_one_leaf(struct regions *x, uint32_t frame);
-/* The table has grown; records are where these say, by index in the table and in the overflow array. */
+/*
+ * Called after the table has grown: replaces the indices of records in the tree. The arrays have
+ * the new indices, by old index in the table and in the overflow array.
+ */
 void region_tree_follow(struct regions *x, const uint32_t *head, const uint32_t *chained);
 
 static inline struct region *record_at(const struct regions *x, uint32_t index)
@@ -130,7 +181,9 @@ static inline struct region_shape *shape_of(const struct regions *x, const struc
     return shape_at(x, index_of(x, e));
 }
 
-/* The frame of a box: recently used, or known, or new. 0: none. */
+/*
+ * Returns the frame of a box: a recently used one, or another existing one, or a new one; 0: none.
+ */
 static inline uint32_t region_frame_of(struct probe *p, const struct geom *geom, bool may_create)
 {
     uint32_t cached = *region_frame_cache(p->x, geom->base, geom->stride[0]);
@@ -141,7 +194,7 @@ static inline uint32_t region_frame_of(struct probe *p, const struct geom *geom,
     return region_find_frame(p, geom, may_create);
 }
 
-/* A box joins its frame. */
+/* Adds a box to the list of its frame. */
 static inline void region_list_box(const struct regions *x, struct region_frame *f, uint32_t index,
                                    struct region_shape *shape)
 {
@@ -153,21 +206,27 @@ static inline void region_list_box(const struct regions *x, struct region_frame 
     f->population++;
 }
 
-/* All writers count for the readers of the region. */
+/*
+ * Makes later readers of the region wait for all recorded writers again, instead of only those
+ * after `floor`.
+ */
 static inline void region_forget_floor(struct region_shape *shape)
 {
     shape->floor = 0;
     shape->join = 0;
 }
 
-/* Under the reference's rules each buffer is an address space of its own. */
+/*
+ * Number that is added to cell numbers: under simpler's rules each buffer is an address space of
+ * its own.
+ */
 static inline uint64_t salt_of(const struct geom *geom)
 {
     return geom->base * 0xff51afd7ed558ccdull;
 }
 
-/* Asks for the head of a bucket and what is beside it, before anybody has to wait for them. */
-static inline void region_ask_for(const struct regions *x, uint32_t bucket)
+/* Prefetches the head of a bucket and its shape. */
+static inline void region_prefetch(const struct regions *x, uint32_t bucket)
 {
     const char *shape = (const char *)&x->table_shape[bucket];
 

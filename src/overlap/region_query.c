@@ -1,16 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All records that overlap a region: the grids of intervals, the tree, and what is a leaf of that. */
+/* Finds all records that overlap a region, with the grids of intervals and the tree. */
 #include <string.h>
 
 #include "overlap/region_probe.h"
 
 enum {
-    VAIN_CELLS_MAX = 1024, /* besides four for each record */
-    STALE_LEAVES_MAX = 64, /* besides three for each good one */
+    /*
+     * after so many visits of cells without a record, plus four per record, intervals are also kept
+     * in the tree
+     */
+    VAIN_CELLS_MAX = 1024,
+    /* stale leaves, plus three per valid leaf, after which the tree is rebuilt */
+    STALE_LEAVES_MAX = 64,
     PARKED_FRAMES_MAX = 64,
-    ALONE_STEPS = 256, /* cells looked at to find out whether a frame is alone */
-    ALONE_WAIT = 32,   /* new boxes until it is worth it again */
-    SCAN_SHARE = 16,   /* records that may be looked through for each one that is made */
+    /*
+     * maximum number of cells visited to check that a frame is alone in its buffer; if it spans
+     * more cells, all records are scanned
+     */
+    ALONE_STEPS = 256,
+    ALONE_WAIT = 32, /* new boxes of a frame until region_try_one_leaf checks the frame again */
+    SCAN_SHARE = 16, /* has_intervals scans all records again after 1/16 as many new ones */
 };
 
 static void visit_record(struct probe *p, struct region *e);
@@ -27,7 +36,11 @@ static bool query_is_alone(struct regions *x, uint32_t frame);
 
 /* ---- the query ---- */
 
-/* In the tree each buffer of the reference's rules begins where it is, and elements are its bytes. */
+/*
+ * Number that is added to a region's bounds in the tree. Under simpler's rules bounds count
+ * elements from the start of a buffer, so the buffer's address is added, which keeps the bounds of
+ * different buffers apart.
+ */
 static uint64_t tree_shift(const struct regions *x, const struct geom *geom)
 {
     return x->deps == PTO_DEPS_SAFE ? 0 : geom->base;
@@ -50,7 +63,10 @@ static void query_tree(struct probe *p)
     p->is_tangled = p->is_tangled || p->tree.is_skipped;
 }
 
-/* Whether a box of a simple frame is one in a cell, as all are: so only those of its cell matter. */
+/*
+ * Whether the box lies in one cell, as all boxes of a simple frame do (struct region_frame); then
+ * only boxes in that cell can overlap it.
+ */
 static bool is_like_others(const struct probe *p)
 {
     const struct region_frame *f = &p->x->frame[p->own_frame];
@@ -93,7 +109,10 @@ void region_query(struct probe *p)
         p->status = PTO_ENOMEM;
 }
 
-/* The boxes of a simple frame near an element that is looked for. False: more than one cell is. */
+/*
+ * Visits the boxes of the only cell of a frame that the region touches. False: the frame is not
+ * simple, or the region touches several cells.
+ */
 static bool visit_cell(struct probe *p, uint32_t frame)
 {
     const struct region_frame *f = &p->x->frame[frame];
@@ -114,7 +133,10 @@ static bool visit_cell(struct probe *p, uint32_t frame)
     return true;
 }
 
-/* A frame that something reaches into: its boxes are on their own from now on. */
+/*
+ * Visits the boxes of a frame that the region touches. From now on each of these boxes has its own
+ * leaf in the tree.
+ */
 static void visit_boxes(struct probe *p, uint32_t frame)
 {
     struct regions *x = p->x;
@@ -140,7 +162,10 @@ static void note_frame(struct probe *p, uint32_t frame)
         p->frame[p->frame_count++] = frame;
 }
 
-/* Records that overlap, other than the access's own. */
+/*
+ * Visits a record that may overlap the region: if it does, makes the task wait for its conflicting
+ * tasks.
+ */
 static void visit_record(struct probe *p, struct region *e)
 {
     struct regions *x = p->x;
@@ -199,7 +224,7 @@ static void visit_record(struct probe *p, struct region *e)
     }
 }
 
-/* Whether the leaf is still that of the record that it was made for. */
+/* Whether a leaf of the tree still belongs to the record for which it was made. */
 static inline bool is_leaf_of(const struct region *e, const struct region_shape *shape,
                               uint32_t serial)
 {
@@ -222,8 +247,8 @@ static bool visit_leaf(struct tree_probe *tree, uint32_t leaf, uint32_t serial)
 }
 
 /*
- * Cells of each grid that a region overlapping this one can start in. False: there
- * are too many for what they hold.
+ * Visits, in each grid, the cells in which a region that overlaps this one can start. False: there
+ * are too many cells for the number of records.
  */
 static bool query_intervals(struct probe *p)
 {
@@ -254,7 +279,11 @@ static bool query_intervals(struct probe *p)
     return true;
 }
 
-/* For tensors with versions every record counts: they are rare, and this is not fast. */
+/*
+ * Visits all records, which is slow. Only tensors whose `version` is not 0 need it, which exist
+ * under simpler's rules and are rare: they also conflict with lower versions of their buffer that
+ * they do not overlap.
+ */
 static void query_everything(struct probe *p)
 {
     for (uint32_t b = 0; b < p->x->table_count; b++)
@@ -297,7 +326,10 @@ struct ref region_find_user(struct regions *x, const struct pto_tensor *element,
 
 /* ---- leaves ---- */
 
-/* What is left of the start is one more, if anything can be. */
+/*
+ * Number of index ranges for boxes of a frame: one per dimension, and one for the remainder of the
+ * start if boxes can have one.
+ */
 static uint32_t frame_dims(const struct geom *geom)
 {
     return geom->ndims + (geom->stride[geom->ndims - 1] != 1);
@@ -309,9 +341,9 @@ static uint32_t clamp(uint64_t value)
 }
 
 /*
- * The indices that elements of an interval can have in a frame. Against a dense
- * region a box is exact; against others the box's interval counts, and only the
- * first index limits that.
+ * Converts the bounds of an interval to ranges of indices in a frame. For a contiguous region
+ * (TREE_PLAIN) the ranges are exact. For other regions, of which only the enclosing interval
+ * counts, only the range of the first index is limited.
  */
 static void put_in_terms(void *context, uint32_t frame, struct tree_bounds *b)
 {
@@ -338,7 +370,8 @@ static void put_in_terms(void *context, uint32_t frame, struct tree_bounds *b)
         first -= at * stride;
         last -= end * stride;
     }
-    for (; d < b->dims; d++) { /* several rows: any index in the dimensions below */
+    /* the interval spans several rows: any index in the inner dimensions */
+    for (; d < b->dims; d++) {
         b->min[d] = 0;
         b->max[d] = UINT32_MAX;
     }
@@ -365,7 +398,10 @@ static bool has_leaf(const struct regions *x, const struct region *e)
     return x->is_indexed;
 }
 
-/* `last` is the number of its latest access. */
+/*
+ * Computes the bounds of a record's leaf in the tree; `last` is the number of the latest task that
+ * accessed the region.
+ */
 static void record_bounds(struct regions *x, struct region *e, uint32_t last, struct tree_bounds *b)
 {
     struct region_shape *shape = region_shape(x, e);
@@ -374,7 +410,11 @@ static void record_bounds(struct regions *x, struct region *e, uint32_t last, st
     if (x->deps != PTO_DEPS_SAFE)
         b->lo += shape->geom.base;
     b->hi = b->lo + e->length;
-    b->last = e->kind == REGION_FRAME ? UINT32_MAX : last; /* its boxes are used unseen */
+    /*
+     * accesses to a frame's boxes do not update the frame's leaf, so treat it as accessed by the
+     * latest task
+     */
+    b->last = e->kind == REGION_FRAME ? UINT32_MAX : last;
     b->frame = e->kind == REGION_CONTIGUOUS ? TREE_PLAIN : TREE_LOOSE;
     b->dims = 0;
     if (e->kind == REGION_BOX && e->frame != 0)
@@ -391,7 +431,10 @@ void region_touch_leaf(struct regions *x, struct region *e)
     region_tree_touch(&x->tree, &b, index_of(x, e));
 }
 
-/* `near` is a frame in whose terms an interval is to be put, or 0. */
+/*
+ * Adds a leaf to the tree for a record. If `near` is not 0, the leaf of an interval also gets its
+ * indices in that frame.
+ */
 static void enter_tree(struct regions *x, struct region *e, uint32_t last, uint32_t near)
 {
     struct region_shape *shape = region_shape(x, e);
@@ -436,7 +479,7 @@ static void drop_frame_leaf(struct regions *x, struct region_frame *f)
     f->has_leaf = false;
 }
 
-/* Gives each box of a frame a leaf of its own. */
+/* Replaces the leaf that stands for all boxes of a frame by one leaf for each box. */
 static void spread(struct regions *x, uint32_t frame)
 {
     struct region_frame *f = &x->frame[frame];
@@ -484,7 +527,7 @@ void region_try_one_leaf(struct regions *x, uint32_t frame)
     region_put_leaves(x, frame);
 }
 
-/* Calls `each` for every record. */
+/* Calls `each` for every record that is in use. */
 static void each_record(struct regions *x, void (*each)(struct regions *x, struct region *e))
 {
     for (uint32_t i = 0; i < x->table_count; i++)
@@ -506,7 +549,7 @@ static void enter_interval(struct regions *x, struct region *e)
         enter_tree(x, e, e->last, 0);
 }
 
-/* Puts all intervals into the tree, which from now on has them. */
+/* Adds all intervals to the tree. From now on every interval has a leaf. */
 static void index_intervals(struct regions *x)
 {
     x->is_indexed = true;
@@ -528,7 +571,11 @@ bool region_tree_tidy(struct regions *x)
         return false;
     x->leaf_count = 0;
     each_record(x, enter_again);
-    while (x->frame_parked != 0) { /* the tree does not name them any more */
+    /*
+     * free the frames that lost all boxes: only stale leaves could still name them, and the rebuilt
+     * tree has none.
+     */
+    while (x->frame_parked != 0) {
         uint32_t frame = x->frame_parked;
 
         x->frame_parked = x->frame[frame].next_free;
@@ -539,7 +586,7 @@ bool region_tree_tidy(struct regions *x)
     return !x->is_short;
 }
 
-/* Where the records of a table that has grown are now. */
+/* Where each record is after the table has grown: its new index. */
 struct new_places {
     const struct regions *x;
     const uint32_t *head;
@@ -563,9 +610,12 @@ void region_tree_follow(struct regions *x, const uint32_t *head, const uint32_t 
     region_tree_renumber(&x->tree, find_moved, &places);
 }
 
-/* ---- whether a frame is alone ---- */
+/* ---- whether a frame is alone in its buffer ---- */
 
-/* Somebody who is not of the frame is in its memory; who has gone goes. */
+/*
+ * Whether `e` overlaps the frame's buffer, has live tasks, and does not belong to the frame.
+ * Removes `e` if its tasks have completed.
+ */
 static bool is_intruder(struct regions *x, uint32_t frame, struct region *e)
 {
     const struct geom *of = &x->frame[frame].geom;
@@ -576,9 +626,13 @@ static bool is_intruder(struct regions *x, uint32_t frame, struct region *e)
     if (region_is_alive(x, e))
         return true;
     if (e->kind == REGION_FRAME)
-        x->frame[e->frame].is_alone = false; /* should it come back */
+        /* if that frame gets boxes again, check again whether it is alone in its buffer */
+        x->frame[e->frame].is_alone = false;
     else
-        region_remove(x, e); /* else it would be found again, and not ask for boxes */
+        /*
+         * an access could use the record again without visiting the boxes of `frame`, so remove it
+         */
+        region_remove(x, e);
     return false;
 }
 
@@ -593,7 +647,9 @@ static bool visit_neighbour(struct tree_probe *tree, uint32_t leaf, uint32_t ser
     return (e->flags & REGION_USED) != 0;
 }
 
-/* The same for intervals that are not in the tree. */
+/*
+ * Whether an interval overlaps the frame's buffer. Also true if it would take too long to find out.
+ */
 static bool has_intervals(struct regions *x, uint32_t frame)
 {
     const struct geom *of = &x->frame[frame].geom;
@@ -608,7 +664,7 @@ static bool has_intervals(struct regions *x, uint32_t frame)
     }
     if (cells > ALONE_STEPS) {
         if (x->filled < x->scan_next)
-            return true; /* too much work; so it is as if there were */
+            return true; /* assume that there is such an interval */
         x->scan_next = x->filled + records / SCAN_SHARE;
         for (uint32_t i = 0; i < records; i++)
             if (i != x->table_count &&
@@ -633,7 +689,11 @@ static bool has_intervals(struct regions *x, uint32_t frame)
     return false;
 }
 
-/* A region that is recorded later and reaches into its memory meets its leaf, and spreads it. */
+/*
+ * Whether no record with live tasks overlaps the frame's buffer, except those of the frame. A later
+ * access to any other region in that buffer finds the leaf that stands for all boxes, and replaces
+ * it by one for each box.
+ */
 static bool query_is_alone(struct regions *x, uint32_t frame)
 {
     const struct geom *of = &x->frame[frame].geom;

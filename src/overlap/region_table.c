@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of records: its start, and its growth. */
+/* The table of records: how it is set up for a run, and how it grows. */
 #include <string.h>
 
 #include "overlap/access.h"
 #include "overlap/region_probe.h"
 
-static_assert(sizeof(struct region) == 1 << REGION_BYTES_BITS, "a record is one line");
+static_assert(sizeof(struct region) == 1 << REGION_BYTES_BITS, "a record must fill one cache line");
 
-/* No record is where it was: what is known is of an epoch that has gone. */
+/* Invalidates all entries of `known` by starting a new epoch, because their records have moved. */
 static void forget_known(struct regions *x)
 {
     x->known_epoch += 1ull << REGION_EPOCH_SHIFT;
     if (x->known_epoch >> (REGION_EPOCH_SHIFT + 16) != 0) {
         x->known_epoch = 0;
-        memset(x->far->known, 0, sizeof(x->far->known));
+        memset(x->side_tables->known, 0, sizeof(x->side_tables->known));
     }
 }
 
@@ -36,7 +36,10 @@ void regions_each_pool(struct regions *x,
     each(&x->tree.pool, 16, context);
 }
 
-/* As many entries as the run before made use of, or up to eight times that. */
+/*
+ * Size of the table for a new run, in entries: between one and eight times the number that the
+ * previous run used, within the limits.
+ */
 static uint32_t table_count_next(const struct regions *x)
 {
     uint32_t count = x->table_count;
@@ -53,26 +56,29 @@ static uint32_t touched_words(const struct regions *x)
     return (x->table_count < REGION_TABLE_KEPT ? x->table_count : REGION_TABLE_KEPT) / 64;
 }
 
-/* A run with few regions does not pay for the whole table. */
+/*
+ * Clears the table for a new run. If the table has the address and size of the previous run's, only
+ * entries that were used are cleared, so that short runs do not pay for a large table.
+ */
 static void clear_table(struct regions *x, bool is_same)
 {
     for (uint32_t i = 0; i < touched_words(x) && is_same; i++)
-        for (uint64_t bits = x->far->touched[i]; bits != 0; bits &= bits - 1)
+        for (uint64_t bits = x->side_tables->touched[i]; bits != 0; bits &= bits - 1)
             memset(&x->table[64 * i + (uint32_t)__builtin_ctzll(bits)], 0, sizeof(struct region));
     if (!is_same)
         memset(x->table, 0, x->table_count * sizeof(struct region));
-    memset(x->far->touched, 0, touched_words(x) * sizeof(x->far->touched[0]));
+    memset(x->side_tables->touched, 0, touched_words(x) * sizeof(x->side_tables->touched[0]));
     x->touched_count = 0;
 }
 
-int regions_start(struct regions *x, struct region_tables *far, const struct slot_info *info,
-                  enum pto_deps deps)
+int regions_start(struct regions *x, struct region_tables *side_tables,
+                  const struct slot_info *info, enum pto_deps deps)
 {
     const struct region *table = x->table;
     uint32_t count = table_count_next(x);
     bool is_same;
 
-    x->far = far;
+    x->side_tables = side_tables;
     x->info = info;
     x->deps = deps;
     x->dead_before = x->ordered_from = 1;
@@ -92,7 +98,8 @@ int regions_start(struct regions *x, struct region_tables *far, const struct slo
     is_same = x->table == table && x->table_count == count;
     set_table_count(x, count);
     clear_table(x, is_same);
-    memset(x->frame, 0, sizeof(struct region_frame)); /* none: it has no boxes */
+    /* frame 0 means "no frame" and has no boxes */
+    memset(x->frame, 0, sizeof(struct region_frame));
     region_roughen(x->frame);
     x->tile_now = &x->frame->tile;
     x->overflow_count = 1;
@@ -113,17 +120,17 @@ int regions_start(struct regions *x, struct region_tables *far, const struct slo
     x->filled = x->scan_next = 0;
     x->vain_cells = 0;
     if (x->has_joins)
-        memset(x->far->join, 0, sizeof(x->far->join));
+        memset(x->side_tables->join, 0, sizeof(x->side_tables->join));
     x->has_joins = false;
     return region_tree_start(x) ? PTO_OK : PTO_ENOMEM;
 }
 
 /* ---- growth ---- */
 
-/* Where each record is from now on; scratch memory while a table grows. */
+/* New index of each record while the table grows; the arrays are in scratch memory. */
 struct moves {
-    uint32_t *head;    /* by index in the table */
-    uint32_t *chained; /* by index in the overflow array */
+    uint32_t *head;    /* new index, by old index in the table */
+    uint32_t *chained; /* new index, by old index in the overflow array */
 };
 
 static uint32_t moved(const struct moves *m, uint32_t index)
@@ -131,7 +138,7 @@ static uint32_t moved(const struct moves *m, uint32_t index)
     return index & OVERFLOW_BIT ? m->chained[index & ~OVERFLOW_BIT] : m->head[index];
 }
 
-/* Before the table grows, while indices still hold. */
+/* Removes records of completed tasks before the table grows, while indices are still valid. */
 static void drop_dead_records(struct regions *x)
 {
     for (uint32_t i = 0; i < x->table_count + x->overflow_count; i++) {
@@ -144,7 +151,7 @@ static void drop_dead_records(struct regions *x)
     }
 }
 
-/* The bucket of a record. */
+/* Returns the bucket where a record belongs in a table of the current size. */
 static uint32_t home_of(const struct regions *x, const struct region *e,
                         const struct region_shape *shape)
 {
@@ -161,7 +168,10 @@ static uint32_t home_of(const struct regions *x, const struct region *e,
     return region_bucket_of_box(x, &geom, e->frame, e->level & REGION_CLASS);
 }
 
-/* Most intervals have nothing beside their record, and then take no memory for it. */
+/*
+ * Copies the struct region_shape of a record that moves. An untangled interval without a leaf has
+ * none.
+ */
 static void move_shape(const struct regions *x, const struct region *e, struct region_shape *to,
                        const struct region_shape *from)
 {
@@ -169,7 +179,7 @@ static void move_shape(const struct regions *x, const struct region *e, struct r
         *to = *from;
 }
 
-/* The first record of a bucket that was split stays, or goes to the other one. */
+/* When a bucket is split, moves its first record to the new half if it belongs there. */
 static void move_head(struct regions *x, uint32_t index, struct moves *m)
 {
     struct region *e = &x->table[index];
@@ -186,7 +196,10 @@ static void move_head(struct regions *x, uint32_t index, struct moves *m)
     m->head[index] = bucket;
 }
 
-/* The same for one in its chain, which becomes a head if there is none yet. */
+/*
+ * Like move_head, for a record in the overflow chain. The record becomes the first of its bucket if
+ * the bucket has none yet.
+ */
 static void move_chained(struct regions *x, uint32_t index, struct moves *m)
 {
     struct region *e = &x->overflow[index];
@@ -214,7 +227,7 @@ static void free_chained(struct regions *x, uint32_t index)
     x->overflow_live--;
 }
 
-/* Each bucket becomes two: itself, and one in the new half. */
+/* Splits each bucket of the table into two: itself, and one in the new half of the table. */
 static void split_buckets(struct regions *x, uint32_t count, struct moves *m)
 {
     memset(&x->table[count], 0, count * sizeof(struct region));
@@ -237,7 +250,7 @@ static void split_buckets(struct regions *x, uint32_t count, struct moves *m)
     }
 }
 
-/* The lists of the frames' boxes, in the order in which they lie there, and where their own records are. */
+/* Updates the indices of records in the frames: each frame's own record and its list of boxes. */
 static void follow_moves(struct regions *x, const struct moves *m)
 {
     for (uint32_t f = 1; f < x->frame_count; f++) {
@@ -283,7 +296,7 @@ int regions_grow(struct regions *x)
     for (uint32_t i = 0; i < x->overflow_count; i++)
         m.chained[i] = i | OVERFLOW_BIT;
     set_table_count(x, 2 * count);
-    memset(x->far->touched, 0, touched_words(x) * sizeof(x->far->touched[0]));
+    memset(x->side_tables->touched, 0, touched_words(x) * sizeof(x->side_tables->touched[0]));
     x->touched_count = 0;
     split_buckets(x, count, &m);
     follow_moves(x, &m);

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tree over what regions reach: insertion, splitting, search. */
+/* The tree over the bounds of regions: insertion, splits and search. */
 #include "overlap/region_tree.h"
 
 #include <assert.h>
 
 enum { FILL_MIN = 7, OVERFULL = TREE_FANOUT + 1 };
 
-static_assert(sizeof(struct tree_node) % 64 == 0, "nodes start with a line");
+static_assert(sizeof(struct tree_node) % 64 == 0, "nodes must start at a cache line");
 
-/* One entry on its way between nodes. */
+/* An entry while it moves from one node to another. */
 struct loose_entry {
     struct tree_bounds bounds;
     uint32_t child;
     uint32_t serial;
 };
 
-/* How a node is cut in two: its entries in order, the first `cut` stay. */
+/* How a full node is divided: its entries in order, of which the first `cut` stay. */
 struct division {
-    double score; /* overlap of the two, as part of the whole: less is better */
-    double cells; /* how many of the mean entry the whole has room for: more is better */
+    double score; /* overlap of the two halves as a fraction of the whole: smaller is better */
+    double cells; /* length of the whole divided by the mean length of an entry: larger is better */
     uint32_t cut;
     uint8_t order[OVERFULL];
 };
@@ -115,7 +115,7 @@ static void free_node(struct region_tree *tree, uint32_t index)
     tree->free = index;
 }
 
-/* ---- all entries of a node at once ---- */
+/* ---- comparison of all entries of a node at once ---- */
 
 static inline uint32_t all_entries(const struct tree_node *n)
 {
@@ -123,8 +123,9 @@ static inline uint32_t all_entries(const struct tree_node *n)
 }
 
 /*
- * A bit for each entry that is not marked. Whoever marks them compares all that there is room for
- * in a node, without branches: compilers make vectors of that, and its lines are asked for at once.
+ * Returns a bit for each entry that is not marked. Callers compare all entries of a node, even
+ * unused ones, without branches: compilers vectorise that, and all lines of the node are loaded at
+ * once.
  */
 static inline uint32_t unmarked(const struct tree_node *n, const uint32_t mark[TREE_FANOUT])
 {
@@ -139,8 +140,8 @@ static inline uint32_t unmarked(const struct tree_node *n, const uint32_t mark[T
 }
 
 /*
- * Those that begin at `from` or before, and end at `to` or after, in each dimension. Not inline, for
- * the registers of a search among entries of many frames.
+ * Returns a bit for each entry that, in each dimension, begins at `from` or before and ends at `to`
+ * or after. Not inline, to save registers in a search among entries of many frames.
  */
 static __attribute__((noinline)) uint32_t entries_within(const struct tree_node *n, uint32_t dims,
                                                          const uint32_t *from, const uint32_t *to)
@@ -170,7 +171,7 @@ static inline bool are_all_of(const struct tree_node *n, uint32_t frame)
 
 /* ---- bounds ---- */
 
-/* Makes `a` reach what `b` reaches, too. */
+/* Extends `a` to contain `b`. */
 static void tree_join(struct region_tree *tree, struct tree_bounds *a, const struct tree_bounds *b)
 {
     struct tree_bounds in_frame;
@@ -196,7 +197,7 @@ static void tree_join(struct region_tree *tree, struct tree_bounds *a, const str
     }
 }
 
-/* What everything in a node reaches. */
+/* Computes the bounds of everything in a node. */
 static void measure(struct region_tree *tree, uint32_t index, struct tree_bounds *out)
 {
     const struct tree_node *n = node_at(tree, index);
@@ -212,14 +213,14 @@ static void measure(struct region_tree *tree, uint32_t index, struct tree_bounds
 
 /* ---- insertion ---- */
 
-/* Where an item went down the tree. */
+/* Path from the root to the node where an item is inserted. */
 struct descent {
     uint32_t node[TREE_DEPTH_MAX];
     uint32_t taken[TREE_DEPTH_MAX];
     uint32_t depth;
 };
 
-/* Of an item for whose leaf node there was no room. */
+/* Inserts an item into a leaf node that is full. */
 static bool insert_into_full(struct region_tree *tree, uint32_t index, struct descent *path,
                              struct loose_entry *extra)
 {
@@ -242,8 +243,8 @@ static bool insert_into_full(struct region_tree *tree, uint32_t index, struct de
 }
 
 /*
- * The bounds are copied only where a node is full: read in larger pieces than they were written in,
- * they would have to wait until the writes before them, which may be far away, are done.
+ * Bounds are copied only if a node is full. The copy uses wide loads, which would have to wait for
+ * the narrow stores that wrote the bounds, and those stores may miss the cache.
  */
 bool region_tree_insert(struct region_tree *tree, const struct tree_bounds *bounds, uint32_t leaf,
                         uint32_t serial)
@@ -273,7 +274,7 @@ bool region_tree_insert(struct region_tree *tree, const struct tree_bounds *boun
     return insert_into_full(tree, index, &path, &extra);
 }
 
-/* The root was split: one above both halves takes its place. */
+/* Called when the root was split: adds a new root above both halves. */
 static bool raise_root(struct region_tree *tree, uint32_t other)
 {
     uint32_t half[2] = { tree->root, other };
@@ -311,7 +312,7 @@ static uint32_t choose_by_bytes(const struct tree_node *n, const struct tree_bou
     return best;
 }
 
-/* How many indices there are from `min` to `max`. A signed number is quicker to convert. */
+/* Number of indices from `min` to `max`. A signed number is quicker to convert. */
 static inline double extent(uint32_t min, uint32_t max)
 {
     return (double)((int64_t)max - min + 1);
@@ -326,7 +327,7 @@ static inline bool holds_in_frame(const struct tree_node *n, uint32_t i,
     return true;
 }
 
-/* The smallest entry that need not grow at all; TREE_FANOUT: there is none. */
+/* Returns the smallest entry that already contains the item; TREE_FANOUT: none does. */
 static uint32_t choose_holder(const struct tree_node *n, const struct tree_bounds *item)
 {
     uint32_t holders = entries_within(n, item->dims, item->min, item->max);
@@ -349,7 +350,7 @@ static uint32_t choose_holder(const struct tree_node *n, const struct tree_bound
     return best;
 }
 
-/* Of those that have a bit in `among`, the entry whose volume grows least. */
+/* Returns the entry in `among` whose volume grows least if it is extended to the item. */
 static uint32_t choose_growing(const struct tree_node *n, const struct tree_bounds *item,
                                uint32_t among)
 {
@@ -376,7 +377,7 @@ static uint32_t choose_growing(const struct tree_node *n, const struct tree_boun
     return best;
 }
 
-/* The entries, itself among them, that one would meet if it reached the item, too. */
+/* Returns a bit for each entry that entry i, extended to the item, would overlap; i included. */
 static uint32_t meeting_grown(const struct tree_node *n, uint32_t i, const struct tree_bounds *item)
 {
     uint32_t min[TREE_DIMS], max[TREE_DIMS];
@@ -388,17 +389,17 @@ static uint32_t meeting_grown(const struct tree_node *n, uint32_t i, const struc
     return entries_within(n, item->dims, max, min);
 }
 
-/* In place of an instruction that not every machine has, and a function of a library. */
+/* Number of bits set, without a library: not every machine has an instruction for it. */
 static inline uint32_t count_entries(uint32_t entries)
 {
-    static_assert(TREE_FANOUT == 16, "so many bits are counted");
+    static_assert(TREE_FANOUT == 16, "the code below counts 16 bits");
     entries -= entries >> 1 & 0x5555;
     entries = (entries & 0x3333) + (entries >> 2 & 0x3333);
     entries = (entries + (entries >> 4)) & 0x0f0f;
     return (entries + (entries >> 8)) & 0x1f;
 }
 
-/* Those that would meet the fewest others. */
+/* Returns a bit for each entry that, extended to the item, would overlap the fewest others. */
 static uint32_t meeting_fewest(const struct tree_node *n, const struct tree_bounds *item)
 {
     uint32_t fewest = TREE_FANOUT + 1, best = 0;
@@ -416,7 +417,10 @@ static uint32_t meeting_fewest(const struct tree_node *n, const struct tree_boun
     return best;
 }
 
-/* What overlaps is searched twice, so growing into others is worse than growing much. */
+/*
+ * Chooses the entry for an item by indices. A search visits every entry that overlaps the probe, so
+ * overlapping entries cost more than large ones.
+ */
 static uint32_t choose_by_indices(const struct tree_node *n, const struct tree_bounds *item)
 {
     uint32_t best = choose_holder(n, item);
@@ -429,7 +433,10 @@ static uint32_t choose_by_indices(const struct tree_node *n, const struct tree_b
     return choose_growing(n, item, meeting_fewest(n, item));
 }
 
-/* The entry that has to grow least. Indices decide where all are of the item's frame, else bytes. */
+/*
+ * Chooses the entry below which an item is inserted: by indices if all entries are of the item's
+ * frame, else by bytes.
+ */
 static uint32_t choose(struct region_tree *tree, const struct tree_node *n,
                        const struct tree_bounds *item)
 {
@@ -447,7 +454,7 @@ static uint32_t choose(struct region_tree *tree, const struct tree_node *n,
     return choose_by_indices(n, &in_frame);
 }
 
-/* Makes an entry of a node reach the item, too. */
+/* Extends an entry of a node to contain the item. */
 static void stretch(struct region_tree *tree, struct tree_node *n, uint32_t i,
                     const struct tree_bounds *item)
 {
@@ -470,7 +477,7 @@ static void stretch(struct region_tree *tree, struct tree_node *n, uint32_t i,
 
 /* ---- splitting ---- */
 
-/* Orders the entries by the middles of what they reach in one dimension, and finds the best cut. */
+/* Sorts the entries by their centres in one dimension, and finds the best cut into two halves. */
 static void divide(const double lo[OVERFULL], const double hi[OVERFULL], struct division *out)
 {
     double left[OVERFULL], right[OVERFULL];
@@ -508,7 +515,7 @@ static void divide(const double lo[OVERFULL], const double hi[OVERFULL], struct 
     }
 }
 
-/* By the dimension of the frame that keeps the halves apart best. */
+/* Divides the entries along the dimension of the frame that separates the halves best. */
 static void divide_in_frame(const struct tree_bounds in_frame[OVERFULL], struct division *best)
 {
     struct division d;
@@ -526,7 +533,10 @@ static void divide_in_frame(const struct tree_bounds in_frame[OVERFULL], struct 
     }
 }
 
-/* By bytes; where that does not keep them apart, those of one frame from the others. */
+/*
+ * Divides the entries by their bytes. If that does not separate the halves, puts all entries of one
+ * frame into one half.
+ */
 static void divide_mixed(const struct loose_entry e[OVERFULL], struct division *best)
 {
     double lo[OVERFULL], hi[OVERFULL];
@@ -552,7 +562,7 @@ static void divide_mixed(const struct loose_entry e[OVERFULL], struct division *
     best->cut = with_last;
 }
 
-/* The frame in whose terms all entries can be put; TREE_MIXED: there is none. */
+/* Returns the frame in whose indices all entries have ranges; TREE_MIXED: there is none. */
 static uint32_t common_frame(const struct loose_entry e[OVERFULL])
 {
     uint32_t frame = TREE_PLAIN;
@@ -569,7 +579,7 @@ static uint32_t common_frame(const struct loose_entry e[OVERFULL])
     return is_frame(frame) ? frame : TREE_MIXED;
 }
 
-/* Cuts a full node and one entry more in two. The new node, or 0: memory has run out. */
+/* Adds an entry to a full node by splitting it. Returns the new node; 0: out of memory. */
 static uint32_t split(struct region_tree *tree, uint32_t index, const struct loose_entry *extra)
 {
     uint32_t other = take_node(tree, node_at(tree, index)->height);
@@ -625,7 +635,8 @@ static bool meets(struct region_tree *tree, const struct tree_node *n, uint32_t 
     uint32_t frame = n->frame[i];
 
     if (frame == b->frame && is_frame(frame))
-        return meets_in_frame(n, i, b); /* and then, most likely, in bytes */
+        /* regions that overlap in indices most likely also overlap in bytes */
+        return meets_in_frame(n, i, b);
     if (n->lo[i] >= b->hi || n->hi[i] <= b->lo)
         return false;
     if (!is_frame(frame) || !tree_is_interval(b->frame))
@@ -637,7 +648,7 @@ static bool meets(struct region_tree *tree, const struct tree_node *n, uint32_t 
     return meets_in_frame(n, i, &p->converted);
 }
 
-/* Of the probe's bounds, and recent enough. */
+/* Whether an entry overlaps the probe's bounds and its latest task is not before `since`. */
 static inline bool matters(struct region_tree *tree, const struct tree_node *n, uint32_t i,
                            struct tree_probe *p)
 {
@@ -660,8 +671,11 @@ static void drop_entry(struct tree_node *n, uint32_t i)
     n->serial[i] = n->serial[n->count];
 }
 
-/* What is searched for is inserted next, as a rule: so lines that only that needs are asked for. */
-static inline void ask_for_bytes(const struct tree_node *n, uint32_t i)
+/*
+ * Prefetches lines that only an insertion needs, because the region is usually inserted after the
+ * search.
+ */
+static inline void prefetch_bytes(const struct tree_node *n, uint32_t i)
 {
     __builtin_prefetch(&n->lo[i], 1, 3);
     __builtin_prefetch(&n->hi[i], 1, 3);
@@ -669,13 +683,13 @@ static inline void ask_for_bytes(const struct tree_node *n, uint32_t i)
 
 static inline void ask_for_entry(const struct tree_node *n, uint32_t i)
 {
-    ask_for_bytes(n, i);
+    prefetch_bytes(n, i);
     __builtin_prefetch(&n->last[i], 1, 3);
     __builtin_prefetch(&n->child[i], 1, 3);
     __builtin_prefetch(&n->serial[i], 1, 3);
 }
 
-/* As deep as the tree is high. */
+/* Searches below a node. Recursive; the depth is the height of the tree. */
 static void search(struct region_tree *tree, struct tree_node *n, struct tree_probe *p)
 {
     const struct tree_bounds *b = &p->bounds;
@@ -697,14 +711,14 @@ static void search(struct region_tree *tree, struct tree_node *n, struct tree_pr
             is_kept = p->visit(p, child, n->serial[i]);
             tree->leaves -= !is_kept;
         } else {
-            ask_for_bytes(n, i);
+            prefetch_bytes(n, i);
             search(tree, node_at(tree, child), p);
             is_kept = node_at(tree, child)->count != 0;
             if (!is_kept)
                 free_node(tree, child);
         }
         if (!is_kept) {
-            drop_entry(n, i); /* the last one takes its place */
+            drop_entry(n, i); /* the node's last entry moved to i, so its bit moves as well */
             left = (left | (left >> n->count & 1) << i) & all_entries(n);
         }
     }
@@ -730,7 +744,10 @@ static bool tree_holds(const struct tree_node *n, uint32_t i, const struct tree_
     return n->frame[i] != b->frame || holds_in_frame(n, i, b);
 }
 
-/* All that have its number: those of records that have gone are not told apart here. */
+/*
+ * Raises `last` of all leaves with this number, and of the entries above them. Stale leaves of
+ * removed records may have the number as well, which is harmless.
+ */
 static bool touch(struct region_tree *tree, struct tree_node *n, const struct tree_bounds *b,
                   uint32_t leaf)
 {

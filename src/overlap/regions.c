@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of regions: new ones where nothing is near, boxes of a frame in use,
- * and what does not fit into a record. The shortest ways are in access.h, the
- * long ones in region_index.c.
+ * Finds or makes records in the cases that need no search: new regions with no other region nearby,
+ * and boxes of a recently used frame. Adds accesses to a record, also if its own fields are full.
+ * The shortest paths are in access.h, the long ones in region_index.c.
  */
 #include "overlap/access.h"
 
@@ -14,10 +14,7 @@ static int regions_append(struct regions *x, struct slot *t, struct region *e, u
 static int regions_append_reader(struct regions *x, struct slot *t, struct region *e,
                                  bool is_ordered);
 
-/*
- * Edges to what conflicts among the refs of one record. Under the reference's
- * rules readers are not recorded, so a write meets none.
- */
+/* Makes t wait for the conflicting tasks of a record; simpler's rules record no readers. */
 static inline int wait_here(struct regions *x, struct slot *t, struct region *e, uint32_t access,
                             uint32_t since)
 {
@@ -35,7 +32,7 @@ static inline int wait_here(struct regions *x, struct slot *t, struct region *e,
     return status;
 }
 
-/* Records a reader that was ordered after every recorded writer, or after none. */
+/* Adds t to a record as a reader. is_ordered: t waits for every writer in the record. */
 static inline int record_reader(struct regions *x, struct slot *t, struct region *e,
                                 bool is_ordered)
 {
@@ -49,7 +46,8 @@ static inline int record_reader(struct regions *x, struct slot *t, struct region
         v->ref[v->count++] = slot_ref(t);
     }
     if (is_ordered)
-        e->flags |= REGION_SUPERSEDED; /* a later writer need only wait for this reader */
+        /* later writers need not wait for `writer`, because they wait for this reader */
+        e->flags |= REGION_SUPERSEDED;
     return PTO_OK;
 }
 
@@ -81,17 +79,14 @@ __attribute__((noinline)) static int apply_slowly(struct regions *x, struct slot
     return PTO_OK;
 }
 
-/*
- * A reader that was ordered after the writer, if that is still there, and for
- * which neither the record nor its vector has room.
- */
+/* Adds a reader when the record, or its vector, is full. The reader waits for the writer. */
 __attribute__((noinline)) static int crowd(struct regions *x, struct slot *t, struct region *e)
 {
     uint32_t vector = x->vector_free[1];
     uint32_t alive = 0;
 
     e->last = t->seq;
-    e->flags |= REGION_SUPERSEDED; /* a later writer need only wait for this reader */
+    e->flags |= REGION_SUPERSEDED; /* later writers wait for this reader instead of `writer` */
     for (uint32_t i = 0; i < REGION_READERS_INLINE && e->vector == 0; i++)
         alive += ref_is_alive(x, e->reader[i]);
     if (vector == 0 || alive != REGION_READERS_INLINE) {
@@ -109,9 +104,8 @@ __attribute__((noinline)) static int crowd(struct regions *x, struct slot *t, st
 }
 
 /*
- * Without a call what is usual: a reader for which there is room, and a writer
- * after a writer. The order of recording and linking does not matter: if one of
- * them fails, so does the run.
+ * The usual cases, without a call: a reader for which there is room, and a writer after a writer.
+ * Adds t before its edges are linked, which is harmless: if linking fails, the run fails.
  */
 int region_apply(struct regions *x, struct slot *t, struct region *e, uint32_t access)
 {
@@ -130,7 +124,8 @@ int region_apply(struct regions *x, struct slot *t, struct region *e, uint32_t a
             v->ref[v->count++] = own;
         else
             return crowd(x, t, e);
-        e->flags |= REGION_SUPERSEDED; /* a later writer need only wait for this reader */
+        /* later writers need not wait for `writer`, because they wait for this reader */
+        e->flags |= REGION_SUPERSEDED;
     } else if ((access & ACCESS_REPLACE) != 0 && e->vector == 0 && e->reader_count == 0 &&
                (e->flags & REGION_SUPERSEDED) == 0) {
         e->writer = own;
@@ -141,16 +136,15 @@ int region_apply(struct regions *x, struct slot *t, struct region *e, uint32_t a
     return ref_is_alive(x, writer) ? edges_link(x, t, writer) : PTO_OK;
 }
 
-/* Whether nobody who touched a dense region is left. */
+/* Whether all tasks that accessed a contiguous region have completed. */
 static inline bool regions_is_gone(struct regions *x, const struct region *e)
 {
     return e->last < x->dead_before || !region_is_alive(x, e);
 }
 
 /*
- * Whether nothing alive in a bucket touches the interval. What is dead and
- * touches it goes: left in place, it would be found again and believed to
- * overlap nothing.
+ * Whether no live task in a bucket accesses the interval. Removes records of completed tasks that
+ * touch it: if they stayed, a later access would use one as if it overlapped nothing.
  */
 static inline bool is_clear(struct regions *x, struct region *e, uint64_t start, uint64_t end)
 {
@@ -165,7 +159,7 @@ static inline bool is_clear(struct regions *x, struct region *e, uint64_t start,
     }
 }
 
-/* The record in the chain of a bucket that is this very region. */
+/* Finds the record of exactly this region in the chain of a bucket. */
 static struct region *find_chained(const struct regions *x, const struct span *span,
                                    const struct region *head)
 {
@@ -179,7 +173,10 @@ static struct region *find_chained(const struct regions *x, const struct span *s
     return NULL;
 }
 
-/* Where a new record of a bucket goes: in place of a dense one that has gone, or behind the others. */
+/*
+ * Returns an entry for a new record: that of a contiguous region whose tasks have completed, or a
+ * new one in the chain. NULL: the table has to grow first.
+ */
 static inline struct region *regions_find_place(struct regions *x, struct region *head)
 {
     for (struct region *e = head;; e = &x->overflow[e->next]) {
@@ -194,7 +191,7 @@ static inline struct region *regions_find_place(struct regions *x, struct region
     return region_place(x, (uint32_t)(head - x->table));
 }
 
-/* Makes a record of one that is free or has gone, and is of the same level if it is used. But for `last`. */
+/* Turns an entry that is free, or whose tasks have completed, into the record of a new region. */
 static inline void take_over(struct regions *x, struct region *e, uint64_t start, uint64_t length,
                              uint32_t level, bool is_crossing)
 {
@@ -222,9 +219,8 @@ static inline void take_over(struct regions *x, struct region *e, uint64_t start
 }
 
 /*
- * The record of a dense region, found in its bucket; or a new one, if all records
- * are of its size class and the buckets around it show that nothing overlaps.
- * NULL: the long way must look.
+ * Finds the record of a contiguous region in its bucket, or makes it, if all records are of its
+ * size class and the adjacent buckets show that nothing overlaps it. NULL: needs region_resolve.
  */
 __attribute__((noinline)) static struct region *insert_dense(struct regions *x,
                                                              const struct span *span,
@@ -254,17 +250,17 @@ __attribute__((noinline)) static struct region *insert_dense(struct regions *x,
     return e;
 }
 
-/* Whether a bucket has one record, or none, and that does not touch the interval. */
+/* Whether a bucket has at most one record, and that one does not touch the interval. */
 static inline bool is_apart(const struct region *e, uint64_t start, uint64_t end)
 {
     return e->next == 0 && (e->start >= end || e->start + e->length <= start);
 }
 
-/* region_find_known for more than two dimensions. */
+/* Like region_find_known, for a box with more than two dimensions. */
 __attribute__((noinline)) static struct region *find_known_deep(struct regions *x,
                                                                 const struct pto_tensor *tensor)
 {
-    const struct known_box *known = &x->far->known[region_known_place(tensor)];
+    const struct known_box *known = &x->side_tables->known[region_known_place(tensor)];
     size_t bytes = (tensor->ndims - 2) * sizeof(uint32_t);
     const struct geom *geom;
 
@@ -281,7 +277,7 @@ __attribute__((noinline)) static struct region *find_known_deep(struct regions *
     return known->record;
 }
 
-/* A box of a frame in use, on the way to its record. */
+/* A box that may belong to a recently used frame, while its record is looked up. */
 struct box {
     uint64_t lo;
     uint64_t length;
@@ -293,7 +289,7 @@ struct box {
     bool is_crossing;
 };
 
-/* Finds out where a box lies in its frame. False: that has no such class, or it is not a box. */
+/* Computes where a box lies in its frame. False: the tensor is no box of this frame and class. */
 __attribute__((always_inline)) static inline bool box_init(struct box *box, const struct regions *x,
                                                            const struct pto_tensor *tensor,
                                                            uint32_t frame, uint32_t ndims)
@@ -311,7 +307,7 @@ __attribute__((always_inline)) static inline bool box_init(struct box *box, cons
         uint32_t at = rest;
 
         if (stride != f->geom.stride[d])
-            return false; /* of another frame */
+            return false; /* the stride is that of another frame */
         if (stride != 1) {
             at = rest / stride;
             rest %= stride;
@@ -319,9 +315,9 @@ __attribute__((always_inline)) static inline bool box_init(struct box *box, cons
             rest = 0;
         }
         if ((uint64_t)at + shape > f->geom.shape[d])
-            return false; /* not a box */
+            return false; /* the tensor is not a box */
         if (shape != class->shape[d] && (shape == 0 || level != region_box_level(shape)))
-            return false; /* of another class */
+            return false; /* the shape is of another class */
         box->offset[d] = at;
         cell[d] = at >> level;
         crossed |= cell[d] ^ (at + shape - 1) >> level;
@@ -336,21 +332,21 @@ __attribute__((always_inline)) static inline bool box_init(struct box *box, cons
     return true;
 }
 
-/* Whether two boxes of a class, of which none is crossing, are in one cell: then they overlap. */
+/* Whether two boxes are in one cell, so that they overlap; no box of the class may cross cells. */
 static inline bool is_in_cell(const struct regions *x, const struct box *box,
                               const struct region_shape *shape, uint32_t ndims)
 {
     const uint8_t *level = x->frame[box->frame].class_of[box->class].level;
 
     if (shape->geom.rest != box->rest)
-        return false; /* but for a comb that goes between the teeth of the other */
+        return false; /* boxes with different remainders interleave without overlap */
     for (uint32_t d = 0; d < ndims; d++)
         if (shape->geom.offset[d] >> level[d] != box->offset[d] >> level[d])
             return false;
     return true;
 }
 
-/* The geometry of a new box; what all boxes of its frame have in common is not touched. */
+/* Sets the geometry of a new box, except fields that all boxes of its frame share. */
 static inline void set_geom(struct geom *geom, const struct box *box,
                             const struct pto_tensor *tensor, uint32_t ndims)
 {
@@ -363,7 +359,7 @@ static inline void set_geom(struct geom *geom, const struct box *box,
     }
 }
 
-/* A record for a new box in a bucket without one that it could take over. NULL: the long way. */
+/* Makes a new box's record in the first entry of its bucket. NULL: the entry is in use; search. */
 __attribute__((noinline)) static struct region *add_box(struct regions *x, const struct slot *t,
                                                         const struct box *box,
                                                         const struct pto_tensor *tensor)
@@ -372,7 +368,7 @@ __attribute__((noinline)) static struct region *add_box(struct regions *x, const
     struct region *e;
 
     if (regions_are_crowded(x))
-        return NULL; /* the table has to grow first */
+        return NULL; /* the table has to grow first, which region_resolve does */
     x->frame_pinned = box->frame;
     x->seq = t->seq + 1;
     e = region_place(x, box->bucket);
@@ -387,10 +383,10 @@ __attribute__((noinline)) static struct region *add_box(struct regions *x, const
 }
 
 /*
- * The untangled record of a box, made if it is plain that nothing overlaps it:
- * all that is recorded are boxes of its frame and class, each in a cell of its
- * own, and nobody alive is in its cell. With one frame the interval says all
- * about a box: the digits of its length are its shape.
+ * Finds the untangled record of a box. If there is none, makes it if nothing can overlap the box:
+ * all boxes of the frame are of its class, each in a separate cell, and no live task accesses its
+ * cell. In one frame the interval identifies the box, because its length determines the shape.
+ * NULL: the caller must search.
  */
 __attribute__((always_inline)) static inline struct region *find_in_frame(
     struct regions *x, const struct slot *t, const struct pto_tensor *tensor, uint32_t frame)
@@ -411,7 +407,7 @@ __attribute__((always_inline)) static inline struct region *find_in_frame(
     shape = &x->table_shape[box.bucket];
     for (;;) {
         if (e->kind == REGION_BOX && e->frame == frame && (e->flags & REGION_USED) != 0) {
-            (void)region_shape(x, e); /* it may have to be derived */
+            (void)region_shape(x, e); /* computes the geometry if that was not done yet */
             if (e->start == box.lo && e->length == box.length) {
                 if ((e->flags & REGION_TANGLED) != 0)
                     return NULL;
@@ -445,7 +441,7 @@ __attribute__((always_inline)) static inline struct region *find_in_frame(
     return gone;
 }
 
-/* The record of a box of a frame in use, or NULL. */
+/* Finds the record of a box, if its frame is a recently used one; NULL: none. */
 static inline struct region *find_box(struct regions *x, const struct slot *t,
                                       const struct pto_tensor *tensor)
 {
@@ -470,12 +466,12 @@ static inline struct region *find_box(struct regions *x, const struct slot *t,
 }
 
 /*
- * Ways to a record, from the shortest to the longest. Each one goes on in the
- * next as its last act, so that it needs no stack frame for that; hence all have
- * the arguments of region_reach.
+ * The reach_ functions find or make a record and apply the access, from the shortest path to the
+ * longest. Each ends with a tail call of the next one, so that it needs no stack frame; therefore
+ * all have the parameters of region_reach.
  */
 
-/* Any region. */
+/* Finds the record of any region, if necessary by a search, and applies the access. */
 __attribute__((noinline)) static int reach_far(struct regions *x, struct slot *t,
                                                const struct pto_tensor *tensor,
                                                const struct span *span, uint32_t access)
@@ -492,7 +488,7 @@ __attribute__((noinline)) static int reach_far(struct regions *x, struct slot *t
     return apply_access(x, t, e, access);
 }
 
-/* A contiguous region, by the records of its bucket and of those beside it, if that is enough. */
+/* Finds a contiguous region in its bucket and the adjacent ones, and applies the access. */
 __attribute__((noinline)) static int reach_dense(struct regions *x, struct slot *t,
                                                  const struct pto_tensor *tensor,
                                                  const struct span *span, uint32_t access)
@@ -508,12 +504,12 @@ __attribute__((noinline)) static int reach_around(struct regions *x, struct slot
 {
     struct span span = span_of(start, length);
 
-    if (tensor->addr == 0 || length == 0) /* whose level no region has: it always comes here */
+    if (tensor->addr == 0 || length == 0) /* no record has length 0 */
         return submit_refuse_quick(x, t, tensor);
     return reach_dense(x, t, tensor, &span, x->quick[tensor->tag]);
 }
 
-/* The head of the bucket has gone; it had many readers. */
+/* Drops the vector of the bucket's first record, whose tasks have completed, and starts again. */
 __attribute__((noinline)) static int reach_forgotten(struct regions *x, struct slot *t,
                                                      const struct pto_tensor *tensor,
                                                      struct region *e, uint64_t start,
@@ -523,7 +519,10 @@ __attribute__((noinline)) static int reach_forgotten(struct regions *x, struct s
     return region_reach_dense(x, t, tensor, e, start, length);
 }
 
-/* It lies among others, which may be near, or the head was not like it. */
+/*
+ * Like region_reach_dense, where another region may be near, or the bucket's first record `e` has
+ * another size class. If the adjacent cells are clear, reuses `e`, whose tasks have completed.
+ */
 __attribute__((noinline)) static int reach_among(struct regions *x, struct slot *t,
                                                  const struct pto_tensor *tensor, struct region *e,
                                                  uint64_t start, uint64_t length)
@@ -544,9 +543,8 @@ __attribute__((noinline)) static int reach_among(struct regions *x, struct slot 
 }
 
 /*
- * Without a loop or a call what is usual for a region that is new: the head of the
- * bucket is one of its like that has gone, and buffers come in the order of their
- * addresses.
+ * The usual case of a new region, without a loop or a call: the tasks of its bucket's first record
+ * have completed, that record is of the region's size class, and buffers come in address order.
  */
 int region_reach_dense(struct regions *x, struct slot *t, const struct pto_tensor *tensor,
                        struct region *e, uint64_t start, uint64_t length)
@@ -573,7 +571,7 @@ int region_reach_dense(struct regions *x, struct slot *t, const struct pto_tenso
     return PTO_OK;
 }
 
-/* A box, or a region of the reference's rules, or an empty one. */
+/* Finds the record of a strided region, an empty one, or any region under simpler's rules. */
 __attribute__((noinline)) static int reach_any_box(struct regions *x, struct slot *t,
                                                    const struct pto_tensor *tensor,
                                                    const struct span *span, uint32_t access)
@@ -583,7 +581,7 @@ __attribute__((noinline)) static int reach_any_box(struct regions *x, struct slo
     return e != NULL ? apply_access(x, t, e, access) : reach_far(x, t, tensor, span, access);
 }
 
-/* The same for a box that is not known: a tile, first. */
+/* Finds the record of a box that region_find_known did not find, if it is a tile. */
 __attribute__((noinline)) static int reach_box(struct regions *x, struct slot *t,
                                                const struct pto_tensor *tensor,
                                                const struct span *span, uint32_t access)
@@ -609,7 +607,7 @@ int region_reach(struct regions *x, struct slot *t, const struct pto_tensor *ten
     return region_apply_known(x, t, e, access);
 }
 
-/* ---- vectors: readers and writers beyond the inline ones ---- */
+/* ---- vectors: readers and writers that do not fit into a record ---- */
 
 static uint32_t vector_order(uint32_t capacity)
 {
@@ -630,7 +628,7 @@ static uint32_t take_vector(struct regions *x, uint32_t order)
             return 0;
         vector = (uint32_t)((uint64_t)(memory - x->vector_pool.base) / REGION_VECTOR_UNIT);
     }
-    port_check(vector != 0); /* the pool's first unit stands for none */
+    port_check(vector != 0); /* index 0 means "none" */
     region_vector(x, vector)->count = 0;
     region_vector(x, vector)->capacity = (uint32_t)(bytes / sizeof(struct ref)) - 1;
     return vector;
@@ -650,7 +648,7 @@ void region_drop_vector(struct regions *x, struct region *e)
     e->vector = 0;
 }
 
-/* Adds t to the vector of the record. */
+/* Appends t to the vector of the record. */
 static int regions_append(struct regions *x, struct slot *t, struct region *e, uint32_t flags)
 {
     struct region_vector *v;
@@ -658,7 +656,8 @@ static int regions_append(struct regions *x, struct slot *t, struct region *e, u
     if (e->vector == 0 && (e->vector = take_vector(x, 1)) == 0)
         return PTO_ENOMEM;
     v = region_vector(x, e->vector);
-    if (v->count == v->capacity) { /* forget finished ones; grow if that does not help much */
+    /* drop completed tasks; enlarge the vector if that frees less than half */
+    if (v->count == v->capacity) {
         uint32_t kept = 0;
 
         for (uint32_t i = 0; i < v->count; i++) {
@@ -688,7 +687,7 @@ static int regions_append(struct regions *x, struct slot *t, struct region *e, u
     return PTO_OK;
 }
 
-/* The same for what is in the vector of a record, where the latest come last. */
+/* Makes t wait for conflicting tasks in the vector of a record, which come in order of time. */
 static int wait_for_vector(struct regions *x, struct slot *t, struct region *e, bool is_write,
                            uint32_t since)
 {
@@ -771,7 +770,7 @@ struct ref region_latest_user(struct regions *x, const struct region *e, bool wi
     return found;
 }
 
-/* A reader for which the record has no room, or which supersedes writers in the vector. */
+/* Adds a reader that does not fit the record, or that waits for writers in the vector. */
 static int regions_append_reader(struct regions *x, struct slot *t, struct region *e,
                                  bool is_ordered)
 {
@@ -789,7 +788,7 @@ static int regions_append_reader(struct regions *x, struct slot *t, struct regio
     }
     if (e->vector != 0)
         return regions_append(x, t, e, 0);
-    for (uint32_t i = 0; i < REGION_READERS_INLINE; i++) /* forget finished ones */
+    for (uint32_t i = 0; i < REGION_READERS_INLINE; i++) /* drop completed tasks */
         if (ref_is_alive(x, e->reader[i]))
             e->reader[kept++] = e->reader[i];
     e->reader_count = kept & 3;

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks as the index of regions knows them: a slot, and the number of the task that has it.
- * The graph writes the entries of slots, the index reads `seq` to find out who is alive.
+ * Tasks as the index of regions sees them: a slot, and the number of the task that has it. The
+ * graph writes these entries; the index reads `seq` to find out whether a task is live.
  */
 #ifndef PTO_TASKS_H
 #define PTO_TASKS_H
 
 #include "wire/slot.h"
 
-/* A task by slot and sequence number: gone when the slot has another number. */
+/* Names a task by slot and number. The task has completed if its slot has another number. */
 struct ref {
-    uint32_t slot; /* in vectors of the index the top bits are flags */
+    uint32_t slot; /* index of the slot; in vectors of the index the top bits are flags */
     uint32_t seq;
 };
 
-/* The submitter's own copy of what it asks about slots most often. */
+/* The submitter's copy of the properties of slots that it reads most often. */
 struct slot_info {
-    uint32_t seq;  /* of the task that has the slot; 0: free */
-    uint32_t line; /* where the slot is, in lines from the pool's base */
-    uint32_t next; /* free list of its class */
+    uint32_t seq;  /* number of the task that has the slot; 0: free */
+    uint32_t line; /* place of the slot, in lines from the start of the pool */
+    uint32_t next; /* next in the free list of its size class */
     uint8_t size_class;
     uint8_t stall_cause; /* enum stall_cause, while a stall is described */
-    bool is_spilled; /* has edges or retained buffers in chunks; slot 0, which nobody takes: true */
+    /* edges or retained buffers are in chunks; always true for slot 0, which no task gets */
+    bool is_spilled;
 };
 
 static inline struct ref slot_ref(const struct slot *s)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stretch of address space of which the front is in use. It never moves, so
- * what lies in it may be named by pointer or by offset. The machine's port
- * puts memory behind more of it on demand (port_pool_grow).
+ * A pool: a range of address space whose front is in use. It never moves, so objects in it may be
+ * referenced by pointer or by offset. The machine's port commits more memory on demand
+ * (port_pool_grow).
  */
 #ifndef PTO_POOL_H
 #define PTO_POOL_H
@@ -14,26 +14,28 @@
 struct pool {
     char *base;
     uint64_t used;
-    uint64_t limit; /* bytes with memory behind them */
+    uint64_t limit; /* bytes of committed memory */
     uint64_t max;   /* bytes of address space */
-    void *owner;    /* whose budget pays; for port_pool_grow */
+    void *owner;    /* the port's object that owns the budget; only port_pool_grow uses it */
 };
 
-/* What the pools of one device share. One thread at a time. */
+/* The memory budget that the pools of one device share. One thread at a time uses it. */
 enum { POOL_COUNT_MAX = 40 };
 
 struct pool_budget {
-    struct pool *pool[POOL_COUNT_MAX]; /* all that share it */
+    struct pool *pool[POOL_COUNT_MAX]; /* the pools that draw on this budget */
     uint32_t pool_count;
     uint64_t max;
     uint64_t used;
-    uint64_t refused; /* bytes of the last request that was not met */
+    uint64_t refused; /* size in bytes of the last request that failed */
 };
 
-/* Raises `limit` to at least used + bytes. False: the budget is exhausted; nothing has changed. */
+/*
+ * Raises `limit` to at least used + bytes. False: the budget is exhausted, and nothing has changed.
+ */
 bool port_pool_grow(struct pool *pool, uint64_t bytes);
 
-/* NULL when the budget is exhausted. Contents are what the pool last held there. */
+/* Allocates from the pool; NULL: the budget is exhausted. The memory is not cleared. */
 static inline void *pool_take(struct pool *pool, uint64_t bytes)
 {
     if (pool->limit - pool->used < bytes && !port_pool_grow(pool, bytes))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the pure folders need from the machine they run on: the names are the
- * same everywhere, a program links one implementation. Nothing here allocates
- * or makes a system call on the path of a task.
+ * The services that the pure folders (graph, sched, orch and others) need from the machine on which
+ * they run. Their names are the same everywhere; a program links one implementation. None of them
+ * allocates or makes a system call on the path of a task.
  */
 #ifndef PTO_PORT_H
 #define PTO_PORT_H
@@ -10,23 +10,24 @@
 #include "core/core.h"
 #include "port/pool.h"
 
-struct worker; /* sched/sched.h */
+struct worker; /* defined in sched/sched.h */
 
 enum port_start {
-    PORT_DONE,      /* the kernel has returned; the caller completes the task */
-    PORT_SENT,      /* it runs elsewhere and comes back through sched_returned_to */
-    PORT_IN_FLIGHT, /* it goes on, but not on this worker, and comes back through sched_returned */
+    PORT_DONE, /* the kernel has returned; the caller completes the task */
+    PORT_SENT, /* the kernel runs on another core; sched_returned_to reports its end */
+    /* the kernel still runs, but outside of this worker; sched_returned reports its end */
+    PORT_IN_FLIGHT,
 };
 
-/* An assertion failed: the state of the engine is broken. Does not return. */
+/* Reports a failed assertion: the state of the engine is broken. Does not return. */
 _Noreturn void port_panic(const char *what, const char *file, int line);
 
-/* For what is looked at anyway or rarely: also in shipped builds. */
+/* Asserts in shipped builds as well: for values that are loaded anyway, or for rare paths. */
 #define port_assert(condition) ((condition) ? (void)0 : port_panic(#condition, __FILE__, __LINE__))
 
 /*
- * For invariants of the path of a task: in checked builds (PTO_CHECKED, which the sanitized variants and
- * the scenarios of tests/explore define). In any other build nothing is evaluated.
+ * Asserts invariants on the path of a task in checked builds only (PTO_CHECKED, which the sanitized
+ * variants and the scenarios of tests/explore define). Other builds do not evaluate the condition.
  */
 #ifdef PTO_CHECKED
 #define port_check(condition) port_assert(condition)
@@ -34,70 +35,89 @@ _Noreturn void port_panic(const char *what, const char *file, int line);
 #define port_check(condition) ((void)sizeof(!(condition)))
 #endif
 
-/* Sets a sleeping worker going: there is something to take. `machine` is the scheduler's. */
+/*
+ * Wakes a sleeping worker, because there is a task to take. `machine` is the pointer that the
+ * scheduler was given.
+ */
 void port_wake(void *machine);
 
-/* Whether the thread really lost its place; if so sched_returned was told. */
+/*
+ * Called after core_invoke: returns whether another thread has taken over the worker's place while
+ * the kernel ran. If so, sched_returned has been called for the invocation.
+ */
 bool port_core_lost(struct core *core, struct slot *s);
 
 /*
- * Takes over a ready task whose invocations need cores at the same time: they
- * are started when there are enough free ones, gangs first, and reported to
- * sched_returned one by one. Ordinary tasks get no further cores meanwhile.
+ * Takes over a ready task whose invocations need cores at the same time. Starts them when enough
+ * cores are free, gangs first, and reports them to sched_returned one by one. Ordinary tasks get no
+ * further cores until then.
  */
 void port_team_start(void *machine, struct slot *s);
 
 /*
- * A core of the type for the worker, if one is free and no team waits for it:
- * sets the worker's core_index and core_mask.
+ * Acquires a core of the type for a worker, if a core is free and no team waits for it: sets the
+ * worker's core_index and core_mask.
  */
 bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type);
 /*
- * How many tasks could start on the core that a worker has acquired, and on others that it would
- * get after that one. Asked for if there is no other worker.
+ * Returns how many tasks can start now: on the core that the only worker has acquired, and on those
+ * that it could acquire in addition.
  */
 uint32_t port_core_room(void *machine, uint32_t core_type);
-/* The worker gives its cores up for a team that waits. */
+/* Releases the worker's cores for a waiting team. */
 void port_cores_yield(void *machine, struct worker *w);
 
-/* What kernels left changed on the thread of the core does not reach those of the next claim. */
+/*
+ * Resets the state of the core's thread that kernels may have changed, so that the kernels of the
+ * next task list that uses this core do not see it.
+ */
 void port_core_reset(struct core *core);
 
-/* Somebody holds a lock for a few instructions: let it. */
+/* Pauses the CPU for a moment; called in loops that wait for another thread to release a lock. */
 void port_relax(void);
 
 /*
- * Addresses that kernels and orchestrations named: whether there is memory for 1, 2,
- * 4 or 8 bytes. The second one writes them.
+ * port_can_read checks an address that a kernel or an orchestration named: false if there is no
+ * memory for 1, 2, 4 or 8 bytes there. port_write also writes them.
  */
 bool port_can_read(uint64_t addr, uint32_t bytes);
 bool port_write(uint64_t addr, uint32_t bytes, uint64_t bits);
 
-/* ---- for orchestrations; not on the path of a task ---- */
+/* ---- services for orchestrations; not on the path of a task ---- */
 
-/* By the builder: tasks are run until there is room for more. */
+/*
+ * Runs tasks until memory or a ring has room for more tasks. Called by the thread that builds the
+ * graph.
+ */
 void port_room(void *machine);
-/* The same until the task in the slot has gone. PTO_OK or PTO_ETIMEOUT. */
+/* Runs tasks until the task `seq` in this slot is complete. Returns PTO_OK or PTO_ETIMEOUT. */
 int port_wait(void *machine, uint32_t slot, uint32_t seq, uint64_t deadline_ns);
-/* By a builder that asks again and again: some tasks are run, if any are ready. */
+/*
+ * Runs some ready tasks. Called in a loop by an orchestration that waits for something outside of
+ * its run.
+ */
 void port_poll(void *machine);
-/* The same, once the run has failed: does not return if the orchestration was given up meanwhile. */
-void port_linger(void *machine);
+/* port_poll for a run that has failed: does not return if the orchestration has been abandoned. */
+void port_poll_failed(void *machine);
 uint64_t port_now_ns(void);
 
-/* By the thread that leads the run: calls `each` for every kernel that is running. */
+/*
+ * Calls `each` for every running kernel. Called by the thread that leads the run (that submits and
+ * reports).
+ */
 void port_each_running(void *machine,
                        void (*each)(void *context, struct slot *s, uint32_t core, uint32_t block),
                        void *context);
-/* Whether the task waits for cores together with its like. */
+/* Whether the task waits until several cores are free at the same time. */
 bool port_is_queued(void *machine, const struct slot *s);
 
 /*
- * Starts one invocation of the task's kernel on a core; the engine itself has written memory that
- * kernels read, or reads what they have written.
+ * Services for cores. port_core_start starts one invocation of a task's kernel on a core.
+ * port_filled is called after the engine has written memory that kernels will read, port_fetch
+ * before the engine reads memory that kernels may have written.
  */
-#ifdef PTO_CORES_APART        /* they are processors of their own, which a port rings for */
-enum { PORT_ONE_THREAD = 1 }; /* no other thread knows of tasks */
+#ifdef PTO_CORES_APART        /* cores are separate processors without coherent caches */
+enum { PORT_ONE_THREAD = 1 }; /* the engine has one thread, which alone accesses tasks */
 void port_filled(uint64_t addr, uint64_t bytes);
 void port_fetch(uint64_t addr, uint64_t bytes);
 enum port_start port_core_start(struct core *core, struct slot *s, const struct pto_tensor *tensor,

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a task, for the loops of sched.c and for kernels that return elsewhere
- * (returned.c); and what the files of the scheduler call of each other. Inline: the
- * compiler makes a function of its own for each kind of run.
+ * Completes tasks, for the worker loops of sched.c and for kernels that return outside of a loop
+ * (returned.c); declares what the scheduler's files use of each other. The functions are inline
+ * because the compiler generates one worker loop for each kind of run.
  */
 #ifndef PTO_COMPLETE_H
 #define PTO_COMPLETE_H
 
 #include "sched/sched.h"
 
-/* What the compiler makes a loop of its own for. */
+/* Kinds of run; the compiler generates a loop for each. */
 enum kind {
     STREAMED,
-    STREAMED_ALONE, /* the same, by one worker, newest first, unrecorded */
-    LAUNCHED,       /* an image */
+    STREAMED_ALONE,    /* streamed, with one worker, which runs the newest task first */
+    STREAMED_RECORDED, /* streamed with a recorder */
+    LAUNCHED,          /* a launched image (graph/image.h) */
     LAUNCHED_ALONE,
+    LAUNCHED_RECORDED,
 };
 
 static inline bool kind_is_alone(enum kind kind)
@@ -24,26 +26,39 @@ static inline bool kind_is_alone(enum kind kind)
 
 static inline bool kind_is_image(enum kind kind)
 {
-    return kind == LAUNCHED || kind == LAUNCHED_ALONE;
+    return kind >= LAUNCHED;
 }
 
-/* offers.c: up to SCHED_CLAIM tasks of another worker's offer. False: there is none. */
+static inline bool kind_is_recorded(enum kind kind)
+{
+    return kind == STREAMED_RECORDED || kind == LAUNCHED_RECORDED;
+}
+
+/* offers.c: claims up to SCHED_CLAIM tasks of another worker's offer. False: none. */
 bool sched_claim_tasks(struct worker *w, struct worker *from);
-/* Some of the tasks with which a launch starts. */
+/*
+ * Claims some roots of a launched graph, which are tasks without predecessors. False: none is left.
+ */
 bool sched_claim_roots(struct worker *w);
-/* A ready task for which the worker has no core: some other worker may. */
+/* Parks a ready task for which the worker has no core; another worker may have one. */
 void sched_park_shared(struct worker *w, struct slot *s);
-/* What was parked, for cores that the worker can have now. */
+/* Takes parked tasks for which the worker can get cores now. */
 bool sched_take_parked(struct worker *w);
-/* returned.c: completes what others have finished. False: there was nothing. */
+/*
+ * returned.c: completes tasks whose last kernel was finished by another thread. False: there were
+ * none.
+ */
 bool sched_complete_finished(struct worker *w);
-/* A completed task's slot, on its way back to the submitter. */
+/* Sends the slot of a completed task back to the submitter, which frees it. */
 void sched_return_slot(struct worker *w, struct slot *s);
 
-/* `pending` of a task that is ready, or complete, links it in lists. */
+/*
+ * Lists link tasks through the slot's `pending`, which is otherwise not in use once the task is
+ * ready or complete.
+ */
 static inline void line_push(const struct graph *g, uint32_t *list, struct slot *s)
 {
-    a32_store_relaxed(&s->pending, *list); /* the list is one thread's */
+    a32_store_relaxed(&s->pending, *list); /* relaxed: only one thread uses the list */
     *list = graph_slot_line(g, s);
 }
 
@@ -58,14 +73,15 @@ static inline struct slot *line_pop(const struct graph *g, uint32_t *list)
 
 static inline void line_push_shared(const struct graph *g, struct a32 *list, struct slot *slot)
 {
-    uint32_t head = a32_load_relaxed(list); /* the exchange checks it */
+    /* relaxed: the compare-and-swap detects that the value has changed */
+    uint32_t head = a32_load_relaxed(list);
 
     do {
         a32_store_relaxed(&slot->pending, head);
     } while (!a32_cas_acq_rel(list, &head, graph_slot_line(g, slot))); /* R12 R13 */
 }
 
-/* A ready task for which the deque has no room. */
+/* Appends a ready task to the worker's list, because its deque is full. */
 static inline void line_wait(struct worker *w, struct slot *s)
 {
     sched_list_append(w->graph, &w->list, &w->list_end, s);
@@ -76,7 +92,10 @@ static inline bool worker_is_only(const struct worker *w)
     return PORT_ONE_THREAD || w->sched->worker_count == 1;
 }
 
-/* Whether a stream runs in the loop for one worker: no other thread knows of a live task, and none is offered. */
+/*
+ * Whether the worker runs a streamed run in the loop without atomic operations (STREAMED_ALONE): no
+ * other thread knows of a live task.
+ */
 static inline bool worker_streams_alone(const struct worker *w)
 {
     return (PORT_ONE_THREAD || !w->is_shared ||
@@ -84,7 +103,10 @@ static inline bool worker_streams_alone(const struct worker *w)
            w->order == 0 && w->trace == NULL;
 }
 
-/* Invocations that are over, or never will be started. True: they were the last ones. */
+/*
+ * Counts down the invocations of a task by `count`, which have ended or will never be started.
+ * True: none is left.
+ */
 static inline bool complete_block(struct slot *s, uint32_t count)
 {
     uint32_t left = a32_sub_acq_rel(&s->block_left, count); /* R17 A17 */
@@ -93,13 +115,34 @@ static inline bool complete_block(struct slot *s, uint32_t count)
     return left == count;
 }
 
+/*
+ * Tells the recorder that the time between the previous kernel and the next one is not just the
+ * change from one to the other. Called before work that may take much longer than reading the
+ * clock; completing a task with one successor takes about as long as that.
+ */
+static inline void sched_record_gap(struct worker *w)
+{
+    if (w->trace != NULL)
+        trace_gap(w->trace);
+}
+
+/*
+ * Records that completing `by` made t ready, before any other thread knows that t is. A join is not
+ * recorded as a task.
+ */
+static inline void complete_record(struct worker *w, const struct slot *t, const struct slot *by)
+{
+    if (!slot_is_join(t))
+        trace_ready(w->trace, t->seq, slot_is_join(by) ? 0 : by->seq);
+}
+
 __attribute__((always_inline)) static inline struct slot *complete_in_image(struct worker *w,
                                                                             struct slot *s,
                                                                             enum kind kind);
 
 /*
- * Seals the list of successors and counts each of them down. Returns one that
- * became ready, to run next: what this task wrote is still in the cache.
+ * Completes a task: seals the list of its successors, and counts each of them down. Returns one
+ * that became ready, to run next, because the data that this task wrote is still in the cache.
  */
 __attribute__((always_inline)) static inline struct slot *complete_task(struct worker *w,
                                                                         struct slot *s,
@@ -108,7 +151,7 @@ __attribute__((always_inline)) static inline struct slot *complete_task(struct w
     struct graph *g = w->graph;
     bool is_alone = kind_is_alone(kind);
     bool is_submitter = is_alone || w->index == 0;
-    /* It may offer tasks before this one is complete. */
+    /* if the worker is shared, other threads may already know of successors */
     bool is_shared = !PORT_ONE_THREAD && !is_alone && w->is_shared;
     struct slot *next = NULL;
     struct edge *e;
@@ -118,25 +161,30 @@ __attribute__((always_inline)) static inline struct slot *complete_task(struct w
     if (is_shared) {
         e = aptr_swap_acq_rel(&s->successors, SLOT_SEALED); /* R2 A1 mutation: no-seal */
     } else {
-        e = aptr_load_relaxed(&s->successors); /* one thread */
+        e = aptr_load_relaxed(&s->successors); /* accessed by one thread */
         aptr_store_relaxed(&s->successors, SLOT_SEALED);
     }
-    port_check(e != SLOT_SEALED); /* a task completes once */
+    port_check(e != SLOT_SEALED); /* a task completes only once */
+    if (kind_is_recorded(kind) && e != NULL && e->next != NULL)
+        trace_gap(w->trace);
     while (e != NULL) {
         struct slot *t = e->self;
         uint32_t left;
 
         atomic_note_read(e);
-        e = e->next; /* before t can run, and its slot with this edge be used again */
+        /* advance before t can run, because t's slot, which holds this edge, may be reused then */
+        e = e->next;
         if (is_shared) {
             left = a32_sub_acq_rel(&t->pending, 1) - 1; /* R5 A5 */
         } else {
-            left = a32_load_relaxed(&t->pending) - 1; /* one thread */
+            left = a32_load_relaxed(&t->pending) - 1; /* accessed by one thread */
             a32_store_relaxed(&t->pending, left);
         }
         port_check(left != UINT32_MAX);
         if (left != 0)
             continue;
+        if (kind_is_recorded(kind))
+            complete_record(w, t, s);
         if ((t->flags & SLOT_IS_SETTLED_FIRST) != 0 && !sched_settle(w, t))
             continue;
         if (next == NULL && (is_alone || w->order == 0))
@@ -144,8 +192,11 @@ __attribute__((always_inline)) static inline struct slot *complete_task(struct w
         else
             sched_push(w, t);
     }
-    if ((s->flags & (SLOT_HAS_BUFFER | SLOT_HAS_RETAINED)) != 0)
+    if ((s->flags & (SLOT_HAS_BUFFER | SLOT_HAS_RETAINED)) != 0) {
+        if (kind_is_recorded(kind))
+            trace_gap(w->trace);
         graph_release_task(g, s, is_submitter);
+    }
     if (is_submitter)
         graph_retire(g, s->number);
     else
@@ -153,14 +204,17 @@ __attribute__((always_inline)) static inline struct slot *complete_task(struct w
     return next;
 }
 
-/* A task of an image is ready. Returns the one to run next: `next`, unless there was none. */
-__attribute__((always_inline)) static inline struct slot *complete_pass_on(struct worker *w,
-                                                                           uint32_t line,
-                                                                           struct slot *next,
-                                                                           enum kind kind)
+/*
+ * Pushes a task of an image that has become ready, unless this worker can run it next. Returns the
+ * task to run next: `next`, or if that is NULL the new task.
+ */
+__attribute__((always_inline)) static inline struct slot *complete_pass_on(
+    struct worker *w, const struct slot *by, uint32_t line, struct slot *next, enum kind kind)
 {
     struct slot *t = graph_slot(w->graph, line);
 
+    if (kind_is_recorded(kind))
+        complete_record(w, t, by);
     if ((t->flags & SLOT_IS_SETTLED_FIRST) != 0 && !sched_settle(w, t))
         return next;
     if (next == NULL && (kind == LAUNCHED_ALONE || w->order == 0))
@@ -170,18 +224,16 @@ __attribute__((always_inline)) static inline struct slot *complete_pass_on(struc
 }
 
 /*
- * Counts successors in an image down. Whoever makes one ready puts its counter
- * back: nobody else knows of the task then. One that follows has no counter:
- * this thread makes it ready, and nobody else ever could.
+ * Counts down the successors of a task in an image. The thread that counts a task down to zero
+ * resets its counter, because no other thread knows of the task yet. A successor with only one
+ * predecessor needs no counter.
  */
-__attribute__((always_inline)) static inline struct slot *complete_count(struct worker *w,
-                                                                         const uint32_t *line,
-                                                                         uint32_t count,
-                                                                         enum kind kind)
+__attribute__((always_inline)) static inline struct slot *complete_count(
+    struct worker *w, const struct slot *by, const uint32_t *line, uint32_t count, enum kind kind)
 {
     struct graph *g = w->graph;
     const uint32_t *end = line + count;
-    /* What goes on elsewhere, too. */
+    /* if the worker is shared, other threads count down the same counters */
     bool is_shared = !PORT_ONE_THREAD && kind != LAUNCHED_ALONE && w->is_shared;
     struct slot *next = NULL;
 
@@ -190,7 +242,7 @@ __attribute__((always_inline)) static inline struct slot *complete_count(struct 
         uint32_t index = *line & ~SPAN_FOLLOWS;
         struct slot *t = graph_slot(g, index);
 
-        __builtin_prefetch(t, 0, 3); /* it may be the next one */
+        __builtin_prefetch(t, 0, 3); /* t is perhaps the next task to run */
         if (!follows) {
             struct a32 *counter = &g->counter[index];
             uint32_t left;
@@ -198,21 +250,22 @@ __attribute__((always_inline)) static inline struct slot *complete_count(struct 
             if (is_shared) {
                 left = a32_sub_acq_rel(counter, 1) - 1; /* R5 A5 */
             } else {
-                left = a32_load_relaxed(counter) - 1; /* one thread */
+                left = a32_load_relaxed(counter) - 1; /* accessed by one thread */
                 a32_store_relaxed(counter, left);
             }
             port_check(left != UINT32_MAX);
             if (left != 0)
                 continue;
             /* mutation: no-rewind */
-            a32_store_relaxed(counter, t->built_pending); /* the next launch publishes it */
+            /* relaxed: the start of the next launch publishes the counter */
+            a32_store_relaxed(counter, t->built_pending);
         }
-        next = complete_pass_on(w, index, next, kind);
+        next = complete_pass_on(w, by, index, next, kind);
     }
     return next;
 }
 
-/* The same in a graph that is launched again: the list stays. */
+/* Completes a task of an image. Its list of successors is kept for the next launch. */
 __attribute__((always_inline)) static inline struct slot *complete_in_image(struct worker *w,
                                                                             struct slot *s,
                                                                             enum kind kind)
@@ -221,13 +274,16 @@ __attribute__((always_inline)) static inline struct slot *complete_in_image(stru
     bool is_alone = kind == LAUNCHED_ALONE;
     struct slot *next = NULL;
 
+    if (kind_is_recorded(kind) && s->span.count != 0 && s->span.count != SPAN_IS_ONE)
+        trace_gap(w->trace);
     if (s->span.count == SPAN_IS_ONE)
-        next = complete_pass_on(w, s->span.first & ~SPAN_FOLLOWS, next, kind);
+        next = complete_pass_on(w, s, s->span.first & ~SPAN_FOLLOWS, next, kind);
     else if (s->span.count != 0)
-        next = complete_count(w, g->successor + s->span.first, s->span.count, kind);
+        next = complete_count(w, s, g->successor + s->span.first, s->span.count, kind);
     if (is_alone || w->index == 0) {
         g->live--;
-    } else { /* the ring is not used: the submitter only wants to know how many */
+        /* slots of an image are not freed: the submitter only needs to know how many have finished */
+    } else {
         w->return_tail++;
         if (w->return_tail - w->return_sent >= SCHED_COUNTED)
             sched_flush(w);
@@ -235,7 +291,10 @@ __attribute__((always_inline)) static inline struct slot *complete_in_image(stru
     return next;
 }
 
-/* What a task of an image has besides its counter; others have nothing to put back. */
+/*
+ * Resets those fields of a task of an image that a run changes, for the next launch; its counter is
+ * reset in complete_count. Plain tasks have nothing to reset.
+ */
 static inline void complete_rewind(struct slot *s)
 {
     if ((s->flags & (SLOT_IS_COUNTED | SLOT_HAS_PREDICATE)) == 0)

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Deferred completion: tasks whose kernels have returned, but which are over
- * only when conditions hold that anyone may fulfil: another task, a transfer,
- * another process. Nobody can be told when that happens, so the table is
- * looked at from time to time; the machine decides how often.
- *
- * The table has a lock, held for as long as it takes to look at it once.
+ * Deferred completion: the kernels of these tasks have returned, but the tasks complete only when
+ * conditions hold. Another task, a transfer or another process may make a condition true without
+ * notifying the scheduler, so the table is polled; the machine decides how often. A thread holds
+ * the table's lock during one pass over it.
  */
 #include "sched/sched.h"
 
@@ -23,7 +21,7 @@ static void unlock_deferred(struct deferred *d)
 
 static struct deferred_task *deferred_find_task(struct deferred *d, const struct slot *slot)
 {
-    uint32_t count = a32_load_relaxed(&d->count); /* under the lock */
+    uint32_t count = a32_load_relaxed(&d->count); /* read under the lock */
 
     port_check(a32_load_relaxed(&d->lock) != 0 && count <= PTO_DEFERRED_MAX);
     for (uint32_t i = 0; i < count; i++)
@@ -32,12 +30,15 @@ static struct deferred_task *deferred_find_task(struct deferred *d, const struct
     return count < PTO_DEFERRED_MAX ? &d->task[count] : NULL;
 }
 
-/* Under the lock. Returns the status that ends the run, or PTO_OK; *bad_out: where there is no memory. */
+/*
+ * Adds the conditions that an invocation registered. The caller holds the lock. Returns the status
+ * that ends the run, or PTO_OK; *bad_out: the address that is not mapped.
+ */
 static int add_conditions(struct deferred *d, struct slot *slot, const struct core_slab *slab,
                           uint64_t *bad_out)
 {
     struct deferred_task *t = deferred_find_task(d, slot);
-    uint32_t count = a32_load_relaxed(&d->count); /* under the lock */
+    uint32_t count = a32_load_relaxed(&d->count); /* read under the lock */
     bool is_new = t == &d->task[count];
 
     if (t == NULL)
@@ -62,7 +63,8 @@ static int add_conditions(struct deferred *d, struct slot *slot, const struct co
     }
     if (is_new) {
         if ((slot->flags & SLOT_IS_COUNTED) != 0)
-            a32_add_relaxed(&slot->block_left, 1); /* this invocation is still counted */
+            /* until it is removed, the entry counts as one more invocation of the task */
+            a32_add_relaxed(&slot->block_left, 1);
         a32_store_relaxed(&d->count, count + 1);
     }
     return PTO_OK;
@@ -85,14 +87,17 @@ bool sched_defer(struct sched *s, struct slot *slot, struct core_slab *slab)
     slab->count = 0;
     slab->error = 0;
     if (status == PTO_OK) {
-        sched_signal(s); /* whoever sleeps without looking from time to time */
+        sched_signal(s); /* wakes a thread that sleeps without polling the table */
         return true;
     }
     sched_fail_at(s, slot, status, bad);
     return false;
 }
 
-/* Drops the conditions that hold. True: all of them do, or never will: their memory is gone. */
+/*
+ * Drops the conditions that hold. True: no condition is left, or a condition's memory can no longer
+ * be read.
+ */
 static bool deferred_holds(struct sched *s, struct deferred_task *t)
 {
     for (uint32_t i = 0; i < t->count;) {
@@ -120,7 +125,7 @@ uint32_t sched_poll(struct sched *s, struct graph *g)
 
     if (!sched_has_deferred(s) || !try_lock_deferred(d))
         return 0;
-    count = a32_load_relaxed(&d->count); /* under the lock */
+    count = a32_load_relaxed(&d->count); /* read under the lock */
     for (uint32_t i = 0; i < count;) {
         if (deferred_holds(s, &d->task[i]) || sched_is_stopped(s)) {
             over[over_count++] = d->task[i].slot;
@@ -133,7 +138,7 @@ uint32_t sched_poll(struct sched *s, struct graph *g)
     unlock_deferred(d);
     for (uint32_t i = 0; i < over_count; i++) {
         if ((over[i]->flags & SLOT_IS_COUNTED) != 0)
-            sched_skipped(s, g, over[i], 1);
+            sched_blocks_over(s, g, over[i], 1);
         else
             sched_finished(s, g, over[i]);
     }
@@ -150,7 +155,7 @@ void sched_each_deferred(struct sched *s,
 
     while (!try_lock_deferred(d))
         port_relax();
-    count = a32_load_relaxed(&d->count); /* under the lock */
+    count = a32_load_relaxed(&d->count); /* read under the lock */
     for (uint32_t i = 0; i < count; i++) {
         struct deferred_task *t = &d->task[i];
 
@@ -158,8 +163,9 @@ void sched_each_deferred(struct sched *s,
             const struct a32 *word = (const struct a32 *)(uintptr_t)t->condition[k].addr;
 
             if (!port_can_read(t->condition[k].addr, sizeof(*word)))
-                continue; /* whoever polls ends the run for it */
-            each(context, t->slot, t->condition[k].addr, a32_load_relaxed(word), /* to be shown */
+                continue; /* sched_poll finds the unreadable address and fails the run */
+            /* relaxed: the value is only shown in a report */
+            each(context, t->slot, t->condition[k].addr, a32_load_relaxed(word),
                  t->condition[k].expected);
         }
     }

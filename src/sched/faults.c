@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong in a run: the first failure is kept, and kernels start no more. Timing slots. */
+/*
+ * Failures of a run: keeps the first one and stops further kernels. Also the times of timing slots.
+ */
 #include <string.h>
 
 #include "sched/sched.h"
@@ -8,7 +10,8 @@ static bool latch_fault(struct sched *s, const struct slot *slot, int status)
 {
     uint32_t none = 0;
 
-    if (!a32_cas_relaxed(&s->fault.status, &none, (uint32_t)status)) /* read after the run */
+    /* relaxed: publishes nothing; the release of is_whole does */
+    if (!a32_cas_relaxed(&s->fault.status, &none, (uint32_t)status))
         return false;
     atomic_note_write(&s->fault.seq);
     s->fault.seq = slot->seq;
@@ -16,7 +19,7 @@ static bool latch_fault(struct sched *s, const struct slot *slot, int status)
     s->fault.site = slot->site;
     s->fault.task = slot_id(slot);
     s->fault.signal = 0;
-    s->fault.fault = FAULT_NONE;
+    s->fault.kind = FAILURE_NONE;
     return true;
 }
 
@@ -44,7 +47,7 @@ void sched_fail_argument(struct sched *s, const struct slot *slot, const struct 
     if (!latch_fault(s, slot, why->status))
         return;
     s->fault.kernel = (uint32_t)why->kernel;
-    s->fault.fault = why->fault;
+    s->fault.kind = why->kind;
     s->fault.argument = why->argument;
     s->fault.addr = why->value[0];
     s->fault.value[0] = why->value[1];
@@ -57,7 +60,7 @@ void sched_threw(struct sched *s, const struct slot *slot, const struct failure 
     if (!latch_fault(s, slot, why->status))
         return;
     s->fault.kernel = (uint32_t)why->kernel;
-    s->fault.fault = why->fault;
+    s->fault.kind = why->kind;
     s->fault.argument = -1;
     s->fault.addr = 0;
     s->fault.value[0] = why->value[1];
@@ -80,7 +83,7 @@ bool sched_crashed(struct sched *s, const struct slot *slot, int signal, uint64_
     return true;
 }
 
-/* ---- timing slots: rare, so one word for all workers will do ---- */
+/* ---- timing slots: rarely used, so all workers write the same words ---- */
 
 void sched_time_begin(struct sched *s, const struct slot *slot)
 {
@@ -88,7 +91,8 @@ void sched_time_begin(struct sched *s, const struct slot *slot)
     uint64_t now = port_cycles();
     uint64_t old = a64_load_relaxed(word);
 
-    while ((old == 0 || now < old) && !a64_cas_relaxed(word, &old, now)) { /* read after the run */
+    /* relaxed: read only after the run */
+    while ((old == 0 || now < old) && !a64_cas_relaxed(word, &old, now)) {
     }
 }
 
@@ -98,6 +102,6 @@ void sched_time_end(struct sched *s, const struct slot *slot)
     uint64_t now = port_cycles();
     uint64_t old = a64_load_relaxed(word);
 
-    while (now > old && !a64_cas_relaxed(word, &old, now)) { /* read after the run */
+    while (now > old && !a64_cas_relaxed(word, &old, now)) { /* relaxed: read only after the run */
     }
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guards around an invocation, and how a run fails by them. */
+/* Checks guards around an invocation, and fails the run if one is damaged. */
 #include "sched/guarded.h"
 
 #include "graph/guards.h"
 
-/* About an argument of the task, to be filled. */
-static struct failure failure_of(int status, enum fault fault, uint32_t argument, uint32_t kernel)
+/* Makes a failure that names an argument of the task; the caller fills the other fields. */
+static struct failure failure_of(int status, enum failure_kind fault, uint32_t argument,
+                                 uint32_t kernel)
 {
     return (struct failure){
-        .status = status, .fault = fault, .argument = (int32_t)argument, .kernel = (int32_t)kernel
+        .status = status, .kind = fault, .argument = (int32_t)argument, .kernel = (int32_t)kernel
     };
 }
 
@@ -16,7 +17,7 @@ bool guarded_begin(struct sched *sched, const struct slot *s, const struct pto_t
                    uint32_t kernel)
 {
     for (uint32_t i = 0; i < s->tensor_count; i++) {
-        struct failure why = failure_of(PTO_EUNWRITTEN, FAULT_UNWRITTEN, i, kernel);
+        struct failure why = failure_of(PTO_EUNWRITTEN, FAILURE_UNWRITTEN, i, kernel);
 
         if (!guards_is_unwritten(&tensor[i]))
             continue;
@@ -27,7 +28,7 @@ bool guarded_begin(struct sched *sched, const struct slot *s, const struct pto_t
     return true;
 }
 
-/* The first argument around which something was written; their count: none. */
+/* Index of the first argument whose guards were overwritten; tensor_count: none. */
 static uint32_t guarded_find_breach(const struct slot *s, const struct pto_tensor *tensor,
                                     struct guard_breach *out)
 {
@@ -43,22 +44,24 @@ static uint32_t guarded_find_breach(const struct slot *s, const struct pto_tenso
 static void show_watch(struct guarded_watch *w, const struct slot *s,
                        const struct pto_tensor *tensor)
 {
-    uint32_t version = a32_load_relaxed(&w->version); /* own word */
+    uint32_t version = a32_load_relaxed(&w->version); /* relaxed: only this thread writes it */
 
-    a32_store_relaxed(&w->seq, s->seq); /* published by the version */
+    /* relaxed: the release of `version` below publishes all fields */
+    a32_store_relaxed(&w->seq, s->seq);
     a32_store_relaxed(&w->count, s->tensor_count);
     for (uint32_t i = 0; i < s->tensor_count; i++)
         a64_store_relaxed(&w->addr[i], tensor[i].addr);
-    a32_store_release(&w->version, version + 1); /* for is_watched */
-    fence_full();                                /* before the kernel's own writes */
+    a32_store_release(&w->version, version + 1); /* pairs with is_watched */
+    fence_full(); /* the watch is visible before anything that the kernel writes */
 }
 
 static void withdraw_watch(struct guarded_watch *w)
 {
-    uint32_t version = a32_load_relaxed(&w->version); /* own word */
+    uint32_t version = a32_load_relaxed(&w->version); /* relaxed: only this thread writes it */
 
     if (version % 2 != 0)
-        a32_store_release(&w->version, version + 1); /* the run has failed before, if it does */
+        /* a run that fails because of this kernel has failed before the watch is withdrawn */
+        a32_store_release(&w->version, version + 1);
 }
 
 void guarded_withdraw(struct guarded_watch *first)
@@ -67,37 +70,46 @@ void guarded_withdraw(struct guarded_watch *first)
         withdraw_watch(w);
 }
 
-/* Whether the tensor at this address is on the watch; *seq_out is of which task. */
+/*
+ * Whether this watch shows the tensor at the address; *seq_out is the number of the task that uses
+ * it.
+ */
 static bool is_watched(const struct guarded_watch *w, uint64_t addr, uint32_t *seq_out)
 {
-    uint32_t version = a32_load_acquire(&w->version); /* of show_watch and withdraw_watch */
+    uint32_t version = a32_load_acquire(&w->version); /* pairs with show_watch and withdraw_watch */
     bool is_there = false;
     uint32_t count;
 
     if (version % 2 == 0)
         return false;
-    *seq_out = a32_load_relaxed(&w->seq); /* the version is compared below */
-    count = a32_load_relaxed(&w->count);  /* the same */
+    /* relaxed: discarded unless the version is unchanged below */
+    *seq_out = a32_load_relaxed(&w->seq);
+    /* relaxed: discarded unless the version is unchanged below */
+    count = a32_load_relaxed(&w->count);
     for (uint32_t i = 0; i < count && !is_there; i++)
-        is_there = a64_load_relaxed(&w->addr[i]) == addr; /* the same */
+        /* relaxed: discarded unless the version is unchanged below */
+        is_there = a64_load_relaxed(&w->addr[i]) == addr;
     fence_full();
     return is_there && a32_load_relaxed(&w->version) == version;
 }
 
-/* Of other invocations that found the tensor intact and have not returned, whether there are any. */
+/*
+ * Whether an invocation of another task than `but_seq` found the tensor at this address undamaged
+ * and has not returned yet.
+ */
 static bool is_given(const struct guarded_watch *first, const struct guarded_watch *own,
                      uint64_t addr, uint32_t but_seq)
 {
     uint32_t seq;
 
-    fence_full(); /* after a guard was read */
+    fence_full(); /* guards are read before watches are */
     for (const struct guarded_watch *w = first; w != NULL; w = w->next)
         if (w != own && is_watched(w, addr, &seq) && seq != but_seq)
             return true;
     return false;
 }
 
-/* ---- around a kernel ---- */
+/* ---- before and after a kernel ---- */
 
 uint32_t guarded_enter(const struct guarded_watch *first, struct guarded_watch *own,
                        const struct slot *s, const struct pto_tensor *tensor)
@@ -115,14 +127,14 @@ uint32_t guarded_enter(const struct guarded_watch *first, struct guarded_watch *
 static void fail_for_breach(struct sched *sched, const struct slot *s, uint32_t argument,
                             const struct guard_breach *breach, uint32_t kernel, uint32_t found)
 {
-    struct failure why = failure_of(PTO_EOVERRUN, FAULT_OVERRUN, argument, kernel);
+    struct failure why = failure_of(PTO_EOVERRUN, FAILURE_OVERRUN, argument, kernel);
 
     why.value[0] = breach->bytes;
     why.value[1] = breach->size;
     why.value[3] = (breach->is_before ? OVERRUN_BEFORE : 0) | (breach->is_far ? OVERRUN_FAR : 0) |
                    (breach->is_at_edge ? 0 : OVERRUN_UNSURE) |
                    ((found & GUARDED_EARLIER) != 0 ? OVERRUN_EARLIER : 0) |
-                   ((found & GUARDED_BESIDE) != 0 ? OVERRUN_BESIDE : 0) |
+                   ((found & GUARDED_CONCURRENT) != 0 ? OVERRUN_CONCURRENT : 0) |
                    (slot_lane_count(s->lanes) > 1 ? OVERRUN_LANES : 0);
     sched_fail_argument(sched, s, &why);
 }
@@ -136,7 +148,7 @@ void guarded_leave(const struct guarded_watch *first, struct guarded_watch *own,
 
     if (argument < s->tensor_count && (found & GUARDED_LEFT) == 0) {
         if (is_given(first, own, tensor[argument].addr, s->seq))
-            found |= GUARDED_BESIDE;
+            found |= GUARDED_CONCURRENT;
         fail_for_breach(sched, s, argument, &breach, kernel, found);
     }
     withdraw_watch(own);

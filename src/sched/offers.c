@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks that pass between workers: offered, claimed, parked; and the roots of a launch. */
+/*
+ * Passes tasks between workers: tasks that are offered, claimed or parked, and the roots of a
+ * launch.
+ */
 #include <string.h>
 
 #include "sched/complete.h"
 
 static void offer_roots(struct worker *w, uint32_t count);
 
-/* Up to SCHED_CLAIM tasks of another worker's offer, with one exchange. */
+/* Claims up to SCHED_CLAIM tasks that another worker offers, with one compare-and-swap. */
 bool sched_claim_tasks(struct worker *w, struct worker *from)
 {
-    uint32_t head = a32_load_relaxed(&from->public_head); /* the exchange checks it */
+    /* relaxed: the compare-and-swap detects that the value has changed */
+    uint32_t head = a32_load_relaxed(&from->public_head);
     uint32_t line[SCHED_CLAIM];
     uint32_t tail, count;
 
     do {
         tail = a32_load_acquire(&from->public_tail); /* A6 */
         count = tail - head;
-        if (count == 0 || count > SCHED_PUBLIC) /* empty, or head is older than tail */
+        /* the offer is empty, or the `head` that was read is outdated */
+        if (count == 0 || count > SCHED_PUBLIC)
             return false;
         if (count > SCHED_CLAIM)
             count = SCHED_CLAIM;
@@ -41,14 +46,16 @@ static void take_roots(struct worker *w, uint32_t first, uint32_t count)
 }
 
 /*
- * Some of the tasks with which a launch starts: fewer the fewer there are left,
- * so that all workers have some; many for a random order, which is one of these.
+ * Claims some roots of a launch for this worker: the fewer are left the fewer, so that every worker
+ * gets some. A worker with a seeded order claims many, to choose among them.
  */
 bool sched_claim_roots(struct worker *w)
 {
     struct sched *s = w->sched;
-    uint32_t left = a32_load_relaxed(&s->root_left); /* the exchange checks it */
-    uint32_t most = a32_load_relaxed(&s->root_most); /* that of another launch would do, too */
+    /* relaxed: the compare-and-swap detects that the value has changed */
+    uint32_t left = a32_load_relaxed(&s->root_left);
+    /* relaxed: the value of another launch limits the number differently, which is harmless */
+    uint32_t most = a32_load_relaxed(&s->root_most);
     uint32_t count;
 
     if (w->own_left != 0 && w->is_shared) {
@@ -56,7 +63,7 @@ bool sched_claim_roots(struct worker *w)
         w->own_left = 0;
         offer_roots(w, left);
     }
-    if (w->own_left != 0) { /* others have none */
+    if (w->own_left != 0) { /* relaxed: other workers do not know of these roots yet */
         count = w->own_left < most ? w->own_left : most;
         w->own_left -= count;
         take_roots(w, w->own_left, count);
@@ -78,7 +85,7 @@ void sched_launch(struct worker *w, const struct image *image, bool is_alone)
     struct sched *s = w->sched;
 
     port_assert(a32_load_relaxed(&s->root_left) == 0 && w->own_left == 0 &&
-                w->line_now == 0); /* the run before is over */
+                w->line_now == 0); /* relaxed: the previous run is over */
     if (is_alone)
         w->is_shared = false;
     if (!w->is_shared && w->order == 0 && w->trace == NULL && image->is_plain) {
@@ -89,7 +96,10 @@ void sched_launch(struct worker *w, const struct image *image, bool is_alone)
     for (uint32_t i = 0; i < image->early_count; i++)
         sched_ready(w, graph_slot(w->graph, image->task[image->root_count + i]));
     s->root = image->task;
-    /* As many as fit the deque, so it may be late. */
+    /*
+     * Limits how many roots a worker claims at once, to what its deque holds. A worker that reads
+     * the limit of another launch does no harm.
+     */
     a32_store_relaxed(&s->root_most, w->order == 0 ? SCHED_ROOTS : SCHED_DEQUE / 2);
     if (w->is_shared)
         offer_roots(w, image->root_count);
@@ -114,15 +124,18 @@ void sched_share(struct worker *w)
 void sched_publish(struct worker *w)
 {
     uint32_t head = a32_load_acquire(&w->public_head); /* A9 */
-    uint32_t tail = a32_load_relaxed(&w->public_tail); /* own index */
+    uint32_t tail = a32_load_relaxed(&w->public_tail); /* relaxed: only this worker writes it */
     uint32_t count = (w->deque_tail - w->deque_head + 1) / 2;
 
-    port_check(w->is_shared); /* else no other worker looks */
+    /* no other worker looks at the offer of a worker that is not shared */
+    port_check(w->is_shared);
     port_check(tail - head <= SCHED_PUBLIC);
-    if (tail - head >= SCHED_CLAIM || count == 0) /* still something to take, or nothing to give */
+    /* enough tasks are still on offer, or there are no others to offer */
+    if (tail - head >= SCHED_CLAIM || count == 0)
         return;
     if (count > 4 * SCHED_CLAIM)
         count = 4 * SCHED_CLAIM;
+    sched_record_gap(w);
     if (w->index == 0)
         graph_share(w->graph);
     for (uint32_t i = 0; i < count; i++)
@@ -138,7 +151,11 @@ bool sched_has_offer(struct sched *s, const struct worker *w)
         struct worker *from = s->worker[i];
 
         if (a32_load_relaxed(&from->public_head) != a32_load_relaxed(&from->public_tail))
-            return true; /* whoever claims looks again, with acquire */
+            /*
+             * relaxed: outdated values are harmless, because a claimer loads the tail again, with
+             * acquire
+             */
+            return true;
         if (w->index == 0 &&
             a32_load_relaxed(&from->return_ready) != a32_load_relaxed(&from->return_head))
             return true;
@@ -146,12 +163,16 @@ bool sched_has_offer(struct sched *s, const struct worker *w)
     if (a32_load_relaxed(&s->finished) != 0 || a32_load_relaxed(&s->root_left) != 0)
         return true;
     if (w->unreturned != 0 && w->return_tail - a32_load_relaxed(&w->return_head) < SCHED_RETURN)
-        return true; /* slots it holds back have room now */
+        /*
+         * this worker has finished slots that did not fit the ring to the submitter, which has room
+         * again
+         */
+        return true;
     for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
         if ((w->parked[type] != 0 || a32_load_relaxed(&s->parked[type]) != 0) &&
             ((w->core_mask | a32_load_relaxed(&s->spare)) & (1u << type)) != 0)
             return true;
-    /* A team waits for the cores that this place sleeps on. */
+    /* A team waits for cores, and this worker keeps some, so it must wake up to release them. */
     return w->core_mask != 0 && (a32_load_relaxed(&s->attention) & ATTEND_TEAMS) != 0;
 }
 
@@ -164,7 +185,10 @@ void sched_park_shared(struct worker *w, struct slot *s)
     sched_signal(w->sched);
 }
 
-/* Of its own no more than can start: others would be parked again, each time a core comes back. */
+/*
+ * Takes parked tasks for which the worker can get cores. The only worker takes no more than can
+ * start: the rest would be parked again each time a core becomes free.
+ */
 bool sched_take_parked(struct worker *w)
 {
     struct sched *sched = w->sched;
@@ -174,7 +198,7 @@ bool sched_take_parked(struct worker *w)
         uint32_t list = is_only ? w->parked[type] : a32_load_relaxed(&sched->parked[type]);
         uint32_t room = UINT32_MAX;
 
-        if (list == 0) /* a glance, if it is not its own */
+        if (list == 0) /* relaxed: if the list is shared, the exchange below reads it again */
             continue;
         if ((w->core_mask & (1u << type)) == 0 &&
             ((w->core_none & (1u << type)) != 0 || !port_core_acquire(sched->machine, w, type)))

@@ -3,7 +3,7 @@
 
 enum { DELAYED_ONE_IN = 8 };
 
-/* Spreads a number over all bits (splitmix64). */
+/* Mixes a number so that each input bit changes about half of the result's bits (splitmix64). */
 static uint64_t mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15ull;
@@ -19,7 +19,10 @@ void order_start(struct worker *w, uint64_t seed)
     w->order_way = (uint8_t)(seed % ORDER_WAYS);
 }
 
-/* The graph's whole depth, what is usual with one worker, and next to nothing. */
+/*
+ * Maximum of live tasks in a run with a seed; the seed selects one of three: far more than usual,
+ * the usual number with one worker, or very few.
+ */
 uint32_t order_live_max(uint64_t seed)
 {
     static const uint32_t most[] = { 1024, 64, 8 };
@@ -40,7 +43,7 @@ static uint32_t order_kernel_of(const struct slot *s)
     return s->lanes != 0 ? slot_kernel(s, slot_first_lane(s->lanes)) : 0;
 }
 
-/* The task with the highest rank is taken. */
+/* Rank of a ready task in the seeded order; order_pop takes the task with the highest one. */
 static uint64_t rank(struct worker *w, const struct slot *s)
 {
     uint64_t high = 0, low = ~s->seq;

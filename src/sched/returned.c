@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that returned elsewhere than in the loop of a worker, and slots on their way back. */
+/*
+ * Completes tasks whose kernels returned outside of a worker's loop, and sends finished slots back
+ * to the submitter.
+ */
 #include "sched/complete.h"
 
 void sched_return_slot(struct worker *w, struct slot *s)
 {
-    port_check(w->index != 0); /* the submitter retires slots itself */
-    atomic_note_write(s);      /* from here on it is the submitter's */
+    port_check(w->index != 0); /* worker 0 is the submitter's, which frees slots itself */
+    atomic_note_write(s);      /* from here on the slot belongs to the submitter */
     if (w->unreturned == 0 &&
         w->return_tail - a32_load_acquire(&w->return_head) < SCHED_RETURN) { /* A11 */
         a32_store_relaxed(&w->return_slot[w->return_tail % SCHED_RETURN], s->number);
         w->return_tail++;
-        if (w->return_tail - w->return_sent >= SCHED_BATCH)
+        if (w->return_tail - w->return_sent >= SCHED_BATCH) {
+            sched_record_gap(w);
             sched_flush(w);
+        }
     } else {
         line_push(w->graph, &w->unreturned, s);
     }
@@ -39,13 +44,17 @@ uint32_t sched_collect(struct sched *s, struct graph *g)
 
     for (uint32_t i = 1; i < s->worker_count; i++) {
         struct worker *w = s->worker[i];
-        uint32_t head = a32_load_relaxed(&w->return_head);  /* own index */
+        /* relaxed: only the submitter writes it */
+        uint32_t head = a32_load_relaxed(&w->return_head);
         uint32_t tail = a32_load_acquire(&w->return_ready); /* A10 */
 
         if (head == tail)
             continue;
         total += tail - head;
-        if (g->successor != NULL) { /* nothing to retire: only how many is of interest */
+        /*
+         * slots of an image are not freed: the submitter only needs to know how many have finished
+         */
+        if (g->successor != NULL) {
             g->live -= tail - head;
             head = tail;
         }
@@ -56,7 +65,7 @@ uint32_t sched_collect(struct sched *s, struct graph *g)
             graph_retire(g, number);
         }
         a32_store_release(&w->return_head, head); /* R11 */
-        sched_signal(s); /* the worker may hold slots back because its ring was full */
+        sched_signal(s); /* a worker whose ring was full may hold finished slots back */
     }
     buffers_collect(g);
     if (g->successor == NULL)
@@ -64,9 +73,9 @@ uint32_t sched_collect(struct sched *s, struct graph *g)
     return total;
 }
 
-/* ---- kernels that return elsewhere ---- */
+/* ---- kernels that returned outside of a worker's loop ---- */
 
-/* A task whose kernels did not return to the worker's loop. */
+/* Completes a task whose last kernel returned outside of a worker's loop. */
 static void complete_elsewhere(struct worker *w, struct slot *s)
 {
     bool is_image = w->graph->successor != NULL;
@@ -74,15 +83,24 @@ static void complete_elsewhere(struct worker *w, struct slot *s)
 
     if (is_image)
         complete_rewind(s);
-    next = complete_task(w, s, is_image ? LAUNCHED : STREAMED);
+    if (w->trace != NULL) {
+        trace_done(w->trace, s->seq);
+        next = complete_task(w, s, is_image ? LAUNCHED_RECORDED : STREAMED_RECORDED);
+    } else {
+        next = complete_task(w, s, is_image ? LAUNCHED : STREAMED);
+    }
     if (next != NULL)
         sched_push(w, next);
 }
 
-/* One of the task's kernels has returned. Whether it was the last, and there is no condition to wait for. */
+/*
+ * Called when one of the task's kernels has returned. True: the task has ended, because no other
+ * kernel of it runs and all its conditions hold.
+ */
 static inline bool is_task_over(struct sched *s, struct slot *slot, struct core_slab *slab)
 {
-    bool is_counted = (slot->flags & SLOT_IS_COUNTED) != 0; /* while the task is this one's */
+    /* read before sched_defer, after which another thread may complete the task */
+    bool is_counted = (slot->flags & SLOT_IS_COUNTED) != 0;
     bool is_deferred;
 
     if (slab == NULL && (slot->flags & SLOT_IS_SPECIAL) == 0)
@@ -99,7 +117,7 @@ void sched_returned(struct sched *s, struct graph *g, struct slot *slot, struct 
         sched_finished(s, g, slot);
 }
 
-/* Whether the task is one that a core of the type runs as any other. */
+/* Whether the task has one kernel, for a core of this type, that runs once. */
 static inline bool is_plain_for(const struct slot *s, uint32_t core_type, enum kind kind)
 {
     uint32_t unusual = kind_is_image(kind) ? SLOT_IS_WHOLE | SLOT_IS_DUMMY : SLOT_IS_SPECIAL;
@@ -108,8 +126,8 @@ static inline bool is_plain_for(const struct slot *s, uint32_t core_type, enum k
 }
 
 /*
- * What the core goes on with: what has just become ready, else what has waited for
- * longest. Whatever else there is sched_run finds.
+ * Chooses the task that the free core runs next: `next`, which has just become ready, or else the
+ * task that has been parked for longest. NULL: let sched_run choose.
  */
 __attribute__((always_inline)) static inline struct slot *next_for(struct worker *w,
                                                                    struct slot *next,
@@ -117,7 +135,8 @@ __attribute__((always_inline)) static inline struct slot *next_for(struct worker
                                                                    enum kind kind)
 {
     bool is_free = core_type != PTO_CORE_TYPES && (kind_is_alone(kind) || w->order == 0) &&
-                   a32_load_relaxed(&w->sched->attention) == 0; /* soon enough */
+                   /* relaxed: a late value is harmless, because it is polled again */
+                   a32_load_relaxed(&w->sched->attention) == 0;
 
     if (next != NULL && (!is_free || !is_plain_for(next, core_type, kind))) {
         sched_push(w, next);
@@ -139,9 +158,13 @@ __attribute__((always_inline)) static inline struct slot *returned_take(
 {
     struct slot *next = NULL;
 
+    if (kind_is_recorded(kind) && slab != NULL)
+        trace_defer(w->trace, s->seq);
     if (is_task_over(w->sched, s, slab)) {
         if (kind_is_image(kind))
             complete_rewind(s);
+        if (kind_is_recorded(kind))
+            w->trace->last = port_cycles();
         next = complete_task(w, s, kind);
     }
     return next_for(w, next, core_type, kind);
@@ -161,19 +184,34 @@ __attribute__((noinline)) static struct slot *take_back_streamed(struct worker *
     return returned_take(w, s, slab, core_type, STREAMED);
 }
 
+__attribute__((noinline)) static struct slot *take_back_recorded(struct worker *w, struct slot *s,
+                                                                 struct core_slab *slab,
+                                                                 uint32_t core_type)
+{
+    return w->graph->successor != NULL ? returned_take(w, s, slab, core_type, LAUNCHED_RECORDED)
+                                       : returned_take(w, s, slab, core_type, STREAMED_RECORDED);
+}
+
 struct slot *sched_returned_to(struct worker *w, struct slot *s, struct core_slab *slab,
                                uint32_t core_type)
 {
     if (w->graph->successor != NULL)
-        return take_back_launched(w, s, slab, core_type);
+        return w->trace != NULL ? take_back_recorded(w, s, slab, core_type)
+                                : take_back_launched(w, s, slab, core_type);
     if (!worker_streams_alone(w))
-        return take_back_streamed(w, s, slab, core_type);
+        return w->trace != NULL ? take_back_recorded(w, s, slab, core_type)
+                                : take_back_streamed(w, s, slab, core_type);
     return returned_take(w, s, slab, core_type, STREAMED_ALONE);
 }
 
 void sched_skipped(struct sched *s, struct graph *g, struct slot *slot, uint32_t count)
 {
-    a32_add_relaxed(&s->stopped, 1); /* read after the run */
+    a32_add_relaxed(&s->stopped, 1); /* relaxed: read only after the run */
+    sched_blocks_over(s, g, slot, count);
+}
+
+void sched_blocks_over(struct sched *s, struct graph *g, struct slot *slot, uint32_t count)
+{
     if (complete_block(slot, count))
         sched_finished(s, g, slot);
 }

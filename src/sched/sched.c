@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loops of workers: the next task, its kernel, its end. The table of ordered pairs is in sched.h. */
+/*
+ * The loops of workers: take a task, run its kernel, complete it. sched.h lists the memory orders.
+ */
 #include "sched/sched.h"
 
 #include <string.h>
@@ -8,15 +10,17 @@
 #include "sched/order.h"
 
 enum step {
-    STEP_DONE,  /* the task is over: complete it */
-    STEP_LATER, /* it goes on elsewhere or waits */
-    STEP_SENT,  /* the same, for this one invocation */
-    STEP_LOST,  /* the thread lost its place */
-    STEP_HELD,  /* it was not begun: the run is late */
+    STEP_DONE, /* the task has ended: complete it */
+    /* the task has not ended: it is parked, waits for conditions or still runs elsewhere */
+    STEP_LATER,
+    /* the kernel runs on another core; the machine calls sched_returned_to when it returns */
+    STEP_SENT,
+    STEP_LOST, /* another thread runs as this worker now, so this thread must stop */
+    STEP_HELD, /* the task was not started, because the time of the run is over */
 };
 
 static bool worker_attend(struct worker *w);
-static enum step run_special(struct worker *w, struct slot *s);
+static enum step run_task_special(struct worker *w, struct slot *s);
 static void set_hungry(struct worker *w, bool is_hungry);
 static struct slot *take_task(struct worker *w);
 static struct slot *take_elsewhere(struct worker *w);
@@ -32,7 +36,7 @@ void sched_init(struct sched *s, void *machine)
 {
     memset(s, 0, sizeof(*s));
     s->machine = machine;
-    s->root_most = (struct a32){ SCHED_ROOTS }; /* nobody else knows of it yet */
+    s->root_most = (struct a32){ SCHED_ROOTS }; /* relaxed: no other thread runs yet */
 }
 
 void sched_add_worker(struct sched *s, struct worker *w, struct graph *graph)
@@ -47,8 +51,8 @@ void sched_add_worker(struct sched *s, struct worker *w, struct graph *graph)
 }
 
 /*
- * Other threads may be looking for work while this is called, and find none:
- * only fields that they do not read before they have claimed a task change.
+ * Starts a run. Other threads may look for tasks during this call, but find none: this function
+ * only changes fields that they read after they have claimed a task.
  */
 void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t order_seed)
 {
@@ -61,7 +65,8 @@ void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t o
         a64_store_relaxed(&s->timing[i].begin, 0);
         a64_store_relaxed(&s->timing[i].end, 0);
     }
-    s->worker[0]->is_shared = s->worker_count > 1; /* or a thread is set aside */
+    /* set for several workers. With one it is set later, if another thread replaces a stuck one */
+    s->worker[0]->is_shared = s->worker_count > 1;
     for (uint32_t i = 0; i < s->worker_count; i++) {
         struct worker *w = s->worker[i];
 
@@ -77,42 +82,45 @@ void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t o
 
 void sched_discard(struct worker *w)
 {
-    port_assert(a32_load_relaxed(&w->public_head) == a32_load_relaxed(&w->public_tail)); /* held */
+    /* nothing was offered */
+    port_assert(a32_load_relaxed(&w->public_head) == a32_load_relaxed(&w->public_tail));
     w->deque_head = w->deque_tail;
     w->list = 0;
 }
 
 /*
- * Between two calls at most SCHED_BATCH tasks are pushed, and no more than fit;
- * what is claimed or comes back from the list goes into a deque that is at most
- * half full.
+ * Makes room in the deque, so that SCHED_BATCH tasks can be pushed before the next call. Tasks that
+ * the worker claims, or takes from its list, are added only to a deque that is at most half full.
  */
 int sched_pushed(struct worker *w)
 {
     uint32_t room = SCHED_DEQUE - (w->deque_tail - w->deque_head);
 
     port_check(room <= SCHED_DEQUE);
-    if (room == 0) { /* the older half goes into the list */
+    if (room == 0) { /* move the older half of the deque into the list */
         for (uint32_t i = 0; i < SCHED_DEQUE / 2; i++)
             line_wait(w, graph_slot(w->graph, w->deque[w->deque_head++ % SCHED_DEQUE]));
         room = SCHED_DEQUE / 2;
     }
     w->until = (room < SCHED_BATCH ? (int32_t)room : SCHED_BATCH) - 1;
     if (w->is_shared && w->is_offering &&
-        a32_load_relaxed(&w->sched->short_hint) != HINT_GIVEN) /* a hint */
+        a32_load_relaxed(&w->sched->short_hint) != HINT_GIVEN) /* only a hint */
         sched_publish(w);
     return 0;
 }
 
-/* Of the core on which this worker runs the task. */
+/* Number of the core on which this worker runs the task. */
 static inline uint32_t core_number(const struct worker *w, const struct slot *s)
 {
     return w->core_index[s->core_type] + (s->core_type == PTO_CORE_AIV ? w->sched->aic_count : 0);
 }
 
-/* One that the worker does not have yet. */
+/*
+ * Acquires a core that the worker does not have yet. False: there was none, and the task is parked.
+ */
 __attribute__((noinline)) static bool find_core(struct worker *w, struct slot *s)
 {
+    sched_record_gap(w);
     if ((w->core_none >> s->core_type & 1) == 0 &&
         port_core_acquire(w->sched->machine, w, s->core_type))
         return true;
@@ -123,13 +131,16 @@ __attribute__((noinline)) static bool find_core(struct worker *w, struct slot *s
     return false;
 }
 
-/* Whether the worker has a core for the task; if not, somebody else will. */
+/* Whether the worker has a core for the task. False: the task is parked. */
 static inline bool has_core(struct worker *w, struct slot *s)
 {
     return __builtin_expect((w->core_mask & (1u << s->core_type)) != 0, 1) || find_core(w, s);
 }
 
-/* One invocation on the worker's core. If the task waits for conditions, it is not this thread's any more. */
+/*
+ * Runs one invocation on the worker's core. Returns STEP_LATER if the task waits for conditions:
+ * then it no longer belongs to this thread.
+ */
 __attribute__((always_inline)) static inline enum step invoke(struct worker *w, struct slot *s,
                                                               const struct pto_tensor *tensor,
                                                               uint32_t block, uint32_t block_count,
@@ -155,14 +166,19 @@ __attribute__((always_inline)) static inline enum step invoke(struct worker *w, 
     if (is_timed)
         sched_time_end(w->sched, s);
     if (core_has_deferred(core)) {
-        sched_share(w); /* whoever polls may go on with it */
+        if (is_traced && w->trace != NULL)
+            trace_defer(w->trace, s->seq);
+        sched_share(w); /* after this, the thread that polls the conditions may complete the task */
         if (sched_defer(w->sched, s, &core->slab))
             return STEP_LATER;
     }
     return STEP_DONE;
 }
 
-/* Which of the reasons it is. Of a team the first lane may lack a kernel, too. */
+/*
+ * Returns the reason why a task without a kernel in its first lane runs nothing. The first lane of
+ * a team may have none either.
+ */
 static inline enum trace_nothing why_nothing(const struct slot *s)
 {
     if (s->lanes != 0)
@@ -171,55 +187,69 @@ static inline enum trace_nothing why_nothing(const struct slot *s)
                                                                             : TRACE_SKIPPED;
 }
 
-/* The task runs nothing: a dummy, a predicate that does not hold, a run that was stopped. */
-__attribute__((noinline)) static enum step run_nothing(struct worker *w, struct slot *s)
+/*
+ * Ends a task that runs nothing: a dummy, one whose predicate is false, or any task of a stopped
+ * run.
+ */
+__attribute__((noinline)) static enum step sched_skip_task(struct worker *w, struct slot *s)
 {
     enum trace_nothing why = why_nothing(s);
 
     if (slot_is_join(s))
         return STEP_DONE;
-    /* One writer. The report of an abandoned run may read it at any time, and orders nothing by it. */
+    /*
+     * relaxed: only this worker writes it; the report of an abandoned run may read it at any time,
+     * and the value orders nothing
+     */
     a64_store_relaxed(&w->nothing[why], a64_load_relaxed(&w->nothing[why]) + 1);
     if (w->trace != NULL)
         trace_no_run(w->trace, s->seq, s->kernel[s->kernel[0] == SLOT_NO_KERNEL], why);
     return STEP_DONE;
 }
 
-/* Kernels are not started. While a run is late, and nobody has said so yet, tasks stay as they are. */
-__attribute__((cold, noinline)) static enum step run_stopped(struct worker *w, struct slot *s)
+/*
+ * Called for a task when no kernel may start. A stopped run skips its tasks. A run whose time is
+ * over keeps them as they are until its leader has reported what they were doing.
+ */
+__attribute__((cold, noinline)) static enum step skip_or_hold_task(struct worker *w, struct slot *s)
 {
-    return sched_is_stopped(w->sched) ? run_nothing(w, s) : STEP_HELD;
+    return sched_is_stopped(w->sched) ? sched_skip_task(w, s) : STEP_HELD;
 }
 
-__attribute__((always_inline)) static inline enum step run_plain(struct worker *w, struct slot *s,
-                                                                 enum kind kind)
+__attribute__((always_inline)) static inline enum step run_single_block(struct worker *w,
+                                                                        struct slot *s,
+                                                                        enum kind kind)
 {
     const struct pto_tensor *tensor =
         kind_is_image(kind) ? (const void *)graph_slot(w->graph, s->payload) : s->tensor;
 
-    if (__builtin_expect(a32_load_relaxed(&w->sched->attention) != 0, 0) && /* soon enough */
-        !worker_attend(w))
-        return run_stopped(w, s);
+    /* relaxed: a late value is harmless, because it is polled again */
+    if (__builtin_expect(a32_load_relaxed(&w->sched->attention) != 0, 0)) {
+        sched_record_gap(w);
+        if (!worker_attend(w))
+            return skip_or_hold_task(w, s);
+    }
     if (!has_core(w, s))
         return STEP_LATER;
     if (!kind_is_alone(kind))
-        sched_offer(w); /* before a kernel that may take long */
-    return invoke(w, s, tensor, 0, 1, false, !kind_is_alone(kind));
+        sched_offer(w); /* offer tasks to others before running a kernel that may take long */
+    return invoke(w, s, tensor, 0, 1, false, kind_is_recorded(kind));
 }
 
-/* Any task but a plain one of an image. */
-__attribute__((always_inline)) static inline enum step run_any(struct worker *w, struct slot *s,
-                                                               enum kind kind)
+/* Runs one task of any sort, except a plain one of an image. */
+__attribute__((always_inline)) static inline enum step run_task(struct worker *w, struct slot *s,
+                                                                enum kind kind)
 {
-    return s->lanes == 0                       ? run_nothing(w, s)
-           : (s->flags & SLOT_IS_SPECIAL) != 0 ? run_special(w, s)
-                                               : run_plain(w, s, kind);
+    return s->lanes == 0                       ? sched_skip_task(w, s)
+           : (s->flags & SLOT_IS_SPECIAL) != 0 ? run_task_special(w, s)
+                                               : run_single_block(w, s, kind);
 }
 
-/* In an image, where these are rare. */
-__attribute__((noinline)) static enum step run_whole(struct worker *w, struct slot *s)
+/* Runs a task of an image that has more than one kernel that runs once; such tasks are rare. */
+__attribute__((noinline)) static enum step run_image_task(struct worker *w, struct slot *s)
 {
-    enum step step = run_any(w, s, LAUNCHED);
+    /* the loop LAUNCHED_RECORDED also works without a recorder */
+    enum step step = run_task(w, s, LAUNCHED_RECORDED);
 
     if (step == STEP_DONE)
         complete_rewind(s);
@@ -233,27 +263,36 @@ __attribute__((cold, noinline)) static enum sched_result put_back(struct worker 
 }
 
 /*
- * A task and what follows it, as long as it is this worker's: a worker with
- * nothing of its own may find itself in the next run, of another kind.
+ * Runs a task and then its ready successors, while the worker has private tasks. When it has none,
+ * the run may end, and the worker may belong to another run of another kind.
  */
-__attribute__((always_inline)) static inline enum sched_result run_private(struct worker *w,
-                                                                           struct slot *s,
-                                                                           uint32_t *max,
-                                                                           enum kind kind)
+__attribute__((always_inline)) static inline enum sched_result run_loop(struct worker *w,
+                                                                        struct slot *s,
+                                                                        uint32_t *max,
+                                                                        enum kind kind)
 {
     uint32_t left = *max;
 
+    if (kind_is_recorded(kind))
+        trace_gap(w->trace);
     for (;;) {
-        enum step step = !kind_is_image(kind) ? run_any(w, s, kind)
+        enum step step = !kind_is_image(kind) ? run_task(w, s, kind)
                          : (s->flags & (SLOT_IS_WHOLE | SLOT_IS_DUMMY)) != 0
-                             ? run_whole(w, s)
-                             : run_plain(w, s, kind);
+                             ? run_image_task(w, s)
+                             : run_single_block(w, s, kind);
 
         if (step >= STEP_LOST)
             return step == STEP_HELD ? put_back(w, s) : SCHED_LOST;
+        /*
+         * record the kernel before its task completes: the run, and with it the recorder, may end
+         * then
+         */
+        if (kind_is_recorded(kind) && step == STEP_DONE && w->deque_tail == w->deque_head)
+            trace_rest(w->trace);
         s = step == STEP_DONE ? complete_task(w, s, kind) : NULL;
         if (!PORT_ONE_THREAD && kind_is_alone(kind) && step != STEP_DONE)
-            break; /* others know of it now: on in the loop for that */
+            /* other threads may know of tasks now, so leave the loop without atomic operations */
+            break;
         if (--left == 0) {
             if (s != NULL)
                 sched_push(w, s);
@@ -269,37 +308,47 @@ __attribute__((always_inline)) static inline enum sched_result run_private(struc
     return SCHED_IDLE;
 }
 
-/* The compiler makes a function of its own for each kind of run. */
-__attribute__((noinline)) static enum sched_result run_streamed(struct worker *w, struct slot *s,
-                                                                uint32_t *max)
+/* The compiler generates one function from run_loop for each kind of run. */
+__attribute__((noinline)) static enum sched_result run_loop_streamed(struct worker *w,
+                                                                     struct slot *s, uint32_t *max)
 {
-    return run_private(w, s, max, STREAMED);
+    return run_loop(w, s, max, STREAMED);
 }
 
-__attribute__((noinline)) static enum sched_result run_streamed_alone(struct worker *w,
-                                                                      struct slot *s, uint32_t *max)
+__attribute__((noinline)) static enum sched_result run_loop_streamed_alone(struct worker *w,
+                                                                           struct slot *s,
+                                                                           uint32_t *max)
 {
-    return run_private(w, s, max, STREAMED_ALONE);
+    return run_loop(w, s, max, STREAMED_ALONE);
 }
 
-__attribute__((noinline)) static enum sched_result run_launched(struct worker *w, struct slot *s,
-                                                                uint32_t *max)
+__attribute__((noinline)) static enum sched_result run_loop_launched(struct worker *w,
+                                                                     struct slot *s, uint32_t *max)
 {
-    return run_private(w, s, max, LAUNCHED);
+    return run_loop(w, s, max, LAUNCHED);
 }
 
-__attribute__((noinline)) static enum sched_result run_launched_alone(struct worker *w,
-                                                                      struct slot *s, uint32_t *max)
+__attribute__((noinline)) static enum sched_result run_loop_launched_alone(struct worker *w,
+                                                                           struct slot *s,
+                                                                           uint32_t *max)
 {
-    return run_private(w, s, max, LAUNCHED_ALONE);
+    return run_loop(w, s, max, LAUNCHED_ALONE);
+}
+
+__attribute__((noinline)) static enum sched_result run_loop_recorded(struct worker *w,
+                                                                     struct slot *s, uint32_t *max)
+{
+    return w->graph->successor == NULL ? run_loop(w, s, max, STREAMED_RECORDED)
+                                       : run_loop(w, s, max, LAUNCHED_RECORDED);
 }
 
 /*
- * The tasks of an image line by line: each comes after those that it waits for, so
- * nothing need be counted as long as one worker runs all of them, one after the
- * other. Whoever comes to the place of a thread that is not back leaves that way.
+ * Runs the tasks of an image in the order of their slots. Each slot comes after its predecessors,
+ * so counters are not needed while one worker runs all tasks in this order. If a kernel does not
+ * return, another thread takes over the worker, and uses counters from then on.
  */
-__attribute__((noinline)) static enum sched_result run_lines(struct worker *w, uint32_t max)
+__attribute__((noinline)) static enum sched_result run_image_in_order(struct worker *w,
+                                                                      uint32_t max)
 {
     uint32_t line = w->line_now, end = w->line_end;
     uint32_t stop = end - line > max ? line + max : end;
@@ -309,9 +358,9 @@ __attribute__((noinline)) static enum sched_result run_lines(struct worker *w, u
         struct slot *s = graph_slot(w->graph, line);
         enum step step;
 
-        w->line_now = line; /* before the kernel: R7 */
-        step =
-            (s->flags & SLOT_IS_DUMMY) != 0 ? run_nothing(w, s) : run_plain(w, s, LAUNCHED_ALONE);
+        w->line_now = line; /* store the position before the kernel starts: R7 publishes it */
+        step = (s->flags & SLOT_IS_DUMMY) != 0 ? sched_skip_task(w, s)
+                                               : run_single_block(w, s, LAUNCHED_ALONE);
         if (step == STEP_LOST)
             return SCHED_LOST;
         if (step == STEP_HELD)
@@ -332,11 +381,15 @@ static inline bool worker_is_alone(const struct worker *w)
     return !w->is_shared && w->order == 0 && w->trace == NULL;
 }
 
-static inline enum sched_result run_as(struct worker *w, struct slot *s, uint32_t *max)
+static inline enum sched_result run_loop_by_kind(struct worker *w, struct slot *s, uint32_t *max)
 {
-    if (w->graph->successor == NULL)
-        return worker_streams_alone(w) ? run_streamed_alone(w, s, max) : run_streamed(w, s, max);
-    return worker_is_alone(w) ? run_launched_alone(w, s, max) : run_launched(w, s, max);
+    bool is_image = w->graph->successor != NULL;
+
+    if (is_image ? worker_is_alone(w) : worker_streams_alone(w))
+        return is_image ? run_loop_launched_alone(w, s, max) : run_loop_streamed_alone(w, s, max);
+    if (w->trace != NULL)
+        return run_loop_recorded(w, s, max);
+    return is_image ? run_loop_launched(w, s, max) : run_loop_streamed(w, s, max);
 }
 
 enum sched_result sched_run(struct worker *w, uint32_t max)
@@ -347,18 +400,20 @@ enum sched_result sched_run(struct worker *w, uint32_t max)
     if (w->line_now != 0) {
         if (w->is_in_line || w->is_shared)
             leave_lines(w);
-        else if ((result = run_lines(w, max)) != SCHED_IDLE)
+        else if ((result = run_image_in_order(w, max)) != SCHED_IDLE)
             return result;
     }
-    if (a32_load_relaxed(&w->sched->finished) != 0) /* a glance; sched_complete_finished decides */
+    /* relaxed: only to avoid the call; sched_complete_finished reads it again */
+    if (a32_load_relaxed(&w->sched->finished) != 0)
         sched_complete_finished(w);
-    if (a32_load_relaxed(&w->sched->attention) != 0) /* soon enough */
+    /* relaxed: a late value is harmless, because it is polled again */
+    if (a32_load_relaxed(&w->sched->attention) != 0)
         worker_attend(w);
     s = take_task(w);
     if (s != NULL && w->is_hungry)
         set_hungry(w, false);
     while (s != NULL) {
-        result = run_as(w, s, &max);
+        result = run_loop_by_kind(w, s, &max);
         if (result != SCHED_IDLE)
             return result;
         s = take_task(w);
@@ -368,10 +423,11 @@ enum sched_result sched_run(struct worker *w, uint32_t max)
     return SCHED_IDLE;
 }
 
-/* Something is unusual. Returns whether kernels may be started. */
+/* Does what the bits of sched->attention ask for. Returns whether kernels may start. */
 static bool worker_attend(struct worker *w)
 {
-    uint32_t attention = a32_load_relaxed(&w->sched->attention); /* soon enough */
+    /* relaxed: a late value is harmless, because it is polled again */
+    uint32_t attention = a32_load_relaxed(&w->sched->attention);
 
     if ((attention & ATTEND_TEAMS) != 0 && w->core_mask != 0)
         port_cores_yield(w->sched->machine, w);
@@ -379,35 +435,42 @@ static bool worker_attend(struct worker *w)
 }
 
 /*
- * A task with several invocations, or a timed one. Of an SPMD task only one
- * worker has the right to start blocks: it passes the task on, through its own
- * deque, before it runs the block that it took. So blocks start in order, and
- * whoever finds the task ready starts the next one.
+ * Runs a task with several invocations, or one with a timing slot. Only one worker at a time may
+ * start blocks of an SPMD task: it puts the task back into its own deque before it runs the block
+ * that it took, and the worker that takes the task next starts the next block. So blocks start in
+ * order.
  */
-__attribute__((noinline)) static enum step run_special(struct worker *w, struct slot *s)
+__attribute__((noinline)) static enum step run_task_special(struct worker *w, struct slot *s)
 {
     bool is_counted = (s->flags & SLOT_IS_COUNTED) != 0;
     bool is_timed = (s->flags & SLOT_IS_TIMED) != 0;
     uint32_t block = 0;
     enum step step;
 
+    sched_record_gap(w);
     if ((s->flags & SLOT_IS_TEAM) != 0) {
-        bool is_ordered = w->order != 0; /* the run may be over once the team has started */
+        /* read before the start of the team, after which the run may end */
+        bool is_ordered = w->order != 0;
 
         if (sched_is_stopped(w->sched))
-            return run_nothing(w, s);
-        w->is_shared = true; /* it comes back through a shared list */
+            return sched_skip_task(w, s);
+        /* the team's threads report its end through a list that several threads use */
+        w->is_shared = true;
         port_team_start(w->sched->machine, s);
-        if (is_ordered && a32_load_relaxed(&w->sched->finished) != 0) /* a glance */
-            sched_complete_finished(w); /* what follows it is ordered with the rest */
+        /* relaxed: a late value is harmless */
+        if (is_ordered && a32_load_relaxed(&w->sched->finished) != 0)
+            /* complete the team now, so that the seeded order also covers its successors */
+            sched_complete_finished(w);
         return STEP_LATER;
     }
-    if (a32_load_relaxed(&w->sched->attention) != 0 && !worker_attend(w)) { /* soon enough */
+    /* relaxed: a late value is harmless, because it is polled again */
+    if (a32_load_relaxed(&w->sched->attention) != 0 && !worker_attend(w)) {
         if (!sched_is_stopped(w->sched))
             return STEP_HELD;
         atomic_note_read(&s->block_next);
-        return !is_counted || complete_block(s, s->block_count - s->block_next) ? run_nothing(w, s)
-                                                                                : STEP_LATER;
+        return !is_counted || complete_block(s, s->block_count - s->block_next)
+                   ? sched_skip_task(w, s)
+                   : STEP_LATER;
     }
     if (!has_core(w, s))
         return STEP_LATER;
@@ -415,7 +478,7 @@ __attribute__((noinline)) static enum step run_special(struct worker *w, struct 
         atomic_note_write(&s->block_next);
         block = s->block_next++;
         if (s->block_next < s->block_count)
-            sched_push(w, s); /* from here on it may be another worker's */
+            sched_push(w, s); /* from here on the task may belong to another worker */
     }
     sched_offer(w);
     if (is_timed)
@@ -426,7 +489,10 @@ __attribute__((noinline)) static enum step run_special(struct worker *w, struct 
     return step;
 }
 
-/* A hint to others, which offer more readily then: being late costs time, nothing else. */
+/*
+ * Sets whether this worker looks for tasks; other workers then offer theirs sooner. If they see it
+ * late, that costs only time.
+ */
 static void set_hungry(struct worker *w, bool is_hungry)
 {
     w->is_hungry = is_hungry;
@@ -436,23 +502,23 @@ static void set_hungry(struct worker *w, bool is_hungry)
         a32_sub_relaxed(&w->sched->hungry, 1);
 }
 
-void sched_look_away(struct worker *w)
+void sched_clear_hungry(struct worker *w)
 {
     if (w->is_hungry)
         set_hungry(w, false);
 }
 
 /*
- * From lines to counters: what is before line_now is complete, and counted down for
- * what has not begun. The task there may be on its way elsewhere, and be completed at
- * the same time by somebody else; who has it, or is offered what is pushed here, knows
- * what was before.
+ * Switches an image from running in slot order to counters. The tasks before line_now are complete,
+ * so those of their successors that have not begun are counted down. The task at line_now may still
+ * run, and another thread may complete it at the same time. Threads that complete this task, or are
+ * offered one that is pushed here, see the earlier completions.
  */
 static void leave_lines(struct worker *w)
 {
     struct graph *g = w->graph;
     uint32_t now = w->line_now, end = w->line_end;
-    uint32_t first = w->is_in_line ? now + 1 : now; /* that has not begun */
+    uint32_t first = w->is_in_line ? now + 1 : now; /* first slot whose task has not begun */
 
     g->live = end - now;
     w->line_now = 0;
@@ -498,8 +564,9 @@ static inline struct slot *take_task(struct worker *w)
 }
 
 /*
- * Refills the deque from the list, up to half; what was parked may have filled it beyond. Slots
- * that were made one after the other lie so, and those that are likely to come are asked for.
+ * Takes a task from the deque, which is first filled up to half from the list (parked tasks may
+ * have filled it further). Slots that were allocated one after the other are adjacent, so the slot
+ * SCHED_AHEAD tasks later is prefetched.
  */
 static struct slot *pop_private(struct worker *w)
 {
@@ -513,7 +580,7 @@ static struct slot *pop_private(struct worker *w)
     return w->deque_tail != w->deque_head ? pop_deque(w) : NULL;
 }
 
-/* It is not empty. */
+/* Takes a task from the deque, which must not be empty. */
 static inline struct slot *pop_deque(struct worker *w)
 {
     return w->order == 0 ? pop_newest(w) : order_pop(w);
@@ -536,7 +603,7 @@ static struct slot *take_elsewhere(struct worker *w)
         has_found = sched_claim_tasks(w, s->worker[(w->index + i) % s->worker_count]);
     if (!has_found)
         has_found = sched_take_parked(w);
-    if (!has_found && a32_load_relaxed(&s->finished) != 0) /* a glance */
+    if (!has_found && a32_load_relaxed(&s->finished) != 0) /* relaxed: a late value is harmless */
         has_found = sched_complete_finished(w);
     return has_found ? pop_private(w) : NULL;
 }

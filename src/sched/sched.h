@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the graph: who takes which ready task, and what follows from its end.
+ * Runs the graph: decides which worker takes which ready task, and handles the end of a task.
  *
- * A worker is a role: it runs tasks, and one thread at a time has it. Worker
- * 0 is the submitter's. Each worker has a private deque of ready tasks, from
- * which it publishes the older half for others to claim in batches; finished
- * slots go back to the submitter in batches, too. Pure: no clock, no lock, no
- * system call; sleeping is the machine's business (port_wake).
+ * A worker is a role that runs tasks; one thread at a time has it. Worker 0 belongs to the
+ * submitter. Each worker has a private deque of ready tasks and publishes its older half, which
+ * others claim in batches; finished slots also return to the submitter in batches. Pure: no clock,
+ * no lock, no system call; the machine puts threads to sleep (port_wake).
  *
  * Ordering
  *   R5  complete_task        -> A5  it and graph_submit      what every predecessor wrote is there
  *   R6  sched_publish (tail)     -> A6  sched_claim_tasks       the tasks offered are whole
  *   R9  sched_claim_tasks (head) -> A9  sched_publish           an entry is read before it is reused
- *   R10 sched_flush (ready)      -> A10 sched_collect           a slot is left before it is reused
+ *   R10 sched_flush (ready)      -> A10 sched_collect           a slot is free before it is reused
  *   R11 sched_collect (head)     -> A11 sched_return_slot, sched_flush
  *                                                               an entry is read before it is reused
- *   R12 sched_finished           -> A12 sched_complete_finished a kernel elsewhere has returned
+ *   R12 sched_finished           -> A12 sched_complete_finished a task that ended elsewhere is whole
  *   R13 sched_park_shared        -> A13 sched_take_parked       a parked task is whole
  *   R17 complete_block           -> A17 complete_block          what every invocation wrote is there
  *   R18 unlock_deferred          -> A18 try_lock_deferred       the table of conditions is whole
- *   R19 whoever notifies         -> A19 deferred_holds          what came with a condition is there
- *   R21 stop_for_fault           -> A21 orch_take_fault         what is told of the fault is whole
+ *   R19 any notifier             -> A19 deferred_holds          data that a condition announces is there
+ *   R21 stop_for_fault           -> A21 orch_take_fault         the report of the fault is whole
  *   R22 offer_roots (left)       -> A22 sched_claim_roots       the graph that is launched is whole
- *   F1  sched_signal, sched_sleep_begin: publish, fence, look for sleepers against announce, fence,
- *       look for work: one of the two sees the other.
+ *   F1  sched_signal: a store of work, the fence, then a load of `sleepers`; sched_sleep_begin: a
+ *       store to `sleepers`, the fence, then a look for work. One of the two sees the other's store.
  */
 #ifndef PTO_SCHED_H
 #define PTO_SCHED_H
@@ -32,43 +31,54 @@
 #include "port/trace.h"
 
 enum {
-    SCHED_DEQUE = 1024,  /* private ready tasks before they go into a list */
-    SCHED_PUBLIC = 256,  /* tasks on offer at a time */
-    SCHED_RETURN = 1024, /* finished slots on their way back */
-    SCHED_CLAIM = 16,    /* tasks claimed at once */
-    SCHED_ROOTS = 128,   /* the same of those with which a launch starts */
-    SCHED_BATCH =
-        16, /* finished slots before they are sent back; ready ones before some are offered */
-    SCHED_AHEAD = 12,   /* tasks of the list after which one is that is asked for */
-    SCHED_COUNTED = 64, /* finished slots of an image before they are told */
+    SCHED_DEQUE = 1024, /* ready tasks in a worker's deque; further ones go into its list */
+    SCHED_PUBLIC = 256, /* tasks that a worker can offer at the same time */
+    /* finished slots of one worker that the submitter has not taken back yet */
+    SCHED_RETURN = 1024,
+    SCHED_CLAIM = 16,  /* tasks that a worker claims at once from another one's offer */
+    SCHED_ROOTS = 128, /* maximum number of roots of a launch that a worker claims at once */
+    /*
+     * finished slots that a worker collects before it sends them; ready tasks before it offers some
+     */
+    SCHED_BATCH = 16,
+    SCHED_AHEAD = 12,   /* prefetch distance in the list of ready tasks */
+    SCHED_COUNTED = 64, /* finished slots of an image before their count is sent to the submitter */
     SCHED_WORKERS_MAX = 64,
 };
 
 enum sched_result {
-    SCHED_IDLE,   /* nothing to take */
-    SCHED_BUDGET, /* ran as many tasks as it was told to */
-    SCHED_LOST,   /* another thread became the worker during a kernel: do not touch it */
-    SCHED_HELD,   /* there is something, but the run is late: its leader is to say so first */
+    SCHED_IDLE,   /* there is no task to run */
+    SCHED_BUDGET, /* ran `max` tasks */
+    /*
+     * another thread runs as this worker now, because a kernel was stuck: do not touch the worker
+     */
+    SCHED_LOST,
+    /*
+     * tasks are ready, but the time of the run is over: the run's leader first reports what they
+     * wait for
+     */
+    SCHED_HELD,
 };
 
-/* Bits of sched->attention: what a worker must not overlook. */
+/* Bits of sched->attention, which workers check before each task. */
 enum {
-    ATTEND_CANCELLED = 1, /* kernels are not started any more */
-    ATTEND_FAILED = 2,    /* the same; sched->fault tells why */
-    ATTEND_TEAMS = 4,     /* a team waits for cores: places give theirs up */
-    ATTEND_LATE =
-        8, /* the time of the run is over: nothing starts, and its leader or builder ends it */
+    ATTEND_CANCELLED = 1, /* the run was cancelled: no further kernel starts */
+    /* the run has failed: no further kernel starts; sched->fault has the reason */
+    ATTEND_FAILED = 2,
+    ATTEND_TEAMS = 4, /* a team waits for cores: each worker releases its own between two kernels */
+    /* the time of the run is over: no kernel starts, and the leader or the builder ends the run */
+    ATTEND_LATE = 8,
     ATTEND_STOPPED = ATTEND_CANCELLED | ATTEND_FAILED
 };
 
-/* That tasks take less than their hand-over: sched->short_hint, for sharing.h. */
+/* Values of sched->short_hint: whether tasks take less time than handing them to another worker. */
 enum short_hint {
     HINT_NONE,
-    HINT_GIVEN, /* by a worker that found so */
-    HINT_TAKEN, /* by the submitter, who makes it none when it wants another one */
+    HINT_GIVEN, /* set by a worker that measured short tasks */
+    HINT_TAKEN, /* read by the submitter, which sets HINT_NONE to allow the next hint */
 };
 
-/* A task whose kernels have returned, and the conditions that do not hold yet. */
+/* A task whose kernels have returned, with those of its conditions that do not hold yet. */
 struct deferred_task {
     struct slot *slot;
     uint32_t count;
@@ -84,25 +94,25 @@ struct deferred {
     struct deferred_task task[PTO_DEFERRED_MAX];
 };
 
-/* Why the scheduler ended the run. */
+/* Why the scheduler ended the run. The first fault is kept. */
 struct sched_fault {
-    struct a32 status;   /* 0: none; the first one stays */
-    struct a32 is_whole; /* the rest is written, too */
+    struct a32 status;   /* 0: no fault */
+    struct a32 is_whole; /* the other fields are valid */
     uint32_t seq;
     uint32_t kernel;
     const struct pto_site *site;
     struct pto_task_id task;
-    int32_t signal; /* of a crash; 0: none */
+    int32_t signal; /* number of the signal, if the kernel crashed; 0: it did not */
     uint32_t lane;
     uint32_t block;
     uint64_t addr;
-    uint32_t fault;   /* enum fault, if it is not the status that says it; else 0 */
-    int32_t argument; /* of that, and values */
+    uint32_t kind;    /* enum failure_kind, if the status alone is ambiguous; else 0 */
+    int32_t argument; /* index of the task's argument that is the reason; -1: none */
     uint64_t value[2];
-    char text[FAILURE_TEXT]; /* FAULT_THREW */
+    char text[FAILURE_TEXT]; /* text of the exception, if `kind` is FAILURE_THREW */
 };
 
-/* First start and last end of a timing slot's tasks, in cycles; 0: none. */
+/* First start and last end of the tasks that use a timing slot, in cycles; 0: none yet. */
 struct sched_timing {
     struct a64 begin;
     struct a64 end;
@@ -111,42 +121,56 @@ struct sched_timing {
 struct worker {
     struct sched *sched;
     struct graph *graph;
-    struct core *core;        /* of the thread that is this worker */
-    struct trace_ring *trace; /* NULL: nothing is recorded */
+    struct core *core;        /* core that belongs to the thread that runs as this worker */
+    struct trace_ring *trace; /* records of this worker; NULL: nothing is recorded */
     uint32_t index;
-    bool is_shared;    /* others know of tasks, or may: other workers, threads set aside */
-    bool is_hungry;    /* counted in sched->hungry */
-    bool is_offering;  /* it offers ready tasks to others; the submitter: as sharing.h decides */
-    uint8_t core_mask; /* core types this worker may use */
-    uint8_t core_none; /* of the others, those for which the port has no core: it takes that back */
+    /*
+     * other threads know of tasks of this worker, or may: other workers, or a thread that was
+     * replaced
+     */
+    bool is_shared;
+    bool is_hungry; /* the worker looks for tasks; it is counted in sched->hungry */
+    /* the worker offers ready tasks to others; for the submitter's worker, sharing.h decides */
+    bool is_offering;
+    uint8_t core_mask; /* bit for each type of which the worker has a core */
+    /*
+     * bit for each core type of which no core was free when the worker asked; the port clears bits
+     */
+    uint8_t core_none;
     uint16_t core_index[PTO_CORE_TYPES];
-    uint64_t order; /* state of the order that a seed determines; 0: newest first */
+    uint64_t order; /* state of the seeded order; 0: no seed, the newest task first */
     uint64_t order_salt;
     uint8_t order_way;   /* enum order_way */
-    uint32_t deque_head; /* oldest */
+    uint32_t deque_head; /* index of the oldest task */
     uint32_t deque_tail;
-    uint32_t list; /* more ready tasks, linked through `pending`, oldest first */
+    /* ready tasks that did not fit the deque, linked through `pending`, oldest first */
+    uint32_t list;
     uint32_t list_end;
-    uint32_t parked[PTO_CORE_TYPES]; /* the same for lack of a core, if there is no other worker */
+    /* tasks that wait for a core, by its type; used if this is the only worker */
+    uint32_t parked[PTO_CORE_TYPES];
     uint32_t parked_end[PTO_CORE_TYPES];
-    uint32_t own_left; /* roots of a launch that nobody else knows of */
-    uint32_t line_now; /* of an image that is run line by line: the next one; 0: none is */
+    uint32_t own_left; /* roots of a launch that no other thread can claim */
+    uint32_t line_now; /* line of the next slot of an image that is run in slot order; 0: none */
     uint32_t line_end;
-    bool is_in_line; /* the task of line_now has begun; left so, its thread is not back yet */
-    int32_t until;   /* so many more may become ready, and one, before sched_pushed looks */
+    /* the task at line_now has begun; if set when sched_run starts, its kernel has not returned */
+    bool is_in_line;
+    int32_t until; /* sched_pushed is called when this many plus one tasks have been pushed */
     uint32_t return_tail;
     uint32_t return_sent;
-    uint32_t unreturned; /* list of finished slots for which the ring had no room */
+    /* finished slots for which return_slot has no room, linked through `pending` */
+    uint32_t unreturned;
     uint64_t stolen;
-    struct a64 nothing[TRACE_NOTHINGS]; /* tasks that ran nothing, and why */
-    uint64_t executed[PTO_CORE_TYPES];  /* on a core of the type */
-    uint64_t reported[PTO_CORE_TYPES];  /* of these, before it had the core that it has */
-    uint32_t deque[SCHED_DEQUE];        /* slots by line */
+    struct a64 nothing[TRACE_NOTHINGS]; /* tasks that ran no kernel, by reason */
+    uint64_t executed[PTO_CORE_TYPES];  /* invocations by core type */
+    /* value of `executed` when the worker got the core that it has now */
+    uint64_t reported[PTO_CORE_TYPES];
+    uint32_t deque[SCHED_DEQUE]; /* line numbers of slots */
 
-    _Alignas(128) struct a32 public_head; /* written by whoever claims */
-    _Alignas(128) struct a32 public_tail; /* written by the worker only */
+    /* written by workers that claim tasks from this worker's offer */
+    _Alignas(128) struct a32 public_head;
+    _Alignas(128) struct a32 public_tail; /* written by this worker only */
     _Alignas(128) struct a32 public_slot[SCHED_PUBLIC];
-    _Alignas(128) struct a32 return_ready; /* written by the worker only */
+    _Alignas(128) struct a32 return_ready; /* written by this worker only */
     _Alignas(128) struct a32 return_head;  /* written by the submitter only */
     _Alignas(128) struct a32 return_slot[SCHED_RETURN];
 };
@@ -154,20 +178,25 @@ struct worker {
 struct sched {
     struct worker *worker[SCHED_WORKERS_MAX];
     uint32_t worker_count;
-    void *machine; /* for port_wake, port_core_acquire */
+    void *machine; /* argument of port_wake and port_core_acquire */
     const struct graph_kernel *kernels;
     uint32_t aic_count;                /* AIV cores are numbered after these */
-    struct a32 attention;              /* ATTEND_... */
-    struct a32 spare;                  /* core types, as bits, that a worker could have one of */
-    _Alignas(128) struct a32 sleepers; /* threads that are about to sleep or do */
-    struct a32 hungry;                 /* workers that look for something to run */
-    struct a32 short_hint;             /* enum short_hint: a hint */
-    _Alignas(128) struct a32 finished; /* list of tasks whose kernels went on elsewhere */
-    struct a32 parked[PTO_CORE_TYPES]; /* ready, but a worker of several has no such core */
-    /* Tasks of the graph that is launched which wait for nothing, by line; taken from the end. */
+    struct a32 attention;              /* bits ATTEND_... */
+    struct a32 spare;                  /* bit per core type: a core of this type is free */
+    _Alignas(128) struct a32 sleepers; /* threads that sleep or are about to sleep */
+    struct a32 hungry;                 /* workers that look for tasks */
+    struct a32 short_hint;             /* enum short_hint; may be late or lost */
+    /* tasks that ended outside of a worker's loop, linked through `pending` */
+    _Alignas(128) struct a32 finished;
+    /* ready tasks that wait for a core, by its type; used if there are several workers */
+    struct a32 parked[PTO_CORE_TYPES];
+    /*
+     * Roots of the launched graph, which are tasks without predecessors. Workers claim them from
+     * the end of the array; the first root_left are not claimed yet.
+     */
     _Alignas(128) struct a32 root_left;
-    struct a32 root_most; /* at once */
-    const uint32_t *root; /* belongs to whoever has taken some */
+    struct a32 root_most; /* most roots that a worker may claim at once */
+    const uint32_t *root; /* lines of slots; a worker reads only those that it has claimed */
     _Alignas(128) struct sched_fault fault;
     struct sched_timing timing[PTO_TIMING_SLOTS];
     struct a32 stopped; /* teams that were dropped when the run was stopped */
@@ -176,34 +205,40 @@ struct sched {
 
 void sched_init(struct sched *s, void *machine);
 void sched_add_worker(struct sched *s, struct worker *w, struct graph *graph);
-/* Before a run: worker 0 is the submitter's. */
+/* Called before each run. Worker 0 is the submitter's. */
 void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t order_seed);
 
 /*
- * Submitter: the image's tasks become ready, for all workers, or only for this
- * one until it is told to share them. It was started in the graph.
+ * Called by the submitter after graph_start has made an image current: makes the roots of the image
+ * ready, for all workers or, if is_alone, only for this one until it calls sched_share.
  */
 void sched_launch(struct worker *w, const struct image *image, bool is_alone);
-/* Submitter: others may have tasks of the launch from now on. */
+/* Called by the submitter after a launch with is_alone, before another worker may get its tasks. */
 void sched_share(struct worker *w);
 
-/* Many became ready, or the deque is full: offers some, makes room. Returns 0. */
+/*
+ * Called when many tasks have been pushed or the deque is full: offers some to other workers and
+ * makes room. Returns 0.
+ */
 int sched_pushed(struct worker *w);
 
-/* A ready task, for this worker or others; by the worker's thread. True: sched_pushed is to be called. */
+/*
+ * Adds a ready task to the worker's deque. Called by the worker's thread. True: the caller must
+ * call sched_pushed.
+ */
 static inline bool sched_put_line(struct worker *w, uint32_t line)
 {
     w->deque[w->deque_tail++ % SCHED_DEQUE] = line;
     return --w->until < 0;
 }
 
-/* The same, with that call. Returns 0. */
+/* Adds a ready task to the worker's deque and calls sched_pushed if that is due. Returns 0. */
 static inline int sched_push_line(struct worker *w, uint32_t line)
 {
     return sched_put_line(w, line) ? sched_pushed(w) : 0;
 }
 
-/* Behind those that have waited for longer; `pending` of a ready task links it in lists. */
+/* Appends a ready task to the end of a list that is linked through `pending`. */
 static inline void sched_list_append(const struct graph *g, uint32_t *list, uint32_t *end,
                                      struct slot *s)
 {
@@ -212,18 +247,22 @@ static inline void sched_list_append(const struct graph *g, uint32_t *list, uint
     if (*list == 0)
         *list = line;
     else
-        a32_store_relaxed(&graph_slot(g, *end)->pending, line); /* one thread's */
+        /* relaxed: only one thread uses the list */
+        a32_store_relaxed(&graph_slot(g, *end)->pending, line);
     *end = line;
     a32_store_relaxed(&s->pending, 0);
 }
 
-/* A ready task waits for a core of its type; by the only worker. */
+/* Parks a ready task until a core of its type is free. Called by the only worker. */
 static inline void sched_park(struct worker *w, struct slot *s)
 {
     sched_list_append(w->graph, &w->parked[s->core_type], &w->parked_end[s->core_type], s);
 }
 
-/* A task with one kernel that runs once is ready at its submit. Returns 0. */
+/*
+ * Adds the submitter's new task if it is ready at once and has one kernel that runs once. Returns
+ * 0.
+ */
 static inline int sched_hand_over(struct worker *w, struct slot *s)
 {
     if (PORT_ONE_THREAD && (w->core_none >> s->core_type & 1) != 0) {
@@ -238,57 +277,76 @@ static inline void sched_push(struct worker *w, struct slot *s)
     (void)sched_push_line(w, graph_slot_line(w->graph, s));
 }
 
-/* Forgets the ready tasks of the submitter, which were not offered to anybody. */
+/* Drops the submitter's ready tasks. None of them was offered to other workers. */
 void sched_discard(struct worker *w);
 /*
- * For a task that has just become ready: evaluates its predicate, if that is
- * false the task runs nothing; and hands a team over, which goes before all
- * others unless the order has a seed. False: it did.
+ * Called for a task that has just become ready. Evaluates its predicate; if that is false, the task
+ * will run no kernel. If the task is a team, starts it at once, unless the run has a seed. Returns
+ * whether the caller must push the task; false: a team was started.
  */
 bool sched_settle(struct worker *w, struct slot *s);
 bool sched_predicate_holds(const struct slot_predicate *p);
-/* The worker does something else than to look for tasks: nobody need offer it any. */
-void sched_look_away(struct worker *w);
+/* Stops counting this worker in sched->hungry. */
+void sched_clear_hungry(struct worker *w);
 /* Runs at most `max` tasks. */
 enum sched_result sched_run(struct worker *w, uint32_t max);
-/* Offers private tasks to others. */
+/* Offers ready tasks from the worker's private deque to other workers. */
 void sched_publish(struct worker *w);
-/* Sends finished slots back, so that the submitter need not wait for a full batch. */
+/* Sends finished slots to the submitter, even if they are not a full batch. */
 void sched_flush(struct worker *w);
-/* Submitter: takes finished slots and blocks back. Returns how many slots. */
+/*
+ * Called by the submitter: frees the finished slots that workers sent back, and collects buffers
+ * that other threads freed. Returns the number of slots.
+ */
 uint32_t sched_collect(struct sched *s, struct graph *g);
-/* Any thread: an invocation has returned, but not to the worker that started it. */
+/* Called by any thread: an invocation has returned that was not run inside of sched_run. */
 void sched_returned(struct sched *s, struct graph *g, struct slot *slot, struct core *core);
 /*
- * The same by the worker's thread, outside of sched_run, if it is the only worker: what waited for
- * the task is ready at once. `slab` has what the kernel registered; NULL: nothing. Returns another
- * task, with one kernel that runs once, which the caller starts on the core that has become free,
- * of this type; PTO_CORE_TYPES: on none.
+ * Like sched_returned, but called by the only worker's thread, outside of sched_run; successors of
+ * the task become ready at once. `slab` holds the conditions that the kernel registered; NULL:
+ * none. `core_type` is the type of the core that has become free; PTO_CORE_TYPES: none has. Returns
+ * a task with one kernel that runs once, which the caller must start on that core; NULL: none.
  */
 struct slot *sched_returned_to(struct worker *w, struct slot *s, struct core_slab *slab,
                                uint32_t core_type);
-/* Any thread: `count` invocations of a team will never be started. */
+/* Called by any thread: `count` invocations of a team will never be started. */
 void sched_skipped(struct sched *s, struct graph *g, struct slot *slot, uint32_t count);
-/* Any thread: the task is over, but for its completion. */
+/* Called by any thread: `count` invocations of a task have ended. */
+void sched_blocks_over(struct sched *s, struct graph *g, struct slot *slot, uint32_t count);
+/* Called by any thread: the task has ended; some worker will complete it. */
 void sched_finished(struct sched *s, struct graph *g, struct slot *slot);
-/* Any thread: the run fails, and no further kernel is started. The first one stays. */
+/*
+ * Called by any thread: fails the run, so that no further kernel starts. The first failure is kept.
+ */
 void sched_fail(struct sched *s, const struct slot *slot, int status);
-/* Any thread: the same for something about an argument, which the fault says, with its values. */
+/*
+ * Called by any thread: fails the run because of an argument of the task; `why` describes the
+ * argument.
+ */
 void sched_fail_argument(struct sched *s, const struct slot *slot, const struct failure *why);
-/* The same for what was to be looked at for the task, where there is no memory. */
+/* Fails the run because the task names memory that the scheduler could not read. */
 void sched_fail_at(struct sched *s, const struct slot *slot, int status, uint64_t addr);
-/* Any thread: one of the task's kernels crashed. Whether that is why the run fails. */
+/*
+ * Called by any thread: fails the run because a kernel of the task crashed. Returns whether this is
+ * the first failure, which is kept.
+ */
 bool sched_crashed(struct sched *s, const struct slot *slot, int signal, uint64_t addr,
                    uint32_t block, uint32_t lane);
-/* The same: it threw an exception, or ended its thread, as the fault says. */
+/* Fails the run because a kernel threw an exception or ended its thread; `why` says which. */
 void sched_threw(struct sched *s, const struct slot *slot, const struct failure *why);
-/* Whether anything is on offer; for a thread that is about to sleep. */
+/* Whether there may be a task for this worker. Called by a thread that is about to sleep. */
 bool sched_has_offer(struct sched *s, const struct worker *w);
 
-/* The same for all ready tasks of a worker: the graph is complete only now. */
+/*
+ * Calls sched_settle for all ready tasks of a worker. Called when a graph that ran nothing while it
+ * was built is complete.
+ */
 void sched_settle_all(struct worker *w);
 
-/* A task has just become ready. */
+/*
+ * Calls sched_settle for a task that has just become ready, and pushes the task unless it is a team
+ * that started.
+ */
 static inline void sched_ready(struct worker *w, struct slot *s)
 {
     if ((s->flags & SLOT_IS_SETTLED_FIRST) == 0 || sched_settle(w, s))
@@ -297,14 +355,17 @@ static inline void sched_ready(struct worker *w, struct slot *s)
 
 /* deferred.c */
 /*
- * Takes the conditions that an invocation registered. True: the task waits for
- * them; sched_poll goes on with it.
+ * Moves the conditions that an invocation registered into the table of deferred tasks. True: the
+ * task waits for some, and sched_poll will complete it.
  */
 bool sched_defer(struct sched *s, struct slot *slot, struct core_slab *slab);
-/* Any thread: goes on with the tasks whose conditions hold. Returns how many. */
+/* Called by any thread: completes the tasks whose conditions hold. Returns their number. */
 uint32_t sched_poll(struct sched *s, struct graph *g);
 
-/* Calls `each` for every condition that does not hold. Not while a poll is going on: it waits. */
+/*
+ * Calls `each` for every condition that does not hold yet. Waits until a sched_poll in another
+ * thread ends.
+ */
 void sched_each_deferred(struct sched *s,
                          void (*each)(void *context, struct slot *slot, uint64_t addr,
                                       uint32_t value, uint32_t expected),
@@ -312,33 +373,37 @@ void sched_each_deferred(struct sched *s,
 
 static inline bool sched_has_deferred(const struct sched *s)
 {
-    return a32_load_relaxed(&s->deferred.count) != 0; /* whoever polls looks again */
+    /* relaxed: only to avoid the lock; sched_poll reads it again under the lock */
+    return a32_load_relaxed(&s->deferred.count) != 0;
 }
 
 static inline bool sched_is_stopped(const struct sched *s)
 {
-    return (a32_load_relaxed(&s->attention) & ATTEND_STOPPED) != 0; /* being late is harmless */
+    /* relaxed: a late value is harmless */
+    return (a32_load_relaxed(&s->attention) & ATTEND_STOPPED) != 0;
 }
 
-/* The same, or about to be: it is late. */
+/* Whether no kernel may start any more: the run was stopped, or its time is over. */
 static inline bool sched_is_ending(const struct sched *s)
 {
-    return (a32_load_relaxed(&s->attention) & (ATTEND_STOPPED | ATTEND_LATE)) != 0; /* the same */
+    /* only a hint */
+    return (a32_load_relaxed(&s->attention) & (ATTEND_STOPPED | ATTEND_LATE)) != 0;
 }
 
 static inline void sched_attend(struct sched *s, uint32_t set, uint32_t clear)
 {
     uint32_t old = a32_load_relaxed(&s->attention);
 
-    while (!a32_cas_relaxed(&s->attention, &old, (old & ~clear) | set)) { /* orders nothing */
+    /* orders no other memory */
+    while (!a32_cas_relaxed(&s->attention, &old, (old & ~clear) | set)) {
     }
 }
 
-/* A timed task's kernel starts, or has returned. */
+/* Called when the kernel of a task with a timing slot starts, and when it has returned. */
 void sched_time_begin(struct sched *s, const struct slot *slot);
 void sched_time_end(struct sched *s, const struct slot *slot);
 
-/* Something was made visible that a sleeper may be waiting for. */
+/* Wakes sleeping threads. Called after a store for which a sleeping thread may wait. */
 static inline void sched_signal(struct sched *s)
 {
     fence_full(); /* F1 */
@@ -346,11 +411,14 @@ static inline void sched_signal(struct sched *s)
         port_wake(s->machine);
 }
 
-/* Offers private tasks if others look for some: before this thread does something that may take long. */
+/*
+ * Offers private tasks if other workers look for some. Called before this thread starts something
+ * that may take long.
+ */
 static inline void sched_offer(struct worker *w)
 {
     if (w->is_shared && w->deque_tail != w->deque_head && w->is_offering &&
-        a32_load_relaxed(&w->sched->hungry) != 0) /* a hint */
+        a32_load_relaxed(&w->sched->hungry) != 0) /* only a hint */
         sched_publish(w);
 }
 
@@ -370,11 +438,11 @@ static inline uint64_t sched_executed(const struct worker *w)
     return w->executed[PTO_CORE_AIC] + w->executed[PTO_CORE_AIV];
 }
 
-/* What the worker could run next; without what is in its list. */
+/* Number of ready tasks that the worker can take without its list. */
 static inline uint32_t sched_ready_count(const struct worker *w)
 {
     return w->deque_tail - w->deque_head + w->own_left + (w->line_now != 0) +
-           a32_load_relaxed(&w->sched->root_left); /* a count */
+           a32_load_relaxed(&w->sched->root_left); /* only a hint */
 }
 
 #endif

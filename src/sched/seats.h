@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which cores of a chip are free, and where a team can sit. Cluster i has AIC i and AIV 2i
- * and 2i + 1. One thread at a time, or under its owner's lock.
+ * Records which cores of a chip are free, and finds cores for teams. Cluster i has AIC i and AIVs
+ * 2i and 2i + 1. Used by one thread at a time, or under its owner's lock.
  */
 #ifndef PTO_SEATS_H
 #define PTO_SEATS_H
@@ -9,7 +9,7 @@
 #include "pto/platform.h"
 #include "wire/slot.h"
 
-enum { SEATS_MAX = 1024 }; /* of a type */
+enum { SEATS_MAX = 1024 }; /* maximum number of cores of one type */
 struct seats {
     uint32_t count[PTO_CORE_TYPES];
     uint64_t free[PTO_CORE_TYPES][SEATS_MAX / 64];
@@ -30,7 +30,7 @@ static inline bool seats_is_free(const struct seats *s, uint32_t type, uint32_t 
     return (s->free[type][index / 64] >> index % 64 & 1) != 0;
 }
 
-/* All of them are free. */
+/* Marks all cores free. */
 static inline void seats_init(struct seats *s, uint32_t clusters)
 {
     s->count[PTO_CORE_AIC] = clusters;
@@ -40,7 +40,7 @@ static inline void seats_init(struct seats *s, uint32_t clusters)
             seats_free(s, type, i);
 }
 
-/* The first free core of a type from `from` on; the count if there is none. */
+/* Index of the first free core of a type, starting at `from`; the number of cores: none is free. */
 static inline uint32_t seats_next(const struct seats *s, uint32_t type, uint32_t from)
 {
     uint32_t count = s->count[type];
@@ -54,7 +54,7 @@ static inline uint32_t seats_next(const struct seats *s, uint32_t type, uint32_t
     return count;
 }
 
-/* Whether every core that a block with these lanes needs of a cluster is free. */
+/* Whether all cores of the cluster that a block with these lanes would use are free. */
 static inline bool seats_has_cluster(const struct seats *s, uint32_t lanes, uint32_t cluster)
 {
     return ((lanes & SLOT_LANE_AIC) == 0 || seats_is_free(s, PTO_CORE_AIC, cluster)) &&
@@ -63,8 +63,9 @@ static inline bool seats_has_cluster(const struct seats *s, uint32_t lanes, uint
 }
 
 /*
- * Where a block can sit from `from` on: a cluster if it has several lanes, else
- * a core. For the second lane of a block the first one has shown where.
+ * First position from `from` on where this lane of a block fits: the index of a cluster if the
+ * block has several lanes, else that of a core. Later lanes of a block use the position of its
+ * first lane.
  */
 static inline uint32_t seats_find(const struct seats *s, uint32_t lanes, uint32_t lane,
                                   uint32_t from)
@@ -77,13 +78,13 @@ static inline uint32_t seats_find(const struct seats *s, uint32_t lanes, uint32_
     return from;
 }
 
-/* The core of a lane whose block sits there. */
+/* Index of the core on which a lane of the block at this position runs. */
 static inline uint32_t seats_core(uint32_t lanes, uint32_t lane, uint32_t seat)
 {
     return (lanes & (lanes - 1)) != 0 && lane != LANE_AIC ? 2 * seat + (lane - LANE_AIV0) : seat;
 }
 
-/* How many blocks with these lanes could sit down now. */
+/* Number of blocks with these lanes that the free cores can run at the same time. */
 static inline uint32_t seats_count(const struct seats *s, uint32_t lanes)
 {
     uint32_t type = lanes == SLOT_LANE_AIC ? PTO_CORE_AIC : PTO_CORE_AIV;

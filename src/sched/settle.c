@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is decided when a task becomes ready: its predicate, and whether it is a team. */
+/* Decides, when a task becomes ready, whether its predicate holds and whether it is a team. */
 #include <string.h>
 
 #include "graph/guards.h"
@@ -8,7 +8,7 @@
 static void settle_unwritten(struct sched *sched, const struct slot *s,
                              const struct slot_predicate *p)
 {
-    struct failure why = { .status = PTO_EUNWRITTEN, .fault = FAULT_UNWRITTEN, .argument = -1 };
+    struct failure why = { .status = PTO_EUNWRITTEN, .kind = FAILURE_UNWRITTEN, .argument = -1 };
 
     why.kernel = s->lanes != 0 ? (int32_t)s->kernel[0] : -1;
     why.value[1] = p->bytes;
@@ -16,7 +16,10 @@ static void settle_unwritten(struct sched *sched, const struct slot *s,
     sched_fail_argument(sched, s, &why);
 }
 
-/* Whether the task's predicate lets it run. It may name memory that is not there. */
+/*
+ * Whether the task's predicate lets it run. Fails the run if the operand is not mapped or was never
+ * written.
+ */
 static bool settle_is_wanted(struct sched *sched, struct slot *s)
 {
     const struct slot_predicate *p = slot_predicate(s);
@@ -32,7 +35,7 @@ static bool settle_is_wanted(struct sched *sched, struct slot *s)
     return sched_predicate_holds(p);
 }
 
-/* By the thread that made the task ready: nobody else knows of it yet. */
+/* Called by the thread that made the task ready; no other thread knows of the task yet. */
 bool sched_settle(struct worker *w, struct slot *s)
 {
     /* mutation: always-run */
@@ -41,7 +44,9 @@ bool sched_settle(struct worker *w, struct slot *s)
     if ((s->flags & SLOT_IS_TEAM) == 0 || s->lanes == 0 || sched_is_stopped(w->sched) ||
         w->order != 0)
         return true;
-    w->is_shared = true; /* it comes back through a shared list */
+    sched_record_gap(w);
+    /* the team's threads report its end through a list that several threads use */
+    w->is_shared = true;
     port_team_start(w->sched->machine, s);
     return false;
 }
@@ -75,7 +80,7 @@ bool sched_predicate_holds(const struct slot_predicate *p)
     uint64_t bits = 0;
     int64_t value;
 
-    memcpy(&bits, (const void *)(uintptr_t)p->addr, p->bytes); /* it may lie anywhere */
+    memcpy(&bits, (const void *)(uintptr_t)p->addr, p->bytes); /* the operand may be unaligned */
     value = (int64_t)(bits << shift) >> shift;
     switch (p->op) {
     case PTO_PREDICATE_EQ:

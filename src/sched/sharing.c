@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Alone or shared: first what happens in a run, then the choice and what it rests on. */
+/*
+ * Decides whether the tasks of a run are shared: functions that are called during a run first, then
+ * the choice between sharing and running alone, with the costs that it is based on.
+ */
 #include "sched/sharing.h"
 
 static bool is_stepwise(const struct sharing *sh, const struct worker *w);
@@ -18,16 +21,22 @@ void sharing_begin(struct sharing *sh, struct worker *w, const struct sharing_ru
                             .live_max = run->live_max != 0 ? run->live_max
                                         : workers > 1      ? workers * SHARING_LIVE_PER_WORKER
                                                            : SHARING_LIVE_ALONE,
-                            .patience_ns = SHARING_PATIENCE_NS,
+                            .room_wait_ns = SHARING_ROOM_WAIT_NS,
                             .task_ns = SHARING_NS_UNKNOWN,
                             .cycle.seq = 1 };
     sh->room_at = run->is_held ? UINT32_MAX : sh->live_max;
     sh->check_at = run->is_held || workers == 1 ? UINT32_MAX : SHARING_CYCLE;
-    /* A team's kernels end on other threads, which complete it. A single task has nothing to share. */
+    /*
+     * An image with teams is shared from the start, because other threads complete its teams. A
+     * launch of a single task has nothing to share.
+     */
     sh->is_alone = image != NULL && !image->has_teams &&
                    (image->task_count == 1 || run->launches->way == WAY_ALONE);
     sharing_choice_start(&sh->choice, workers > 1 ? WAY_SHARED : WAY_ALONE);
-    /* What is ready stays here until the graph is complete, or if there is nobody else. */
+    /*
+     * Whether ready tasks stay with this worker: nothing may run before the graph is complete, or
+     * there is no other worker.
+     */
     w->is_offering = workers > 1 && (image != NULL ? !sh->is_alone : !run->is_held);
 }
 
@@ -45,22 +54,26 @@ void sharing_launch_ends(struct sharing *sh, uint64_t now_ns)
 
 /* ---- the builder ---- */
 
-/* If there is room left, it came to see what tasks take, or because of a hint. */
+/*
+ * Called when the builder has stopped to run tasks. With fewer live tasks than the limit, it only
+ * stopped to time tasks, or because of a hint.
+ */
 void sharing_builder_stops(struct sharing *sh, struct worker *w)
 {
-    if (a32_load_relaxed(&w->sched->short_hint) == HINT_GIVEN) { /* a hint */
+    if (a32_load_relaxed(&w->sched->short_hint) == HINT_GIVEN) { /* only a hint */
         w->is_offering = !sharing_choice_hint(&sh->choice) && w->is_offering;
         sh->is_hint_taken = true;
         a32_store_relaxed(&w->sched->short_hint, HINT_TAKEN);
     }
-    /* Where tasks are not offered the submitter is to run them itself from now on. */
+    /* if tasks are not offered, the builder also runs them when it only stopped to time them */
     sh->is_check = w->graph->live < sh->room_at && w->is_offering;
 }
 
 /*
- * Half of what may be alive is free. Where tasks are not offered all of them are
- * run first, but those that others still have are not waited for; in steps, nearly
- * all.
+ * Whether the builder may continue. It may if no task is live, or if it only stopped to time tasks.
+ * Otherwise at most half of the allowed live tasks may be live, and the submitter's worker must
+ * have no ready task. If tasks are offered, ready ones may remain; in a run that is built in steps
+ * (is_stepwise) only while few tasks are live.
  */
 bool sharing_has_room(const struct sharing *sh, const struct worker *w)
 {
@@ -74,7 +87,7 @@ bool sharing_has_room(const struct sharing *sh, const struct worker *w)
            (w->is_offering && (!is_stepwise(sh, w) || live <= SHARING_LIVE_FEW));
 }
 
-void sharing_builder_goes_on(struct sharing *sh, struct worker *w, uint64_t now_ns)
+void sharing_builder_resumes(struct sharing *sh, struct worker *w, uint64_t now_ns)
 {
     bool was_check = sh->is_check;
 
@@ -91,7 +104,8 @@ void sharing_builder_goes_on(struct sharing *sh, struct worker *w, uint64_t now_
         sh->cycle.joins = g->join_total;
         sh->cycle.executed = sched_executed(w);
         sh->cycle.edges = g->edge_total;
-        sh->check_at = g->seq + SHARING_CYCLE; /* others may keep up: there is always room */
+        /* also stop to time tasks, because fast workers may always leave room */
+        sh->check_at = g->seq + SHARING_CYCLE;
     }
     if (!was_check || !w->is_offering)
         set_room(sh, w);
@@ -109,8 +123,9 @@ void sharing_builder_is_done(struct sharing *sh, struct worker *w)
 }
 
 /*
- * Tasks that are worth offering, but not much longer than what their edges cost
- * between workers: those before them are run first, so that there are few edges.
+ * Whether the builder builds few tasks at a time. It does if tasks have edges and are so short that
+ * edges to tasks that other workers run cost a notable share of their time: the predecessors then
+ * complete before the next tasks are built, so that there are few edges.
  */
 static bool is_stepwise(const struct sharing *sh, const struct worker *w)
 {
@@ -119,8 +134,8 @@ static bool is_stepwise(const struct sharing *sh, const struct worker *w)
 }
 
 /*
- * Tasks of a step have no edges: what is before them has gone. So they are believed
- * to have some for as long as it does not pay to look again.
+ * Remembers that the tasks of this cycle have edges. Tasks that are built in steps have none,
+ * because their predecessors are complete, so the result is kept for SHARING_EDGES_TASKS tasks.
  */
 static void judge_edges(struct sharing *sh, const struct graph *g)
 {
@@ -147,15 +162,15 @@ static void end_cycle(struct sharing *sh, struct worker *w, uint64_t now_ns)
     w->is_offering = sh->choice.way == WAY_SHARED;
     if (sh->is_hint_taken && sh->choice.total >= sh->choice.hint_at) {
         sh->is_hint_taken = false;
-        a32_store_relaxed(&w->sched->short_hint, HINT_NONE); /* a hint */
+        a32_store_relaxed(&w->sched->short_hint, HINT_NONE); /* only a hint */
     }
 }
 
 /*
- * When no slot came back for a while although there was no room, more is built
- * nevertheless: what is being waited for may not have been submitted yet. The while
- * doubles each time, as what is built does, so that a builder that is merely faster
- * than the kernels does not run away.
+ * Sets the number of live tasks at which the builder stops next. If it waited for room and no slot
+ * came back for a while, the builder continues without room, because running kernels may wait for a
+ * task that is not submitted yet. Each time the wait and the number of tasks that follow double, so
+ * that a builder that is only faster than the kernels does not use up the memory.
  */
 static void set_room(struct sharing *sh, const struct worker *w)
 {
@@ -165,23 +180,24 @@ static void set_room(struct sharing *sh, const struct worker *w)
         bool is_step = sh->live_max > SHARING_LIVE_ALONE && (!w->is_offering || is_stepwise(sh, w));
 
         sh->room_at = is_step ? live + SHARING_LIVE_ALONE : sh->live_max;
-        sh->patience_ns = SHARING_PATIENCE_NS;
+        sh->room_wait_ns = SHARING_ROOM_WAIT_NS;
     } else {
         sh->room_at = live + (live > sh->live_max ? live : sh->live_max);
-        if (sh->patience_ns < SHARING_PATIENCE_NS_MAX)
-            sh->patience_ns *= 2;
+        if (sh->room_wait_ns < SHARING_ROOM_WAIT_NS_MAX)
+            sh->room_wait_ns *= 2;
     }
 }
 
 /* ---- how long tasks take ---- */
 
-/* What a task took since the start, with what the runtime needs for it; 0: there were too few. */
+/* Time per task since the sample's start, including the runtime's own work; 0: too few tasks. */
 static uint64_t take_sample(struct sharing_sample *sample, const struct worker *w, uint64_t now_ns)
 {
     uint64_t count = sched_executed(w) - sample->executed;
     uint64_t begin_ns = sample->begin_ns;
 
-    if (count == 0) /* what it waits for takes no time of theirs */
+    /* the worker ran nothing: it waited for tasks of others, so ignore that time */
+    if (count == 0)
         sharing_sample_start(sample, w, now_ns);
     if (count < SHARING_SAMPLE / 2)
         return 0;
@@ -190,8 +206,9 @@ static uint64_t take_sample(struct sharing_sample *sample, const struct worker *
 }
 
 /*
- * While the graph is built the choice decides, unless tasks are long. A sample may
- * have been interrupted, so one that is a little too long is taken again.
+ * Looks at the time per task after a round of tasks. While the graph is built, struct
+ * sharing_choice decides, unless tasks are long. The thread may have been interrupted during a
+ * sample, so one that is only slightly too long needs a second one to confirm it.
  */
 void sharing_round_ends(struct sharing *sh, struct worker *w, struct sharing_sample *sample,
                         uint64_t now_ns)
@@ -208,23 +225,29 @@ void sharing_round_ends(struct sharing *sh, struct worker *w, struct sharing_sam
         w->is_offering = true;
         if (is_launch)
             sched_share(w);
-        a32_store_relaxed(&w->sched->short_hint, HINT_NONE); /* a hint */
+        a32_store_relaxed(&w->sched->short_hint, HINT_NONE); /* only a hint */
     } else if (is_launch) {
         w->is_offering = false;
     }
 }
 
-/* The submitter tries then what tasks take alone. */
+/*
+ * Hints to the submitter that this worker's tasks take less time than handing them over. The
+ * submitter then measures how long tasks take if it runs them alone.
+ */
 void sharing_other_timed(struct worker *w, struct sharing_sample *sample, uint64_t now_ns)
 {
     uint64_t task_ns = take_sample(sample, w, now_ns);
 
     if (task_ns != 0 && task_ns < SHARING_NS_HINT &&
         a32_load_relaxed(&w->sched->short_hint) == HINT_NONE)
-        a32_store_relaxed(&w->sched->short_hint, HINT_GIVEN); /* a hint */
+        a32_store_relaxed(&w->sched->short_hint, HINT_GIVEN); /* only a hint */
 }
 
-/* One that keeps tasks for itself looks sooner whether they got longer. */
+/*
+ * Number of tasks that the submitter runs between two checks. If it runs all tasks itself, it
+ * checks more often, in case they get longer.
+ */
 uint32_t sharing_tasks_at_once(const struct sharing *sh, const struct worker *w)
 {
     uint64_t count;
@@ -256,7 +279,10 @@ static void go_way(struct sharing_choice *c, enum sharing_way way)
     c->tasks = c->ns = 0;
 }
 
-/* A cost falls at once and rises slowly: the thread may have been interrupted, often for long. */
+/*
+ * Updates a measured cost: it falls at once and rises slowly, because an interruption of the thread
+ * makes a measurement too high.
+ */
 static void settle_cost(uint64_t *cost, uint64_t now)
 {
     uint64_t most = *cost + *cost / 16;
@@ -264,7 +290,7 @@ static void settle_cost(uint64_t *cost, uint64_t now)
     *cost = *cost == 0 || now < most ? now : most;
 }
 
-/* What a task would take alone. */
+/* Cost of a task if the submitter runs all tasks alone, in 1/16 ns. */
 static uint64_t cost_alone(const struct sharing_choice *c)
 {
     return 16 * c->run_ns + (c->build != 0 ? c->build : 16 * SHARING_NS_BUILD);
@@ -272,7 +298,8 @@ static uint64_t cost_alone(const struct sharing_choice *c)
 
 static enum sharing_way choose_way(struct sharing_choice *c)
 {
-    if (c->way == WAY_SHARED) /* workers may have to wake up first */
+    /* ignore the first tasks after the switch: other workers may have to wake up */
+    if (c->way == WAY_SHARED)
         /* mutation: stubborn-sharing */
         return c->total >= SHARING_TRY_FIRST && cost_alone(c) < c->cost[WAY_SHARED] ? WAY_ALONE
                                                                                     : WAY_SHARED;

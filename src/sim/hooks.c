@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library of its own, libptosim: kernels look these names up in the whole
- * process, and whoever loads libpto may have loaded it for itself only.
+ * The functions of pto/sim.h that kernels call, as a library of their own, libptosim: kernels look
+ * them up among the global symbols of the process, and a program may have loaded libpto without
+ * making its symbols global.
  */
 #include "base/waker.h"
 #include "pto/sim.h"
@@ -26,7 +27,14 @@ void *pto_sim_get_pipe_shared_state(uint64_t key, size_t size)
     return core_here != NULL ? core_here->pipe_state(core_here, key, size) : NULL;
 }
 
+void pto_sim_waits(void)
+{
+    if (core_here != NULL && core_here->waits != NULL)
+        core_here->waits(core_here);
+}
+
 void pto_sim_wake(uint32_t *waker)
 {
-    waker_wake_sleepers((struct waker *)(void *)waker); /* its first member, as pto_wake has it */
+    /* pto_wake passes a pointer to the first member of a struct waker, so convert it back */
+    waker_wake_sleepers((struct waker *)(void *)waker);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An isolated chip as a backend: open and close, requests, and what is left of one that has gone. */
+/*
+ * The host's side of an isolated chip as a backend: open, close and requests, and the error when
+ * its process has ended.
+ */
 #include "sim/isolated.h"
 
 #include <errno.h>
@@ -15,9 +18,9 @@
 #include "sim/isolated_serve.h"
 #include "sim/sim_record.h"
 
-/* Address space for device memory, at least; memory is there for what is used. */
+/* minimum address space for device memory; pages are allocated on use */
 #define DEVICE_BYTES_MIN (32ull << 30)
-enum { ATTEMPTS = 16 }; /* to find addresses that are free on both sides */
+enum { ATTEMPTS = 16 }; /* attempts to find addresses that are free in both processes */
 
 static int isolated_open(const struct chip_params *params, struct chip **chip_out,
                          struct pto_error *error);
@@ -82,7 +85,7 @@ static int isolated_make_memory(struct isolated *iso, struct pto_error *error)
         iso->control = control;
         return fd;
     }
-    (void)error_tell(error, PTO_ESYSTEM,
+    (void)error_setf(error, PTO_ESYSTEM,
                      "an isolated device needs a file of %llu GiB in memory: %s",
                      (unsigned long long)(iso->range_bytes >> 30), limit_explain(errno, why));
     if (fd >= 0)
@@ -97,7 +100,7 @@ static int isolated_open(const struct chip_params *params, struct chip **chip_ou
     int status = PTO_ESYSTEM, control;
 
     if (iso == NULL)
-        return error_tell(error, PTO_ENOMEM, "%s", pto_strerror(PTO_ENOMEM));
+        return error_setf(error, PTO_ENOMEM, "%s", pto_strerror(PTO_ENOMEM));
     memset(iso, 0, sizeof(*iso));
     iso->base = (struct chip){ .backend = &sim_isolated_backend };
     iso->range_bytes = isolated_device_bytes(params);
@@ -119,7 +122,7 @@ static int isolated_open(const struct chip_params *params, struct chip **chip_ou
         iso->watcher.ended = isolated_wake;
         iso->watcher.owner = iso;
         status = watcher_start(&iso->watcher) < 0
-                     ? error_tell(error, PTO_ESYSTEM, "%s", pto_strerror(PTO_ESYSTEM))
+                     ? error_setf(error, PTO_ESYSTEM, "%s", pto_strerror(PTO_ESYSTEM))
                      : isolated_greet(iso, params, control, error);
         close(control);
     }
@@ -131,7 +134,7 @@ static int isolated_open(const struct chip_params *params, struct chip **chip_ou
     return PTO_OK;
 }
 
-/* Both lines are as if new: the process before this one may have written anything there. */
+/* Resets both lines to the child process: the previous child may have written anything there. */
 static void isolated_open_lines(struct isolated *iso)
 {
     memset(&iso->control->report, 0, sizeof(iso->control->report));
@@ -148,15 +151,18 @@ static void isolated_open_lines(struct isolated *iso)
     }
 }
 
-/* Starts the program until its memory is where nothing is on either side; *answer_out is its first record. */
-static int isolated_say_hello(struct isolated *iso, struct isolated_hello *hello, int control,
+/*
+ * Starts the child process until it can map the device's memory at addresses that are free in both
+ * processes. *answer_out is the child's first record.
+ */
+static int isolated_handshake(struct isolated *iso, struct isolated_hello *hello, int control,
                               struct record_head *answer_out, struct pto_error *error)
 {
-    const struct isolated_patience patience = { .iso = iso,
-                                                .seconds = ISOLATED_WORK_SECONDS,
-                                                .stopped_seconds = ISOLATED_ANSWER_SECONDS,
-                                                .looks = true };
-    const struct payload_wait wait = { sim_isolated_await, (void *)&patience };
+    const struct isolated_limits limits = { .iso = iso,
+                                            .seconds = ISOLATED_WORK_SECONDS,
+                                            .stopped_seconds = ISOLATED_ANSWER_SECONDS,
+                                            .looks = true };
+    const struct payload_wait wait = { sim_isolated_await, (void *)&limits };
     const struct endpoint_start how = {
         .hello = &hello->link, .memory = control, .more = &iso->memory, .more_count = 1
     };
@@ -167,7 +173,7 @@ static int isolated_say_hello(struct isolated *iso, struct isolated_hello *hello
         arena_range_give(iso->range, iso->range_bytes);
         iso->range = arena_range_take(iso->range_bytes, i);
         if (iso->range == NULL)
-            return error_tell(error, PTO_ENOMEM, "%s", limit_strerror(PTO_ENOMEM, words));
+            return error_setf(error, PTO_ENOMEM, "%s", limit_strerror(PTO_ENOMEM, words));
         hello->device_addr = (uint64_t)(uintptr_t)iso->range;
         isolated_open_lines(iso);
         status = iso->process.ops->start(&iso->process, &how, error);
@@ -182,10 +188,10 @@ static int isolated_say_hello(struct isolated *iso, struct isolated_hello *hello
     }
     if (status >= 0)
         return PTO_OK;
-    sim_isolated_bury_for(iso, status, &patience);
-    return error_tell(error, PTO_ESYSTEM,
+    sim_isolated_mark_dead_for(iso, status, &limits);
+    return error_setf(error, PTO_ESYSTEM,
                       "the process of the device ended before it was ready, or is not "
-                      "pto-child; see what it printed, and PTO_CHILD");
+                      "pto-child; check its output and PTO_CHILD");
 }
 
 static int isolated_greet(struct isolated *iso, const struct chip_params *params, int control,
@@ -205,28 +211,29 @@ static int isolated_greet(struct isolated *iso, const struct chip_params *params
     hello.link.generation = 1;
     sim_isolated_sizes(hello.size);
     strncpy(hello.version, pto_version(), sizeof(hello.version) - 1);
-    status = isolated_say_hello(iso, &hello, control, &answer, error);
+    status = isolated_handshake(iso, &hello, control, &answer, error);
     if (status < 0)
         return status;
     if (answer.status < 0)
-        return sim_isolated_tell(c, answer.status, error);
+        return sim_isolated_error_set(c, answer.status, error);
     payload_take_to(&c->in, &welcome, sizeof(welcome));
     if (c->in.is_short)
-        return error_tell(error, PTO_ENOSUP, "pto-child is of another version than the library");
+        return error_setf(error, PTO_ENOSUP, "pto-child is of another version than the library");
     iso->record_addr = welcome.record;
     iso->base.properties = welcome.properties;
     iso->base.properties.backend = sim_isolated_backend.name;
     iso->base.properties.shares_memory = false;
     iso->base.properties.runs_functions = false;
     iso->base.properties.has_observers = false;
+    iso->base.properties.process = (int32_t)iso->process.pid;
     return PTO_OK;
 }
 
 static bool isolated_close(struct chip *chip)
 {
     struct isolated *iso = isolated_of(chip);
-    struct isolated_patience patience = { .iso = iso, .seconds = ISOLATED_ANSWER_SECONDS };
-    const struct payload_wait wait = { sim_isolated_await, &patience };
+    struct isolated_limits limits = { .iso = iso, .seconds = ISOLATED_ANSWER_SECONDS };
+    const struct payload_wait wait = { sim_isolated_await, &limits };
 
     if (!isolated_is_gone(iso)) {
         (void)payload_send(iso->side.line, (struct record_head){ .kind = ISOLATED_CLOSE }, NULL,
@@ -234,10 +241,10 @@ static bool isolated_close(struct chip *chip)
         (void)sim_isolated_await_end(iso, ISOLATED_ANSWER_SECONDS);
     }
     isolated_free_all(iso);
-    return true; /* whatever its kernels do ends with the process */
+    return true; /* kernels have no lasting effect: they ended with the process */
 }
 
-/* Also of one that was opened halfway. What still runs of the process is killed. */
+/* Frees a chip that was opened completely or partly. Kills its process if that still exists. */
 static void isolated_free_all(struct isolated *iso)
 {
     watcher_stop(&iso->watcher);
@@ -268,7 +275,10 @@ bool sim_isolated_is_ours(const struct isolated *iso)
 
 /* ---- requests ---- */
 
-/* Constructors of code, and as much memory as there is, may take longer than others. */
+/*
+ * Returns the time limit for the answer to a request. Constructors of loaded code, and large
+ * allocations, may take longer than other requests.
+ */
 static uint32_t isolated_seconds(const struct isolated_channel *c, uint32_t kind)
 {
     switch (kind) {
@@ -283,21 +293,20 @@ static uint32_t isolated_seconds(const struct isolated_channel *c, uint32_t kind
     }
 }
 
-static uint32_t isolated_stopped_seconds(const struct isolated_patience *patience)
+static uint32_t isolated_stopped_seconds(const struct isolated_limits *limits)
 {
-    return patience->seconds < ISOLATED_ANSWER_SECONDS ? patience->seconds
-                                                       : ISOLATED_ANSWER_SECONDS;
+    return limits->seconds < ISOLATED_ANSWER_SECONDS ? limits->seconds : ISOLATED_ANSWER_SECONDS;
 }
 
 int sim_isolated_call(struct isolated *iso, struct isolated_channel *c, struct record_head head,
                       uint64_t *value_out)
 {
-    struct isolated_patience patience = { .iso = iso,
-                                          .seconds = isolated_seconds(c, head.kind),
-                                          .stopped_seconds = ISOLATED_ANSWER_SECONDS,
-                                          .looks = true,
-                                          .deadline_ns = c->deadline_ns };
-    const struct payload_wait wait = { sim_isolated_await, &patience };
+    struct isolated_limits limits = { .iso = iso,
+                                      .seconds = isolated_seconds(c, head.kind),
+                                      .stopped_seconds = ISOLATED_ANSWER_SECONDS,
+                                      .looks = true,
+                                      .deadline_ns = c->deadline_ns };
+    const struct payload_wait wait = { sim_isolated_await, &limits };
     struct record_head answer;
     int status;
 
@@ -313,7 +322,7 @@ int sim_isolated_call(struct isolated *iso, struct isolated_channel *c, struct r
     if (status >= 0 && (answer.kind != head.kind || answer.key != head.key || answer.status > 0))
         status = PTO_EFORMAT;
     if (status < 0) {
-        sim_isolated_bury_for(iso, status, &patience);
+        sim_isolated_mark_dead_for(iso, status, &limits);
         return PTO_EPEER;
     }
     if (value_out != NULL && answer.status >= 0)
@@ -321,29 +330,29 @@ int sim_isolated_call(struct isolated *iso, struct isolated_channel *c, struct r
     return answer.status;
 }
 
-int sim_isolated_tell(struct isolated_channel *c, int status, struct pto_error *error)
+int sim_isolated_error_set(struct isolated_channel *c, int status, struct pto_error *error)
 {
     const char *text = payload_take_text(&c->in);
     char words[LIMIT_TEXT];
 
-    return error_tell(error, status, "%s", text != NULL ? text : limit_strerror(status, words));
+    return error_setf(error, status, "%s", text != NULL ? text : limit_strerror(status, words));
 }
 
-/* ---- its end ---- */
+/* ---- the end of the process ---- */
 
-void sim_isolated_bury_for(struct isolated *iso, int status,
-                           const struct isolated_patience *patience)
+void sim_isolated_mark_dead_for(struct isolated *iso, int status,
+                                const struct isolated_limits *limits)
 {
-    sim_isolated_bury(
+    sim_isolated_mark_dead(
         iso,
         status == PTO_ETIMEOUT || status == PTO_ESTALL ? PEER_SILENT
         : status == PTO_ECANCELED                      ? PEER_STOPPED
         : status == PTO_EPEER                          ? PEER_UNKNOWN
                                                        : PEER_BROKEN,
-        status == PTO_ESTALL ? isolated_stopped_seconds(patience) : patience->seconds);
+        status == PTO_ESTALL ? isolated_stopped_seconds(limits) : limits->seconds);
 }
 
-void sim_isolated_bury(struct isolated *iso, enum peer_end end, uint64_t value)
+void sim_isolated_mark_dead(struct isolated *iso, enum peer_end end, uint64_t value)
 {
     bool is_killed = end == PEER_SILENT || end == PEER_BROKEN || end == PEER_STOPPED;
 
@@ -359,7 +368,7 @@ void sim_isolated_bury(struct isolated *iso, enum peer_end end, uint64_t value)
             value = (uint64_t)(WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
         }
         iso->end = (struct failure){ .status = PTO_EPEER,
-                                     .fault = FAULT_PEER,
+                                     .kind = FAILURE_PEER,
                                      .argument = -1,
                                      .kernel = -1,
                                      .task = pto_task_id_invalid(),
@@ -367,17 +376,21 @@ void sim_isolated_bury(struct isolated *iso, enum peer_end end, uint64_t value)
         iso->end_ns = os_now_ns();
         iso->end_cycles = port_cycles();
         isolated_take_report(iso);
-        a32_store_release(&iso->is_gone, 1); /* what is above is complete */
+        /* release: publishes the fields that say how and when the process ended */
+        a32_store_release(&iso->is_gone, 1);
     }
     pthread_mutex_unlock(&iso->end_lock);
 }
 
-/* What the program left, if it could leave anything. It may be damaged like all the rest. */
+/*
+ * Copies the exit report, if the process could write one. Like all shared memory it may be damaged.
+ */
 static void isolated_take_report(struct isolated *iso)
 {
     struct isolated_report report;
 
-    memcpy(&report, &iso->control->report, sizeof(report)); /* before it is looked at */
+    /* the shared report is copied before it is checked, because kernels may still change it */
+    memcpy(&report, &iso->control->report, sizeof(report));
     if (report.magic != ISOLATED_MAGIC || a32_load_relaxed(&report.is_whole) == 0 ||
         report.suspect >= SUSPECTS)
         return;
@@ -386,7 +399,8 @@ static void isolated_take_report(struct isolated *iso)
         return;
     if (report.suspect == SUSPECT_ORCHESTRATION && report.count != 0 &&
         report.kernel[0].kernel < 0) {
-        report.kernel[0].file[ISOLATED_REPORT_FILE - 1] = '\0'; /* its last submit, and no kernel */
+        /* kernel[0] of the report is the orchestration's last submit, not a kernel */
+        report.kernel[0].file[ISOLATED_REPORT_FILE - 1] = '\0';
         iso->end.site.line = report.kernel[0].line;
         if (report.kernel[0].file[0] != '\0')
             iso->end.site.file = sim_isolated_intern(iso, report.kernel[0].file);
@@ -415,30 +429,32 @@ static void isolated_take_report(struct isolated *iso)
         iso->end.value[3] = report.kernel[0].task;
         iso->end.value[4] = report.kernel[0].block;
     }
+    if (a32_load_relaxed(&report.has_lines) != 0 && source_lines_check(&report.lines))
+        iso->end_lines = report.lines; /* mutation: no-end-line */
 }
 
-int sim_isolated_tell_gone(struct isolated *iso, struct pto_error *error)
+int sim_isolated_error_gone(struct isolated *iso, struct pto_error *error)
 {
     const struct failure *end = &iso->end;
 
     switch (end->value[0]) {
     case PEER_EXITED:
-        return error_tell(error, PTO_ELOST,
+        return error_setf(error, PTO_ELOST,
                           "the device is lost: its process ended with exit code "
                           "%d; close it and open another one",
                           (int)end->value[1]);
     case PEER_SIGNALLED:
-        return error_tell(error, PTO_ELOST,
+        return error_setf(error, PTO_ELOST,
                           "the device is lost: its process was ended by signal "
                           "%d (%s); close it and open another one",
                           (int)end->value[1], strsignal((int)end->value[1]));
     case PEER_SILENT:
-        return error_tell(error, PTO_ELOST,
+        return error_setf(error, PTO_ELOST,
                           "the device is lost: its process did not answer for %d s and was "
                           "ended; close it and open another one",
                           (int)end->value[1]);
     default:
-        return error_tell(error, PTO_ELOST,
+        return error_setf(error, PTO_ELOST,
                           "the device is lost: its process has gone; close it "
                           "and open another one");
     }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of an isolated chip. The program says where an allocation is; copies go through
- * the file, after a look at the list that is kept here, and need no message.
+ * Memory of an isolated chip. The child process chooses the addresses of allocations. The host
+ * copies through the file that holds the device's memory, after a check against its own list of
+ * allocations, and needs no message for that.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/error.h"
 #include "sim/isolated.h"
 
@@ -35,11 +37,15 @@ const struct chip_memory_ops sim_isolated_memory_ops = {
     .check = isolated_check,
 };
 
-/* The link to the allocation that the address lies in, or to NULL. Under the lock. */
+/*
+ * Finds an allocation by an address inside of it. Returns the pointer in the list that points to
+ * it, which is NULL if there is none. The lock is held.
+ */
 static struct isolated_piece **isolated_find_containing(struct isolated *iso, uint64_t addr)
 {
     struct isolated_piece **link = &iso->piece;
 
+    assert_held(&iso->memory_lock);
     while (*link != NULL && addr - (*link)->addr >= (*link)->bytes)
         link = &(*link)->next;
     return link;
@@ -73,7 +79,7 @@ static int isolated_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
     return PTO_OK;
 }
 
-/* Whatever is wrong with it is noticed, and told, over there. */
+/* Frees an allocation. The child process, not the host, detects an invalid address. */
 static int isolated_free(struct chip *chip, uint64_t addr, struct pto_error *error)
 {
     struct isolated *iso = isolated_of(chip);
@@ -93,18 +99,22 @@ static int isolated_free(struct chip *chip, uint64_t addr, struct pto_error *err
     status = sim_isolated_call(iso, &iso->side,
                                (struct record_head){ .kind = ISOLATED_FREE, .value = addr }, NULL);
     if (status == PTO_EPEER)
-        status = sim_isolated_tell_gone(iso, error);
+        status = sim_isolated_error_gone(iso, error);
     else if (status < 0)
-        status = sim_isolated_tell(&iso->side, status, error);
+        status = sim_isolated_error_set(&iso->side, status, error);
     pthread_mutex_unlock(&iso->side.lock);
     return status;
 }
 
-/* Where in the file the bytes are; negative: not in one allocation. Under the lock. */
+/*
+ * Returns the offset of the bytes in the file; negative: they are not inside one allocation. The
+ * lock is held.
+ */
 static off_t isolated_reach(struct isolated *iso, uint64_t addr, uint64_t bytes)
 {
     const struct isolated_piece *piece = *isolated_find_containing(iso, addr);
 
+    assert_held(&iso->memory_lock);
     return piece != NULL && bytes <= piece->bytes - (addr - piece->addr)
                ? (off_t)(addr - (uint64_t)(uintptr_t)iso->range)
                : -1;
@@ -115,62 +125,44 @@ static int isolated_copy_failed(void)
     return errno == ENOMEM || errno == ENOSPC ? PTO_ENOMEM : PTO_ESYSTEM;
 }
 
-static int isolated_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes,
-                          struct pto_error *error)
+/* Copies `bytes` to device memory from `from`; or, if that is NULL, from device memory to `to`. */
+static int isolated_copy(struct isolated *iso, uint64_t addr, char *to, const char *from,
+                         uint64_t bytes)
 {
-    struct isolated *iso = isolated_of(chip);
     int status = isolated_is_gone(iso) ? PTO_ELOST : PTO_OK;
+    uint64_t done = 0;
     off_t at;
 
-    (void)error;
     pthread_mutex_lock(&iso->memory_lock);
     at = isolated_reach(iso, addr, bytes);
     if (status == PTO_OK && at < 0)
         status = PTO_EMEMORY;
-    while (status == PTO_OK && bytes != 0) {
-        ssize_t count = pwrite(iso->memory, from, bytes, at);
+    while (status == PTO_OK && done < bytes) {
+        size_t left = bytes - done;
+        ssize_t count = from != NULL ? pwrite(iso->memory, from + done, left, at + (off_t)done)
+                                     : pread(iso->memory, to + done, left, at + (off_t)done);
 
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0) {
+        if (count > 0)
+            done += (uint64_t)count;
+        else if (count == 0 || errno != EINTR)
             status = isolated_copy_failed();
-            break;
-        }
-        from = (const char *)from + count;
-        at += count;
-        bytes -= (uint64_t)count;
     }
     pthread_mutex_unlock(&iso->memory_lock);
     return status;
 }
 
+static int isolated_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes,
+                          struct pto_error *error)
+{
+    (void)error;
+    return isolated_copy(isolated_of(chip), addr, NULL, from, bytes);
+}
+
 static int isolated_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes,
                          struct pto_error *error)
 {
-    struct isolated *iso = isolated_of(chip);
-    int status = isolated_is_gone(iso) ? PTO_ELOST : PTO_OK;
-    off_t at;
-
     (void)error;
-    pthread_mutex_lock(&iso->memory_lock);
-    at = isolated_reach(iso, addr, bytes);
-    if (status == PTO_OK && at < 0)
-        status = PTO_EMEMORY;
-    while (status == PTO_OK && bytes != 0) {
-        ssize_t count = pread(iso->memory, to, bytes, at);
-
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0) {
-            status = isolated_copy_failed();
-            break;
-        }
-        to = (char *)to + count;
-        at += count;
-        bytes -= (uint64_t)count;
-    }
-    pthread_mutex_unlock(&iso->memory_lock);
-    return status;
+    return isolated_copy(isolated_of(chip), addr, to, NULL, bytes);
 }
 
 static bool isolated_contains(struct chip *chip, uint64_t addr)
@@ -193,9 +185,9 @@ static int isolated_check(struct chip *chip, struct pto_error *error)
     status =
         sim_isolated_call(iso, &iso->side, (struct record_head){ .kind = ISOLATED_CHECK }, NULL);
     if (status == PTO_EPEER)
-        status = sim_isolated_tell_gone(iso, error);
+        status = sim_isolated_error_gone(iso, error);
     else if (status < 0)
-        status = sim_isolated_tell(&iso->side, status, error);
+        status = sim_isolated_error_set(&iso->side, status, error);
     pthread_mutex_unlock(&iso->side.lock);
     return status;
 }

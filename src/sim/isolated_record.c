@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an isolated chip recorded. It lies in the device's memory, a file that this process
- * has, too, so it can be had of a chip that was killed in the middle of a run as well. What
- * is there may be damaged, and is copied before it is looked at.
+ * Reads the record of a run, which the recorder of an isolated chip keeps in the device's memory.
+ * That is a file which this process also has open, so the record is available even if the chip was
+ * killed during a run. It may be damaged; it is copied before it is checked.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "sim/isolated.h"
 #include "sim/sim_record.h"
 
-/* False: it is not in the device's memory, or cannot be read. */
+/* Reads device memory; false: the address is not in the device's memory, or cannot be read. */
 static bool read_memory(const struct isolated *iso, uint64_t addr, void *to, uint64_t bytes)
 {
     uint64_t at = addr - (uint64_t)(uintptr_t)iso->range;
@@ -33,7 +33,7 @@ static bool read_memory(const struct isolated *iso, uint64_t addr, void *to, uin
     return true;
 }
 
-/* A copy of what is at this address of the program's. */
+/* Copies memory from an address of the chip's process. */
 static int copy_memory(const struct isolated *iso, const void *theirs, uint64_t bytes,
                        void **copy_out)
 {
@@ -77,8 +77,9 @@ static void free_record(struct sim_record *own)
     for (uint32_t i = 0; i <= SCHED_WORKERS_MAX; i++)
         free(own->ring[i].record);
     free(own->edge);
-    free(own->told);
+    free(own->task_records);
     free(own->scope);
+    free(own->stamps.at);
     free(own->dumped);
     free(own);
 }
@@ -89,7 +90,10 @@ void sim_isolated_forget_record(struct isolated *iso)
     iso->recorded = NULL;
 }
 
-/* So many of a list, into one of the record's; none: it stays NULL. */
+/*
+ * Copies `count` elements to a new array, and stores its address in *list_out; if `count` is 0, it
+ * stays NULL.
+ */
 static int copy_list(const struct isolated *iso, const void *theirs, uint64_t count, size_t bytes,
                      void *list_out)
 {
@@ -102,7 +106,7 @@ static int copy_list(const struct isolated *iso, const void *theirs, uint64_t co
     return status;
 }
 
-/* What it points to. */
+/* Copies everything that the record points to. */
 static int copy_parts(const struct isolated *iso, const struct sim_record *theirs,
                       struct sim_record *own)
 {
@@ -116,20 +120,24 @@ static int copy_parts(const struct isolated *iso, const struct sim_record *their
     if (status >= 0)
         status = copy_list(iso, theirs->edge, theirs->edge_count, sizeof(*own->edge), &own->edge);
     if (status >= 0)
-        status = copy_list(iso, theirs->told, theirs->told_bytes, 1, &own->told);
+        status = copy_list(iso, theirs->task_records, theirs->task_bytes, 1, &own->task_records);
     if (status >= 0)
         status =
             copy_list(iso, theirs->scope, theirs->scope_count, sizeof(*own->scope), &own->scope);
     if (status >= 0)
         status = copy_list(iso, theirs->dumped, theirs->dumped_bytes, 1, &own->dumped);
+    if (status >= 0)
+        status = copy_list(iso, theirs->stamps.at, theirs->stamps.count, sizeof(*own->stamps.at),
+                           &own->stamps.at);
+    own->stamps.count = theirs->stamps.count;
     own->edge_count = theirs->edge_count;
-    own->told_bytes = theirs->told_bytes;
+    own->task_bytes = theirs->task_bytes;
     own->scope_count = theirs->scope_count;
     own->dumped_bytes = theirs->dumped_bytes;
     return status;
 }
 
-/* Those that are known of, if the program could not count them any more. */
+/* Counts the tasks in the record, for a program that died before it stored their number. */
 static uint64_t count_tasks(const struct sim_record *own)
 {
     uint64_t tasks = 0;
@@ -146,7 +154,7 @@ static uint64_t count_tasks(const struct sim_record *own)
     return tasks;
 }
 
-/* The run ended with the program. */
+/* Completes the record of a run during which the chip's process ended. */
 static void complete(struct isolated *iso, struct sim_record *own)
 {
     own->tasks = count_tasks(own);
@@ -166,7 +174,7 @@ static struct sim_record *make_record(void)
     return record;
 }
 
-/* Into `iso->recorded`, unless it fails. */
+/* Copies the record to `iso->recorded`, which stays unchanged if that fails. */
 static int copy_record(struct isolated *iso)
 {
     struct sim_record *theirs = make_record(), *own = make_record();
@@ -181,8 +189,9 @@ static int copy_record(struct isolated *iso)
         status = copy_parts(iso, theirs, own);
     if (status >= 0) {
         own->edges_lost = theirs->edges_lost;
-        own->told_lost = theirs->told_lost;
+        own->task_records_lost = theirs->task_records_lost;
         own->scopes_lost = theirs->scopes_lost;
+        own->stamps_lost = theirs->stamps_lost;
         own->dumped_lost = theirs->dumped_lost;
         own->begin_cycles = theirs->begin_cycles;
         own->begin_ns = theirs->begin_ns;
@@ -215,9 +224,9 @@ int sim_isolated_record(struct chip *chip, struct chip_record *out)
                                  .edge = own->edge,
                                  .edge_count = own->edge_count,
                                  .edges_lost = own->edges_lost,
-                                 .told = own->told,
-                                 .told_bytes = own->told_bytes,
-                                 .told_lost = own->told_lost,
+                                 .task_records = own->task_records,
+                                 .task_bytes = own->task_bytes,
+                                 .task_records_lost = own->task_records_lost,
                                  .dumped = own->dumped,
                                  .dumped_bytes = own->dumped_bytes,
                                  .dumped_lost = own->dumped_lost,
@@ -231,6 +240,10 @@ int sim_isolated_record(struct chip *chip, struct chip_record *out)
                                  .end_cycles = own->end_cycles,
                                  .begin_ns = own->begin_ns,
                                  .end_ns = own->end_ns,
-                                 .tasks = own->tasks };
+                                 .tasks = own->tasks,
+                                 .stamp = own->stamps.at,
+                                 .stamp_count = own->stamps.count,
+                                 .stamps_lost = own->stamps_lost,
+                                 .has_ready = own->ring_count != 0 && own->ring[0].has_each_time };
     return PTO_OK;
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exit report of an isolated chip. A kernel that crashes is caught by the chip, and the run
- * fails; but one that calls exit or abort, or damages what the runtime or the allocator
- * rely on, ends the process. Then whoever ends it writes down which kernels run, or ran
- * last. Nothing is allocated, and the chip's lock is taken if it can be had; what is read
- * may be damaged, and if that leads to another signal, the process ends without a report.
+ * The exit report of an isolated chip.
  *
- * Signal handlers have no argument, so these are variables of this file. The report is made in the
- * process's own memory and then copied to where the host finds it.
+ * The chip catches a kernel that crashes, and the run fails. But a kernel that calls exit or abort,
+ * or damages data of the runtime or of the allocator, ends the process. Then the thread that ends
+ * the process writes a report of the kernels that are running or ran last.
+ *
+ * Writing the report allocates nothing, and takes the chip's lock only if it is free. The data it
+ * reads may be damaged; if that raises another signal, the process ends without a report. Signal
+ * handlers have no argument, so the state is in variables of this file. The report is built in
+ * private memory and then copied to the control memory.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -22,7 +24,8 @@
 static const int fatal[] = { SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL };
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { FATAL = 1 }; /* it has handlers of its own for the others */
+/* number of signals whose handlers are here; the chip has handlers for the others */
+enum { FATAL = 1 };
 #else
 enum { FATAL = sizeof(fatal) / sizeof(fatal[0]) };
 #endif
@@ -31,11 +34,10 @@ enum { NAPS = 100, NAP_NS = 1000000 };
 
 static struct sim *chip_here;
 static struct isolated_report report;
-static struct isolated_report *report_shared; /* where the host finds it */
-static pid_t report_process;                  /* not a child that a kernel has forked */
+static struct isolated_report *report_shared; /* the report in the control memory */
+static pid_t report_process; /* differs from getpid() in a process that a kernel has forked */
 
 static void on_signal(int number);
-static void leave_at_exit(int status, void *arg);
 
 void sim_report_begin(struct isolated_report *report)
 {
@@ -49,7 +51,6 @@ void sim_report_begin(struct isolated_report *report)
     crash_set_last(on_signal);
     for (uint32_t i = 0; i < FATAL; i++)
         sigaction(fatal[i], &action, NULL);
-    (void)on_exit(leave_at_exit, NULL); /* without memory for that there is no report */
 }
 
 void sim_report_name(struct sim *m)
@@ -57,11 +58,12 @@ void sim_report_name(struct sim *m)
     chip_here = m;
 }
 
-/* ---- what the kernels do ---- */
+/* ---- which kernels run ---- */
 
 static bool is_inside(const struct thread *th)
 {
-    return a32_load_acquire(&th->core.exec) % 2 != 0; /* sees what R7 published */
+    /* acquire: pairs with R7, which publishes the thread's kernel */
+    return a32_load_acquire(&th->core.exec) % 2 != 0;
 }
 
 static void keep_site(struct isolated_report_kernel *k, const struct pto_site *site)
@@ -77,7 +79,10 @@ static void keep_site(struct isolated_report_kernel *k, const struct pto_site *s
            length < sizeof(k->file) ? length : sizeof(k->file) - 1);
 }
 
-/* Once; a slot that has another task by now says nothing. */
+/*
+ * Adds the kernel that the thread runs or ran last to the report. Adds nothing if the report is
+ * full, or if the slot of the kernel's task has another task by now.
+ */
 static void add_kernel(const struct thread *th)
 {
     struct isolated_report_kernel *k = &report.kernel[report.count];
@@ -104,7 +109,7 @@ static void add_kernel(const struct thread *th)
     report.count++;
 }
 
-/* What an orchestration did last comes first. */
+/* Adds the last submit of the orchestration as the first entry. */
 static void add_submit(const struct slot *s)
 {
     if (s == NULL)
@@ -126,7 +131,10 @@ static void add_kernels(const struct sim *m, const struct thread *own, bool is_r
             add_kernel(th);
 }
 
-/* The thread that ends the process, if it is one of the chip's. */
+/*
+ * Returns the chip's thread that calls this function and is about to end the process; NULL: the
+ * caller is another thread.
+ */
 static const struct thread *find_own(const struct sim *m)
 {
     if (pthread_equal(m->caller_handle, pthread_self()))
@@ -157,7 +165,10 @@ static uint32_t find_suspect(const struct sim *m)
     return report.count != 0 ? SUSPECT_LAST : SUSPECT_NONE;
 }
 
-/* Whoever has the lock gives it back soon, unless it is this thread, or the lock is damaged. */
+/*
+ * Tries for a while to take the lock. Its holder releases it soon, unless the holder is this
+ * thread, or the lock is damaged.
+ */
 static bool lock_if_possible(struct sim *m)
 {
     const struct timespec nap = { 0, NAP_NS };
@@ -171,14 +182,17 @@ static bool lock_if_possible(struct sim *m)
     return has_lock;
 }
 
-/* ---- when it comes to that ---- */
+/* ---- writing the report ---- */
 
-static void leave(void)
+/* Writes the exit report without source lines. True: the caller should add them. */
+static bool leave(void)
 {
     for (uint32_t i = 0; i < FATAL; i++)
-        (void)signal(fatal[i], SIG_DFL); /* whatever goes wrong from here on is the end */
-    if (report.magic != 0 || getpid() != report_process) /* there is one report */
-        return;
+        /* from here on another fault ends the process, because the default action is restored */
+        (void)signal(fatal[i], SIG_DFL);
+    /* a process writes only one report; a forked child writes none */
+    if (report.magic != 0 || getpid() != report_process)
+        return false;
     report.magic = ISOLATED_MAGIC;
     if (chip_here != NULL) {
         bool has_lock = lock_if_possible(chip_here);
@@ -188,18 +202,41 @@ static void leave(void)
             pthread_mutex_unlock(&chip_here->lock);
     }
     *report_shared = report;
-    a32_store_release(&report_shared->is_whole, 1); /* the process may be killed halfway */
+    /* set last, because the process may be killed while it copies the report */
+    a32_store_release(&report_shared->is_whole, 1);
+    return report.suspect == SUSPECT_CAUGHT || report.suspect == SUSPECT_ORCHESTRATION;
+}
+
+/*
+ * Adds the source lines of the code that ended the process. Finding them allocates memory, so a
+ * signal handler calls this in a forked child.
+ */
+static void report_lines(void *context)
+{
+    const struct thread *own = chip_here != NULL ? find_own(chip_here) : NULL;
+    const void *entry;
+
+    (void)context;
+    if (own == NULL || report.suspect == SUSPECT_NONE)
+        return;
+    entry = is_inside(own)
+                ? (const void *)(uintptr_t)chip_here->guarded_kernels[sim_kernel_of(own)].fn
+                : chip_here->run.code;
+    crash_find_lines(entry, &report_shared->lines);
+    a32_store_release(&report_shared->has_lines, 1);
 }
 
 static void on_signal(int number)
 {
-    leave();
-    (void)raise(number); /* or, for a fault, the instruction that runs again */
-}
+    bool has_place = leave();
 
-static void leave_at_exit(int status, void *arg)
-{
-    (void)status;
-    (void)arg;
-    leave();
+    if (number == 0) { /* exit calls this handler with number 0 */
+        if (has_place)
+            report_lines(NULL);
+        return;
+    }
+    if (has_place)
+        (void)crash_call_in_child(report_lines, NULL);
+    /* the default action ends the process; a fault repeats when the handler returns */
+    (void)raise(number);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code and runs of an isolated chip. A run is one request, whose answer comes when it
- * has ended; meanwhile the program is asked every second whether it still moves, so that
- * one that is stopped, or whose locks a kernel has damaged, ends the run, too.
+ * Code and runs of an isolated chip. A run is one request, answered when it has ended. In the
+ * meantime the host checks every second that the program makes progress, so a program that is
+ * stopped, or whose locks a kernel has damaged, also ends the run.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static void isolated_put_object(struct payload *out, const struct chip_object *o
     payload_put(out, object->bytes, object->size);
 }
 
-/* As isolated_serve.c takes it. */
+/* Writes the program that is to be loaded, in the format that isolated_serve.c reads. */
 static void isolated_put_program(struct payload *out, const struct chip_program *program)
 {
     uint64_t count = program->kernel_count;
@@ -89,17 +89,18 @@ static int isolated_load(struct chip *chip, const struct chip_program *program,
     isolated_put_program(&c->out, program);
     status = sim_isolated_call(iso, c, (struct record_head){ .kind = ISOLATED_LOAD }, &value);
     if (status == PTO_EPEER)
-        status = sim_isolated_tell_gone(iso, error);
+        status = sim_isolated_error_gone(iso, error);
     else if (status < 0)
-        status = sim_isolated_tell(c, status, error);
-    payload_free(&c->out); /* objects are large, and come once */
+        status = sim_isolated_error_set(c, status, error);
+    /* the payload is freed at once, because objects are large and sent once */
+    payload_free(&c->out);
     pthread_mutex_unlock(&c->lock);
     if (status >= 0)
         *code_out = (struct chip_code *)(uintptr_t)value;
     return status;
 }
 
-/* In a child of the opener's, which has no part in the conversation, there is nothing to do. */
+/* Does nothing in a forked child, which must not use the channel. */
 static void isolated_unload(struct chip *chip, struct chip_code *code)
 {
     struct isolated *iso = isolated_of(chip);
@@ -113,27 +114,27 @@ static void isolated_unload(struct chip *chip, struct chip_code *code)
 
 /* ---- start ---- */
 
-static bool isolated_is_end_told(struct isolated *iso)
+static bool isolated_is_end_reported(struct isolated *iso)
 {
-    bool is_told;
+    bool is_reported;
 
     pthread_mutex_lock(&iso->end_lock);
-    is_told = iso->is_end_told;
+    is_reported = iso->is_end_reported;
     pthread_mutex_unlock(&iso->end_lock);
-    return is_told;
+    return is_reported;
 }
 
-/* That the program has gone is said by a report once, as if it had happened during that run. */
+/* ---- starting a run ---- */
 static int isolated_start(struct chip *chip, const struct chip_request *request)
 {
     struct isolated *iso = isolated_of(chip);
-    struct isolated_patience patience = { .iso = iso, .seconds = ISOLATED_ANSWER_SECONDS };
-    const struct payload_wait wait = { sim_isolated_await, &patience };
+    struct isolated_limits limits = { .iso = iso, .seconds = ISOLATED_ANSWER_SECONDS };
+    const struct payload_wait wait = { sim_isolated_await, &limits };
     struct isolated_channel *c = &iso->run;
     struct run_message run = chip_message_of(request);
     int status = PTO_OK, sent = PTO_OK;
 
-    if (iso->is_lost || isolated_is_end_told(iso))
+    if (iso->is_lost || isolated_is_end_reported(iso))
         return PTO_ELOST;
     iso->deadline_ns = chip_time_of(request).deadline_ns;
     if (iso->deadline_ns == UINT64_MAX)
@@ -148,24 +149,28 @@ static int isolated_start(struct chip *chip, const struct chip_request *request)
     if (c->out.is_short)
         status = PTO_ENOMEM;
     else
-        a32_store_relaxed(&iso->has_ended, 0); /* the caller's own until it waits */
+        /*
+         * If the child process has ended, reports that as the failure of the next run, as if it had
+         * happened during this run.
+         */
+        a32_store_relaxed(&iso->has_ended, 0);
     if (status >= 0 && request->options->trace != PTO_TRACE_OFF)
         iso->traced = request->number;
     if (status >= 0 && !isolated_is_gone(iso))
         sent = payload_send(c->line, (struct record_head){ .kind = ISOLATED_RUN, .key = ++c->key },
                             &c->out, &wait);
     if (sent < 0)
-        sim_isolated_bury_for(iso, sent, &patience);
+        sim_isolated_mark_dead_for(iso, sent, &limits);
     pthread_mutex_unlock(&c->lock);
     return status;
 }
 
-/* ---- wait ---- */
+/* ---- waiting for a run ---- */
 
 static bool isolated_take_answer(struct isolated *iso);
 static void isolated_end_with_chip(struct isolated *iso);
 
-/* The time of the run is over, the grace included, and more. */
+/* Whether the time of the run is over, including the grace and a margin. */
 static bool isolated_is_overdue(const struct isolated *iso)
 {
     uint64_t late_ns = os_now_ns() - iso->deadline_ns;
@@ -174,8 +179,11 @@ static bool isolated_is_overdue(const struct isolated *iso)
            late_ns - iso->grace_ns > ISOLATED_LATE_SECONDS * 1000000000ull;
 }
 
-/* Whoever has the side channel is waiting for an answer, too, and notices if there is none. */
-static void isolated_look_after(struct isolated *iso)
+/*
+ * Asks the process on the side channel whether its run makes progress. If another thread holds that
+ * channel, the other thread waits for an answer, and notices if there is none.
+ */
+static void isolated_check_progress(struct isolated *iso)
 {
     if (pthread_mutex_trylock(&iso->side.lock) != 0)
         return;
@@ -191,7 +199,7 @@ static void isolated_look_after(struct isolated *iso)
 static void isolated_wait(struct chip *chip)
 {
     struct isolated *iso = isolated_of(chip);
-    struct isolated_patience tick = {
+    struct isolated_limits tick = {
         .iso = iso, .seconds = 1, .looks = true, .deadline_ns = iso->deadline_ns
     };
     int status = PTO_ETIMEOUT;
@@ -200,30 +208,34 @@ static void isolated_wait(struct chip *chip)
     while (!isolated_is_gone(iso) && status == PTO_ETIMEOUT) {
         status = sim_isolated_await(&tick, iso->run.line, false);
         if (status == PTO_ETIMEOUT)
-            isolated_look_after(iso);
+            isolated_check_progress(iso);
     }
     if (status == PTO_ECANCELED)
-        sim_isolated_bury(iso, PEER_STOPPED, 0);
+        sim_isolated_mark_dead(iso, PEER_STOPPED, 0);
     if (!isolated_is_gone(iso) && !isolated_take_answer(iso))
-        sim_isolated_bury(iso, PEER_BROKEN, 0);
+        sim_isolated_mark_dead(iso, PEER_BROKEN, 0);
     if (isolated_is_gone(iso))
         isolated_end_with_chip(iso);
     pthread_mutex_unlock(&iso->run.lock);
-    a32_store_release(&iso->has_ended, 1); /* R: what came of it is complete */
+    /* release: publishes the run's result to threads that poll */
+    a32_store_release(&iso->has_ended, 1);
 }
 
-/* Something is there, or the program has gone. False: what is there makes no sense. */
+/*
+ * Takes the result of the run, when the child process has sent a record or has ended. Returns false
+ * if the record is invalid.
+ */
 static bool isolated_take_answer(struct isolated *iso)
 {
-    struct isolated_patience patience = { .iso = iso, .seconds = ISOLATED_ANSWER_SECONDS };
-    const struct payload_wait wait = { sim_isolated_await, &patience };
+    struct isolated_limits limits = { .iso = iso, .seconds = ISOLATED_ANSWER_SECONDS };
+    const struct payload_wait wait = { sim_isolated_await, &limits };
     struct isolated_channel *c = &iso->run;
     struct run_ended ended;
     struct record_head head;
     int status = payload_receive(c->line, &head, &c->in, &wait);
 
     if (status < 0) {
-        sim_isolated_bury_for(iso, status, &patience);
+        sim_isolated_mark_dead_for(iso, status, &limits);
         return true;
     }
     if (head.kind != ISOLATED_RUN || head.key != c->key)
@@ -248,13 +260,17 @@ static bool isolated_take_answer(struct isolated *iso)
 
 static void isolated_end_with_chip(struct isolated *iso)
 {
-    pthread_mutex_lock(&iso->end_lock); /* whoever buries it may not be done */
-    iso->result =
-        (struct chip_result){ .failure = iso->end, .stall = iso->end_kernels, .is_lost = true };
-    iso->is_end_told = true;
+    /* waits for a thread that has begun to mark the process as dead */
+    pthread_mutex_lock(&iso->end_lock);
+    iso->result = (struct chip_result){ .failure = iso->end,
+                                        .stall = iso->end_kernels,
+                                        .trace = { .lines = iso->end_lines },
+                                        .is_lost = true };
+    iso->is_end_reported = true;
     if (iso->deadline_ns != 0 && iso->end_ns >= iso->deadline_ns &&
         (iso->end.value[0] == PEER_STOPPED || iso->end.value[0] == PEER_SILENT))
-        iso->result.failure.status = PTO_ETIMEOUT; /* the run had its time */
+        /* the process did not answer, and the run's deadline has passed */
+        iso->result.failure.status = PTO_ETIMEOUT;
     pthread_mutex_unlock(&iso->end_lock);
     memset(&iso->report, 0, sizeof(iso->report));
     iso->report.workers = iso->base.properties.workers;
@@ -265,14 +281,15 @@ static const struct chip_result *isolated_report(struct chip *chip, struct pto_r
 {
     struct isolated *iso = isolated_of(chip);
 
-    iso->report.size = report->size; /* these are the host's */
+    /* fields of the host, which the child process does not set */
+    iso->report.size = report->size;
     iso->report.warning = report->warning;
     iso->report.error = report->error;
     *report = iso->report;
     return &iso->result;
 }
 
-/* ---- from any thread ---- */
+/* ---- operations that any thread may call ---- */
 
 static int isolated_poll(struct chip *chip)
 {

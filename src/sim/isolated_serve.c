@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process of an isolated chip: it opens a simulated chip and does what the host asks of it. The main thread runs what is to
- * be run, a second one serves what may be asked meanwhile. Another thread ends the process when the host has gone,
- * whatever the others do (link/hello.c).
+ * The process of an isolated chip: it opens a simulated chip and serves the host's requests. The
+ * main thread runs graphs, a second thread serves requests that may come during a run. Another
+ * thread ends the process when the host has gone, whatever the others do (link/hello.c).
  */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE
@@ -27,7 +27,11 @@ struct isolated_server {
     struct isolated_hello hello;
     struct line line[ISOLATED_LINES];
     struct spin_policy spin_policy;
-    struct a32 turns; /* of the two threads that serve: what one made the other sees */
+    /*
+     * Counts requests. Each serving thread increments it around a request with acquire-release
+     * order, so that it sees what the other thread did before.
+     */
+    struct a32 turns;
     pthread_t side;
     struct pto_tensor tensor[PTO_ENTRY_TENSORS_MAX];
     uint64_t scalar[PTO_ENTRY_SCALARS_MAX];
@@ -59,11 +63,15 @@ int sim_isolated_serve(void)
         free(p);
         return code;
     }
-    close(LINK_MEMORY_FD); /* what is mapped stays */
-    /* They are meant for the host, which decides what becomes of its devices. */
+    close(LINK_MEMORY_FD); /* the mapping stays without the descriptor */
+    /*
+     * signals from the terminal are ignored: the host gets them as well, and decides what happens
+     * to its devices
+     */
     for (uint32_t i = 0; i < sizeof(from_terminal) / sizeof(from_terminal[0]); i++)
         (void)signal(from_terminal[i], SIG_IGN);
-    setvbuf(stdout, NULL, _IOLBF, 0); /* what kernels print and what the host prints is in order */
+    /* keeps the output of kernels and that of the host in order */
+    setvbuf(stdout, NULL, _IOLBF, 0);
     p->spin_policy = waker_spin_policy(2);
     for (uint32_t i = 0; i < ISOLATED_LINES; i++) {
         struct isolated_line *line = &((struct isolated_control *)memory)->line[i];
@@ -107,7 +115,11 @@ static void serve_serve(struct isolated_server *p, struct line *l)
         struct record_head answer = { .kind = head.kind, .key = head.key, .value = head.value };
 
         payload_clear(&out);
-        a32_add_acq_rel(&p->turns, 1); /* the host puts requests in an order, but not in memory */
+        /*
+         * the requests follow each other in time, which does not order the two threads' memory
+         * accesses
+         */
+        a32_add_acq_rel(&p->turns, 1);
         serve_answer(p, &answer, &in, &out);
         a32_add_acq_rel(&p->turns, 1);
         serve_send(p, l, answer, &out);
@@ -150,11 +162,12 @@ static int open_chip(struct isolated_server *p)
     status = sim_open_in(&params, p->arena, &p->chip);
     if (status < 0)
         return status;
+    status_record_open(&p->chip->status, true);
     sim_report_name(sim_of(p->chip));
     return os_thread_start(&p->side, serve_side_main, p);
 }
 
-/* What the first record says: the status, and a welcome or a sentence. */
+/* Opens the chip. `out` is the payload of the first record: isolated_welcome or an error. */
 static int serve_open(struct isolated_server *p, struct payload *out)
 {
     struct isolated_welcome welcome;
@@ -232,7 +245,10 @@ static int take_program(struct isolated_server *p, struct payload *in, struct pa
 
 /* ---- runs ---- */
 
-/* What kernels printed without ending the line; a kernel that never returns may have the lock. */
+/*
+ * Writes out incomplete lines that kernels have printed, unless a kernel that never returns holds
+ * the lock of stdout.
+ */
 static void flush_output(void)
 {
     if (ftrylockfile(stdout) != 0)
@@ -269,6 +285,7 @@ static int take_run(struct isolated_server *p, struct payload *in, struct payloa
     struct chip_result refused = { .failure = { .kernel = -1, .argument = -1 } };
     const struct chip_result *result = &refused;
     struct run_message run;
+    struct chip_code *code;
     struct pto_entry entry;
     struct chip_request request;
 
@@ -277,14 +294,18 @@ static int take_run(struct isolated_server *p, struct payload *in, struct payloa
         return PTO_EFORMAT;
     payload_take_to(in, p->tensor, run.tensor_count * sizeof(p->tensor[0]));
     payload_take_to(in, p->scalar, run.scalar_count * sizeof(p->scalar[0]));
-    for (uint32_t i = run.tensor_count; i < PTO_ENTRY_TENSORS_MAX; i++) /* as the host marks them */
+    /* tensors after the last one of the entry are marked as absent, as on the host */
+    for (uint32_t i = run.tensor_count; i < PTO_ENTRY_TENSORS_MAX; i++)
         p->tensor[i] = pto_tensor_absent(i);
     entry = (struct pto_entry){ run.tensor_count, run.scalar_count, p->tensor, p->scalar };
+    code = (struct chip_code *)(uintptr_t)run.code;
     request = (struct chip_request){ .number = run.number,
                                      .purpose = (enum chip_purpose)run.purpose,
-                                     .code = (struct chip_code *)(uintptr_t)run.code,
+                                     .code = code,
                                      .graph = (struct chip_graph *)(uintptr_t)run.graph,
                                      .entry = &entry,
+                                     .kernel_name = (const char *const *)code->kernel_name,
+                                     .kernel_name_count = code->functions.kernel_count,
                                      .options = &run.options,
                                      .has_rings = run.has_rings != 0,
                                      .stall_ns = run.stall_ns,
@@ -302,7 +323,7 @@ static int take_run(struct isolated_server *p, struct payload *in, struct payloa
 
 /* ---- requests ---- */
 
-static int tell(struct payload *out, int status, const struct pto_error *error)
+static int reply_status(struct payload *out, int status, const struct pto_error *error)
 {
     if (status < 0)
         payload_put_text(out, error->text);
@@ -331,10 +352,10 @@ static void serve_answer(struct isolated_server *p, struct record_head *head, st
         head->status = chip_alloc(p->chip, value, &head->value, NULL);
         break;
     case ISOLATED_FREE:
-        head->status = tell(out, chip_free(p->chip, value, &error), &error);
+        head->status = reply_status(out, chip_free(p->chip, value, &error), &error);
         break;
     case ISOLATED_CHECK:
-        head->status = tell(out, chip_check(p->chip, &error), &error);
+        head->status = reply_status(out, chip_check(p->chip, &error), &error);
         break;
     case ISOLATED_LOAD:
         head->status = take_program(p, in, out, &head->value);
@@ -350,7 +371,8 @@ static void serve_answer(struct isolated_server *p, struct record_head *head, st
         break;
     case ISOLATED_CLOSE:
         flush_output();
-        link_leave(0); /* kernels may go on: there is no exit report */
+        /* ends the process at once, without an exit report, because kernels may still run */
+        link_leave(0);
     default:
         head->status = PTO_ENOSUP;
     }

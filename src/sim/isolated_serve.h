@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The side of an isolated chip that is in the program `pto-child`; the other one is sim/isolated.h. */
+/* The part of an isolated chip in the program `pto-child`; sim/isolated.h is the host's part. */
 #ifndef PTO_ISOLATED_CHIP_H
 #define PTO_ISOLATED_CHIP_H
 
@@ -8,16 +8,19 @@
 struct isolated_report;
 struct sim;
 
-/* An operation of the backend. */
+/*
+ * Serves an isolated chip until its host closes it: the main function of that process. Returns its
+ * exit code.
+ */
 int sim_isolated_serve(void);
 
 /*
- * isolated_report.c: from here on, if the process ends in another way than through _exit, what
- * the kernels were doing is written to the control memory. Call it before the chip installs
- * handlers of its own: they pass on what is not theirs.
+ * isolated_report.c: from this call on, a process that ends in another way than through _exit first
+ * writes a report of its kernels to the control memory. Call it before the chip installs its signal
+ * handlers, which pass other signals on to the earlier handlers.
  */
 void sim_report_begin(struct isolated_report *report);
-/* The chip whose kernels are meant; there is one. */
+/* Sets the chip whose kernels are reported. A process has only one. */
 void sim_report_name(struct sim *m);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long the host waits for the process of an isolated chip, and whether that is stopped. */
+/*
+ * Waits of the host for the process of an isolated chip, and the check whether that process is
+ * stopped by a signal.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +25,8 @@ static bool isolated_is_stopped(pid_t pid)
     snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
     file = open(path, O_RDONLY | O_CLOEXEC);
     if (file >= 0 && read(file, text, sizeof(text) - 1) > 0)
-        end = strrchr(text, ')'); /* of its name; the state follows */
+        /* the state follows the process name, which ends with the last ')' */
+        end = strrchr(text, ')');
     if (file >= 0)
         close(file);
     return end != NULL && end[1] == ' ' && end[2] == 'T';
@@ -31,18 +35,19 @@ static bool isolated_is_stopped(pid_t pid)
 static uint64_t isolated_seconds_ms(uint32_t seconds)
 {
     return (uint64_t)seconds *
-           a32_load_relaxed(&sim_isolated_second_ms); /* nothing depends on it */
+           /* relaxed: the length publishes no other data */
+           a32_load_relaxed(&sim_isolated_second_ms);
 }
 
-/* For how long to sleep; shorter around the deadline. */
-static uint64_t isolated_slice_ms(const struct isolated_patience *patience)
+/* Returns how long to sleep until the next check: shorter near the deadline. */
+static uint64_t isolated_slice_ms(const struct isolated_limits *limits)
 {
     uint64_t now_ns = os_now_ns(), slice = isolated_seconds_ms(1);
 
-    if (patience->deadline_ns == 0 || patience->deadline_ns > now_ns + slice * MS_NS)
+    if (limits->deadline_ns == 0 || limits->deadline_ns > now_ns + slice * MS_NS)
         return slice;
-    return patience->deadline_ns <= now_ns ? LATE_MS
-                                           : (patience->deadline_ns - now_ns) / MS_NS + LATE_MS;
+    return limits->deadline_ns <= now_ns ? LATE_MS
+                                         : (limits->deadline_ns - now_ns) / MS_NS + LATE_MS;
 }
 
 struct isolated_holds {
@@ -59,7 +64,10 @@ static bool isolated_holds(void *context)
            payload_is_due(h->line, h->for_room);
 }
 
-/* For one slice. False: it is over. */
+/*
+ * Sleeps for one slice. True: the wait is over, because there is a record or room for one, or the
+ * process has ended.
+ */
 static bool isolated_sleep(struct isolated_holds *h, uint64_t ms)
 {
     return waker_await(h->line->own,
@@ -70,38 +78,40 @@ static bool isolated_sleep(struct isolated_holds *h, uint64_t ms)
 }
 
 /*
- * In slices of a second, so that one in which this process is stopped counts once. The
- * other one is stopped when it is found so twice in a row: whoever stops both lets this
- * one go on a moment earlier. A slice at whose end it is stopped counts as stopped.
+ * Waits for a record, or for room for one. Waits in slices of a second, so that a slice in which
+ * this process itself is stopped counts as one second only. For the deadline, the other process
+ * counts as stopped only if two successive checks find it stopped, because a signal that continues
+ * both processes may reach this one a moment earlier. A slice counts as time in which it was
+ * stopped if it is stopped at the end.
  */
 int sim_isolated_await(void *context, struct line *l, bool for_room)
 {
-    const struct isolated_patience *patience = context;
-    struct isolated *iso = patience->iso;
+    const struct isolated_limits *limits = context;
+    struct isolated *iso = limits->iso;
     struct isolated_holds h = { iso, l, for_room };
     uint64_t waited_ms = 0, stopped_ms = 0;
     uint32_t stops = 0;
 
-    while (waited_ms < isolated_seconds_ms(patience->seconds)) {
-        uint64_t ms = isolated_slice_ms(patience);
+    while (waited_ms < isolated_seconds_ms(limits->seconds)) {
+        uint64_t ms = isolated_slice_ms(limits);
 
         if (isolated_sleep(&h, ms)) {
             bool has_ended = a32_load_acquire(&iso->process.has_ended) != 0;
 
-            /* It has gone; what it wrote before may have come just now. */
+            /* the process may have sent its last record just before it ended */
             return payload_is_due(l, for_room) && !(has_ended && for_room) ? PTO_OK : PTO_EPEER;
         }
         waited_ms += ms;
-        if (patience->looks && isolated_is_stopped(iso->process.pid)) {
+        if (limits->looks && isolated_is_stopped(iso->process.pid)) {
             stopped_ms += ms;
-            stops += patience->deadline_ns != 0 && os_now_ns() >= patience->deadline_ns;
+            stops += limits->deadline_ns != 0 && os_now_ns() >= limits->deadline_ns;
         } else {
             stopped_ms = stops = 0;
         }
         if (stops == 2)
             return PTO_ECANCELED;
-        if (patience->stopped_seconds != 0 &&
-            stopped_ms >= isolated_seconds_ms(patience->stopped_seconds))
+        if (limits->stopped_seconds != 0 &&
+            stopped_ms >= isolated_seconds_ms(limits->stopped_seconds))
             return PTO_ESTALL;
     }
     return PTO_ETIMEOUT;

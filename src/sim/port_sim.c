@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The port of the simulator: pools are address space that gets memory in steps. */
+/*
+ * Memory pools of the simulator: address space is reserved once, and memory is mapped into it in
+ * steps.
+ */
 #include "sim/port_sim.h"
 
 #include <stdio.h>
@@ -47,7 +50,7 @@ void sim_pool_trim(struct pool *pool, uint64_t keep)
     struct pool_budget *budget = pool->owner;
 
     if (pool->limit <= keep || os_decommit(pool->base + keep, pool->limit - keep) < 0)
-        return; /* what the kernel does not take stays in the budget */
+        return; /* pages that could not be unmapped still use the budget */
     budget->used -= pool->limit - keep;
     pool->limit = keep;
 }
@@ -67,7 +70,10 @@ bool port_pool_grow(struct pool *pool, uint64_t bytes)
     return false;
 }
 
-/* In growing steps, but near the end of the budget by no more than is needed. */
+/*
+ * Grows the pool. Each step is larger than the last one, but near the end of the budget only
+ * `bytes` are added.
+ */
 static bool try_grow(struct pool *pool, uint64_t bytes)
 {
     struct pool_budget *budget = pool->owner;
@@ -88,7 +94,10 @@ static bool try_grow(struct pool *pool, uint64_t bytes)
     return true;
 }
 
-/* What other pools hold in reserve, from steps that were too large or from an earlier run. */
+/*
+ * Unmaps unused memory of other pools, left over from earlier runs or from steps that were too
+ * large.
+ */
 static void take_back_unused(struct pool_budget *budget)
 {
     for (uint32_t i = 0; i < budget->pool_count; i++)

@@ -1,18 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated chip: what happens at a place. The whole is told in sim.h. */
+/*
+ * The simulated chip: the loops that threads run at their places. sim.h describes places and
+ * threads.
+ */
 #include "sched/order.h"
 #include <signal.h>
 
 #include "sim/sim.h"
 
 enum {
-    LOOKS = 16,      /* for work, at a time */
-    POLL_NS = 20000, /* between two looks at conditions, at first; it doubles up to */
+    LOOKS = 16, /* polls in one call of spin_for_offer */
+    /* first interval between two polls of conditions; it doubles up to POLL_NS_MAX */
+    POLL_NS = 20000,
     POLL_NS_MAX = 1000000,
-    HOME_NS = 20000000,    /* without anything to do before an orchestration changes its thread */
-    HOME_POLL_NS = 500000, /* the same, for one that polls */
-    HOME_LOOK_NS = 500000, /* between two looks at whether its thread is back */
-    HELD_NS = 100000,      /* between two looks at whether the run is late for good */
+    /*
+     * if the orchestration's thread is in a kernel, idle time after which another thread resumes
+     * the orchestration
+     */
+    HOME_NS = 20000000,
+    HOME_POLL_NS = 500000, /* the same time while the orchestration polls */
+    HOME_LOOK_NS =
+        /* interval between checks whether the orchestration's own thread has left its kernel */
+    500000,
+    HELD_NS = 100000, /* interval between two checks whether a late run has ended */
 };
 
 static void serve_at_place(void *arg);
@@ -34,7 +44,7 @@ static bool sleep_at(struct sim *m, struct worker *w, uint64_t deadline_ns);
 
 /* ---- places ---- */
 
-/* One that is not the submitter's, until it is lost or the device is closed. */
+/* Serves a place other than the submitter's, until the thread loses it or the device is closed. */
 void sim_serve_place(struct sim *m, struct thread *th)
 {
     if (sigsetjmp(th->crash.back, 0) != 0 && sim_crash_landed(m, th))
@@ -62,8 +72,13 @@ static void serve(struct sim *m, struct worker *w)
         result = sched_run(w, SHARING_ROUND);
         if (result == SCHED_LOST)
             return;
-        if (result == SCHED_HELD) { /* its leader may be in a kernel, or in the orchestration */
-            os_wait(&m->event, a32_load_relaxed(&m->event), os_now_ns() + HELD_NS); /* no matter */
+        /*
+         * after SCHED_HELD: the run is late, and its leader may still be in a kernel or the
+         * orchestration
+         */
+        if (result == SCHED_HELD) {
+            /* a missed wake only delays the next check */
+            os_wait(&m->event, a32_load_relaxed(&m->event), os_now_ns() + HELD_NS);
             continue;
         }
         if (sharing_sample_is_due(&sample, w))
@@ -73,7 +88,8 @@ static void serve(struct sim *m, struct worker *w)
             continue;
         }
         sched_flush(w);
-        if (a32_load_relaxed(&m->is_closing) != 0) /* after A14 */
+        /* relaxed: acquire A14 has come before this load */
+        if (a32_load_relaxed(&m->is_closing) != 0)
             return;
         if (spins < m->spins) {
             spins += spin_for_offer(m, w);
@@ -86,8 +102,8 @@ static void serve(struct sim *m, struct worker *w)
 }
 
 /*
- * Until something is offered, but not for long. What a thread does that has nothing
- * to do slows down one that shares its core, so it does little. Returns how often it looked.
+ * Spins for a short while until a task is offered. A spinning thread slows down one that shares its
+ * core, so it does little. Returns the number of polls.
  */
 static uint32_t spin_for_offer(struct sim *m, const struct worker *w)
 {
@@ -101,17 +117,19 @@ static uint32_t spin_for_offer(struct sim *m, const struct worker *w)
 }
 
 /*
- * Returns false if nothing happened before the deadline. This is no waker of base/waker.h: sleepers are announced
- * and counted by the engine (sched_sleep_begin, F1), which also runs on cards, and threads of one
- * process sleep here for several things at once, each of which signals through port_wake.
+ * Sleeps until an event. Returns false if nothing happened before the deadline. This does not use
+ * base/waker.h: the engine announces and counts sleepers (sched_sleep_begin, F1), also on cards,
+ * and threads of one process sleep here for several events at once, each of which is signalled
+ * through port_wake.
  */
 static bool sleep_at(struct sim *m, struct worker *w, uint64_t deadline_ns)
 {
-    uint32_t event = a32_load_relaxed(&m->event); /* F1 follows */
+    uint32_t event = a32_load_relaxed(&m->event); /* fence F1 follows */
     bool is_in_time = true;
 
     sched_sleep_begin(&m->sched);
-    if (w->index == 0 && sched_has_deferred(&m->sched)) { /* nobody will tell when they hold */
+    /* no thread signals that a condition holds, so place 0 polls conditions */
+    if (w->index == 0 && sched_has_deferred(&m->sched)) {
         uint64_t poll_ns = os_now_ns() + m->poll_ns;
 
         deadline_ns = poll_ns < deadline_ns ? poll_ns : deadline_ns;
@@ -119,9 +137,11 @@ static bool sleep_at(struct sim *m, struct worker *w, uint64_t deadline_ns)
     }
     if (w->index == 0 && m->give_up_ns != 0 && m->give_up_ns < deadline_ns)
         deadline_ns = m->give_up_ns;
-    if (!sched_has_offer(&m->sched, w) && a32_load_relaxed(&m->is_closing) == 0 && /* after A14 */
-        (w->index != 0 || a32_load_relaxed(&m->alarm) == ALARM_NONE)) {            /* F1 */
-        a32_add_relaxed(&m->sleeps, 1);                                            /* a count */
+    /* relaxed: acquire A14 has come before this load */
+    if (!sched_has_offer(&m->sched, w) && a32_load_relaxed(&m->is_closing) == 0 &&
+        (w->index != 0 || a32_load_relaxed(&m->alarm) == ALARM_NONE)) { /* F1 */
+        /* relaxed: the counter is only a statistic */
+        a32_add_relaxed(&m->sleeps, 1);
         is_in_time = os_wait(&m->event, event, deadline_ns);
     }
     sched_sleep_end(&m->sched);
@@ -132,14 +152,14 @@ void port_wake(void *machine)
 {
     struct sim *m = machine;
 
-    a32_add_relaxed(&m->wakes, 1); /* a count */
+    a32_add_relaxed(&m->wakes, 1); /* relaxed: the counter is only a statistic */
     a32_add_acq_rel(&m->event, 1);
     os_wake(&m->event, UINT32_MAX);
 }
 
 /* ---- place 0 ---- */
 
-/* By the caller, which takes the place: from here on the monitor watches. */
+/* Called by the thread that takes place 0, from which on the monitor watches the run. */
 void sim_begin_lead(struct sim *m)
 {
     const struct orch_run *run = &m->run;
@@ -158,22 +178,26 @@ void sim_begin_lead(struct sim *m)
         fiber_start(m->fiber, orch_build, &m->orch);
     pthread_mutex_lock(&m->lock);
     m->stall_since_ns = m->looked_ns = os_now_ns();
-    is_due_soon =
-        m->deadline_ns < m->stall_since_ns + 2 * SIM_TICK_NS; /* the monitor's from here on */
-    a32_store_relaxed(&m->alarm, ALARM_NONE); /* the monitor raises it under the lock */
+    /* read before the lock is released, after which the monitor owns deadline_ns */
+    is_due_soon = m->deadline_ns < m->stall_since_ns + 2 * SIM_TICK_NS;
+    /* relaxed: only the monitor raises the alarm, and it does so under the lock */
+    a32_store_relaxed(&m->alarm, ALARM_NONE);
     m->caller.is_lost = false;
     sim_bind_thread(m, &m->caller, m->sched.worker[0]);
     pthread_mutex_unlock(&m->lock);
-    a32_store_relaxed(&m->is_running, 1); /* the lock orders */
+    a32_store_relaxed(&m->is_running, 1); /* relaxed: the lock orders the data of the run */
     fence_full();                         /* F2 */
-    if (a32_load_relaxed(&m->is_monitor_asleep) != 0 ||
-        is_due_soon) { /* else a tick is soon enough */
+    /* otherwise the monitor is running, and its next tick comes before the deadline */
+    if (a32_load_relaxed(&m->is_monitor_asleep) != 0 || is_due_soon) {
         a32_add_acq_rel(&m->monitor, 1);
         os_wake(&m->monitor, 1);
     }
 }
 
-/* Another thread may have come to this place after that. */
+/*
+ * Makes the roots of the launched image ready. Does nothing on a thread that takes over place 0
+ * later.
+ */
 static void seed_image(struct sim *m, struct worker *w)
 {
     if (m->is_seeded)
@@ -182,18 +206,22 @@ static void seed_image(struct sim *m, struct worker *w)
     sched_launch(w, m->image, sharing_launch_begins(&m->orch.sharing, os_now_ns()));
 }
 
-/* Called back from the orchestration, or it crashed: it is as if its last call had not returned. */
+/*
+ * The orchestration's thread was interrupted to end the orchestration, or crashed in it. The
+ * orchestration is not resumed.
+ */
 static void land_from_builder(struct sim *m, struct thread *th)
 {
     aptr_store_relaxed(&m->orch.builder, NULL);
     m->is_builder_gone = true;
     if (th->crash.signal == SIGURG) {
-        orch_attend(&m->orch); /* fails the run */
+        sim_keep_builder_place(m, th);
+        orch_attend(&m->orch); /* orch_attend is called next and fails the run */
         return;
     }
     sim_keep_builder_crash(m, th);
     orch_crashed(&m->orch, th->crash.signal, th->crash.addr,
-                 m->is_torn ? 0 : sim_scalar_behind(m, th->crash.addr), m->is_torn);
+                 m->is_torn ? 0 : sim_scalar_beyond(m, th->crash.addr), m->is_torn);
 }
 
 bool sim_lead_run(struct sim *m, struct thread *th)
@@ -222,16 +250,16 @@ static void lead_at_place(void *arg)
 }
 
 /*
- * An orchestration that was paused while its run ended, for room that a kernel did not make say,
- * could not return meanwhile. Its grace begins when it resumes. Once: after that it gets nothing but
- * errors, for which no operation waits.
+ * Renews the grace of an orchestration once, when it resumes after its run has ended. It was
+ * paused, for example because a kernel freed no room, so it could not return in time. From then on
+ * its operations only return errors, without waiting.
  */
 static void renew_grace(struct sim *m)
 {
     if (m->is_grace_renewed)
         return;
     m->is_grace_renewed = true;
-    pthread_mutex_lock(&m->lock); /* the monitor reads it */
+    pthread_mutex_lock(&m->lock); /* under the lock, because the monitor reads leave_ns */
     if (m->leave_ns != UINT64_MAX)
         m->leave_ns = sim_grace_end(m, os_now_ns());
     pthread_mutex_unlock(&m->lock);
@@ -244,7 +272,8 @@ static bool lead(struct sim *m, struct thread *th)
     if (m->image != NULL)
         seed_image(m, w);
     while (m->image == NULL && !fiber_is_done(m->fiber) && !m->is_builder_gone) {
-        if (!m->is_builder_waiting) { /* else the thread before this one lost the place meanwhile */
+        /* is_builder_waiting is set if a thread lost place 0 and left the orchestration paused */
+        if (!m->is_builder_waiting) {
             if (m->home != NULL && m->home != th && !run_for_home(m, th))
                 return false;
             if (m->is_builder_gone)
@@ -253,8 +282,9 @@ static bool lead(struct sim *m, struct thread *th)
                 renew_grace(m);
             m->home = th;
             m->is_builder_polling = false;
-            sched_look_away(w);
-            aptr_store_relaxed(&m->orch.builder, __builtin_thread_pointer()); /* only compared */
+            sched_clear_hungry(w);
+            /* only compared, never dereferenced */
+            aptr_store_relaxed(&m->orch.builder, __builtin_thread_pointer());
             fiber_resume(m->fiber);
             aptr_store_relaxed(&m->orch.builder, NULL);
             if (fiber_is_done(m->fiber) || m->is_builder_gone)
@@ -293,19 +323,24 @@ void port_poll(void *machine)
 {
     struct sim *m = machine;
 
-    a32_add_relaxed(m->orch.is_listening ? &m->listens : &m->polls, 1); /* it only has to change */
+    /* relaxed: the monitor only checks whether the counter changes */
+    a32_add_relaxed(m->orch.is_listening ? &m->listens : &m->polls, 1);
     m->is_builder_waiting = m->is_builder_polling = true;
     fiber_yield(m->fiber);
 }
 
-/* What the orchestration holds stays with it. */
-void port_linger(void *machine)
+/*
+ * Called by an operation of the orchestration. If the orchestration is given up, its fiber is
+ * paused here and never resumed, so its resources stay allocated.
+ */
+void port_poll_failed(void *machine)
 {
     struct sim *m = machine;
 
     if (m->is_forked)
         sim_end_child();
-    if (a32_load_relaxed(&m->is_leaving) == 0 || m->is_builder_gone) /* the next call looks again */
+    /* relaxed: if this load misses the store, the orchestration's next operation sees it */
+    if (a32_load_relaxed(&m->is_leaving) == 0 || m->is_builder_gone)
         return;
     m->is_builder_gone = true;
     fiber_yield(m->fiber);
@@ -324,13 +359,19 @@ int port_wait(void *machine, uint32_t slot, uint32_t seq, uint64_t deadline_ns)
     return m->graph.info[slot].seq != seq ? PTO_OK : PTO_ETIMEOUT;
 }
 
-/* With one worker there is nothing to decide, and no time is read. */
+/*
+ * Returns the present time, on which the decision depends whether tasks are shared with other
+ * workers; 0 if there is only one worker, which has nothing to decide.
+ */
 static uint64_t time_for_sharing(const struct sim *m)
 {
     return m->sched.worker_count > 1 ? os_now_ns() : 0;
 }
 
-/* Runs tasks until the one that the builder waits for has gone, or the time is over. */
+/*
+ * Runs tasks until the task for which the builder waits has completed, or the time limit of that
+ * wait is over.
+ */
 static bool run_for_task(struct sim *m, struct worker *w)
 {
     const struct slot_info *info = &m->graph.info[m->awaited_slot];
@@ -353,7 +394,7 @@ static bool run_for_task(struct sim *m, struct worker *w)
     return true;
 }
 
-/* Runs some tasks for a builder that looks what comes of them; others get the CPU if there are none. */
+/* Runs some tasks for a builder that polls; if there are none, yields the CPU. */
 static bool run_for_poll(struct sim *m, struct worker *w)
 {
     struct sharing_sample sample;
@@ -371,14 +412,15 @@ static bool run_for_poll(struct sim *m, struct worker *w)
 }
 
 /*
- * The orchestration can go on, but its thread is not here: it is in a kernel, and this one has its
- * place. Runs tasks until it is back. False: it is, or this thread has lost the place, too.
+ * Runs tasks until the orchestration's own thread, which is in a kernel, can resume the
+ * orchestration. This thread has place 0 in the meantime. True: this thread resumes it, because the
+ * wait took too long. False: the own thread is back, or this thread has lost the place as well.
  */
 static bool run_for_home(struct sim *m, struct thread *th)
 {
     bool is_kept = m->run.options->keeps_thread;
-    uint64_t patience_ns = m->is_builder_polling ? HOME_POLL_NS : HOME_NS;
-    uint64_t until_ns = is_kept ? UINT64_MAX : os_now_ns() + patience_ns;
+    uint64_t room_wait_ns = m->is_builder_polling ? HOME_POLL_NS : HOME_NS;
+    uint64_t until_ns = is_kept ? UINT64_MAX : os_now_ns() + room_wait_ns;
     struct sharing_sample sample;
     struct worker *w = th->place;
     uint32_t spins = 0;
@@ -393,18 +435,20 @@ static bool run_for_home(struct sim *m, struct thread *th)
         if (result == SCHED_LOST)
             return false;
         if (give_up_when_due(m)) {
-            m->is_builder_gone = is_kept; /* its thread never comes back */
+            /* the orchestration's thread, which alone may resume it, never returns */
+            m->is_builder_gone = is_kept;
             return true;
         }
         if (result != SCHED_IDLE)
             continue;
         if (os_now_ns() >= until_ns)
             return true;
-        (void)sleep_at(m, w, os_now_ns() + HOME_LOOK_NS); /* nobody tells that it is back */
+        /* no thread signals that the orchestration's thread has returned, so this thread polls */
+        (void)sleep_at(m, w, os_now_ns() + HOME_LOOK_NS);
     }
 }
 
-/* Runs tasks until there is room for more, or for as long as it is worth waiting for that. */
+/* Runs tasks until there is room for more submits, or as long as waiting for that is worthwhile. */
 static bool run_for_room(struct sim *m, struct worker *w)
 {
     struct sharing *sharing = &m->orch.sharing;
@@ -425,13 +469,13 @@ static bool run_for_room(struct sim *m, struct worker *w)
             uint64_t now_ns = os_now_ns();
 
             sharing_builder_pauses(sharing, now_ns);
-            if (!sleep_at(m, w, now_ns + sharing->patience_ns))
+            if (!sleep_at(m, w, now_ns + sharing->room_wait_ns))
                 break;
         }
     }
     if (g->live == 0)
-        g->is_shared = false; /* nobody else has a task any more */
-    sharing_builder_goes_on(sharing, w, time_for_sharing(m));
+        g->is_shared = false; /* no tasks are left, so no other thread runs one */
+    sharing_builder_resumes(sharing, w, time_for_sharing(m));
     return true;
 }
 
@@ -443,7 +487,8 @@ static bool run_to_end(struct sim *m, struct worker *w)
 
     sharing_sample_start(&sample, w, time_for_sharing(m));
     sharing_builder_is_done(&m->orch.sharing, w);
-    if (w->is_offering && sched_ready_count(w) > 1) /* it runs the only one itself */
+    /* this thread runs the only ready task itself, so there is nothing to share */
+    if (w->is_offering && sched_ready_count(w) > 1)
         sched_publish(w);
     while (g->live != 0) {
         enum sched_result result = lead_round(m, w, &sample, &spins);
@@ -460,13 +505,17 @@ static bool run_to_end(struct sim *m, struct worker *w)
     return true;
 }
 
-/* Runs some tasks and takes slots back. SCHED_IDLE: there was nothing to do for so long that it is time to sleep. */
+/*
+ * One round of place 0: runs some tasks and reclaims slots. SCHED_IDLE: idle for so long that the
+ * thread should sleep.
+ */
 static enum sched_result lead_round(struct sim *m, struct worker *w, struct sharing_sample *sample,
                                     uint32_t *spins)
 {
     enum sched_result result;
 
-    if (a32_load_relaxed(&m->alarm) != ALARM_NONE) /* the run is late anyway */
+    /* relaxed: if the load is late, a few more tasks start */
+    if (a32_load_relaxed(&m->alarm) != ALARM_NONE)
         answer_alarm(m);
     if (w->trace != NULL)
         trace_depth(w->trace, m->graph.live, sched_ready_count(w));
@@ -500,10 +549,11 @@ uint64_t sim_grace_end(const struct sim *m, uint64_t now_ns)
 }
 
 /*
- * The orchestration stopped for room, or its thread is in a kernel, and it will soon go on,
- * whatever kernels do: the deadline might as well have been noticed at its next call. Not so if it
- * waits for a task, or for a thread that it must not change, or if it has waited for room in vain
- * again and again: then it is a kernel that does not return.
+ * Whether the orchestration was merely delayed when the deadline passed: it was paused until there
+ * is room, or its thread was in a kernel, and it would have resumed soon. Then the run fails as if
+ * the orchestration's next operation had noticed the deadline. False if the orchestration waits for
+ * a task or must stay on its thread, or if it has waited for room in vain several times, because
+ * then a kernel does not return.
  */
 static bool has_paused_building(const struct sim *m)
 {
@@ -514,19 +564,28 @@ static bool has_paused_building(const struct sim *m)
     return !sharing_waits_in_vain(&m->orch.sharing, os_now_ns());
 }
 
-/* The run is stopped; kernels that do not return soon after that are given up. */
+/*
+ * Describes the waiting tasks, or ends the run, as the monitor requested. Kernels that do not
+ * return within the grace are given up.
+ */
 static void answer_alarm(struct sim *m)
 {
-    bool is_stall = a32_swap_acq_rel(&m->alarm, ALARM_NONE) == ALARM_STALL;
+    uint32_t alarm = a32_swap_acq_rel(&m->alarm, ALARM_NONE);
+    bool is_stall = alarm == ALARM_STALL;
     bool was_stopped = sched_is_stopped(&m->sched);
     uint64_t now_ns = os_now_ns();
     uint64_t give_up_ns = is_stall && was_stopped ? now_ns : sim_grace_end(m, now_ns);
 
+    if (alarm == ALARM_DESCRIBE) {
+        sim_status_describe(m);
+        return;
+    }
     if (!was_stopped) {
         if (!is_stall && has_paused_building(m))
             orch_late_building(&m->orch);
         else
             orch_describe_stall(&m->orch, is_stall);
+        sim_ask_stuck(m);
         sched_attend(&m->sched, ATTEND_FAILED, 0);
         sched_signal(&m->sched);
     }
@@ -539,7 +598,8 @@ static bool give_up_when_due(struct sim *m)
 {
     if (m->give_up_ns == 0 || os_now_ns() < m->give_up_ns || m->graph.live == 0)
         return false;
-    if (a32_load_relaxed(&m->is_abandoned) == 0) { /* place 0's own word until the run has ended */
+    /* relaxed: until the run has ended, only place 0 writes is_abandoned */
+    if (a32_load_relaxed(&m->is_abandoned) == 0) {
         a32_store_relaxed(&m->is_abandoned, 1);
         m->is_lost = true;
         sim_abandon_kernels(m);

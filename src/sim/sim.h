@@ -2,23 +2,20 @@
 /*
  * The simulated chip: workers are threads, cores are modelled.
  *
- * The caller of a run takes place 0, the submitter's: it builds the graph on
- * a stack of its own (a fiber) and runs tasks whenever there is no room for
- * more. The other places have a thread each, which sleeps when there is
- * nothing to do.
+ * The caller of a run takes place 0, the submitter's: it builds the graph on a separate stack (a
+ * fiber) and runs tasks whenever there is no room for more. Each other place has a thread, which
+ * sleeps while it is idle.
  *
- * A kernel may wait for another one through memory. So a monitor looks at the
- * places while a run is going on, and when one has been in the same kernel
- * for two ticks it gives the place to another thread: the first one goes on
- * in its kernel, keeps its core, and hands the task in when the kernel
- * returns. Nothing of a place is touched by a thread that has lost it. Whoever
- * has place 0 gives it back to the orchestration's thread before that goes on, and
- * goes on with it itself only if the thread seems to be stuck.
+ * A kernel may wait for another one through memory. So a monitor polls the places during a run, and
+ * when one has been in the same kernel for two ticks, the monitor gives the place to another
+ * thread. The first thread continues its kernel, keeps its core, and completes the task when the
+ * kernel returns. A thread that has lost a place does not touch it any more. The thread at place 0
+ * gives the place back to the orchestration's thread before the orchestration resumes, and resumes
+ * it itself only if that thread seems to be stuck.
  *
- * Teams, that is gangs and tasks with several lanes, get a thread for each
- * invocation at once, when as many cores are free as must start together. A
- * team that waits for cores goes before ordinary tasks: places give the cores
- * up that they are not using, and get none before it has started.
+ * Teams, which are gangs and tasks with several lanes, get a thread for each invocation at once,
+ * when as many cores are free as must start together. A team that waits for cores goes before
+ * ordinary tasks: places release cores that they do not use, and get none before it has started.
  *
  *     thread   at a place --(monitor)--> set aside, in its kernel --> idle
  *              idle --> lane of a team --> idle
@@ -36,9 +33,11 @@
 #include "base/fiber.h"
 #include "base/os.h"
 #include "chip/local_code.h"
+#include "chip/pipes.h"
 #include "orch/built_graph.h"
 #include "orch/dumps.h"
 #include "pto/sim.h"
+#include "pto/access_hooks.h"
 #include "sched/guarded.h"
 #include "sched/seats.h"
 #include "base/arena.h"
@@ -47,86 +46,124 @@
 
 struct sim;
 
-/* One invocation of a team, for the thread that runs it. */
+/* One invocation of a team's kernel, assigned to the thread that runs it. */
 struct lane {
     struct slot *slot; /* NULL: none */
     uint32_t block;
     uint32_t kernel;
-    uint8_t type; /* of the core */
+    uint8_t type; /* type of the core */
     uint16_t core;
-    uint64_t begin; /* in cycles, for the recorder */
+    uint64_t begin;  /* time at which the kernel began, in cycles, for the recorder */
+    uint64_t cpu_ns; /* CPU time of the thread when the kernel began */
 };
 
 struct thread {
-    struct core core;           /* first: aligned */
-    struct pto_sim_core hook;   /* what kernels ask */
-    struct crash crash;         /* what it does when a kernel crashes */
-    struct guarded_watch watch; /* in runs with guards */
+    struct core core; /* first member, because struct core has the stricter alignment */
+    /* description of the simulated core, which the functions of pto/sim.h return to the kernel */
+    struct pto_sim_core hook;
+    struct crash crash; /* state of the crash handler */
+    /* tensors whose guards were undamaged when the kernel began, in runs with guards */
+    struct guarded_watch watch;
+    /* state for kernels that report their accesses; NULL: none has run on this thread */
+    struct touched *touched;
+    /* copies of its task's inputs, in runs with guards; NULL: none were made yet */
+    struct sim_inputs *inputs;
     struct sim *sim;
-    struct worker *place;     /* whose turn it is to be served by this thread; under the lock */
-    struct lane lane;         /* written while the thread is idle */
-    struct thread *next;      /* list of all */
-    struct thread *next_idle; /* of idle ones, or of those to be woken */
-    bool is_idle;             /* in the list of idle ones; under the lock */
+    struct worker *place; /* place that this thread serves next; under the lock */
+    /* lane of a team that the thread runs; written while the thread is idle */
+    struct lane lane;
+    struct thread *next;      /* next in the list of all threads of the chip */
+    struct thread *next_idle; /* next in the list of idle threads, or of threads to wake */
+    bool is_idle;             /* the thread is in the list of idle threads; under the lock */
     pthread_t handle;
-    bool is_lost;      /* its place was given away; under the lock */
-    bool is_stuck;     /* a run ended without its kernel; under the lock */
-    uint8_t held_type; /* the core that it keeps meanwhile */
+    /*
+     * last value of core.exec that was published for observers, and when it was first seen;
+     * protected by the lock
+     */
+    uint32_t shown_exec;
+    uint64_t shown_since_ns;
+    bool is_lost; /* the thread's place was given away; under the lock */
+    /* the thread's kernel had not returned when a run was given up; under the lock */
+    bool is_stuck;
+    /* type of the core that the thread keeps when its place is given away during a kernel */
+    uint8_t held_type;
     uint16_t held_index;
-    struct a32 go;             /* counts what it was given to do */
-    struct thread_state state; /* as kernels find it, and are to leave it */
-    bool has_led;              /* what leading a run came to */
+    struct a32 go; /* counts what was assigned to the thread, which sleeps on it as a futex */
+    /* floating-point and signal state of the thread, restored after each kernel */
+    struct thread_state state;
+    bool has_led; /* result of lead(), which sim_lead_run returns */
     enum guard_result thrown;
-    char text[GUARD_TEXT]; /* of what was thrown */
+    char text[GUARD_TEXT]; /* text of the exception that left the kernel */
 };
 
-/* What the monitor saw at a place last time. */
+/* What the monitor saw at a place in its last check. */
 struct observation {
     struct thread *thread;
     uint32_t exec;
     uint32_t ticks;
-    uint32_t haste; /* looks to come since the place was given away, not to wait long in between */
+    uint32_t fast_polls; /* checks left at the short interval since the place was given away */
 };
 
-/* State that the cores of a cluster share under a key, for models of cross-core pipes. */
-struct pipe {
-    struct pipe *next;
-    uint64_t key;
-    size_t size;
-    uint32_t cluster;
-    _Alignas(64) char data[];
-};
-
-/* Teams that wait for cores, linked through `pending`. */
+/* Teams that wait for cores: a list linked through the slots' `pending`. */
 struct team_queue {
-    uint32_t first; /* slots by line; 0: none */
+    uint32_t first; /* line of the first team's slot; 0: the queue is empty */
     uint32_t last;
 };
 
-/* A graph that is kept. */
+/* A built graph that the chip keeps. */
 struct chip_graph {
     struct built_graph built;
-    char *memory;        /* the image's, outputs first */
-    uint64_t kept_bytes; /* counted in the chip's graph_bytes */
-    bool is_pinned;      /* a kernel of it never returned, and may use it */
+    char *memory;        /* memory of the graph's image, the outputs first */
+    uint64_t kept_bytes; /* size of the graph in the chip's budget graph_bytes */
+    bool is_pinned;      /* a kernel of the graph never returned and may still use the memory */
 };
 
-/* What is dumped of arguments of tasks. */
+/* The dumps of tasks' arguments of a recorded run. */
 struct sim_dump {
-    pthread_mutex_t lock; /* what follows, and the dumps of the record */
+    pthread_mutex_t lock; /* protects the fields below, and the dumps of the record */
     struct dumps dumps;
-    struct dump_mark *mark; /* by index of the task */
+    struct dump_mark *mark; /* what to dump of each task, indexed by submission number */
     uint64_t mark_max;
 };
 
-/* How long a kernel, or a team, may take in a serial run before something else runs beside it. */
-enum { SIM_SERIAL_NS = 50000000 };
+/*
+ * In a serial run (is_serial), time after which other kernels may run alongside a kernel or team
+ * that has not returned. On a busy machine a thread may get no CPU for a good part of that time.
+ */
+enum { SIM_SERIAL_NS = 200000000 };
 
-enum { SIM_TICK_NS = 1000000 }; /* between two looks of the monitor */
+/* Whether a kernel has made an invalid access or computed NaN: only the first finding is reported. */
+enum sim_finding {
+    FINDING_NONE,
+    FINDING_TRACED, /* a thread is collecting the stack frames of an access */
+    FINDING_REPORTED
+};
 
-enum { SIM_FREED = 64 }; /* addresses freed lately that are remembered */
+enum { SIM_TICK_NS = 1000000 }; /* interval between two ticks of the monitor */
+
+/* number of freed addresses that are remembered, to describe invalid accesses */
+enum { SIM_FREED = 64 };
 
 struct sim_allocation;
+
+/* What the chip publishes for observers in other processes (sim_status.c); under the lock. */
+struct sim_shown {
+    /* names of the run's kernels by func_id while it runs; NULL: unknown */
+    const char *const *kernel_name;
+    uint32_t kernel_name_count;
+    uint64_t run;        /* number of the run that was published last */
+    uint64_t at_ns;      /* time of the last publication */
+    uint64_t sum;        /* sum of all kernels' starts and returns, from sim_count_kernels */
+    uint64_t still_ns;   /* time at which `sum` changed last */
+    uint64_t asked_ns;   /* time of the last request to place 0 to list the waiting tasks */
+    uint64_t waiting_of; /* value of `sum` when place 0 last listed the waiting tasks */
+};
+
+/* Records of elements that kernels used (wire/task_record.h), until the run has ended. */
+struct touched_records {
+    char *at;
+    uint64_t bytes, max;
+};
 
 struct sim {
     struct chip base;
@@ -136,65 +173,100 @@ struct sim {
     struct sched sched;
     struct pool_budget budget;
     struct fiber *fiber;
-    struct orch_run run;                        /* that is going on */
-    const struct graph_kernel *guarded_kernels; /* the real ones of a run with guards */
-    struct graph_kernel *guards;                /* what is called in their place */
-    struct aptr watches;                        /* struct guarded_watch of all threads */
-    char *fence; /* with guards: a page at whose end the entry's scalars are, and none */
-    struct pto_entry fenced;   /* that has these */
-    const struct image *image; /* that it launches; NULL: it builds a graph */
+    struct orch_run run;
+    /* for each kernel, the hooks through which it reports accesses; NULL: no kernel reports any */
+    const struct pto_access_link *const *links;
+    struct task_use *use; /* for each task, by seq: which of its arguments its kernels used */
+    uint32_t use_max;
+    struct touched_records touches; /* elements that kernels used; under memory_lock */
+    bool has_steps;                 /* the run looks at the arguments of each task */
+    pthread_mutex_t step_lock;      /* protects `steps`, and makes observers run one at a time */
+    struct sim_step *steps;         /* list of the tasks whose kernels are running */
+    struct a32 finding;             /* enum sim_finding */
+    /* in runs with guards: how many kernels are running, and how many have started so far */
+    struct a32 kernels_running, kernels_started;
+    /* the original kernels, in a run with guards */
+    const struct graph_kernel *guarded_kernels;
+    /* functions that replace the kernels: each checks guards and calls the original */
+    struct graph_kernel *guards;
+    struct aptr watches; /* list of the guarded_watch structs of all threads */
+    /*
+     * in runs with guards: a page at whose end the entry's scalars are, followed by an unmapped
+     * page
+     */
+    char *fence;
+    /* copy of the entry whose scalars are at the end of the page `fence` */
+    struct pto_entry fenced;
+    const struct image *image; /* the image to launch; NULL: the run builds a graph */
     struct chip_graph *building;
     struct chip_graph *launched;
-    uint64_t deadline_ns;             /* UINT64_MAX: none */
-    void (*last_will)(void *context); /* chip_request; so is its argument */
-    void *last_will_context;
-    bool keeps_signals;         /* its code does not change which ones its thread blocks */
-    struct a32 changes_signals; /* the code of a run could, since the device was opened */
-    bool is_torn;               /* its orchestration crashed in the middle of an operation */
-    bool is_refused;            /* it was started, but there is nothing to run */
-    bool is_lost;               /* a run ended without some of its kernels: no more runs */
-    bool has_handler;           /* crashes are caught */
+    uint64_t deadline_ns;            /* deadline of the run; UINT64_MAX: none */
+    void (*on_crash)(void *context); /* callback after a crash; see struct chip_request */
+    void *on_crash_context;
+    const char *const *kernel_name; /* names of the run's kernels; see struct chip_request */
+    uint32_t kernel_name_count;
+    bool keeps_signals; /* no code of the run changes the signal mask of its thread */
+    /* since the device was opened, some run had code that may change signal masks */
+    struct a32 changes_signals;
+    bool is_torn;     /* the orchestration crashed inside an operation, so the graph is unusable */
+    bool is_refused;  /* the run was started, but has nothing to run */
+    bool is_lost;     /* some kernels never returned; the chip takes no more runs */
+    bool has_handler; /* signal handlers that catch crashes are installed */
     uint64_t begin_ns, begin_cycles;
     uint64_t run_ns, run_cycles;
     uint64_t executions;
     struct chip_result result;
-    uintptr_t crash_frame[CRASH_FRAMES_MAX]; /* of the crash that ended the run; under the lock */
+    /*
+     * return addresses of the crash that ended the run, or of a kernel that does not return; under
+     * the lock
+     */
+    uintptr_t crash_frame[CRASH_FRAMES_MAX];
     uint32_t crash_count;
-    const void *crash_entry; /* the function that was called */
+    const void *crash_entry; /* the kernel or orchestration that crashed, or does not return */
+    /* thread that was interrupted to find out where in its kernel it is; NULL: none */
+    struct thread *stuck;
     uint32_t spins;
-    uint64_t poll_ns;        /* between two looks at the conditions of deferred tasks */
-    bool is_builder_waiting; /* whoever is at place 0 goes on with it later */
-    bool is_builder_polling; /* the same, until it goes on: some tasks are enough for it */
-    struct a32 polls;        /* how often it was so, in the run: the monitor looks */
-    struct a32 listens;      /* the same, but for something outside of the run */
-    struct thread
-        *home; /* place 0's: the thread on which the orchestration is; NULL: it has not begun */
-    bool is_builder_gone;  /* the orchestration was left, and is not gone on with */
-    bool is_kernel_lost;   /* kernels were given up; place 0's */
-    bool is_grace_renewed; /* an orchestration that resumed after the end of its run has time */
-    bool is_forked;        /* this process is a child: the run and its threads are the parent's */
-    uint32_t awaited_slot; /* the builder waits for this task; 0: for room */
+    uint64_t poll_ns; /* interval between two polls of deferred tasks' conditions */
+    /* the orchestration is paused; the thread at place 0 resumes it later */
+    bool is_builder_waiting;
+    bool is_builder_polling; /* the orchestration is paused until some tasks have run */
+    struct a32 polls; /* number of the orchestration's polls in the run; read by the monitor */
+    /* number of its polls for messages from outside of the run; read by the monitor */
+    struct a32 listens;
+    /* thread that runs the orchestration; NULL: it has not started; written by place 0 */
+    struct thread *home;
+    bool is_builder_gone;  /* the orchestration crashed or was made to end, and is not resumed */
+    bool is_kernel_lost;   /* some kernels were given up; written by place 0 */
+    bool is_grace_renewed; /* the grace of an orchestration that resumed late was renewed once */
+    /* set in a forked child, where the run and its threads do not exist */
+    bool is_forked;
+    /* slot of the task for which the builder waits; 0: the builder waits for room */
+    uint32_t awaited_slot;
     uint32_t awaited_seq;
     uint64_t awaited_until_ns;
     bool has_fence_all;
-    bool is_heap_elsewhere;   /* the chip only builds graphs */
-    bool is_seeded;           /* the roots of the image that is launched are ready */
-    bool is_serial;           /* one kernel at a time where possible: the order can be repeated */
-    struct thread caller;     /* whoever is in sim_wait */
-    struct trace_ring *trace; /* of invocations without a worker; NULL: nothing is recorded */
+    /* the chip only builds graphs; outputs are at addresses of another chip */
+    bool is_heap_elsewhere;
+    bool is_seeded; /* the roots of the launched image were made ready */
+    /* run one kernel at a time where possible, so that the order is repeatable */
+    bool is_serial;
+    struct thread caller; /* thread that calls sim_wait and leads the run */
+    /* ring for records of invocations that run without a worker; NULL: nothing is recorded */
+    struct trace_ring *trace;
     struct sim_record *record;
     struct sim_dump dump;
-    struct arena *arena; /* where device memory comes from; NULL: the heap */
+    struct arena *arena; /* source of device memory; NULL: the heap */
 
     pthread_mutex_t memory_lock;
-    struct sim_allocation *allocation; /* list */
-    uint64_t freed[SIM_FREED];         /* addresses freed lately */
+    struct sim_allocation *allocation; /* list of allocations, under memory_lock */
+    uint64_t freed[SIM_FREED];         /* addresses that were freed last */
     uint32_t freed_next;
 
-    pthread_mutex_t lock; /* places, threads, cores, teams, pipes, the last ring */
+    /* protects places, threads, cores, teams, pipes, and the ring for teams */
+    pthread_mutex_t lock;
     struct thread *at_place[SCHED_WORKERS_MAX];
     struct observation observed[SCHED_WORKERS_MAX];
-    uint32_t stuck_seq; /* of the task in which a thread was set aside last */
+    uint32_t stuck_seq; /* seq of the task whose thread was set aside last */
     struct thread *idle;
     struct thread *all;
     uint32_t thread_count;
@@ -206,56 +278,81 @@ struct sim {
     struct team_queue mixes;
     uint32_t lanes_running;
     uint64_t lane_executions;
-    uint32_t team_ticks; /* since a team waits and nothing came of it */
-    bool is_lapsed;      /* ordinary tasks may go before teams for once */
-    struct pipe *pipes;
-    uint64_t sum_seen; /* by the monitor: changes with every kernel that starts or returns */
+    /* ticks since a team that waits for cores was last seen to make progress */
+    uint32_t team_ticks;
+    bool is_lapsed; /* ordinary tasks may use cores even though a team waits for them */
+    struct pipes pipes;
+    /* last result of sim_count_kernels, used by the monitor only */
+    uint64_t sum_seen;
     uint64_t stall_since_ns;
-    uint64_t looked_ns;  /* the monitor's: when it last looked for progress */
-    uint32_t polls_seen; /* the monitor's, too */
+    uint64_t looked_ns; /* time of the monitor's last check for progress */
+    /* value of `polls`, which counts polls of the orchestration, at the monitor's last check */
+    uint32_t polls_seen;
     uint32_t listens_seen;
-    uint64_t polled_ns;  /* when they were others than before */
-    uint64_t give_up_ns; /* place 0's: when it does not wait for kernels any longer; 0: it does */
-    uint64_t leave_ns; /* when the orchestration is not waited for any longer; UINT64_MAX: it is */
-    uint32_t leave_tries;         /* to call its thread back */
-    struct os_range builder_code; /* for the handler: written before is_leaving is set */
+    uint64_t polled_ns; /* time at which the monitor saw `polls` change */
+    struct sim_shown shown;
+    /* time at which the thread at place 0 stops waiting for kernels; 0: no limit */
+    uint64_t give_up_ns;
+    /*
+     * time until which the thread at place 0 waits for the orchestration to return; UINT64_MAX: no
+     * limit
+     */
+    uint64_t leave_ns;
+    /*
+     * number of ticks since the orchestration's thread was first asked to leave the orchestration
+     */
+    uint32_t leave_tries;
+    /*
+     * address range of the orchestration's code, in which the signal handler may leave it; set
+     * before is_leaving
+     */
+    struct os_range builder_code;
     pthread_t caller_handle;
-    uint64_t number;      /* of the run */
-    uint64_t cancelled;   /* the highest number that was cancelled */
-    uint64_t graph_bytes; /* of graphs that are kept */
+    uint64_t number;      /* number of the run */
+    uint64_t cancelled;   /* highest number of a run that was cancelled */
+    uint64_t graph_bytes; /* total kept_bytes of the graphs that the chip keeps */
 
-    _Alignas(128) struct a32 event; /* changes when a sleeper may have something to do */
+    /* counter, incremented when there may be something to do for a thread that sleeps on it */
+    _Alignas(128) struct a32 event;
     struct a32 is_closing;
-    struct a32 sleeps; /* counted for the report */
+    struct a32 sleeps; /* number of times that a thread slept in the run, for its report */
     struct a32 wakes;
-    _Alignas(128) struct a32 done; /* runs that have ended */
+    /* number of ended runs; threads that wait for one sleep on it as a futex */
+    _Alignas(128) struct a32 done;
     struct a32 is_running;
-    struct a32 has_ended;    /* the run that was started last */
-    struct a32 alarm;        /* enum alarm: what the monitor wants place 0 to know */
-    struct a32 is_abandoned; /* the run has ended without some of its kernels */
-    struct a32 leaver;       /* the thread that has noticed that, by os_thread_id; 0: none yet */
-    struct a32 may_leave;    /* it may do so wherever it is */
-    struct a32 is_leaving;   /* the orchestration is given up: its thread is to leave it */
-    struct a32 monitor;      /* changes to wake the monitor */
+    struct a32 has_ended;    /* the run that was started last has ended */
+    struct a32 alarm;        /* enum alarm: request of the monitor to place 0 */
+    struct a32 is_abandoned; /* the run has ended while some of its kernels had not returned */
+    /* os_thread_id of the orchestration's thread, once it has noticed is_leaving; 0: not yet */
+    struct a32 leaver;
+    /* the orchestration's thread may be interrupted at any instruction, not only in waits */
+    struct a32 may_leave;
+    struct a32 is_leaving; /* the orchestration is given up: its thread must leave it */
+    struct a32 monitor;    /* counter and futex, incremented to wake the monitor */
     struct a32 is_monitor_asleep;
     struct a32 ticks;
     pthread_t monitor_handle;
 };
 
-/* What place 0 has to end the run for. */
-enum alarm { ALARM_NONE, ALARM_STALL, ALARM_TIMEOUT };
+/*
+ * What the monitor asks of the thread at place 0: to list the waiting tasks for observers, or to
+ * end the run.
+ */
+enum alarm { ALARM_NONE, ALARM_DESCRIBE, ALARM_STALL, ALARM_TIMEOUT };
 
 static inline struct sim *sim_of(struct chip *chip)
 {
     return (struct sim *)(void *)chip;
 }
 
-/* sim_device.c: as the backend's open, with device memory from an arena; NULL: from the heap. */
+/*
+ * sim_device.c: opens a chip whose device memory is from the arena, or from the heap if it is NULL.
+ */
 int sim_open_in(const struct chip_params *params, struct arena *arena, struct chip **chip_out);
-/* Gives back what the run before took more of than is usual. */
+/* Unmaps memory that the previous run mapped beyond what a pool keeps. */
 void sim_trim_pools(struct sim *m);
 
-/* sim_memory.c */
+/* The following is defined in sim_memory.c. */
 extern const struct chip_memory_ops sim_memory_ops;
 void sim_release_memory(struct sim *m);
 
@@ -268,127 +365,225 @@ void sim_cancel(struct chip *chip, uint64_t number);
 uint64_t sim_progress(struct chip *chip);
 int sim_record(struct chip *chip, struct chip_record *out);
 
-/* sim_record.c: with the arena, which has it then. PTO_ENOMEM. */
+/* Called when the device is opened: allocates the recorder's memory. May return PTO_ENOMEM. */
 int sim_record_open(struct sim *m);
-/* Around each run. PTO_ENOMEM. */
+/* Called before each run: prepares its record, if it is recorded. May return PTO_ENOMEM. */
 int sim_record_begin(struct sim *m, const struct pto_run_options *options, struct orch_run *run);
 void sim_record_end(struct sim *m);
-/* How much it lost of the run; 0 if nothing is recorded. */
+/* Returns the number of records of the run that were lost; 0 if nothing is recorded. */
 uint64_t sim_record_lost(const struct sim *m);
+/* Where the submitter, and the thread that ends the run, write records of tasks. */
+struct record_sink sim_record_sink(struct sim *m);
 void sim_record_close(struct sim *m);
-/* Makes *list of the record larger; false: it stays as it is. */
+/*
+ * Replaces an array of the record by one of `bytes` bytes, with the first `used` bytes copied.
+ * False: out of memory; the array is unchanged.
+ */
 bool sim_record_grow(struct sim *m, void *list, uint64_t used, uint64_t bytes);
 
-/* sim_dump.c: after the rings were prepared. */
+/* sim_dump.c: prepares the dumps of a run. Called after the rings were prepared. */
 void sim_dump_begin(struct sim *m, uint32_t level, struct orch_run *run);
 void sim_dump_free(struct sim *m);
 
-/* sim_guards.c: has the kernels of a run with guards called with care. PTO_ENOMEM. */
+/*
+ * sim_memory.c: whether the address is in device memory that runs use; registered windows of ranks
+ * do not count.
+ */
+bool sim_is_memory(struct sim *m, uint64_t addr);
+/* sim_touched.c: calls a kernel that reports its accesses, and checks them. */
+void sim_call_touching(struct thread *th, const struct pto_access_link *link, pto_kernel_fn fn,
+                       int64_t *args, const struct pto_tensor *tensor);
+/*
+ * Called after a kernel has returned: remembers which arguments the invocation has used. If
+ * is_known is false, the kernel does not report its accesses, so the use of the task's arguments is
+ * unknown.
+ */
+void sim_note_use(struct thread *th, const struct pto_tensor *tensor, bool is_known);
+/* Called after the run: adds the elements that kernels used to the run's record. */
+void sim_record_touches(struct sim *m);
+/*
+ * Called after the run: reports how kernels used their tasks' arguments, and forgets what was
+ * remembered.
+ */
+void sim_report_uses(struct sim *m, struct pto_run_report *report);
+void sim_forget_uses(struct sim *m);
+/* Called after the thread has ended: frees its struct touched. */
+void sim_free_touched(struct thread *th);
+
+/*
+ * sim_inputs.c: called before each kernel of a run with guards, to copy the inputs of its task.
+ * Returns whether sim_leave_inputs will compare them, which is called after the kernel in any case.
+ */
+bool sim_enter_inputs(struct thread *th, const struct pto_tensor *tensor);
+/* Fails the run if the kernel has changed an input and no other kernel ran in the meantime. */
+void sim_leave_inputs(struct thread *th, const struct pto_tensor *tensor, bool is_compared);
+/* Called after the thread has ended: frees its struct sim_inputs. */
+void sim_free_inputs(struct thread *th);
+
+/* sim_steps.c: called before and after each kernel of a run with steps. */
+void sim_enter_step(struct thread *th, const struct pto_tensor *tensor);
+void sim_leave_step(struct thread *th, const struct pto_tensor *tensor);
+/* Frees the steps (sim_steps.c) of a run that failed while kernels were running. */
+void sim_free_steps(struct sim *m);
+
+/* sim_guards.c: returns the number of the kernel that the thread runs. */
+uint32_t sim_kernel_of(const struct thread *th);
+/*
+ * Replaces the kernels of a run by functions that call them, in a run with guards, with steps, or
+ * with kernels that report accesses. PTO_ENOMEM.
+ */
 int sim_guard_kernels(struct sim *m, struct orch_run *run);
-/* Has the scalars of its entry end where memory does, so that reading on is a crash. */
+/*
+ * Moves the scalars of the entry to the end of mapped memory, so that reading beyond the last one
+ * crashes.
+ */
 void sim_guard_scalars(struct sim *m, struct orch_run *run);
 void sim_guard_free(struct sim *m);
-/* Under the lock, before the thread runs its first kernel. */
+/* Adds the thread's guarded_watch to `watches`. Called under the lock, before its first kernel. */
 void sim_add_watch(struct sim *m, struct thread *th);
-/* Which one behind the last, from 1 on, an orchestration crashed at; 0: it was something else. */
-uint32_t sim_scalar_behind(const struct sim *m, uint64_t addr);
+/*
+ * The orchestration has crashed at this address: returns which scalar after the entry's last one it
+ * is, counted from 1; 0: it is none.
+ */
+uint32_t sim_scalar_beyond(const struct sim *m, uint64_t addr);
 
-/* sim_graphs.c */
-struct chip_graph *sim_graph_create(void); /* NULL: no memory */
+/* sim_status.c: publishes the run for observers in other processes. */
+/*
+ * Called by the monitor in each tick, under the lock, with what sim_count_kernels returned. Returns
+ * whether place 0 has to describe the waiting tasks.
+ */
+bool sim_status_tick(struct sim *m, uint64_t sum, uint64_t now_ns);
+/* Called at place 0: describes the waiting tasks for observers. */
+void sim_status_describe(struct sim *m);
+
+/* The following is defined in sim_graphs.c. */
+struct chip_graph *sim_graph_create(void); /* NULL: out of memory */
 /* Keeps the graph that was built, or fails the run. */
 int sim_graph_keep(struct sim *m, struct chip_graph *graph);
 void sim_drop(struct chip *chip, struct chip_graph *graph);
 
-/* sim.c: what a thread does at a place. */
+/* sim.c: the loop of a thread at a place other than place 0. */
 void sim_serve_place(struct sim *m, struct thread *th);
-/* By the caller of a run, before it leads it: takes place 0. */
+/* Called before leading a run: takes place 0 for the caller. */
 void sim_begin_lead(struct sim *m);
-/* At place 0: builds the graph and runs tasks. False: the thread lost the place to another one. */
+/* Called at place 0: builds the graph and runs tasks. False: the thread has lost the place. */
 bool sim_lead_run(struct sim *m, struct thread *th);
 
-/* Until when a run is waited for whose time is over now. */
+/* Called when the time of a run is over: returns when the grace of the run ends. */
 uint64_t sim_grace_end(const struct sim *m, uint64_t now_ns);
 
-/* sim_threads.c */
+/* The following is defined in sim_threads.c. */
 int sim_start_threads(struct sim *m, uint32_t workers);
 /*
- * Ends the threads. False: some never return from their kernels; they go on, so
- * nothing that they use may be freed.
+ * Ends the threads. False: some never return from their kernels and keep running, so nothing that
+ * they use may be freed.
  */
 bool sim_end_threads(struct sim *m);
-/* Counts the threads that are in kernels now as stuck, and calls the caller's thread back. */
+/*
+ * Counts the threads that are in kernels now as stuck. If the thread that is in sim_wait is among
+ * them, interrupts its kernel, so that sim_wait can return.
+ */
 void sim_abandon_kernels(struct sim *m);
-/* Under the lock: a number that changes with every kernel that starts or returns. */
+/* Returns a number that changes when a kernel starts or returns. The lock is held. */
 uint64_t sim_count_kernels(const struct sim *m);
-/* Under the lock: the thread is back from its kernel. */
+/* The thread is back from its kernel, and no longer counts as stuck. The lock is held. */
 void sim_thread_returned(struct thread *th);
 void sim_init_thread(struct sim *m, struct thread *th);
-/* By a thread of the device, before it sleeps: puts back what kernels left on it. */
+/* Called by a thread of the device before it sleeps: restores thread state that kernels changed. */
 void sim_restore_thread(const struct sim *m, const struct thread *th);
-/* The rest under the lock. */
+/* Binds a thread to a worker. The lock is held, here and in the next two functions. */
 void sim_bind_thread(struct sim *m, struct thread *th, struct worker *w);
 void sim_put_idle(struct sim *m, struct thread *th);
-/* An idle thread or a new one; NULL if there is none to be had. */
+/* Returns an idle thread or a new one; NULL: none is available. */
 struct thread *sim_take_idle(struct sim *m);
 /*
- * Without the lock, by the thread at place 0: gives the place back to the orchestration's thread.
- * False: that is still in a kernel.
+ * Called by the thread at place 0, without the lock: gives the place back to the orchestration's
+ * thread. False: that thread is still in a kernel.
  */
 bool sim_hand_home(struct sim *m, struct thread *th);
 
-/* sim_teams.c: cores and who has them. Under the lock. */
+/* sim_teams.c: assigns cores. The lock is held. */
 void sim_init_cores(struct sim *m, uint32_t clusters);
 bool sim_acquire_core(struct sim *m, struct worker *w, uint32_t type);
-/* Counts what the worker ran on its core. */
+/* Adds the kernels that the worker ran on its core to the count of that core. */
 void sim_report_core(struct sim *m, struct worker *w, uint32_t type);
-/* The same, and takes the core away from it, not yet free. */
+/* Like sim_report_core, and also takes the core from the worker. The core does not become free. */
 void sim_detach_core(struct sim *m, struct worker *w, uint32_t type);
 void sim_put_core(struct sim *m, uint32_t type, uint32_t index);
 /*
- * Starts the teams for which there are cores, and tells places what there is
- * left. The threads it returns are to be woken with sim_wake_threads after the
- * lock was given back.
+ * Starts the waiting teams for which there are cores, and publishes to places which cores are left.
+ * Returns threads that the caller has to wake with sim_wake_threads after it has released the lock.
  */
 struct thread *sim_start_teams(struct sim *m);
 void sim_wake_threads(struct thread *list);
-/* Calls fn(th). True: a kernel left it by an exception or pthread_exit; th->thrown, th->text. */
+/*
+ * Calls fn(th). True: a kernel left it by an exception or by pthread_exit; th->thrown and th->text
+ * have details.
+ */
 bool sim_call_guarded(struct thread *th, void (*fn)(void *arg));
-/* As the next one, for that. */
+/* Called after sim_call_guarded returned true. Returns the same as sim_crash_landed. */
 bool sim_throw_landed(struct sim *m, struct thread *th);
-/* What to say of it. */
+/* Returns the failure that describes the exception. */
 struct failure sim_throw_failure(const struct thread *th, uint32_t kernel, uint32_t block,
                                  uint32_t lane);
-/* A kernel crashed on the thread, which is back from it. True: its place was given away. */
+/*
+ * Called after a crash of a kernel, when its thread is back in the runtime. True: the thread's
+ * place was given away.
+ */
 bool sim_crash_landed(struct sim *m, struct thread *th);
-/* sim_crash.c: the crash of this task's kernel ends the run; and later, on any thread, the rest of it. */
+/*
+ * sim_crash.c: sim_keep_crash records the crash of this task's kernel, which ends the run;
+ * sim_report_crash completes the report later, on any thread.
+ */
 void sim_keep_crash(struct sim *m, const struct thread *th, struct slot *s, uint32_t kernel);
-/* The same for the orchestration. */
+/* Records the arguments of a task whose kernel fails the run without a crash, so without frames. */
+void sim_keep_arguments(struct sim *m, struct slot *s);
+/* Records a crash of the orchestration. */
 void sim_keep_builder_crash(struct sim *m, const struct thread *th);
-/* In a handler of signals: which of the frames is an operation that the orchestration called; -1: none. */
+/*
+ * Called in a signal handler: returns which frame is that of the operation that the orchestration
+ * called; -1: none, because it crashed in its own code.
+ */
 int32_t sim_find_operation(const struct sim *m, const struct crash *crash);
-/* By the thread at place 0: nothing of the graph can be used any more. */
+/*
+ * Called by the thread at place 0 after the orchestration crashed inside an operation: ends the run
+ * without using the graph.
+ */
 void sim_end_torn(struct sim *m);
-/* In a handler of signals: the process ends, so where the thread is is written to stderr. */
+/*
+ * Called by a thread that is about to end the process, in a signal handler or, with number 0, in
+ * exit: writes to stderr which kernel the thread was in.
+ */
 void sim_last_words(struct crash *crash, int number);
-/* In a child of fork: it ends when it comes back from the kernel or the orchestration. */
+/*
+ * Called in a process that a kernel or the orchestration forked: ends that process when the kernel
+ * or the orchestration returns.
+ */
 void sim_forked(struct crash *crash);
 _Noreturn void sim_end_child(void);
-void sim_tell_crash(struct sim *m);
+void sim_report_crash(struct sim *m);
 /*
- * After the run was stopped: teams that were queued, maybe only because it was late, are over.
- * Whoever queues one later, under the same lock, finds the run stopped and drops it.
+ * sim_stuck.c: sim_ask_stuck asks the thread of the first kernel in orch.stall where it is;
+ * sim_take_stuck waits for the answer, after the run.
+ */
+void sim_ask_stuck(struct sim *m);
+void sim_take_stuck(struct sim *m);
+/* Records where the orchestration was when it was made to end. */
+void sim_keep_builder_place(struct sim *m, const struct thread *th);
+/*
+ * Called after the run was stopped: drops teams that wait for cores. A thread that queues one
+ * later, under the same lock, sees that the run is stopped and drops the team itself.
  */
 void sim_drop_teams(struct sim *m);
-/* By the monitor: a team that gets no cores must not stop everything else. */
+/* Called by the monitor in each tick: lets ordinary tasks run if a team gets no cores for long. */
 void sim_watch_teams(struct sim *m);
-void sim_drop_pipes(struct sim *m);
-/* As it is counted: AICs, then AIVs. */
+/* Returns the number of a core in its chip. AICs are numbered first, then AIVs. */
 static inline uint32_t sim_core_number(const struct sim *m, uint32_t type, uint32_t index)
 {
     return index + (type == PTO_CORE_AIV ? m->base.properties.clusters : 0);
 }
 
-/* Without the lock: runs the invocation that the thread was given. */
+/* Called without the lock: runs the invocation that was assigned to the thread. */
 void sim_run_lane(struct sim *m, struct thread *th);
 
 #endif

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is kept of the crash that ended a run, and told when it is over. */
-#include <errno.h>
-#include <signal.h>
+/* Data of the crash that ended a run, and its report after the run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "sim/sim.h"
 
-/* Tensors as the kernel got them, not as its vector has them: that is the kernel's to write to. */
+/* Copies the tensors that the kernel got; the kernel may have overwritten its argument vector. */
 static void keep_arguments(struct sim *m, struct slot *s)
 {
     struct backtrace *t = &m->result.trace;
@@ -28,9 +26,10 @@ static void keep_arguments(struct sim *m, struct slot *s)
         memcpy(t->scalar, &tensor[s->tensor_count], scalars * sizeof(t->scalar[0]));
 }
 
-/* Under the lock. */
+/* Stores the frames of the crash in the chip. The lock is held. */
 static void keep_frames(struct sim *m, const struct crash *crash, uintptr_t entry)
 {
+    assert_held(&m->lock);
     m->result.trace.overflow_bytes = crash->overflow_bytes;
     m->crash_count = crash->frame_count;
     memcpy(m->crash_frame, crash->frame, sizeof(m->crash_frame));
@@ -45,6 +44,21 @@ void sim_keep_crash(struct sim *m, const struct thread *th, struct slot *s, uint
     pthread_mutex_unlock(&m->lock);
 }
 
+void sim_keep_arguments(struct sim *m, struct slot *s)
+{
+    pthread_mutex_lock(&m->lock);
+    keep_arguments(m, s);
+    pthread_mutex_unlock(&m->lock);
+}
+
+void sim_keep_builder_place(struct sim *m, const struct thread *th)
+{
+    pthread_mutex_lock(&m->lock);
+    keep_frames(m, &th->crash, (uintptr_t)m->run.code);
+    m->crash_count = crash_skip_libraries(m->crash_frame, m->crash_count, m->crash_entry);
+    pthread_mutex_unlock(&m->lock);
+}
+
 void sim_keep_builder_crash(struct sim *m, const struct thread *th)
 {
     int32_t operation = m->is_torn ? sim_find_operation(m, &th->crash) : -1;
@@ -52,7 +66,8 @@ void sim_keep_builder_crash(struct sim *m, const struct thread *th)
     pthread_mutex_lock(&m->lock);
     m->result.trace.tensor_count = m->result.trace.scalar_count = 0;
     keep_frames(m, &th->crash, (uintptr_t)m->run.code);
-    if (operation >= 0) { /* from where it was called on */
+    /* drops the operation's own frames: the first one kept is the orchestration's call */
+    if (operation >= 0) {
         m->crash_count -= (uint32_t)operation + 1;
         memmove(m->crash_frame, m->crash_frame + operation + 1,
                 m->crash_count * sizeof(m->crash_frame[0]));
@@ -60,7 +75,7 @@ void sim_keep_builder_crash(struct sim *m, const struct thread *th)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* ---- an operation that was given a bad address ---- */
+/* ---- an operation to which the orchestration passed a bad address ---- */
 
 static bool is_operation(const struct sim *m, uintptr_t function)
 {
@@ -75,19 +90,21 @@ static bool is_operation(const struct sim *m, uintptr_t function)
 }
 
 /*
- * The runtime's frame that the orchestration's own one called. Functions that can be found by
- * name are no operations but the host's, which has locks that nobody would give back.
+ * Finds the frame of the operation that the orchestration called. Only operations count; other
+ * exported functions of the library belong to the host's API, and may hold locks that would never
+ * be released.
  */
 int32_t sim_find_operation(const struct sim *m, const struct crash *crash)
 {
     struct os_range own = os_find_code((uintptr_t)sim_find_operation);
     struct os_range theirs = os_find_code((uintptr_t)m->run.code);
-    bool is_one =
-        own.begin == theirs.begin; /* linked into the program: an operation is one by name */
+    /* the runtime is linked into the program, where the operations are exported */
+    bool is_one = own.begin == theirs.begin;
     int32_t last = -1;
 
     for (uint32_t i = 0; i < crash->frame_count; i++) {
-        uintptr_t pc = crash->frame[i] - (i != 0); /* behind a call */
+        /* a return address is the instruction after its call */
+        uintptr_t pc = crash->frame[i] - (i != 0);
         uintptr_t function = crash_function(pc);
 
         if (is_one && is_operation(m, function))
@@ -100,18 +117,23 @@ int32_t sim_find_operation(const struct sim *m, const struct crash *crash)
     return -1;
 }
 
-/* Under the lock. */
+/* Whether any thread is in a kernel. The lock is held. */
 static bool crash_has_kernels(const struct sim *m)
 {
     bool has_any = false;
 
+    assert_held(&m->lock);
     for (const struct thread *th = m->all; th != NULL; th = th->next)
         has_any = has_any || th->lane.slot != NULL ||
-                  a32_load_relaxed(&th->core.exec) % 2 != 0; /* a glance */
+                  /* relaxed: the answer need not be exact, because the caller polls */
+                  a32_load_relaxed(&th->core.exec) % 2 != 0;
     return has_any;
 }
 
-/* Kernels that run have the grace to return; then the run ends as if they had been given up. */
+/*
+ * Waits for running kernels until the grace is over; then ends the run as if they had been given
+ * up.
+ */
 void sim_end_torn(struct sim *m)
 {
     enum { LOOK_NS = 1000000 };
@@ -126,14 +148,18 @@ void sim_end_torn(struct sim *m)
         has_any = crash_has_kernels(m);
         pthread_mutex_unlock(&m->lock);
         if (has_any)
-            os_wait(&m->event, a32_load_relaxed(&m->event), os_now_ns() + LOOK_NS); /* no matter */
+            /* a missed wake only delays the next check */
+            os_wait(&m->event, a32_load_relaxed(&m->event), os_now_ns() + LOOK_NS);
     }
-    a32_store_relaxed(&m->is_abandoned, 1); /* place 0's own word until the run has ended */
+    /* relaxed: until the run has ended, only place 0 writes is_abandoned */
+    a32_store_relaxed(&m->is_abandoned, 1);
     sim_abandon_kernels(m);
 }
 
-/* The lock is not held meanwhile: looking lines up starts a program. */
-void sim_tell_crash(struct sim *m)
+/*
+ * Adds source lines to the report of a crash. Called without the lock, because it starts a program.
+ */
+void sim_report_crash(struct sim *m)
 {
     uintptr_t frame[CRASH_FRAMES_MAX];
     const void *entry;
@@ -150,8 +176,9 @@ void sim_tell_crash(struct sim *m)
 /* ---- a child of fork ---- */
 
 /*
- * Its threads are the parent's, and so is the run. It may end itself or start
- * another program; where it comes back to the runtime, it is made to look.
+ * In a process that was forked from a kernel or the orchestration, neither the run nor the other
+ * threads exist. It may exit or start another program. If it returns to the runtime instead, the
+ * flags set here make the runtime end it.
  */
 void sim_forked(struct crash *crash)
 {
@@ -159,86 +186,75 @@ void sim_forked(struct crash *crash)
     struct sim *m = th->sim;
 
     m->is_forked = true;
-    core_set_lost(&th->core, true); /* looked at after a kernel; mutation: orphan-run */
+    core_set_lost(&th->core, true); /* the flag is checked after a kernel; mutation: orphan-run */
     if (orch_is_builder(&m->orch)) {
         m->is_builder_gone = true;
-        a32_store_relaxed(&m->sched.attention, ATTEND_CANCELLED); /* nobody else is there */
+        /* a forked child has no other thread */
+        a32_store_relaxed(&m->sched.attention, ATTEND_CANCELLED);
     }
 }
 
 void sim_end_child(void)
 {
     static const char text[] =
-        "pto: a process that was forked in a kernel or an orchestration came back from it; the run "
-        "is its parent's: call _exit or exec in the child\n";
+        "pto: a process that was forked in a kernel or an orchestration returned from it, but the "
+        "run belongs to its parent; call _exit or exec in the child\n";
 
     if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
-        _exit(EXIT_FAILURE); /* nobody listens */
+        /* without the message the exit code is the same, so a failed write is ignored */
+        _exit(EXIT_FAILURE);
     _exit(EXIT_FAILURE);
 }
 
 /* ---- the end of the process ---- */
 
-/* Behind "pto: SIGABRT in ". 0: in nothing that is known. */
-static int describe_place(struct sim *m, const struct thread *th, char *text, size_t size)
+/*
+ * Writes where the thread is, as the end of a sentence that begins with "pto: exit in ". Returns
+ * what snprintf returns.
+ */
+static int describe_place(struct sim *m, const struct thread *th, bool is_inside, char *text,
+                          size_t size)
 {
-    const struct slot *s = th->core.slot;
-    bool is_inside = a32_load_relaxed(&th->core.exec) % 2 != 0; /* own word */
-    const struct pto_site *site;
+    const struct slot *s = is_inside ? th->core.slot : orch_last_submit(&m->orch);
+    const struct pto_site *site = s != NULL ? s->site : NULL;
+    const char *file = site != NULL && site->file != NULL ? site->file : "?";
+    int line = site != NULL ? site->line : 0;
+    uint32_t kernel;
 
-    if (!is_inside && !orch_is_builder(&m->orch))
-        return 0;
-    if (!is_inside)
-        s = orch_last_submit(&m->orch);
-    site = s != NULL ? s->site : NULL;
     if (s == NULL)
         return snprintf(text, size, "the orchestration, before its first submit");
-    return snprintf(text, size, "%s task %u (%s:%d)",
-                    is_inside ? "a kernel of" : "the orchestration, after the submit of",
-                    s->seq - 1, site != NULL && site->file != NULL ? site->file : "?",
-                    site != NULL ? site->line : 0);
+    if (!is_inside)
+        return snprintf(text, size, "the orchestration, after the submit of task %u (%s:%d)",
+                        s->seq - 1, file, line);
+    kernel = sim_kernel_of(th);
+    return snprintf(
+        text, size, "kernel \"%s\" in block %u of task %u (%s:%d)",
+        m->kernel_name != NULL && kernel < m->kernel_name_count ? m->kernel_name[kernel] : "?",
+        (uint32_t)th->core.local.block_index, s->seq - 1, file, line);
 }
 
-/*
- * By a child, which has this thread only and a copy of everything. It may allocate, as the
- * parent may not here; if whatever ended the process has damaged the heap or has the
- * allocator's lock, the child is ended by another signal or by its alarm.
- */
-static void leave_will(struct sim *m)
+static void save_records(void *context)
 {
-    enum { SECONDS = 10 };
-    static const int numbers[] = { SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM };
-    sigset_t none;
-    int child = os_fork_quietly();
+    struct sim *m = context;
 
-    if (child > 0)
-        while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
-        }
-    if (child != 0)
-        return;
-    for (uint32_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        (void)signal(numbers[i], SIG_DFL);
-    sigemptyset(&none);
-    pthread_sigmask(SIG_SETMASK, &none, NULL);
-    alarm(SECONDS);
     sim_record_end(m);
-    m->last_will(m->last_will_context);
-    _exit(EXIT_SUCCESS);
+    m->on_crash(m->on_crash_context);
 }
 
-/* Nothing here allocates or takes a lock: snprintf does not for what it is given. */
 void sim_last_words(struct crash *crash, int number)
 {
     struct thread *th = (struct thread *)(void *)((char *)crash - offsetof(struct thread, crash));
-    char text[400], place[320];
-    int length = describe_place(th->sim, th, place, sizeof(place));
+    struct sim *m = th->sim;
+    /* relaxed: only this thread writes exec */
+    bool is_inside = a32_load_relaxed(&th->core.exec) % 2 != 0;
+    char place[320];
 
-    if (length <= 0)
+    if ((!is_inside && !orch_is_builder(&m->orch)) ||
+        describe_place(m, th, is_inside, place, sizeof(place)) <= 0)
         return;
-    length = snprintf(text, sizeof(text), "pto: %s in %s\n",
-                      number == SIGABRT ? "abort, or a failed assertion," : "a crash", place);
-    if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0)
-        length = 0; /* nobody listens */
-    if (th->sim->last_will != NULL)
-        leave_will(th->sim);
+    crash_report_end(number, place,
+                     is_inside ? (const void *)(uintptr_t)m->guarded_kernels[sim_kernel_of(th)].fn
+                               : m->run.code);
+    if (m->on_crash != NULL)
+        (void)crash_call_in_child(save_records, m);
 }

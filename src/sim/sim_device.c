@@ -9,11 +9,11 @@
 #include "sim/sim.h"
 
 enum {
-    STACK_BYTES = 8 << 20, /* of the graph builder: its pages appear on use */
-    SPINS = 2000,          /* looks for work before a thread sleeps */
-    POOL_UNIT_LOG = 28,    /* bytes of address space per share of a pool: 256 MiB */
+    STACK_BYTES = 8 << 20, /* stack of the graph builder; pages are allocated on use */
+    SPINS = 2000,          /* polls for work before a thread sleeps */
+    POOL_UNIT_LOG = 28,    /* log2 of 256 MiB, the unit in which pools get address space */
     POOL_ALIGN = 2 << 20,
-    POOL_KEEP = 64 << 20, /* memory that a pool keeps between runs */
+    POOL_KEEP = 64 << 20, /* memory that a pool keeps mapped between runs */
 };
 
 static int sim_open(const struct chip_params *params, struct chip **chip_out,
@@ -60,9 +60,11 @@ static void reserve_pool(struct pool *pool, uint64_t share, void *context)
 
     if (pool == &m->graph.heap_pool && m->is_heap_elsewhere)
         return;
-    if (pool == &m->graph.heap_pool || bytes > m->budget.max) /* outputs may take all there is */
+    /* outputs of tasks may use the whole memory budget */
+    if (pool == &m->graph.heap_pool || bytes > m->budget.max)
         bytes = (m->budget.max + POOL_ALIGN - 1) / POOL_ALIGN * POOL_ALIGN;
-    (void)sim_pool_reserve(pool, bytes, &m->budget); /* checked afterwards, all at once */
+    /* no check here: the caller checks all pools afterwards */
+    (void)sim_pool_reserve(pool, bytes, &m->budget);
 }
 
 static void release_pool(struct pool *pool, uint64_t share, void *context)
@@ -92,13 +94,14 @@ static void find_missing(struct pool *pool, uint64_t share, void *context)
         *is_missing = true;
 }
 
-/* Kernels look the hooks up in the whole process, whoever loaded this library and how. */
+/* Makes the symbols of libptosim visible in the whole process, however this library was loaded. */
 static void share_hooks(void)
 {
     void *hooks = dlopen("libptosim.so.0", RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
 
     if (hooks != NULL)
-        dlclose(hooks); /* it stays: this library needs it */
+        /* closes only this handle; libptosim stays loaded because libpto is linked to it */
+        dlclose(hooks);
 }
 
 static void each_pool(struct sim *m, void (*each)(struct pool *pool, uint64_t share, void *context),
@@ -131,6 +134,7 @@ static void set_up(struct sim *m, const struct chip_params *params)
                                              .has_recorder = true,
                                              .records_tasks = true,
                                              .has_guards = true,
+                                             .has_nan_check = true,
                                              .ends_stalls = true } };
     m->orch.graph = &m->graph;
     m->orch.rings = &m->ledger;
@@ -141,7 +145,8 @@ static void set_up(struct sim *m, const struct chip_params *params)
     orch_open(&m->orch);
     m->budget.max = params->memory_max;
     m->is_heap_elsewhere = params->heap != 0;
-    if (m->is_heap_elsewhere) /* addresses only: nobody looks there */
+    /* only the addresses of outputs are used; their memory is never accessed */
+    if (m->is_heap_elsewhere)
         m->graph.heap_pool = (struct pool){ .base = (char *)(uintptr_t)params->heap,
                                             .limit = params->heap_bytes,
                                             .max = params->heap_bytes,
@@ -151,6 +156,7 @@ static void set_up(struct sim *m, const struct chip_params *params)
     m->has_fence_all = os_fence_all_init();
     pthread_mutex_init(&m->lock, NULL);
     pthread_mutex_init(&m->memory_lock, NULL);
+    pthread_mutex_init(&m->step_lock, NULL);
     pthread_mutex_init(&m->dump.lock, NULL);
     sched_init(&m->sched, m);
     sim_init_cores(m, params->clusters);
@@ -197,7 +203,7 @@ static int sim_open(const struct chip_params *params, struct chip **chip_out,
     int status = sim_open_in(params, NULL, chip_out);
     char why[LIMIT_TEXT];
 
-    return status < 0 ? error_tell(error, status, "%s", limit_strerror(status, why)) : PTO_OK;
+    return status < 0 ? error_setf(error, status, "%s", limit_strerror(status, why)) : PTO_OK;
 }
 
 static bool sim_close(struct chip *chip)
@@ -209,9 +215,12 @@ static bool sim_close(struct chip *chip)
         crash_fini(!is_complete);
     if (!is_complete)
         return false;
-    sim_drop_pipes(m);
+    pipes_drop(&m->pipes);
     sim_record_close(m);
     sim_dump_free(m);
+    sim_free_touched(&m->caller);
+    sim_free_inputs(&m->caller);
+    sim_forget_uses(m);
     sim_guard_free(m);
     sim_release_memory(m);
     for (uint32_t i = 0; i < m->sched.worker_count; i++)
@@ -219,6 +228,7 @@ static bool sim_close(struct chip *chip)
     fiber_destroy(m->fiber);
     each_pool(m, release_pool, m);
     pthread_mutex_destroy(&m->memory_lock);
+    pthread_mutex_destroy(&m->step_lock);
     pthread_mutex_destroy(&m->dump.lock);
     pthread_mutex_destroy(&m->lock);
     free(m);
@@ -241,6 +251,6 @@ static int sim_load(struct chip *chip, const struct chip_program *program,
 
 static void sim_unload(struct chip *chip, struct chip_code *code)
 {
-    if (!sim_of(chip)->is_lost) /* else a thread may still be in it */
+    if (!sim_of(chip)->is_lost) /* a thread of a lost chip may still execute the code */
         local_code_unload(code);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of tasks as they are before and after them: the memory for it, and the lock. */
+/* Dumps of tasks' arguments before and after their kernels: memory for the dumps, and its lock. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/sim.h"
 
-/* For all dumps of a run: what is more is lost, and counted. */
+/* maximum bytes of all dumps of a run; later dumps are dropped and counted as lost */
 #define DUMP_BYTES_MAX (2ull << 30)
 
 static void mark_task(void *context, uint32_t index, const struct pto_args *args);
@@ -35,7 +35,7 @@ void sim_dump_free(struct sim *m)
     free(m->dump.mark);
 }
 
-/* NULL: there is no memory. */
+/* Returns what to dump of the task with this submission number; NULL: out of memory. */
 static struct dump_mark *mark_of(void *context, uint64_t index)
 {
     struct sim *m = context;
@@ -56,7 +56,7 @@ static struct dump_mark *mark_of(void *context, uint64_t index)
     return &d->mark[index];
 }
 
-/* Room behind what is dumped already; NULL: it is lost. */
+/* Reserves bytes for a dump after the earlier ones; NULL: the dump is lost. */
 static char *take_room(void *context, uint64_t bytes)
 {
     struct sim *m = context;
@@ -86,7 +86,7 @@ static void give_room(void *context, uint64_t bytes)
     m->record->dumped_bytes -= bytes;
 }
 
-/* By the submitter, before it submits the task. */
+/* Called by the submitter, before it submits the task. */
 static void mark_task(void *context, uint32_t index, const struct pto_args *args)
 {
     struct sim *m = context;
@@ -96,7 +96,10 @@ static void mark_task(void *context, uint32_t index, const struct pto_args *args
     pthread_mutex_unlock(&m->dump.lock);
 }
 
-/* By the thread that invokes the kernel: the task stays as it is until that has returned. */
+/*
+ * Called by the thread that invokes the kernel: nothing about the task changes until the kernel has
+ * returned.
+ */
 static bool watch_task(void *context, const struct slot *s, enum trace_kind kind)
 {
     struct sim *m = context;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Built graphs that the simulated chip keeps: their memory, within the budget that
- * they share with what runs.
- */
+/* Built graphs that the simulated chip keeps; their memory shares a budget with that of runs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,13 +22,13 @@ int sim_graph_keep(struct sim *m, struct chip_graph *graph)
 {
     struct built_graph *b = &graph->built;
     const struct orch_elsewhere *there = m->run.elsewhere;
-    uint64_t behind = built_graph_measure(b, &m->orch);
+    uint64_t kept = built_graph_measure(b, &m->orch);
     uint64_t heap =
         (b->image.heap_bytes + GRAPH_OUTPUT_ALIGN - 1) / GRAPH_OUTPUT_ALIGN * GRAPH_OUTPUT_ALIGN;
-    uint64_t bytes = heap + behind;
+    uint64_t bytes = heap + kept;
 
     if (there != NULL) {
-        char *memory = b->has_lost_fact ? NULL : there->take(there->context, b, behind, &heap);
+        char *memory = b->has_lost_fact ? NULL : there->take(there->context, b, kept, &heap);
 
         if (memory == NULL)
             return graphs_refuse(m, bytes);
@@ -52,7 +49,7 @@ void sim_drop(struct chip *chip, struct chip_graph *graph)
     struct sim *m = sim_of(chip);
 
     if (graph->is_pinned)
-        return; /* a kernel of it never returned, and may use it */
+        return; /* a kernel of the graph never returned and may still use it */
     pthread_mutex_lock(&m->lock);
     m->graph_bytes -= graph->kept_bytes;
     pthread_mutex_unlock(&m->lock);
@@ -62,7 +59,7 @@ void sim_drop(struct chip *chip, struct chip_graph *graph)
 
 static int graphs_refuse(struct sim *m, uint64_t bytes)
 {
-    struct failure why = orch_failure(PTO_ENOMEM, FAULT_LAUNCH_MEMORY, NULL);
+    struct failure why = orch_failure(PTO_ENOMEM, FAILURE_LAUNCH_MEMORY, NULL);
 
     why.value[0] = bytes;
     why.value[1] = m->budget.max;
@@ -75,7 +72,8 @@ static bool reserve_bytes(struct sim *m, struct chip_graph *graph, uint64_t byte
 
     pthread_mutex_lock(&m->lock);
     has_room = bytes <= m->budget.max &&
-               graph->built.image.slot_bytes / SLOT_LINE_BYTES < SPAN_FOLLOWS && /* 128 GiB */
+               /* offsets of slots have 32 bits, which allows at most 128 GiB of slots */
+               graph->built.image.slot_bytes / SLOT_LINE_BYTES < SPAN_FOLLOWS &&
                m->budget.used + m->graph_bytes <= m->budget.max - bytes;
     if (has_room) {
         graph->kept_bytes = bytes;
@@ -93,6 +91,7 @@ static char *allocate_image(uint64_t bytes)
     char *memory = aligned_alloc(unit, rounded);
 
     if (is_large && memory != NULL)
-        os_use_large_pages(memory, rounded); /* a launch goes to and fro in it */
+        /* large pages, because a launch accesses the image in random order */
+        os_use_large_pages(memory, rounded);
     return memory;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs with guards: every kernel is called through a function that looks at the task's
- * arguments before and after it. It takes the kernels' place in the table of the run, so
- * that others pay nothing, whichever way a kernel is started.
+ * Runs with guards, with steps, or with kernels that report accesses: every kernel is called through
+ * a function that checks the task's arguments before and after it. The function replaces the kernel in
+ * the table of the run, so that other runs cost nothing, however a kernel is started.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,15 +11,21 @@
 #include "sim/sim.h"
 
 static void run_guarded(int64_t *args);
+static void guards_call_kernel(struct thread *th, uint32_t kernel, int64_t *args,
+                               const struct pto_tensor *tensor);
 
 int sim_guard_kernels(struct sim *m, struct orch_run *run)
 {
     struct graph_kernel *guarded;
 
     m->guarded_kernels = run->kernels;
-    if (!run->has_guards)
+    m->has_steps = run->options->step != NULL || run->options->has_nan_check;
+    sim_free_steps(m);
+    a32_store_relaxed(&m->kernels_running, 0); /* a kernel of an earlier run may have crashed */
+    if (!run->has_guards && m->links == NULL && !m->has_steps)
         return PTO_OK;
-    guarded_withdraw(aptr_load_relaxed(&m->watches)); /* threads have come and gone by the lock */
+    /* relaxed: the lock orders this load after the calls that have added watches to the list */
+    guarded_withdraw(aptr_load_relaxed(&m->watches));
     guarded = realloc(m->guards, (run->kernel_count + 1) * sizeof(*guarded));
     if (guarded == NULL)
         return PTO_ENOMEM;
@@ -33,7 +39,9 @@ int sim_guard_kernels(struct sim *m, struct orch_run *run)
     return PTO_OK;
 }
 
-/* If they cannot be moved they stay where they are. */
+/*
+ * Copies the scalars to the page before unmapped memory. If that fails, they stay where they are.
+ */
 void sim_guard_scalars(struct sim *m, struct orch_run *run)
 {
     size_t page = os_page_bytes(), bytes = run->entry->scalar_count * sizeof(uint64_t);
@@ -58,11 +66,12 @@ void sim_guard_scalars(struct sim *m, struct orch_run *run)
 
 void sim_guard_free(struct sim *m)
 {
+    sim_free_steps(m);
     free(m->guards);
     os_release(m->fence, 2 * os_page_bytes());
 }
 
-uint32_t sim_scalar_behind(const struct sim *m, uint64_t addr)
+uint32_t sim_scalar_beyond(const struct sim *m, uint64_t addr)
 {
     uint64_t end = (uint64_t)(uintptr_t)m->fence + os_page_bytes();
 
@@ -71,32 +80,72 @@ uint32_t sim_scalar_behind(const struct sim *m, uint64_t addr)
     return (uint32_t)((addr - end) / sizeof(uint64_t)) + 1;
 }
 
-/* As a kernel, on the thread and the core of the real one. */
+/* Called instead of the guarded kernel, on the same thread and core. */
 static void run_guarded(int64_t *args)
 {
     char *local = (char *)(uintptr_t)args[PTO_ARG_LOCAL];
     const struct core *core = (const void *)(local - offsetof(struct core, local));
-    const struct pto_tensor *tensor = (const void *)(uintptr_t)args[0]; /* and others behind it */
+    /* address of the task's tensors */
+    const struct pto_tensor *tensor = (const void *)(uintptr_t)args[0];
     struct thread *th = core->owner;
     struct slot *s = core->slot;
-    uint32_t kernel = (s->flags & SLOT_IS_TEAM) != 0 ? th->lane.kernel : s->kernel[0];
+    uint32_t kernel = sim_kernel_of(th);
     struct sim *m = th->sim;
     const struct guarded_watch *first;
     uint32_t found;
+    bool is_compared;
 
+    if (!m->run.has_guards) {
+        guards_call_kernel(th, kernel, args, tensor);
+        return;
+    }
     if (!guarded_begin(&m->sched, s, tensor, kernel))
         return;
-    first =
-        aptr_load_acquire(&m->watches); /* of sim_add_watch: threads that run kernels are there */
+    /*
+     * acquire: sim_add_watch has published this list, which has a watch for each thread with a
+     * kernel
+     */
+    first = aptr_load_acquire(&m->watches);
+    guarded_poison_unused(args, s);
     found = guarded_enter(first, &th->watch, s, tensor);
-    m->guarded_kernels[kernel].fn(args);
-    first = aptr_load_acquire(&m->watches); /* the same; there may be more of them */
+    is_compared = sim_enter_inputs(th, tensor);
+    guards_call_kernel(th, kernel, args, tensor);
+    sim_leave_inputs(th, tensor, is_compared);
+    /* acquire: sim_add_watch publishes the list, which may have grown */
+    first = aptr_load_acquire(&m->watches);
     guarded_leave(first, &th->watch, &m->sched, s, tensor, kernel, found);
 }
 
-/* Under the lock, before the thread is given anything. */
+static void guards_call_kernel(struct thread *th, uint32_t kernel, int64_t *args,
+                               const struct pto_tensor *tensor)
+{
+    struct sim *m = th->sim;
+    pto_kernel_fn fn = m->guarded_kernels[kernel].fn;
+
+    if (m->has_steps)
+        sim_enter_step(th, tensor);
+    if (m->links != NULL && m->links[kernel] != NULL)
+        sim_call_touching(th, m->links[kernel], fn, args, tensor);
+    else
+        fn(args);
+    if (m->links != NULL && m->links[kernel] == NULL)
+        sim_note_use(th, tensor, false);
+    if (m->has_steps)
+        sim_leave_step(th, tensor);
+}
+
+uint32_t sim_kernel_of(const struct thread *th)
+{
+    const struct slot *s = th->core.slot;
+
+    return (s->flags & SLOT_IS_TEAM) != 0 ? th->lane.kernel : s->kernel[0];
+}
+
+/* Called under the lock, before the thread gets work. */
 void sim_add_watch(struct sim *m, struct thread *th)
 {
-    th->watch.next = aptr_load_relaxed(&m->watches);  /* written under the lock */
-    (void)aptr_swap_acq_rel(&m->watches, &th->watch); /* for run_guarded */
+    /* relaxed: `watches` is only written under the lock */
+    th->watch.next = aptr_load_relaxed(&m->watches);
+    /* release: publishes the watch to run_guarded */
+    (void)aptr_swap_acq_rel(&m->watches, &th->watch);
 }

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory of the simulated chip: each allocation has a pattern before and behind
- * it, and the chip knows which addresses are its own and which were freed lately. Memory
- * that was adopted is in the same list, and nothing more is done to it.
+ * Device memory of the simulated chip. Each allocation lies between two guard patterns, and the
+ * chip knows all addresses that are allocated and those that were freed last. Registered memory is
+ * in the same list, without patterns.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/error.h"
 #include "chip/memory_guard.h"
 #include "sim/sim.h"
 
 enum { ALIGN = 1024 };
 
-static_assert(MEMORY_GUARD_BYTES % ALIGN == 0, "the memory behind a guard is aligned, too");
+static_assert(MEMORY_GUARD_BYTES % ALIGN == 0, "keeps the memory after a guard aligned");
 
 struct sim_allocation {
     struct sim_allocation *next;
     uint64_t addr;
     uint64_t bytes;
-    bool is_adopted;
+    bool is_registered;
 };
 
 static int sim_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
@@ -31,8 +32,8 @@ static int sim_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes,
                     struct pto_error *error);
 static bool sim_contains(struct chip *chip, uint64_t addr);
 static int sim_check(struct chip *chip, struct pto_error *error);
-static int sim_adopt(struct chip *chip, uint64_t addr, uint64_t bytes);
-static void sim_disown(struct chip *chip, uint64_t addr);
+static int sim_register_memory(struct chip *chip, uint64_t addr, uint64_t bytes);
+static void sim_unregister_memory(struct chip *chip, uint64_t addr);
 
 const struct chip_memory_ops sim_memory_ops = {
     .alloc = sim_alloc,
@@ -41,13 +42,13 @@ const struct chip_memory_ops sim_memory_ops = {
     .read = sim_read,
     .contains = sim_contains,
     .check = sim_check,
-    .adopt = sim_adopt,
-    .disown = sim_disown,
+    .register_memory = sim_register_memory,
+    .unregister_memory = sim_unregister_memory,
 };
 
 static void enlist(struct sim *m, struct sim_allocation *a);
 static struct sim_allocation **find_containing(struct sim *m, uint64_t addr);
-static int tell_damage(const struct sim_allocation *a, struct pto_error *error);
+static int check_guards(const struct sim_allocation *a, struct pto_error *error);
 static void free_allocation(struct sim *m, struct sim_allocation *a);
 static int explain_free(struct sim *m, uint64_t addr, struct pto_error *error);
 
@@ -71,24 +72,24 @@ static int sim_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out, stru
     memory_guard_fill(memory + MEMORY_GUARD_BYTES + bytes);
     a->addr = (uint64_t)(uintptr_t)(memory + MEMORY_GUARD_BYTES);
     a->bytes = bytes;
-    a->is_adopted = false;
+    a->is_registered = false;
     enlist(m, a);
     *addr_out = a->addr;
     return PTO_OK;
 }
 
-static int sim_adopt(struct chip *chip, uint64_t addr, uint64_t bytes)
+static int sim_register_memory(struct chip *chip, uint64_t addr, uint64_t bytes)
 {
     struct sim_allocation *a = malloc(sizeof(*a));
 
     if (a == NULL)
         return PTO_ENOMEM;
-    *a = (struct sim_allocation){ .addr = addr, .bytes = bytes, .is_adopted = true };
+    *a = (struct sim_allocation){ .addr = addr, .bytes = bytes, .is_registered = true };
     enlist(sim_of(chip), a);
     return PTO_OK;
 }
 
-static void sim_disown(struct chip *chip, uint64_t addr)
+static void sim_unregister_memory(struct chip *chip, uint64_t addr)
 {
     struct sim *m = sim_of(chip);
     struct sim_allocation **link, *a;
@@ -111,7 +112,7 @@ static int sim_free(struct chip *chip, uint64_t addr, struct pto_error *error)
     pthread_mutex_lock(&m->memory_lock);
     link = find_containing(m, addr);
     a = *link;
-    if (a == NULL || a->addr != addr || a->is_adopted) {
+    if (a == NULL || a->addr != addr || a->is_registered) {
         status = explain_free(m, addr, error);
         pthread_mutex_unlock(&m->memory_lock);
         return status;
@@ -119,12 +120,15 @@ static int sim_free(struct chip *chip, uint64_t addr, struct pto_error *error)
     *link = a->next;
     m->freed[m->freed_next++ % SIM_FREED] = addr;
     pthread_mutex_unlock(&m->memory_lock);
-    status = tell_damage(a, error);
+    status = check_guards(a, error);
     free_allocation(m, a);
     return status;
 }
 
-/* The first byte, if all of them lie inside one allocation. Under the lock. */
+/*
+ * Returns a pointer to the first byte if all bytes are inside one allocation, else NULL. The lock
+ * is held.
+ */
 static void *reach(struct sim *m, uint64_t addr, uint64_t bytes)
 {
     const struct sim_allocation *a = *find_containing(m, addr);
@@ -173,6 +177,24 @@ static bool sim_contains(struct chip *chip, uint64_t addr)
     return is_there;
 }
 
+bool sim_is_memory(struct sim *m, uint64_t addr)
+{
+    const struct chip_graph *graph = m->launched;
+    const struct sim_allocation *a;
+    /* the whole address space of the heap: while a kernel asks, the submitter may allocate */
+    bool is_there = addr - (uint64_t)(uintptr_t)m->graph.heap_pool.base < m->graph.heap_pool.max;
+
+    if (!is_there && graph != NULL)
+        is_there = addr - (uint64_t)(uintptr_t)graph->memory < graph->kept_bytes;
+    if (is_there)
+        return true;
+    pthread_mutex_lock(&m->memory_lock);
+    a = *find_containing(m, addr);
+    is_there = a != NULL && !a->is_registered;
+    pthread_mutex_unlock(&m->memory_lock);
+    return is_there;
+}
+
 static int sim_check(struct chip *chip, struct pto_error *error)
 {
     struct sim *m = sim_of(chip);
@@ -180,7 +202,7 @@ static int sim_check(struct chip *chip, struct pto_error *error)
 
     pthread_mutex_lock(&m->memory_lock);
     for (const struct sim_allocation *a = m->allocation; a != NULL && status == PTO_OK; a = a->next)
-        status = tell_damage(a, error);
+        status = check_guards(a, error);
     pthread_mutex_unlock(&m->memory_lock);
     return status;
 }
@@ -202,15 +224,19 @@ static void enlist(struct sim *m, struct sim_allocation *a)
     m->allocation = a;
     for (uint32_t i = 0; i < SIM_FREED; i++)
         if (m->freed[i] == a->addr)
-            m->freed[i] = 0; /* in use again */
+            m->freed[i] = 0; /* not a freed address any more: it belongs to an allocation again */
     pthread_mutex_unlock(&m->memory_lock);
 }
 
-/* The link to the allocation that the address lies in, or to NULL. Under the lock. */
+/*
+ * Finds an allocation by an address inside of it. Returns the pointer in the list that points to
+ * it, which is NULL if there is none. The lock is held.
+ */
 static struct sim_allocation **find_containing(struct sim *m, uint64_t addr)
 {
     struct sim_allocation **link = &m->allocation;
 
+    assert_held(&m->memory_lock);
     while (*link != NULL && (addr < (*link)->addr || addr - (*link)->addr >= (*link)->bytes))
         link = &(*link)->next;
     return link;
@@ -220,39 +246,39 @@ static void free_allocation(struct sim *m, struct sim_allocation *a)
 {
     void *memory = (void *)(uintptr_t)(a->addr - MEMORY_GUARD_BYTES);
 
-    if (m->arena != NULL && !a->is_adopted)
+    if (m->arena != NULL && !a->is_registered)
         arena_give(m->arena, memory);
-    else if (!a->is_adopted) /* else it is somebody else's */
+    else if (!a->is_registered) /* registered memory belongs to the caller, who frees it */
         free(memory);
     free(a);
 }
 
-static int tell_damage(const struct sim_allocation *a, struct pto_error *error)
+static int check_guards(const struct sim_allocation *a, struct pto_error *error)
 {
     const char *data = (const char *)(uintptr_t)a->addr;
 
-    return a->is_adopted ? PTO_OK
-                         : memory_guard_tell(a->addr, a->bytes, data - MEMORY_GUARD_BYTES,
-                                             data + a->bytes, error);
+    return a->is_registered ? PTO_OK
+                            : memory_guard_check(a->addr, a->bytes, data - MEMORY_GUARD_BYTES,
+                                                 data + a->bytes, error);
 }
 
 static int explain_free(struct sim *m, uint64_t addr, struct pto_error *error)
 {
     const struct sim_allocation *a = *find_containing(m, addr);
 
-    if (a != NULL && a->is_adopted)
-        return error_tell(error, PTO_EMEMORY,
-                          "%#llx lies in memory that was lent to the device, such as a window; "
-                          "close its domain instead",
+    if (a != NULL && a->is_registered)
+        return error_setf(error, PTO_EMEMORY,
+                          "%#llx is in memory that is registered with the device, such as a "
+                          "window; close its domain instead",
                           (unsigned long long)addr);
     if (a != NULL)
-        return error_tell(error, PTO_EMEMORY,
-                          "%#llx lies inside an allocation; free its start, %#llx",
+        return error_setf(error, PTO_EMEMORY,
+                          "%#llx is inside an allocation; free its start, %#llx",
                           (unsigned long long)addr, (unsigned long long)a->addr);
     for (uint32_t i = 0; i < SIM_FREED; i++)
         if (m->freed[i] == addr && addr != 0)
-            return error_tell(error, PTO_EMEMORY, "memory at %#llx was freed before",
+            return error_setf(error, PTO_EMEMORY, "memory at %#llx was freed before",
                               (unsigned long long)addr);
-    return error_tell(error, PTO_EMEMORY, "%#llx was not allocated on this device",
+    return error_setf(error, PTO_EMEMORY, "%#llx was not allocated on this device",
                       (unsigned long long)addr);
 }

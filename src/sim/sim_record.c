@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The recorder of the simulated chip: a ring for each worker and one for threads
- * without a place, and the edges that were wired. What a run recorded stays until the
- * next one that is recorded.
+ * The recorder of the simulated chip: a ring of trace records for each worker, one for threads
+ * without a place, and the edges that the engine created. The record of a run stays until the next
+ * recorded run.
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "orch/telling.h"
+#include "orch/record.h"
 #include "sim/sim.h"
 
-static void record_add_edge(void *context, uint32_t before, uint32_t after);
-static void add_task(void *context, const struct orch_told *told);
-static void add_scope(void *context, const struct orch_scope *scope);
-static char *take_told(void *context, uint64_t bytes);
+enum { CPU_NS = 200000 }; /* minimum interval between two reads of a thread's CPU time */
 
-/* ---- its memory ---- */
+static void record_add_edge(void *context, uint32_t before, uint32_t after);
+static void add_task(void *context, const struct orch_submitted *submit);
+static void add_element(void *context, const struct orch_element *element);
+static void add_launched(void *context, const struct built_graph *graph);
+static bool grow_stamps(void *context, uint32_t index);
+static void add_scope(void *context, const struct orch_scope *scope);
+static char *take_task_record(void *context, uint64_t bytes);
+
+/* ---- memory of the record ---- */
 
 static void *record_take(struct sim *m, uint64_t bytes)
 {
@@ -39,7 +45,8 @@ bool sim_record_grow(struct sim *m, void *list, uint64_t used, uint64_t bytes)
     memcpy(&old, list, sizeof(old));
     if (used != 0)
         memcpy(memory, old, used);
-    memcpy(list, &memory, sizeof(memory)); /* whoever looks in between finds one or the other */
+    /* a reader that copies the record at the same time sees the old or the new array */
+    memcpy(list, &memory, sizeof(memory));
     give(m, old);
     return true;
 }
@@ -52,6 +59,8 @@ int sim_record_open(struct sim *m)
     if (m->record == NULL)
         return PTO_ENOMEM;
     memset(m->record, 0, bytes);
+    m->record->open_ns = os_now_ns();
+    m->record->open_cycles = port_cycles();
     return PTO_OK;
 }
 
@@ -62,13 +71,23 @@ void sim_record_close(struct sim *m)
     for (uint32_t i = 0; i <= SCHED_WORKERS_MAX; i++)
         give(m, m->record->ring[i].record);
     give(m, m->record->edge);
-    give(m, m->record->told);
+    give(m, m->record->task_records);
+    give(m, m->record->stamps.at);
     give(m, m->record->scope);
     give(m, m->record->dumped);
     give(m, m->record);
 }
 
-/* ---- around a run ---- */
+/* ---- begin and end of a recorded run ---- */
+
+uint64_t sim_record_cpu(uint32_t *thread_out)
+{
+    struct timespec now;
+
+    *thread_out = (uint32_t)((uintptr_t)__builtin_thread_pointer() >> 6);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
 
 static int prepare_ring(struct sim *m, struct trace_ring *ring, uint32_t records)
 {
@@ -82,8 +101,21 @@ static int prepare_ring(struct sim *m, struct trace_ring *ring, uint32_t records
     }
     ring->count = 0;
     ring->since = 0;
-    ring->live = ring->ready = UINT32_MAX; /* unlike any */
+    ring->last = ring->cpu_at = 0;
+    /* a value that no count of tasks has, so that the first count is recorded */
+    ring->live = ring->ready = UINT32_MAX;
     return PTO_OK;
+}
+
+/*
+ * Returns CPU_NS in cycles. CPU_NS is the minimum interval between two reads of a thread's CPU
+ * time, because each read is a system call.
+ */
+static uint64_t cpu_cycles(const struct sim_record *record)
+{
+    uint64_t ns = os_now_ns() - record->open_ns, cycles = port_cycles() - record->open_cycles;
+
+    return ns > CPU_NS && cycles != 0 ? (uint64_t)((double)cycles / (double)ns * CPU_NS) : CPU_NS;
 }
 
 int sim_record_begin(struct sim *m, const struct pto_run_options *options, struct orch_run *run)
@@ -97,17 +129,22 @@ int sim_record_begin(struct sim *m, const struct pto_run_options *options, struc
     if (options->trace == PTO_TRACE_OFF)
         return PTO_OK;
     record->is_whole = false;
-    record->number = 0; /* until it is in order */
+    record->number = 0; /* mark the record as incomplete until it is prepared */
     record->ring_count = workers + 1;
     record->edge_count = record->edges_lost = 0;
-    record->told_bytes = record->told_lost = 0;
+    record->task_bytes = record->task_records_lost = 0;
     record->scope_count = record->scopes_lost = 0;
+    if (record->stamps.count != 0)
+        memset(record->stamps.at, 0, record->stamps.count * sizeof(record->stamps.at[0]));
+    record->stamps.count = record->stamps_lost = 0;
     for (uint32_t i = 0; i <= workers; i++) {
         struct trace_ring *ring = &record->ring[i];
 
         if (prepare_ring(m, ring, options->trace_records) < 0)
             return PTO_ENOMEM;
         ring->has_each_time = options->trace >= PTO_TRACE_TIMES || i == workers;
+        ring->cpu_fn = ring->has_each_time && i < workers ? sim_record_cpu : NULL;
+        ring->cpu_cycles = cpu_cycles(record);
         record->ring_list[i] = ring;
         if (i < workers)
             m->sched.worker[i]->trace = ring;
@@ -116,10 +153,14 @@ int sim_record_begin(struct sim *m, const struct pto_run_options *options, struc
     run->wired_fn = record_add_edge;
     run->wired_context = m;
     run->recorder.context = m;
+    if (options->trace == PTO_TRACE_TIMES) {
+        run->recorder.stamps = &record->stamps;
+        run->recorder.stamps_grow = grow_stamps;
+    }
     if (options->trace == PTO_TRACE_ARGUMENTS) {
-        run->recorder.tell = add_task;
-        if (m->image != NULL)
-            telling_launched(&(struct telling_tape){ take_told, m }, m->image);
+        run->recorder.submitted = add_task;
+        run->recorder.element = add_element;
+        run->recorder.launched = add_launched;
     }
     if (options->diagnostics.has_scopes)
         run->recorder.scope = add_scope;
@@ -147,14 +188,15 @@ uint64_t sim_record_lost(const struct sim *m)
 
     if (m->trace == NULL)
         return 0;
-    lost = record->edges_lost + record->told_lost + record->scopes_lost + record->dumped_lost;
+    lost = record->edges_lost + record->task_records_lost + record->scopes_lost +
+           record->dumped_lost + record->stamps_lost;
     for (uint32_t i = 0; i < record->ring_count; i++)
         if (record->ring[i].count > record->ring[i].mask + 1ull)
             lost += record->ring[i].count - record->ring[i].mask - 1;
     return lost;
 }
 
-/* Called by the submitter. */
+/* Called by the submitter when the engine creates an edge. */
 static void record_add_edge(void *context, uint32_t before, uint32_t after)
 {
     struct sim *m = context;
@@ -173,7 +215,24 @@ static void record_add_edge(void *context, uint32_t before, uint32_t after)
     record->edge[record->edge_count++] = (struct chip_edge){ before, after };
 }
 
-/* Called by the submitter. */
+/* Called by the submitter if there is no room for the time of a submit. */
+static bool grow_stamps(void *context, uint32_t index)
+{
+    struct sim *m = context;
+    struct orch_stamps *stamps = &m->record->stamps;
+    uint64_t max = 2ull * index + 4096;
+
+    if (!sim_record_grow(m, &stamps->at, stamps->count * sizeof(stamps->at[0]),
+                         max * sizeof(stamps->at[0]))) {
+        m->record->stamps_lost++;
+        return false;
+    }
+    memset(stamps->at + stamps->count, 0, (max - stamps->count) * sizeof(stamps->at[0]));
+    stamps->max = max;
+    return true;
+}
+
+/* Called by the submitter at the begin and the end of a scope. */
 static void add_scope(void *context, const struct orch_scope *scope)
 {
     struct sim *m = context;
@@ -189,32 +248,53 @@ static void add_scope(void *context, const struct orch_scope *scope)
         }
         record->scope_max = max;
     }
-    record->scope[record->scope_count++] = telling_scope(scope);
+    record->scope[record->scope_count++] = record_scope(scope);
 }
 
-/* Room behind what is told already; NULL: it is lost. */
-static char *take_told(void *context, uint64_t bytes)
+/* Reserves bytes for a record of a submission. NULL: the record is lost, and counted as such. */
+static char *take_task_record(void *context, uint64_t bytes)
 {
     struct sim *m = context;
     struct sim_record *record = m->record;
 
-    if (record->told_max - record->told_bytes < bytes) {
-        uint64_t max = 2 * record->told_max + bytes + 65536;
+    if (record->task_bytes_max - record->task_bytes < bytes) {
+        uint64_t max = 2 * record->task_bytes_max + bytes + 65536;
 
-        if (!sim_record_grow(m, &record->told, record->told_bytes, max)) {
-            record->told_lost++;
+        if (!sim_record_grow(m, &record->task_records, record->task_bytes, max)) {
+            record->task_records_lost++;
             return NULL;
         }
-        record->told_max = max;
+        record->task_bytes_max = max;
     }
-    record->told_bytes += bytes;
-    return record->told + (record->told_bytes - bytes);
+    record->task_bytes += bytes;
+    return record->task_records + (record->task_bytes - bytes);
 }
 
-/* Called by the submitter. */
-static void add_task(void *context, const struct orch_told *told)
+struct record_sink sim_record_sink(struct sim *m)
 {
-    telling_task(&(struct telling_tape){ take_told, context }, told);
+    return (struct record_sink){ take_task_record, m };
+}
+
+/* Called by the submitter for each submission. */
+static void add_task(void *context, const struct orch_submitted *submit)
+{
+    const struct record_sink sink = sim_record_sink(context);
+
+    record_task(&sink, submit);
+}
+
+/* Called by the submitter for each element that the orchestration itself uses. */
+static void add_element(void *context, const struct orch_element *element)
+{
+    const struct record_sink sink = sim_record_sink(context);
+
+    record_element(&sink, element);
+}
+
+/* Called by the thread that leads the run, before the tasks of a launched graph run. */
+static void add_launched(void *context, const struct built_graph *graph)
+{
+    record_launched(&(struct record_sink){ take_task_record, context }, graph);
 }
 
 int sim_record(struct chip *chip, struct chip_record *out)
@@ -229,9 +309,9 @@ int sim_record(struct chip *chip, struct chip_record *out)
                                  .edge = record->edge,
                                  .edge_count = record->edge_count,
                                  .edges_lost = record->edges_lost,
-                                 .told = record->told,
-                                 .told_bytes = record->told_bytes,
-                                 .told_lost = record->told_lost,
+                                 .task_records = record->task_records,
+                                 .task_bytes = record->task_bytes,
+                                 .task_records_lost = record->task_records_lost,
                                  .dumped = record->dumped,
                                  .dumped_bytes = record->dumped_bytes,
                                  .dumped_lost = record->dumped_lost,
@@ -245,6 +325,10 @@ int sim_record(struct chip *chip, struct chip_record *out)
                                  .end_cycles = record->end_cycles,
                                  .begin_ns = record->begin_ns,
                                  .end_ns = record->end_ns,
-                                 .tasks = record->tasks };
+                                 .tasks = record->tasks,
+                                 .stamp = record->stamps.at,
+                                 .stamp_count = record->stamps.count,
+                                 .stamps_lost = record->stamps_lost,
+                                 .has_ready = m->record->ring[0].has_each_time };
     return PTO_OK;
 }

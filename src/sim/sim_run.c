@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A run of the simulated chip, as the contract of a backend has it: start prepares
- * everything, wait lends the caller's thread to place 0, report says what came of it.
- * What the threads do meanwhile is in sim.c and sim_threads.c.
+ * A run of the simulated chip, by the contract of a backend: start prepares everything, wait makes
+ * the calling thread lead the run at place 0, report returns the result. The threads are in sim.c
+ * and sim_threads.c.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "sched/order.h"
 #include "sim/sim.h"
+
+static_assert(PTO_ORDER_SUBMITS % ORDER_WAYS == ORDER_OLDEST,
+              "PTO_ORDER_SUBMITS runs the oldest task first");
 
 static void set_run(struct sim *m, const struct chip_request *request);
 static void begin_run(struct sim *m, uint64_t number);
@@ -44,7 +48,7 @@ int sim_start(struct chip *chip, const struct chip_request *request)
     m->result.is_lost = false;
     orch_reset(&m->orch);
     if (sim_record_begin(m, request->options, &m->run) < 0) {
-        struct failure why = orch_failure(PTO_ENOMEM, FAULT_NO_RECORDER, NULL);
+        struct failure why = orch_failure(PTO_ENOMEM, FAILURE_NO_RECORDER, NULL);
 
         (void)orch_fail(&m->orch, &why);
         m->is_refused = true;
@@ -83,16 +87,22 @@ static void set_run(struct sim *m, const struct chip_request *request)
                  : m->building != NULL ? &m->building->built
                                        : NULL,
     };
+    m->links = f->links;
+    m->shown.kernel_name = request->kernel_name;
+    m->shown.kernel_name_count = request->kernel_name_count;
     m->image = is_launch ? &request->graph->built.image : NULL;
     m->deadline_ns = time.deadline_ns;
     m->keeps_signals = f->keeps_signals;
     if (!m->keeps_signals)
-        a32_store_relaxed(&m->changes_signals, 1); /* published with the tasks */
-    m->last_will = request->options->trace != PTO_TRACE_OFF ? request->last_will : NULL;
-    m->last_will_context = request->last_will_context;
+        /* relaxed: published together with the run's tasks */
+        a32_store_relaxed(&m->changes_signals, 1);
+    m->on_crash = request->options->trace != PTO_TRACE_OFF ? request->on_crash : NULL;
+    m->on_crash_context = request->on_crash_context;
+    m->kernel_name = request->kernel_name;
+    m->kernel_name_count = request->kernel_name_count;
 }
 
-/* What the run before left is cleared; a cancellation may be older than the start. */
+/* Clears the state of the previous run. The new run may have been cancelled before its start. */
 static void begin_run(struct sim *m, uint64_t number)
 {
     m->takeovers = 0;
@@ -105,6 +115,8 @@ static void begin_run(struct sim *m, uint64_t number)
     m->polled_ns = 0;
     m->is_seeded = false;
     m->lane_executions = 0;
+    /* relaxed: published together with the run's tasks */
+    a32_store_relaxed(&m->finding, FINDING_NONE);
     m->give_up_ns = 0;
     m->leave_ns = UINT64_MAX;
     m->leave_tries = 0;
@@ -112,15 +124,21 @@ static void begin_run(struct sim *m, uint64_t number)
     m->is_kernel_lost = false;
     m->is_grace_renewed = false;
     m->is_torn = false;
+    m->crash_count = 0;
+    m->stuck = NULL;
+    m->result.trace.tensor_count = m->result.trace.scalar_count = 0;
+    m->result.trace.overflow_bytes = 0;
     m->home = NULL;
     a32_store_relaxed(&m->is_leaving, 0);
     a32_store_relaxed(&m->may_leave, 0);
     a32_store_relaxed(&m->leaver, 0);
     a32_store_relaxed(&m->is_abandoned, 0);
-    sim_drop_pipes(m);
-    pthread_mutex_lock(&m->lock); /* a worker may still be giving up the cores of the run before */
+    pipes_drop(&m->pipes);
+    /* under the lock, because a worker may still be releasing cores of the previous run */
+    pthread_mutex_lock(&m->lock);
     memset(m->core_tasks, 0, sizeof(m->core_tasks));
-    m->number = number; /* whoever cancels compares it */
+    m->number = number; /* under the lock, because sim_cancel compares the number */
+    m->shown.run = 0;
     a32_store_relaxed(&m->sched.attention, m->cancelled >= number ? ATTEND_CANCELLED : 0);
     m->is_serial = m->run.options->order_seed != 0 && m->sched.worker_count == 1;
     sched_start(&m->sched, m->run.kernels, m->run.options->order_seed);
@@ -129,12 +147,15 @@ static void begin_run(struct sim *m, uint64_t number)
 
 /* ---- wait ---- */
 
-/* By the caller, whose place another thread has. False: the run has ended without it. */
+/*
+ * Waits in the thread that called sim_wait, after it has lost place 0 to another thread. False: the
+ * run has ended without this thread.
+ */
 static bool await_place(struct sim *m, uint32_t *done)
 {
     bool is_back;
 
-    while (a32_load_acquire(&m->done) == *done) /* the lock orders */
+    while (a32_load_acquire(&m->done) == *done) /* relaxed: the lock below orders the data */
         os_wait(&m->done, *done, UINT64_MAX);
     *done += 1;
     pthread_mutex_lock(&m->lock);
@@ -146,7 +167,8 @@ static bool await_place(struct sim *m, uint32_t *done)
 void sim_wait(struct chip *chip)
 {
     struct sim *m = sim_of(chip);
-    uint32_t done = a32_load_relaxed(&m->done); /* this thread is the one that runs */
+    /* relaxed: between runs only the thread that calls sim_wait changes `done` */
+    uint32_t done = a32_load_relaxed(&m->done);
     const struct pto_sim_core *hook;
 
     m->begin_ns = os_now_ns();
@@ -160,7 +182,8 @@ void sim_wait(struct chip *chip)
         while (!sim_lead_run(m, &m->caller) && await_place(m, &done)) {
         }
         end_run(m);
-        thread_state_restore(&m->caller.state); /* whatever kernels left there */
+        /* undoes changes that kernels made to the state of the thread */
+        thread_state_restore(&m->caller.state);
         crash_end(&m->caller.crash);
         (void)pto_sim_set_core(hook);
     }
@@ -170,8 +193,9 @@ void sim_wait(struct chip *chip)
     (void)orch_end(&m->orch, m->executions);
     if (m->building != NULL)
         finish_building(m);
+    sim_record_touches(m);
     sim_record_end(m);
-    if (!m->is_lost) /* else somebody still looks at it */
+    if (!m->is_lost) /* a thread of a lost chip may still use the graph, so it is not freed */
         sim_trim_pools(m);
     a32_store_release(&m->has_ended, 1);
 }
@@ -194,11 +218,11 @@ static void end_run(struct sim *m)
 {
     pthread_mutex_lock(&m->lock);
     m->at_place[0] = NULL;
-    a32_store_relaxed(&m->is_running, 0); /* from here on the monitor leaves the run alone */
+    a32_store_relaxed(&m->is_running, 0); /* from here on the monitor ignores this run */
     pthread_mutex_unlock(&m->lock);
 }
 
-/* The graph is kept, unless something is wrong with it. */
+/* Keeps the graph that the run has built, unless its build has failed. */
 static void finish_building(struct sim *m)
 {
     if (m->orch.status >= 0 && sim_graph_keep(m, m->building) >= 0)
@@ -208,7 +232,7 @@ static void finish_building(struct sim *m)
     m->building = NULL;
 }
 
-/* ---- from any thread ---- */
+/* ---- operations that any thread may call ---- */
 
 int sim_poll(struct chip *chip)
 {
@@ -223,7 +247,8 @@ void sim_cancel(struct chip *chip, uint64_t number)
     if (number > m->cancelled)
         m->cancelled = number;
     if (number == m->number)
-        sched_attend(&m->sched, ATTEND_CANCELLED, 0); /* seen sooner or later */
+        /* relaxed: workers notice the cancellation at their next check */
+        sched_attend(&m->sched, ATTEND_CANCELLED, 0);
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -245,13 +270,18 @@ const struct chip_result *sim_report(struct chip *chip, struct pto_run_report *r
     struct sim *m = sim_of(chip);
     struct orch *o = &m->orch;
 
-    if (m->is_lost && !m->is_torn && o->stall.count == 0) /* else it tells of them already */
+    /* a stall description already lists the kernels that run */
+    if (m->is_lost && !m->is_torn && o->stall.count == 0)
         orch_describe_running(o);
+    sim_ask_stuck(m);
+    sim_take_stuck(m); /* mutation: no-place */
     m->result.failure.status = o->status;
     if (o->status < 0)
         m->result.failure = o->failure;
-    if (o->status < 0 && o->failure.fault == FAULT_CRASH)
-        sim_tell_crash(m);
+    if (o->status < 0 && m->crash_count != 0)
+        sim_report_crash(m);
+    else
+        m->result.trace.lines = (struct source_lines){ 0 };
     m->result.is_lost = m->is_lost;
     m->result.is_builder_lost = m->is_builder_gone;
     m->result.is_kernel_lost = m->is_kernel_lost;
@@ -272,6 +302,7 @@ const struct chip_result *sim_report(struct chip *chip, struct pto_run_report *r
     report->monitor_ticks = a32_load_relaxed(&m->ticks);
     report_cores(m, report);
     report_timing(m, report);
+    sim_report_uses(m, report);
     return &m->result;
 }
 
@@ -281,13 +312,13 @@ static void report_cores(struct sim *m, struct pto_run_report *report)
     report->executions = m->executions;
     report->stolen = m->lane_executions;
     report->dummies = report->skipped = 0;
-    report->stopped = a32_load_relaxed(&m->sched.stopped); /* the run has ended */
+    report->stopped = a32_load_relaxed(&m->sched.stopped); /* relaxed: the run has ended */
     report->records_lost = sim_record_lost(m);
     for (uint32_t i = 0; i < m->sched.worker_count; i++) {
         struct worker *w = m->sched.worker[i];
 
         report->stolen += i != 0 ? sched_executed(w) : 0;
-        /* Of a run that was abandoned workers still count: these are what there is now. */
+        /* relaxed: workers of an abandoned run still count, and these are the present values */
         report->dummies += a64_load_relaxed(&w->nothing[TRACE_DUMMY]);
         report->skipped += a64_load_relaxed(&w->nothing[TRACE_SKIPPED]);
         report->stopped += a64_load_relaxed(&w->nothing[TRACE_STOPPED]);
@@ -299,14 +330,14 @@ static void report_cores(struct sim *m, struct pto_run_report *report)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Timing slots, from cycles to time since the run began. */
+/* Converts timing slots from cycles to time since the run began. */
 static void report_timing(const struct sim *m, struct pto_run_report *report)
 {
     double ns = m->run_cycles != 0 ? (double)m->run_ns / (double)m->run_cycles : 0.0;
 
     for (uint32_t i = 0; i < PTO_TIMING_SLOTS; i++) {
         const struct sched_timing *timing = &m->sched.timing[i];
-        uint64_t begin = a64_load_relaxed(&timing->begin); /* the run has ended */
+        uint64_t begin = a64_load_relaxed(&timing->begin); /* relaxed: the run has ended */
         uint64_t end = a64_load_relaxed(&timing->end);
 
         if (begin != 0 && end > begin)

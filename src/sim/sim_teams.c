@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cores and teams. Everything here is under the lock of the device, but for the kernels.
- *
- * What must start together gets all its cores in one step or none, so teams
- * that wait hold nothing that another one could be waiting for.
+ * Cores and teams. Everything here runs under the lock of the device, except the kernels.
+ * Invocations that must start together get all their cores in one step or none, so a waiting team
+ * holds nothing that another team could wait for.
  */
+#include "base/lock.h"
 #include "sim/sim.h"
 
 enum {
-    TICKS_LAPSE = 10, /* without a core coming back before ordinary tasks go on beside a team */
+    /* ticks without a released core after which ordinary tasks may run although a team waits */
+    TICKS_LAPSE = 10,
 };
 
-static void tell_places(struct sim *m);
+static void publish_places(struct sim *m);
 static bool start_unit(struct sim *m, struct slot *s, struct thread **wake);
 static struct slot *pop_team(struct sim *m, struct team_queue *queue);
 static void wait_for_team(struct sim *m);
@@ -22,12 +23,13 @@ void sim_init_cores(struct sim *m, uint32_t clusters)
 {
     m->sched.aic_count = clusters;
     seats_init(&m->seats, clusters);
-    tell_places(m);
+    publish_places(m);
 }
 
-/* A kernel has ended on it: teams have their turn again. */
+/* Frees a core whose kernel has ended. Waiting teams are tried again afterwards. */
 void sim_put_core(struct sim *m, uint32_t type, uint32_t index)
 {
+    assert_held(&m->lock);
     seats_free(&m->seats, type, index);
     m->team_ticks = 0;
     m->is_lapsed = false;
@@ -42,6 +44,7 @@ bool sim_acquire_core(struct sim *m, struct worker *w, uint32_t type)
 {
     uint32_t index = seats_next(&m->seats, type, 0);
 
+    assert_held(&m->lock);
     if (index == m->seats.count[type] || (has_teams(m) && !m->is_lapsed))
         return false;
     seats_take(&m->seats, type, index);
@@ -50,12 +53,13 @@ bool sim_acquire_core(struct sim *m, struct worker *w, uint32_t type)
     w->reported[type] = w->executed[type];
     if (type == PTO_CORE_AIV)
         w->core->global.sub_block_id = (int32_t)(index % 2);
-    tell_places(m);
+    publish_places(m);
     return true;
 }
 
 void sim_report_core(struct sim *m, struct worker *w, uint32_t type)
 {
+    assert_held(&m->lock);
     m->core_tasks[sim_core_number(m, type, w->core_index[type])] +=
         (uint32_t)(w->executed[type] - w->reported[type]);
     w->reported[type] = w->executed[type];
@@ -63,6 +67,7 @@ void sim_report_core(struct sim *m, struct worker *w, uint32_t type)
 
 void sim_detach_core(struct sim *m, struct worker *w, uint32_t type)
 {
+    assert_held(&m->lock);
     sim_report_core(m, w, type);
     w->core_mask &= (uint8_t) ~(1u << type);
 }
@@ -78,7 +83,10 @@ bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type)
     return is_there;
 }
 
-/* Tasks run on it one after the other. */
+/*
+ * Returns no limit to the number of tasks: a worker can run any number on its core, one after the
+ * other.
+ */
 uint32_t port_core_room(void *machine, uint32_t core_type)
 {
     (void)machine;
@@ -95,25 +103,31 @@ void port_cores_yield(void *machine, struct worker *w)
     for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
         if ((w->core_mask & (1u << type)) != 0) {
             sim_detach_core(m, w, type);
-            seats_free(&m->seats, type, w->core_index[type]); /* in a lapse it may have it back */
+            /*
+             * not sim_put_core, which would clear is_lapsed: this worker may get its core back
+             * while that is set
+             */
+            seats_free(&m->seats, type, w->core_index[type]);
         }
     wake = sim_start_teams(m);
     pthread_mutex_unlock(&m->lock);
     sim_wake_threads(wake);
 }
 
-/* What places are to know: that a team wants their cores, or what is left for them. */
-static void tell_places(struct sim *m)
+/* Publishes to places whether a team wants their cores, and which cores are free for them. */
+static void publish_places(struct sim *m)
 {
-    uint32_t attention = a32_load_relaxed(&m->sched.attention); /* TEAMS: under the lock */
-    uint32_t before = a32_load_relaxed(&m->sched.spare);        /* under the lock */
+    /* relaxed: ATTEND_TEAMS changes only under the lock */
+    uint32_t attention = a32_load_relaxed(&m->sched.attention);
+    /* relaxed: `spare` is written under the lock only */
+    uint32_t before = a32_load_relaxed(&m->sched.spare);
     uint32_t spare = 0;
 
     if (!has_teams(m) || m->is_lapsed)
         for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
             if (seats_next(&m->seats, type, 0) != m->seats.count[type])
                 spare |= 1u << type;
-    a32_store_relaxed(&m->sched.spare, spare); /* F1 follows */
+    a32_store_relaxed(&m->sched.spare, spare); /* fence F1 follows */
     if (has_teams(m) != ((attention & ATTEND_TEAMS) != 0)) {
         sched_attend(&m->sched, has_teams(m) ? ATTEND_TEAMS : 0, ATTEND_TEAMS);
         sched_signal(&m->sched);
@@ -133,16 +147,18 @@ void port_team_start(void *machine, struct slot *s)
     bool is_serial;
 
     pthread_mutex_lock(&m->lock);
-    is_serial = m->is_serial; /* the run may be over, and the next one begin, without the lock */
+    /* read under the lock: after it the run may end and the next one begin */
+    is_serial = m->is_serial;
     if (!has_teams(m)) {
         m->team_ticks = 0;
         m->is_lapsed = false;
     }
-    a32_store_relaxed(&s->pending, 0); /* a link, under the lock */
+    a32_store_relaxed(&s->pending, 0); /* relaxed: a link of a list that the lock protects */
     if (queue->first == 0)
         queue->first = line;
     else
-        a32_store_relaxed(&graph_slot(&m->graph, queue->last)->pending, line); /* a link */
+        /* relaxed: a link of a list that the lock protects */
+        a32_store_relaxed(&graph_slot(&m->graph, queue->last)->pending, line);
     queue->last = line;
     wake = sim_start_teams(m);
     pthread_mutex_unlock(&m->lock);
@@ -152,22 +168,27 @@ void port_team_start(void *machine, struct slot *s)
 }
 
 /*
- * By the thread at the only place, which gives its cores up. Not for long: a team
- * may wait for a task. One that is deferred ends at any time.
+ * Called by the only place's thread, which releases its cores for the team that waits for them.
+ * Then waits only shortly, because the team may wait for a task, and a deferred task may complete
+ * at any time.
  */
 static void wait_for_team(struct sim *m)
 {
-    uint64_t deadline_ns = os_now_ns() + SIM_SERIAL_NS;
+    /* counted in slices: while this thread gets no CPU, the team probably gets none either */
+    enum { SLICE_NS = 10000000 };
+    uint32_t slices = 0;
 
     port_cores_yield(m, m->sched.worker[0]);
     sched_sleep_begin(&m->sched);
-    while (os_now_ns() < deadline_ns) {
-        uint32_t event = a32_load_relaxed(&m->event); /* F1 went before */
+    while (slices < SIM_SERIAL_NS / SLICE_NS) {
+        /* relaxed: fence F1 in sched_sleep_begin has come before */
+        uint32_t event = a32_load_relaxed(&m->event);
 
         if (a32_load_relaxed(&m->sched.finished) != 0 || sched_has_deferred(&m->sched) ||
             sched_is_ending(&m->sched))
-            break; /* whoever takes them looks again */
-        (void)os_wait(&m->event, event, deadline_ns);
+            break; /* the caller handles these cases next */
+        if (!os_wait(&m->event, event, os_now_ns() + SLICE_NS))
+            slices++;
     }
     sched_sleep_end(&m->sched);
 }
@@ -176,11 +197,13 @@ static struct slot *pop_team(struct sim *m, struct team_queue *queue)
 {
     struct slot *s = graph_slot(&m->graph, queue->first);
 
-    queue->first = a32_load_relaxed(&s->pending); /* a link, under the lock */
+    assert_held(&m->lock);
+    /* relaxed: a link of a list that the lock protects */
+    queue->first = a32_load_relaxed(&s->pending);
     return s;
 }
 
-/* Invocations of blocks that were not started. */
+/* Returns how many invocations of the team's blocks were not started. */
 static uint32_t unstarted(const struct slot *s)
 {
     return (s->block_count - s->block_next) * slot_lane_count(s->lanes);
@@ -191,6 +214,7 @@ struct thread *sim_start_teams(struct sim *m)
     struct thread *wake = NULL;
     struct team_queue *queue = &m->gangs;
 
+    assert_held(&m->lock);
     for (;;) {
         struct slot *s;
 
@@ -212,18 +236,23 @@ struct thread *sim_start_teams(struct sim *m)
             if (s->block_next == s->block_count)
                 (void)pop_team(m, queue);
         } else if (queue == &m->gangs && m->is_lapsed) {
-            queue = &m->mixes; /* it may be one of these that the gang's cores wait for */
+            /* no gang is waiting for cores that another team of this queue may hold */
+            queue = &m->mixes;
         } else {
             break;
         }
     }
-    tell_places(m);
+    publish_places(m);
     return wake;
 }
 
-/* What must start together: a gang, or one block of several lanes. False: not now. */
+/*
+ * Starts invocations that must start together: all of a gang, or those of one block with several
+ * lanes. False: there are not enough free cores now.
+ */
 static bool start_unit(struct sim *m, struct slot *s, struct thread **wake)
 {
+    assert_held(&m->lock);
     /* mutation: gang-piecemeal */
     uint32_t blocks = (s->flags & SLOT_IS_GANG) != 0 ? s->block_count : 1;
     uint32_t lanes = slot_lane_count(s->lanes);
@@ -241,7 +270,7 @@ static bool start_unit(struct sim *m, struct slot *s, struct thread **wake)
                 threads = th->next_idle;
                 sim_put_idle(m, th);
             }
-            if (m->lanes_running == 0) /* nobody will bring threads back */
+            if (m->lanes_running == 0) /* no team is running, so no thread will become idle */
                 sched_fail(&m->sched, s, PTO_ESYSTEM);
             return false;
         }
@@ -282,7 +311,7 @@ void sim_wake_threads(struct thread *list)
     while (list != NULL) {
         struct thread *th = list;
 
-        list = th->next_idle;        /* before it can be idle again */
+        list = th->next_idle; /* read the link first, because the thread can become idle again */
         a32_add_acq_rel(&th->go, 1); /* R20 */
         os_wake(&th->go, 1);
     }
@@ -291,20 +320,21 @@ void sim_wake_threads(struct thread *list)
 static void lane_crashed(struct sim *m, struct thread *th)
 {
     const struct lane *lane = &th->lane;
-    uint32_t exec = a32_load_relaxed(&th->core.exec); /* own word */
+    uint32_t exec = a32_load_relaxed(&th->core.exec); /* relaxed: only this thread writes exec */
 
     if (sched_crashed(&m->sched, lane->slot, th->crash.signal, th->crash.addr, lane->block,
                       lane->type == PTO_CORE_AIC ? LANE_AIC : LANE_AIV0 + lane->core % 2))
         sim_keep_crash(m, th, lane->slot, lane->kernel);
     th->core.slab.count = 0;
     th->core.slab.error = 0;
-    a32_store_relaxed(&th->core.exec, exec + 1); /* as core_invoke does */
+    /* an even number again, as after core_invoke: no kernel runs */
+    a32_store_relaxed(&th->core.exec, exec + 1);
 }
 
 static void lane_threw(struct sim *m, struct thread *th)
 {
     const struct lane *lane = &th->lane;
-    uint32_t exec = a32_load_relaxed(&th->core.exec); /* own word */
+    uint32_t exec = a32_load_relaxed(&th->core.exec); /* relaxed: only this thread writes exec */
     struct failure why =
         sim_throw_failure(th, lane->kernel, lane->block,
                           lane->type == PTO_CORE_AIC ? LANE_AIC : LANE_AIV0 + lane->core % 2);
@@ -312,7 +342,8 @@ static void lane_threw(struct sim *m, struct thread *th)
     sched_threw(&m->sched, lane->slot, &why);
     th->core.slab.count = 0;
     th->core.slab.error = 0;
-    a32_store_relaxed(&th->core.exec, exec + 1); /* as core_invoke does */
+    /* an even number again, as after core_invoke: no kernel runs */
+    a32_store_relaxed(&th->core.exec, exec + 1);
 }
 
 static void invoke_lane(void *arg)
@@ -329,10 +360,14 @@ void sim_run_lane(struct sim *m, struct thread *th)
     const struct lane lane = th->lane;
     struct slot *const s = lane.slot;
     struct thread *wake;
+    uint32_t thread = 0;
+    uint64_t cpu_ns;
 
     if (m->trace != NULL)
         (void)trace_watch(m->trace, s, TRACE_BEGIN);
-    th->lane.begin = m->trace != NULL ? port_cycles() : 0; /* a local might not survive a crash */
+    th->lane.cpu_ns = m->trace != NULL ? sim_record_cpu(&thread) : 0;
+    /* a field, because a local variable might not survive a crash */
+    th->lane.begin = m->trace != NULL ? port_cycles() : 0;
     if ((s->flags & SLOT_IS_TIMED) != 0)
         sched_time_begin(&m->sched, s);
     if (sigsetjmp(th->crash.back, 0) != 0)
@@ -341,19 +376,25 @@ void sim_run_lane(struct sim *m, struct thread *th)
         lane_threw(m, th);
     if (m->trace != NULL)
         (void)trace_watch(m->trace, s, TRACE_END);
+    cpu_ns = m->trace != NULL ? sim_record_cpu(&thread) : 0;
     pthread_mutex_lock(&m->lock);
     sim_thread_returned(th);
     if (m->trace != NULL) {
         uint32_t number = sim_core_number(m, lane.type, lane.core);
 
+        trace_put_cpu(m->trace, th->lane.begin, th->lane.cpu_ns, thread);
         trace_put(m->trace, th->lane.begin, TRACE_BEGIN, s->seq, number, lane.kernel, lane.block);
-        trace_put(m->trace, port_cycles(), TRACE_END, s->seq, number, 0, lane.block);
+        trace_end(m->trace, s->seq, number, lane.block);
+        trace_put_cpu(m->trace, m->trace->last, cpu_ns, thread);
+        if (core_has_deferred(&th->core))
+            trace_defer(m->trace, s->seq);
     }
     m->core_tasks[sim_core_number(m, lane.type, lane.core)]++;
     m->lane_executions++;
     m->lanes_running--;
     sim_put_core(m, lane.type, lane.core);
-    sim_put_idle(m, th); /* a team may need it; what it is given it finds in thread_main */
+    /* a team may have got this thread, and thread_main runs what was assigned to it */
+    sim_put_idle(m, th);
     wake = sim_start_teams(m);
     pthread_mutex_unlock(&m->lock);
     sim_wake_threads(wake);
@@ -364,7 +405,8 @@ void sim_drop_teams(struct sim *m)
 {
     pthread_mutex_lock(&m->lock);
     if (has_teams(m))
-        (void)sim_start_teams(m); /* the run is stopped: nobody is to be woken */
+        /* the run is stopped, so sim_start_teams starts no team and wakes no thread */
+        (void)sim_start_teams(m);
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -376,7 +418,7 @@ void sim_watch_teams(struct sim *m)
     if (has_teams(m)) {
         if (++m->team_ticks >= TICKS_LAPSE)
             m->is_lapsed = true;
-        wake = sim_start_teams(m); /* or drops them, if the run was stopped */
+        wake = sim_start_teams(m); /* sim_start_teams drops the teams if the run was stopped */
     }
     pthread_mutex_unlock(&m->lock);
     sim_wake_threads(wake);

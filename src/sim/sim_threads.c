@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated chip's threads: what each does next, and the monitor that sets them aside. */
+/* The simulated chip's threads: their main loop, the monitor, and how it sets threads aside. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "sim/sim.h"
 
 enum {
-    HASTE_NS = 200000,       /* between its looks while one place after the other is stuck */
-    HASTY_LOOKS = 50,        /* at a place, since it was given away */
-    POLLING_NS = 1000000000, /* since a builder's last poll, before it builds again */
+    FAST_POLL_NS = 200000, /* interval of the monitor's checks while places get stuck */
+    /* number of checks at the interval FAST_POLL_NS after a place was given away */
+    FAST_POLLS = 50,
+    /* time without a poll by the orchestration after which it counts as building its graph */
+    POLLING_NS = 1000000000,
     /* mutation: no-takeover */
-    TICKS_STUCK = 2, /* in one kernel before its thread is set aside */
+    TICKS_STUCK = 2, /* ticks in the same kernel after which a place is given to another thread */
     TICKS_STUCK_SERIAL = SIM_SERIAL_NS / SIM_TICK_NS,
     /* mutation: restless-monitor */
-    TICKS_LINGER = 20,      /* without a run before the monitor sleeps */
-    TICKS_LEAVE = 20,       /* to find an orchestration in its own code before it may be waiting */
-    TICKS_LEAVE_MAX = 5000, /* before it is left wherever it is */
-    PIPE_BYTES_MAX = 1 << 30,
+    TICKS_LINGER = 20, /* ticks without a run before the monitor sleeps */
+    /* ticks in the orchestration's own code after which its waits are interrupted */
+    TICKS_LEAVE = 20,
+    /* ticks after which an orchestration that has to end is interrupted at any instruction */
+    TICKS_LEAVE_MAX = 5000,
 };
 
 static struct thread *start_thread(struct sim *m);
@@ -42,7 +46,7 @@ int sim_start_threads(struct sim *m, uint32_t workers)
             return PTO_ENOMEM;
         sched_add_worker(&m->sched, w, &m->graph);
     }
-    for (uint32_t i = 1; i < workers; i++) { /* the rings must be there before anyone looks */
+    for (uint32_t i = 1; i < workers; i++) { /* the rings must exist before a thread reads them */
         struct thread *th;
 
         pthread_mutex_lock(&m->lock);
@@ -60,14 +64,15 @@ bool sim_end_threads(struct sim *m)
 {
     bool is_complete = true;
 
-    a32_store_relaxed(&m->is_closing, 1); /* published by the numbers below */
+    a32_store_relaxed(&m->is_closing, 1); /* relaxed: published by the releases R14 below */
     a32_add_acq_rel(&m->event, 1);        /* R14 */
     os_wake(&m->event, UINT32_MAX);
     a32_add_acq_rel(&m->monitor, 1); /* R14 */
     os_wake(&m->monitor, UINT32_MAX);
     if (m->monitor_handle != 0)
         pthread_join(m->monitor_handle, NULL);
-    for (struct thread *th = m->all; th != NULL;) { /* the monitor made the last of them */
+    /* read the list only after the monitor has ended, because the monitor adds threads to it */
+    for (struct thread *th = m->all; th != NULL;) {
         struct thread *next = th->next;
         bool is_stuck;
 
@@ -81,6 +86,8 @@ bool sim_end_threads(struct sim *m)
             is_complete = false;
         } else {
             pthread_join(th->handle, NULL);
+            sim_free_touched(th);
+            sim_free_inputs(th);
             free(th);
         }
         th = next;
@@ -90,29 +97,30 @@ bool sim_end_threads(struct sim *m)
 
 void sim_abandon_kernels(struct sim *m)
 {
-    bool is_recalled;
+    const void *entry = NULL;
 
     pthread_mutex_lock(&m->lock);
     for (struct thread *th = m->all; th != NULL; th = th->next)
-        core_set_lost(&th->core, true); /* F3: whoever returns now looks under the lock */
+        /* F3: a thread that returns from its kernel after this calls port_core_lost */
+        core_set_lost(&th->core, true);
     if (m->has_fence_all)
         os_fence_all(); /* F3 */
     else
         fence_full(); /* F3 */
     for (struct thread *th = m->all; th != NULL; th = th->next)
-        if (th->lane.slot != NULL ||                     /* it may not have got so far yet */
-            a32_load_relaxed(&th->core.exec) % 2 != 0) { /* F3 */
+        /* a lane may have been assigned to the thread but not started */
+        if (th->lane.slot != NULL || a32_load_relaxed(&th->core.exec) % 2 != 0) { /* F3 */
             th->is_stuck = true;
             m->is_kernel_lost = true;
             chip_count_stuck(1);
         }
     m->is_kernel_lost = m->is_kernel_lost || m->caller.is_lost;
-    is_recalled = m->has_handler && m->caller.is_lost;
-    if (is_recalled) {
-        a32_store_release(&m->caller.crash.is_recalled, 1);
-        pthread_kill(m->caller_handle, SIGURG);
-    }
+    /* the thread of the caller is still in its kernel, because to return it needs the lock */
+    if (m->has_handler && m->caller.is_lost)
+        entry = (const void *)(uintptr_t)m->guarded_kernels[sim_kernel_of(&m->caller)].fn;
     pthread_mutex_unlock(&m->lock);
+    if (entry != NULL)
+        crash_recall(&m->caller.crash, m->caller_handle, entry);
 }
 
 void sim_thread_returned(struct thread *th)
@@ -123,11 +131,14 @@ void sim_thread_returned(struct thread *th)
     chip_count_stuck(-1);
 }
 
-/* It crashed, or the run has ended without it. The slot is this thread's until it says otherwise. */
+/*
+ * Called after the kernel crashed, or after the run has ended without it. The task's slot belongs
+ * to this thread until the thread has reported the crash.
+ */
 bool sim_crash_landed(struct sim *m, struct thread *th)
 {
     struct core *core = &th->core;
-    uint32_t exec = a32_load_relaxed(&core->exec); /* own word */
+    uint32_t exec = a32_load_relaxed(&core->exec); /* relaxed: only this thread writes exec */
 
     core->slab.count = 0;
     core->slab.error = 0;
@@ -135,12 +146,12 @@ bool sim_crash_landed(struct sim *m, struct thread *th)
         sched_crashed(&m->sched, core->slot, th->crash.signal, th->crash.addr,
                       (uint32_t)core->local.block_index, lane_of(th)))
         sim_keep_crash(m, th, core->slot, slot_kernel(core->slot, lane_of(th)));
-    a32_store_relaxed(&core->exec, exec + 1); /* the lock below publishes it */
+    a32_store_relaxed(&core->exec, exec + 1); /* relaxed: the lock below publishes exec */
     if (th->crash.signal == SIGURG)
-        return true; /* nobody waits for it */
+        return true; /* the run was given up, so no thread waits for the task */
     if (port_core_lost(core, core->slot))
         return true;
-    sched_share(th->place); /* any place may complete it */
+    sched_share(th->place); /* wake a sleeping thread: any place may complete the task */
     sched_returned(&m->sched, &m->graph, core->slot, core);
     return false;
 }
@@ -164,7 +175,7 @@ struct failure sim_throw_failure(const struct thread *th, uint32_t kernel, uint3
                                  uint32_t lane)
 {
     struct failure why = orch_failure(
-        PTO_ECRASH, th->thrown == GUARD_THREW ? FAULT_THREW : FAULT_KERNEL_EXITED, NULL);
+        PTO_ECRASH, th->thrown == GUARD_THREW ? FAILURE_THREW : FAILURE_KERNEL_EXITED, NULL);
 
     why.kernel = (int32_t)kernel;
     why.value[1] = block;
@@ -177,17 +188,17 @@ struct failure sim_throw_failure(const struct thread *th, uint32_t kernel, uint3
 bool sim_throw_landed(struct sim *m, struct thread *th)
 {
     struct core *core = &th->core;
-    uint32_t exec = a32_load_relaxed(&core->exec); /* own word */
+    uint32_t exec = a32_load_relaxed(&core->exec); /* relaxed: only this thread writes exec */
     struct failure why = sim_throw_failure(th, slot_kernel(core->slot, lane_of(th)),
                                            (uint32_t)core->local.block_index, lane_of(th));
 
     core->slab.count = 0;
     core->slab.error = 0;
     sched_threw(&m->sched, core->slot, &why);
-    a32_store_relaxed(&core->exec, exec + 1); /* the lock below publishes it */
+    a32_store_relaxed(&core->exec, exec + 1); /* relaxed: the lock below publishes exec */
     if (port_core_lost(core, core->slot))
         return true;
-    sched_share(th->place); /* any place may complete it */
+    sched_share(th->place); /* wake a sleeping thread: any place may complete the task */
     sched_returned(&m->sched, &m->graph, core->slot, core);
     return false;
 }
@@ -201,26 +212,30 @@ static void *pipe_state_here(const struct pto_sim_core *hook, uint64_t key, size
 void sim_init_thread(struct sim *m, struct thread *th)
 {
     th->sim = m;
-    th->hook = (struct pto_sim_core){ sub_block_here, pipe_state_here };
+    th->hook = (struct pto_sim_core){ .sub_block = sub_block_here, .pipe_state = pipe_state_here };
     th->crash.fiber = m->fiber;
     th->crash.leave = leave_builder;
     th->crash.last_words = sim_last_words;
     th->crash.forked = sim_forked;
     core_init(&th->core, th);
-    th->core.lost =
-        (struct a32){ m->has_fence_all ? 0 : CORE_UNFENCED }; /* nobody knows of it yet */
+    /* a plain store, because the thread is not yet known to others */
+    th->core.lost = (struct a32){ m->has_fence_all ? 0 : CORE_UNFENCED };
 }
 
-/* The mask takes a system call, which runs that cannot change it do without. */
+/*
+ * Restores thread state that kernels changed. Setting the signal mask takes a system call, which is
+ * omitted if no code could have changed it.
+ */
 void sim_restore_thread(const struct sim *m, const struct thread *th)
 {
-    if (a32_load_relaxed(&m->changes_signals) != 0) /* its own tasks came with that */
+    /* relaxed: published together with the thread's tasks */
+    if (a32_load_relaxed(&m->changes_signals) != 0)
         thread_state_restore(&th->state);
     else
         thread_state_restore_floats(th->state.floats);
 }
 
-/* NULL if the system refuses, or if every core has its thread. Under the lock. */
+/* Creates a thread. NULL: the system refuses, or there is one for every core. The lock is held. */
 static struct thread *start_thread(struct sim *m)
 {
     struct thread *th;
@@ -243,7 +258,10 @@ static struct thread *start_thread(struct sim *m)
     return th;
 }
 
-/* Does what it is given, then waits for more. It is in the list of idle ones meanwhile. */
+/*
+ * Main function of a thread: does what is assigned to it, and in between waits in the list of idle
+ * threads.
+ */
 static void *thread_main(void *arg)
 {
     struct thread *th = arg;
@@ -256,9 +274,10 @@ static void *thread_main(void *arg)
     for (;;) {
         uint32_t go = a32_load_acquire(&th->go); /* A14 A20 */
 
-        if (a32_load_relaxed(&m->is_closing) != 0) { /* after A14 */
+        /* relaxed: acquire A14 has come before this load */
+        if (a32_load_relaxed(&m->is_closing) != 0) {
             pthread_mutex_lock(&m->lock);
-            sim_thread_returned(th); /* it was given a lane, but has not begun */
+            sim_thread_returned(th); /* drops a lane that was assigned but not started */
             pthread_mutex_unlock(&m->lock);
             return NULL;
         }
@@ -280,7 +299,7 @@ static void *thread_main(void *arg)
             m->at_place[0] = NULL;
             sim_put_idle(m, th);
             pthread_mutex_unlock(&m->lock);
-            a32_add_acq_rel(&m->done, 1); /* the lock orders */
+            a32_add_acq_rel(&m->done, 1); /* relaxed: the lock orders the data */
             os_wake(&m->done, UINT32_MAX);
         }
     }
@@ -288,6 +307,7 @@ static void *thread_main(void *arg)
 
 void sim_put_idle(struct sim *m, struct thread *th)
 {
+    assert_held(&m->lock);
     if (th->is_idle || th == &m->caller)
         return;
     th->place = NULL;
@@ -301,6 +321,7 @@ struct thread *sim_take_idle(struct sim *m)
 {
     struct thread *th = m->idle;
 
+    assert_held(&m->lock);
     if (th == NULL)
         return start_thread(m);
     m->idle = th->next_idle;
@@ -330,11 +351,11 @@ bool sim_hand_home(struct sim *m, struct thread *th)
         if (!is_caller)
             leave_idle(m, home);
         sim_bind_thread(m, home, th->place);
-        sim_put_idle(m, th); /* what it is given it finds in thread_main */
+        sim_put_idle(m, th); /* thread_main runs what was assigned to this thread */
     }
     pthread_mutex_unlock(&m->lock);
     if (is_back && is_caller) {
-        a32_add_acq_rel(&m->done, 1); /* the lock orders */
+        a32_add_acq_rel(&m->done, 1); /* relaxed: the lock orders the data */
         os_wake(&m->done, UINT32_MAX);
     }
     return is_back;
@@ -371,7 +392,7 @@ static uint32_t sub_block_here(const struct pto_sim_core *hook)
     return (uint32_t)thread_of(hook)->core.global.sub_block_id;
 }
 
-/* Of the core that the thread runs a kernel on. Under the lock. */
+/* Returns the cluster of the core on which the thread runs a kernel. The lock is held. */
 static uint32_t cluster_of(const struct thread *th)
 {
     uint32_t type, index;
@@ -393,41 +414,15 @@ static void *pipe_state_here(const struct pto_sim_core *hook, uint64_t key, size
 {
     struct thread *th = thread_of(hook);
     struct sim *m = th->sim;
-    uint32_t cluster;
-    struct pipe *p;
+    void *state;
 
-    if (a32_load_relaxed(&th->core.exec) % 2 == 0) /* own word: not in a kernel */
+    /* an even number: no kernel runs; relaxed: only this thread writes exec */
+    if (a32_load_relaxed(&th->core.exec) % 2 == 0)
         return NULL;
     pthread_mutex_lock(&m->lock);
-    cluster = cluster_of(th);
-    for (p = m->pipes; p != NULL; p = p->next)
-        if (p->cluster == cluster && p->key == key)
-            break;
-    if (p == NULL && size <= PIPE_BYTES_MAX) {
-        size_t bytes = (sizeof(*p) + size + 63) / 64 * 64;
-
-        p = aligned_alloc(64, bytes);
-        if (p != NULL) {
-            memset(p, 0, bytes);
-            p->cluster = cluster;
-            p->key = key;
-            p->size = size;
-            p->next = m->pipes;
-            m->pipes = p;
-        }
-    }
+    state = pipes_find(&m->pipes, cluster_of(th), key, size);
     pthread_mutex_unlock(&m->lock);
-    return p != NULL && p->size >= size ? p->data : NULL;
-}
-
-void sim_drop_pipes(struct sim *m)
-{
-    while (m->pipes != NULL) {
-        struct pipe *p = m->pipes;
-
-        m->pipes = p->next;
-        free(p);
-    }
+    return state;
 }
 
 /* ---- kernels that outlive a time slice ---- */
@@ -445,13 +440,17 @@ bool port_core_lost(struct core *core, struct slot *s)
     sim_thread_returned(th);
     is_lost = th->is_lost;
     th->is_lost = false;
-    core_set_lost(core, false); /* both sides hold the lock */
+    core_set_lost(core, false); /* relaxed: all writers of this flag hold the lock */
     if (is_lost) {
-        if (m->trace != NULL)
+        if (m->trace != NULL) {
             trace_end(m->trace, s->seq, sim_core_number(m, th->held_type, th->held_index),
                       (uint32_t)core->local.block_index);
+            if (core_has_deferred(core))
+                trace_defer(m->trace, s->seq);
+        }
         sim_put_core(m, th->held_type, th->held_index);
-        sim_put_idle(m, th); /* a team may need it; what it is given it finds in thread_main */
+        /* a team may have got this thread, and thread_main runs what was assigned to it */
+        sim_put_idle(m, th);
         wake = sim_start_teams(m);
     }
     pthread_mutex_unlock(&m->lock);
@@ -463,41 +462,7 @@ bool port_core_lost(struct core *core, struct slot *s)
     return is_lost;
 }
 
-/* ---- for whoever tells the story of a stall ---- */
-
-static void threads_tell_running(struct sim *m, struct thread *th,
-                                 void (*each)(void *context, struct slot *slot, uint32_t core,
-                                              uint32_t block),
-                                 void *context)
-{
-    uint32_t type, index;
-
-    if (a32_load_acquire(&th->core.exec) % 2 == 0) /* A7 */
-        return;
-    if (th->lane.slot != NULL) {
-        type = th->lane.type;
-        index = th->lane.core;
-    } else {
-        type = th->core.slot->core_type;
-        index = th->is_lost ? th->held_index : th->place->core_index[type];
-    }
-    each(context, th->core.slot, sim_core_number(m, type, index),
-         (uint32_t)th->core.local.block_index);
-}
-
-void port_each_running(void *machine,
-                       void (*each)(void *context, struct slot *slot, uint32_t core,
-                                    uint32_t block),
-                       void *context)
-{
-    struct sim *m = machine;
-
-    pthread_mutex_lock(&m->lock);
-    threads_tell_running(m, &m->caller, each, context);
-    for (struct thread *th = m->all; th != NULL; th = th->next)
-        threads_tell_running(m, th, each, context);
-    pthread_mutex_unlock(&m->lock);
-}
+/* ---- the report of a stall ---- */
 
 bool port_is_queued(void *machine, const struct slot *slot)
 {
@@ -511,7 +476,8 @@ bool port_is_queued(void *machine, const struct slot *slot)
             struct slot *s = graph_slot(&m->graph, line);
 
             is_there = is_there || s == slot;
-            line = a32_load_relaxed(&s->pending); /* a link, under the lock */
+            /* relaxed: a link of a list that the lock protects */
+            line = a32_load_relaxed(&s->pending);
         }
     pthread_mutex_unlock(&m->lock);
     return is_there;
@@ -519,16 +485,20 @@ bool port_is_queued(void *machine, const struct slot *slot)
 
 /* ---- the monitor ---- */
 
-/* Until the next tick. Places that one long kernel after the other comes to are looked at more often. */
-static void wait_for_tick(struct sim *m, uint32_t word, uint64_t until_ns, bool is_hasty)
+/*
+ * Waits until the next tick. The interval is shorter while places run one long kernel after
+ * another.
+ */
+static void wait_for_tick(struct sim *m, uint32_t word, uint64_t until_ns, bool is_polling_fast)
 {
     uint64_t now = os_now_ns();
 
-    while (is_hasty && now + HASTE_NS < until_ns) {
-        os_wait(&m->monitor, word, now + HASTE_NS);
-        if (a32_load_relaxed(&m->monitor) != word) /* whoever is told loads it again */
+    while (is_polling_fast && now + FAST_POLL_NS < until_ns) {
+        os_wait(&m->monitor, word, now + FAST_POLL_NS);
+        /* the thread was woken, and its caller loads the word again */
+        if (a32_load_relaxed(&m->monitor) != word)
             return;
-        is_hasty = watch_places(m);
+        is_polling_fast = watch_places(m);
         now = os_now_ns();
     }
     os_wait(&m->monitor, word, until_ns);
@@ -539,16 +509,19 @@ static void *monitor_main(void *arg)
     struct sim *m = arg;
     uint32_t quiet = 0;
 
-    crash_unblock();                                   /* it looks at conditions, too */
-    while (a32_load_relaxed(&m->is_closing) == 0) {    /* after A14 */
+    /* the monitor reads conditions of tasks, whose addresses may be invalid */
+    crash_unblock();
+    /* relaxed: acquire A14 has come before this load */
+    while (a32_load_relaxed(&m->is_closing) == 0) {
         uint32_t word = a32_load_acquire(&m->monitor); /* A14 */
         uint64_t next_ns = UINT64_MAX;
-        bool is_hasty = false;
+        bool is_polling_fast = false;
 
-        if (a32_load_relaxed(&m->is_running) != 0) { /* the lock orders */
+        /* relaxed: the lock orders the data of the run */
+        if (a32_load_relaxed(&m->is_running) != 0) {
             quiet = 0;
-            a32_add_relaxed(&m->ticks, 1); /* a count */
-            is_hasty = watch_places(m);
+            a32_add_relaxed(&m->ticks, 1); /* relaxed: `ticks` is only a statistic */
+            is_polling_fast = watch_places(m);
             sim_watch_teams(m);
             next_ns = watch_progress(m);
             (void)sched_poll(&m->sched, &m->graph);
@@ -558,7 +531,7 @@ static void *monitor_main(void *arg)
         if (quiet <= TICKS_LINGER) {
             uint64_t tick_ns = os_now_ns() + SIM_TICK_NS;
 
-            wait_for_tick(m, word, next_ns < tick_ns ? next_ns : tick_ns, is_hasty);
+            wait_for_tick(m, word, next_ns < tick_ns ? next_ns : tick_ns, is_polling_fast);
             continue;
         }
         a32_store_relaxed(&m->is_monitor_asleep, 1);
@@ -573,18 +546,23 @@ static void *monitor_main(void *arg)
 
 uint64_t sim_count_kernels(const struct sim *m)
 {
-    uint64_t sum = a32_load_relaxed(&m->caller.core.exec); /* it only has to change */
+    assert_held(&m->lock);
+    /*
+     * relaxed, so the sum is not exact: the caller only needs a number that changes when a kernel
+     * starts or returns
+     */
+    uint64_t sum = a32_load_relaxed(&m->caller.core.exec);
 
     for (const struct thread *th = m->all; th != NULL; th = th->next)
-        sum += a32_load_relaxed(&th->core.exec); /* it only has to change */
+        sum += a32_load_relaxed(&th->core.exec);
     return sum;
 }
 
 /*
- * A run makes progress while kernels start or return, or while its graph is being
- * built, not just waited for by an orchestration that asks all the time, and it has not been stopped; or
- * while it listens to something outside of the run. It has none for a while, or its time is over:
- * place 0 ends it. Returns when to look again, at the latest.
+ * Checks whether the run makes progress. It does while kernels start or return, while its graph is
+ * being built (an orchestration that only polls does not count) and it was not stopped, or while it
+ * waits for messages from outside of the run. Without progress for a while, or when its time is
+ * over, place 0 is asked to end it. Returns when to check again at the latest.
  */
 static uint64_t watch_progress(struct sim *m)
 {
@@ -594,41 +572,52 @@ static uint64_t watch_progress(struct sim *m)
     bool is_building, is_polling;
 
     pthread_mutex_lock(&m->lock);
-    now = os_now_ns(); /* under the lock: never before the beginning of the run */
-    if (a32_load_relaxed(&m->is_running) == 0) { /* it has ended meanwhile, and its job is gone */
+    now = os_now_ns(); /* under the lock, so that this is never before the start of the run */
+    /* the run has ended, and its data is no longer valid */
+    if (a32_load_relaxed(&m->is_running) == 0) {
         pthread_mutex_unlock(&m->lock);
         return UINT64_MAX;
     }
     m->stall_since_ns = orch_stall_since(m->stall_since_ns, m->looked_ns, now);
     m->looked_ns = now;
     sum = sim_count_kernels(m);
-    is_building = aptr_load_relaxed(&m->orch.builder) != NULL; /* only to be compared */
-    polls = a32_load_relaxed(&m->polls);                       /* only to be compared */
+    /* relaxed: the pointer is only compared, never dereferenced */
+    is_building = aptr_load_relaxed(&m->orch.builder) != NULL;
+    /* relaxed: the number is only compared with its last value */
+    polls = a32_load_relaxed(&m->polls);
     if (polls != m->polls_seen) {
         m->polls_seen = polls;
         m->polled_ns = now;
     }
     is_polling = now - m->polled_ns < POLLING_NS;
-    listens = a32_load_relaxed(&m->listens); /* only to be compared */
+    /* relaxed: the number is only compared with its last value */
+    listens = a32_load_relaxed(&m->listens);
     if (sum != m->sum_seen || listens != m->listens_seen ||
         (is_building && !is_polling && !sched_is_stopped(&m->sched))) {
         m->sum_seen = sum;
         m->listens_seen = listens;
         m->stall_since_ns = now;
     }
-    if (now >= m->deadline_ns) { /* goes before a stall */
+    if (now >= m->deadline_ns) { /* a passed deadline takes precedence over a stall */
         m->deadline_ns = UINT64_MAX;
         m->leave_ns = sim_grace_end(m, now);
         alarm = ALARM_TIMEOUT;
         sched_attend(&m->sched, ATTEND_LATE, 0);
     } else if (now - m->stall_since_ns >= m->run.stall_ns) {
         m->stall_since_ns = now;
-        if (is_building) /* one that only asked is told, and may come back by itself */
+        /*
+         * an orchestration that only polls gets an error from its next operation, so that it may
+         * return
+         */
+        if (is_building)
             m->leave_ns = sched_is_stopped(&m->sched) ? now : sim_grace_end(m, now);
         alarm = ALARM_STALL;
     }
+    if (sim_status_tick(m, sum, now) && alarm == ALARM_NONE)
+        alarm = ALARM_DESCRIBE;
     if (alarm != ALARM_NONE)
-        a32_store_relaxed(&m->alarm, alarm); /* F1 follows; nothing is read by it */
+        /* relaxed: fence F1 follows; the alarm publishes no data */
+        a32_store_relaxed(&m->alarm, alarm);
     if (is_building && now >= m->leave_ns)
         call_builder_back(m);
     next_ns = m->deadline_ns < m->leave_ns || m->leave_ns <= now ? m->deadline_ns : m->leave_ns;
@@ -638,21 +627,23 @@ static uint64_t watch_progress(struct sim *m)
     return next_ns;
 }
 
-/* ---- an orchestration that does not end ---- */
+/* ---- an orchestration that does not return ---- */
 
 /*
- * By the monitor, under the lock. At its next operation the thread leaves by itself. If there
- * is none it is called back, tick by tick. Where it has a lock of the allocator or of stdio
- * it must not go, so it is to be found in its own code, or waiting for something.
+ * Called by the monitor, under the lock: makes the orchestration's thread leave the orchestration.
+ * It does so at its next operation. If it calls none, a signal interrupts it in each tick. It must
+ * not leave while it holds a lock of the allocator or of stdio, so the signal must find it in the
+ * orchestration's own code, or in a wait.
  */
 static void call_builder_back(struct sim *m)
 {
     const struct thread *th = m->at_place[0];
-    uint32_t leaver = a32_load_relaxed(&m->leaver); /* only a number */
+    uint32_t leaver = a32_load_relaxed(&m->leaver); /* relaxed: the thread id publishes no data */
 
+    assert_held(&m->lock);
     if (m->leave_tries++ == 0) {
         m->builder_code = os_find_code((uintptr_t)m->run.code);
-        a32_store_release(&m->is_leaving, 1); /* for leave_builder */
+        a32_store_release(&m->is_leaving, 1); /* release: publishes builder_code to leave_builder */
     }
     if (m->leave_tries > TICKS_LEAVE && leaver != 0)
         a32_store_relaxed(&m->may_leave, os_is_waiting(leaver) || m->leave_tries > TICKS_LEAVE_MAX);
@@ -660,7 +651,10 @@ static void call_builder_back(struct sim *m)
         pthread_kill(th == &m->caller ? m->caller_handle : th->handle, SIGURG);
 }
 
-/* Or soon given back: this thread has not got it. */
+/*
+ * Tries for a while to take the lock, to find out whether this thread holds it: any other holder
+ * releases it soon.
+ */
 static bool is_lock_free(struct sim *m)
 {
     enum { LOOKS = 100, LOOK_NS = 1000000 };
@@ -677,8 +671,9 @@ static bool is_lock_free(struct sim *m)
 }
 
 /*
- * In the handler, on the thread that was called back, or whose orchestration crashed. In the
- * middle of an operation nobody could go on: there only a crash ends the run, and the device.
+ * Called in the signal handler of a thread that was interrupted, or whose orchestration crashed.
+ * Returns whether to leave the orchestration. Inside an operation only a crash may leave it,
+ * because no other thread could continue there; that ends the run and the device.
  */
 static bool leave_builder(struct crash *crash, int number, uintptr_t pc)
 {
@@ -694,23 +689,27 @@ static bool leave_builder(struct crash *crash, int number, uintptr_t pc)
                                        !os_is_in(os_find_code((uintptr_t)leave_builder), pc));
     if (a32_load_acquire(&m->is_leaving) == 0)
         return false;
-    a32_store_relaxed(&m->leaver, os_thread_id()); /* only a number */
-    return os_is_in(m->builder_code, pc) || a32_load_relaxed(&m->may_leave) != 0; /* a hint */
-}
-
-/* Of looks: a place that was given away just now may have the next block of the same task. */
-static uint32_t patience_with(const struct sim *m, const struct observation *last)
-{
-    return m->is_serial ? TICKS_STUCK_SERIAL : last->haste != 0 ? 1 : TICKS_STUCK;
+    a32_store_relaxed(&m->leaver, os_thread_id()); /* relaxed: the thread id publishes no data */
+    /* relaxed: may_leave is only a hint */
+    return os_is_in(m->builder_code, pc) || a32_load_relaxed(&m->may_leave) != 0;
 }
 
 /*
- * Blocks of a task may wait for each other, so the first ones cannot return before all have
- * a thread. Returns whether it is worth looking again soon.
+ * Returns after how many ticks a place counts as stuck in its kernel. A place that was just given
+ * away counts sooner, because the new thread may have taken the next block of the same task.
+ */
+static uint32_t ticks_before_stuck(const struct sim *m, const struct observation *last)
+{
+    return m->is_serial ? TICKS_STUCK_SERIAL : last->fast_polls != 0 ? 1 : TICKS_STUCK;
+}
+
+/*
+ * Checks all places for stuck kernels. The first blocks of a task may wait for its other blocks, so
+ * they may not return before all have a thread. Returns whether to check again soon.
  */
 static bool watch_places(struct sim *m)
 {
-    bool is_hasty = false;
+    bool is_polling_fast = false;
 
     pthread_mutex_lock(&m->lock);
     for (uint32_t i = 0; i < m->sched.worker_count; i++) {
@@ -720,32 +719,33 @@ static bool watch_places(struct sim *m)
 
         if (th == NULL)
             continue;
-        exec = a32_load_relaxed(&th->core.exec); /* F3 follows */
+        exec = a32_load_relaxed(&th->core.exec); /* fence F3 follows */
         if (th == last->thread && exec == last->exec && exec % 2 != 0) {
-            if (++last->ticks >= patience_with(m, last)) {
-                bool is_next = last->haste != 0 && last->ticks < TICKS_STUCK;
+            if (++last->ticks >= ticks_before_stuck(m, last)) {
+                bool is_next = last->fast_polls != 0 && last->ticks < TICKS_STUCK;
 
-                last->haste = give_place_away(m, i, exec, is_next) ? HASTY_LOOKS : 0;
-                last->ticks = last->haste == 0 && is_next ? last->ticks : 0;
+                last->fast_polls = give_place_away(m, i, exec, is_next) ? FAST_POLLS : 0;
+                last->ticks = last->fast_polls == 0 && is_next ? last->ticks : 0;
             }
         } else {
             last->thread = th;
             last->exec = exec;
             last->ticks = 0;
         }
-        if (last->haste != 0)
-            last->haste--;
-        is_hasty = is_hasty || last->haste != 0;
+        if (last->fast_polls != 0)
+            last->fast_polls--;
+        is_polling_fast = is_polling_fast || last->fast_polls != 0;
     }
     pthread_mutex_unlock(&m->lock);
-    return is_hasty;
+    return is_polling_fast;
 }
 
 /*
- * The thread is told first; then, if every thread has passed a fence and it is
- * still seen in the same kernel, it will see that it was told when the kernel
- * returns, and will not touch the place again. With is_next, only a block of the task that was
- * found stuck last is set aside. Returns whether more blocks of it are to be expected.
+ * Gives the place of a thread in a long kernel to another thread. First sets the thread's `lost`
+ * flag; then all threads pass a fence. If the thread is still seen in the same kernel after that,
+ * it will see the flag when the kernel returns, and will not touch the place again. If is_next is
+ * set, does so only for a block of the task that was found stuck last. Returns whether more blocks
+ * of that task are to be expected.
  */
 static bool give_place_away(struct sim *m, uint32_t index, uint32_t exec, bool is_next)
 {
@@ -755,20 +755,23 @@ static bool give_place_away(struct sim *m, uint32_t index, uint32_t exec, bool i
     uint32_t type;
 
     if (th == NULL)
-        return false; /* as many threads as cores are in kernels: nothing more could run */
+        /* as many threads as cores are in kernels, so another thread could run nothing */
+        return false;
     core_set_lost(&old->core, true); /* F3 */
     if (m->has_fence_all)
         os_fence_all(); /* F3 */
     else
         fence_full(); /* F3 */
-    /* Acquire says what the fence does in terms that a race detector knows. */
-    if (a32_load_acquire(&old->core.exec) != exec) { /* it has returned: it may keep the place */
+    /* The fences order this load; the acquire makes that visible to a race detector. */
+    if (a32_load_acquire(&old->core.exec) !=
+        exec) { /* the old thread has returned: it may keep the place */
         core_set_lost(&old->core, false);
         sim_put_idle(m, th);
         return false;
     }
     if (is_next && old->core.slot->seq != m->stuck_seq) {
-        sim_put_idle(m, th); /* it stays told: by the lock its next kernel is after this look */
+        /* The `lost` flag stays set until the old thread takes the lock, after its kernel. */
+        sim_put_idle(m, th);
         return false;
     }
     old->is_lost = true;
@@ -777,11 +780,12 @@ static bool give_place_away(struct sim *m, uint32_t index, uint32_t exec, bool i
     old->held_type = (uint8_t)type;
     old->held_index = w->core_index[type];
     sim_detach_core(m, w, type);
-    w->core = &th->core; /* what it is told of its cores is for the new thread */
+    w->core = &th->core; /* from now on changes of this worker's core apply to the new thread */
     sim_acquire_core(m, w, type);
-    w->is_shared = true; /* the task that went on comes back through a shared list */
+    /* the old thread will complete its task through a list that several threads use */
+    w->is_shared = true;
     if (index == 0)
-        graph_share(&m->graph); /* and any place may complete it */
+        graph_share(&m->graph); /* any place may complete the task that the old thread continues */
     m->takeovers++;
     sim_bind_thread(m, th, w);
     m->stuck_seq = old->core.slot->seq;

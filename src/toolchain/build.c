@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A build: finds the tools, has the sources made by a few threads, packs the
- * objects. The artefact is kept in the store as well, under the keys of all its
- * objects, so that nothing but headers is read when nothing has changed.
+ * Builds an artefact: finds the tools, compiles the sources in several threads and packs the
+ * objects. The artefact is stored as well, under the keys of all its objects, so that an unchanged
+ * build only scans headers.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* dladdr */
+#define _GNU_SOURCE /* for dladdr */
 #endif
 
 #include "toolchain/build.h"
@@ -20,15 +20,23 @@
 #include "artefact/artefact.h"
 #include "base/atomic.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/lock.h"
 #include "base/os.h"
 #include "base/sized.h"
 #include "toolchain/link.h"
 #include "toolchain/note.h"
+#include "toolchain/overlay.h"
 #include "toolchain/pack.h"
 #include "toolchain/work.h"
 
-enum { JOBS_MAX = 256, SOURCES_MAX = 1025, FUNC_IDS = 1024, SIGNATURE_MAX = 256 };
+enum {
+    JOBS_MAX = 256,
+    SOURCES_MAX = 1025,
+    FUNC_IDS = 1024,
+    SIGNATURE_MAX = 256,
+    KERNEL_TEXT_MAX = 64 << 20
+};
 
 static int build_read_params(const struct pto_build_params *given, struct pto_build_params *params,
                              struct pto_error *error);
@@ -43,7 +51,7 @@ static void free_units(struct unit *units, uint32_t count);
 static int run_units(struct build *build, struct unit *units, uint32_t count, bool is_scan,
                      struct pto_error *error);
 
-/* True: the artefact is in the store as it is. */
+/* Returns true if the store has the artefact. */
 static bool build_find_packed(struct build *build, const struct unit *units, uint32_t count,
                               const struct digest *key, void **bytes_out, size_t *size_out)
 {
@@ -61,23 +69,66 @@ static bool build_find_packed(struct build *build, const struct unit *units, uin
     store_entry_free(&entry);
     for (uint32_t i = 0; *bytes_out != NULL && i < count; i++) {
         build->done++;
-        build_tell(build, PTO_BUILD_REUSED, units[i].source->path, NULL);
+        build_notify(build, PTO_BUILD_REUSED, units[i].source->path, NULL);
     }
     return *bytes_out != NULL;
 }
 
-/* A missing function is found here rather than when the callable is loaded. */
-static int check_entries(const struct pto_build_params *params, const struct unit *units,
-                         uint32_t count, struct pto_error *error)
+/*
+ * Whether the source has another body of the kernel for cards: it asks for __CPU_SIM, and names
+ * the entry twice or has a condition after it.
+ */
+static bool has_other_body(const char *path)
+{
+    const char *at, *entry;
+    bool is_so;
+    char *text;
+    size_t size;
+
+    if (file_read(path, KERNEL_TEXT_MAX, &text, &size) < 0)
+        return false;
+    entry = strstr(text, "kernel_entry(");
+    at = entry;
+    is_so = entry != NULL && strstr(text, "__CPU_SIM") != NULL &&
+            (strstr(at + 1, "kernel_entry(") != NULL || strstr(at, "\n#if") != NULL);
+    free(text);
+    return is_so;
+}
+
+/*
+ * A kernel that does nothing on simulated chips, and something on cards, would end runs with
+ * status 0 and wrong results.
+ */
+static int refuse_empty(const struct build *build, const struct unit *unit, struct pto_error *error)
+{
+    size_t size;
+    const void *bytes = unit_bytes(unit, &size);
+
+    if (!build->platform->view.is_simulated || !note_is_empty(bytes, size, "kernel_entry") ||
+        !has_other_body(unit->source->path))
+        return PTO_OK;
+    return error_setf(
+        error, PTO_EBUILD,
+        "%s: the body of its kernel_entry is empty in simulation (__CPU_SIM), so runs "
+        "would succeed with wrong results; give it a body there, or build with "
+        "another source for the kernel %u",
+        unit->source->path, unit->source->func_id);
+}
+
+/* A source without the expected function is an error of the build rather than of loading. */
+static int check_entries(const struct build *build, const struct unit *units, uint32_t count,
+                         struct pto_error *error)
 {
     for (uint32_t i = 0; i < count; i++) {
         bool is_kernel = units[i].source->kind == PTO_SOURCE_KERNEL;
         size_t size;
         const void *bytes = unit_bytes(&units[i], &size);
-        const char *name = is_kernel ? "kernel_entry" : pack_entry(params, bytes, size);
+        const char *name = is_kernel ? "kernel_entry" : pack_entry(build->params, bytes, size);
 
+        if (is_kernel && refuse_empty(build, &units[i], error) < 0)
+            return PTO_EBUILD;
         if (!note_exports(bytes, size, name))
-            return error_tell(error, PTO_EBUILD, "%s does not define the function %s%s%s",
+            return error_setf(error, PTO_EBUILD, "%s does not define the function %s%s%s",
                               units[i].source->path, name, is_kernel ? "(int64_t *args)" : "",
                               units[i].compiler->language == COMPILER_CXX
                                   ? "; in C++ it is to be extern \"C\""
@@ -101,17 +152,18 @@ static int build_artefact(struct build *build, struct unit *units, uint32_t coun
     if (status == PTO_OK)
         status = run_units(build, units, count, false, error);
     if (status == PTO_OK)
-        status = check_entries(build->params, units, count, error);
+        status = check_entries(build, units, count, error);
     if (status < 0)
         return status;
-    pack_key(build, units, count, &key); /* what only a compiler knew is in the keys now */
+    pack_key(build, units, count,
+             &key); /* the keys now also cover files that only the compiler found */
     status = pack_units(build, units, count, bytes_out, size_out, error);
     if (status == PTO_OK)
         (void)store_put(build->store, &key, *bytes_out, *size_out, "artefact\n", NULL);
     return status;
 }
 
-/* What is built of all sources of the parameters. */
+/* The units to build, one for each source of the parameters and each target. */
 struct goal {
     const char *call;
     int (*check)(const struct pto_build_params *params, struct pto_error *error);
@@ -128,7 +180,7 @@ static int build_reach(const struct goal *goal, const struct pto_build_params *g
     int status = build_read_params(given, &params, error);
 
     if (status == PTO_OK && (bytes_out == NULL || size_out == NULL))
-        status = error_tell(error, PTO_EINVAL, "%s: there is no place for the result", goal->call);
+        status = error_setf(error, PTO_EINVAL, "%s: a pointer for the result is NULL", goal->call);
     if (status == PTO_OK)
         status = goal->check(&params, error);
     if (status == PTO_OK)
@@ -168,9 +220,9 @@ int pto_compile(const struct pto_build_params *given, const struct pto_source *s
          (source->kind == PTO_SOURCE_KERNEL && (uint32_t)source->core >= PTO_CORE_TYPES) ||
          !has_lists(source)))
         status =
-            error_tell(error, PTO_EINVAL,
-                       "pto_compile: no source, no path, no such kind of source or core, a flag "
-                       "or a folder that is NULL, or no place for the result");
+            error_setf(error, PTO_EINVAL,
+                       "pto_compile: the source, its path, a flag, a folder or a pointer for the "
+                       "result is NULL, or its kind or its core type is unknown");
     if (status == PTO_OK)
         status = open_build(&build, &params, source, 1, error);
     if (status < 0)
@@ -182,6 +234,8 @@ int pto_compile(const struct pto_build_params *given, const struct pto_source *s
         status = run_units(&build, unit, 1, true, error);
         if (status == PTO_OK)
             status = run_units(&build, unit, 1, false, error);
+        if (status == PTO_OK && source->kind == PTO_SOURCE_KERNEL)
+            status = refuse_empty(&build, unit, error);
         if (status == PTO_OK) {
             const void *bytes = unit_bytes(unit, size_out);
 
@@ -190,7 +244,7 @@ int pto_compile(const struct pto_build_params *given, const struct pto_source *s
                 memcpy(*bytes_out, bytes, *size_out);
             else
                 status =
-                    error_tell(error, PTO_ENOMEM, "no memory for the object of %s", source->path);
+                    error_setf(error, PTO_ENOMEM, "no memory for the object of %s", source->path);
         }
         free_units(unit, 1);
     }
@@ -205,10 +259,10 @@ static int build_check_parts(const struct pto_build_params *params, struct pto_e
     const struct platform *platform = platform_find(params->platform);
 
     if (platform->view.is_simulated)
-        return error_tell(error, PTO_EINVAL, "%s is simulated: programs are for real chips",
+        return error_setf(error, PTO_EINVAL, "%s is simulated: programs are for real chips",
                           params->platform);
     if (params->source_count == 0 || params->source_count > SOURCES_MAX || params->sources == NULL)
-        return error_tell(error, PTO_EINVAL, "a program has 1 to %d parts, not %u", SOURCES_MAX,
+        return error_setf(error, PTO_EINVAL, "a program has 1 to %d parts, not %u", SOURCES_MAX,
                           params->source_count);
     for (uint32_t i = 0; i < params->source_count; i++) {
         const struct pto_source *source = &params->sources[i];
@@ -217,8 +271,8 @@ static int build_check_parts(const struct pto_build_params *params, struct pto_e
             (uint32_t)source->core > PTO_CORE_TYPES ||
             command_target(source, platform, params->mode) !=
                 command_target(&params->sources[0], platform, params->mode))
-            return error_tell(error, PTO_EINVAL,
-                              "%s is no part of a program for the same processor as the first one",
+            return error_setf(error, PTO_EINVAL,
+                              "%s is not a part for the same processor as the first one",
                               source->path != NULL ? source->path : "a source without a path");
     }
     return PTO_OK;
@@ -253,7 +307,7 @@ static int refuse_platform(const char *platform, struct pto_error *error)
 
     for (uint32_t i = 0; pto_platform_at(i) != NULL; i++)
         text_format(&known, " %s", pto_platform_at(i)->name);
-    status = error_tell(error, PTO_EINVAL, "there is no platform '%.100s'; there are:%s",
+    status = error_setf(error, PTO_EINVAL, "there is no platform '%.100s'; there are:%s",
                         platform != NULL ? platform : "", known.bytes != NULL ? known.bytes : "");
     text_free(&known);
     return status;
@@ -264,7 +318,7 @@ static int build_read_params(const struct pto_build_params *given, struct pto_bu
 {
     pto_build_params_init(params);
     if (!sized_is_valid(error) || sized_read(params, sizeof(*params), given) < 0)
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "the parameters of a build are not initialised: use "
                           "pto_build_params_init");
     if (platform_find(params->platform) == NULL)
@@ -292,44 +346,44 @@ static int build_check_sources(const struct pto_build_params *params, struct pto
     uint8_t is_used[FUNC_IDS] = { 0 };
 
     if (params->source_count == 0 || params->source_count > SOURCES_MAX || params->sources == NULL)
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "a callable has one orchestration and up to %d kernels, not %u sources",
                           FUNC_IDS, params->source_count);
     if (params->signature_count > SIGNATURE_MAX ||
         (params->signature_count != 0 && params->signature == NULL))
-        return error_tell(error, PTO_EINVAL, "a signature has at most %d entries, not %u",
+        return error_setf(error, PTO_EINVAL, "a signature has at most %d entries, not %u",
                           SIGNATURE_MAX, params->signature_count);
     for (uint32_t i = 0; i < params->source_count; i++) {
         const struct pto_source *source = &params->sources[i];
 
         if (source->path == NULL)
-            return error_tell(error, PTO_EINVAL, "source %u has no path", i);
+            return error_setf(error, PTO_EINVAL, "source %u has no path", i);
         if (!has_lists(source))
-            return error_tell(error, PTO_EINVAL, "%s: a flag or a folder of it is NULL",
+            return error_setf(error, PTO_EINVAL, "%s: a flag or a folder of it is NULL",
                               source->path);
         if (source->kind == PTO_SOURCE_ORCHESTRATION) {
             orchestrations++;
             continue;
         }
         if (source->kind != PTO_SOURCE_KERNEL || (uint32_t)source->core >= PTO_CORE_TYPES)
-            return error_tell(error, PTO_EINVAL,
+            return error_setf(error, PTO_EINVAL,
                               "%s is neither an orchestration nor a kernel for aic or aiv",
                               source->path);
         if (source->func_id >= FUNC_IDS || is_used[source->func_id])
-            return error_tell(
+            return error_setf(
                 error, PTO_EINVAL, "%s: the kernel id %u is %s", source->path, source->func_id,
                 source->func_id < FUNC_IDS ? "taken by another kernel" : "above 1023");
         is_used[source->func_id] = 1;
     }
     if (orchestrations != 1)
-        return error_tell(error, PTO_EINVAL, "a callable has one orchestration, not %u",
+        return error_setf(error, PTO_EINVAL, "a callable has one orchestration, not %u",
                           orchestrations);
     return PTO_OK;
 }
 
-/* ---- what all compilations share ---- */
+/* ---- state that all compilations share ---- */
 
-/* The folder with pto/kernel.h: beside the library when installed, above it in a build tree. */
+/* The folder with pto/kernel.h: next to the library when installed, above it in a build tree. */
 static char *find_headers(void)
 {
     static const char *const places[] = { "../include", "../../include", "../../../include" };
@@ -337,7 +391,7 @@ static char *find_headers(void)
     Dl_info info;
     char *slash;
 
-    /* Linked into a program there is no library, and the program's name may be relative. */
+    /* A statically linked program has no library, and its own name may be relative. */
     if ((dladdr((const void *)(uintptr_t)pto_build, &info) == 0 || info.dli_fname == NULL ||
          realpath(info.dli_fname, path) == NULL) &&
         realpath("/proc/self/exe", path) == NULL)
@@ -359,7 +413,7 @@ static char *find_headers(void)
     return NULL;
 }
 
-/* Only kernels in C++ can include the tile library: nobody else is bothered with a wrong path. */
+/* Only kernels in C++ can include the tile library, so only they report a wrong path. */
 static bool may_need_isa(const struct pto_build_params *params, const struct pto_source *sources,
                          uint32_t count)
 {
@@ -386,34 +440,37 @@ static int open_build(struct build *build, const struct pto_build_params *params
     status = build->env.is_short || build->variables.is_short ? PTO_ENOMEM
                                                               : scan_memo_create(&build->memo);
     if (status < 0)
-        error_tell(error, status, "no memory to build");
+        error_setf(error, status, "no memory to build");
     if (status == PTO_OK)
         status = store_open(params->store, &build->store, error);
     if (status == PTO_OK && may_need_isa(params, sources, count))
         status = isa_find(params->isa, &build->isa, error);
+    if (status == PTO_OK)
+        status = overlay_read(params->isa_overlay, &build->has_isa_overlay, error);
+    build->has_isa_overlay = build->has_isa_overlay && !params->has_accesses;
     if (status < 0)
         close_build(build);
     return status;
 }
 
-static void tell_notes(struct build *build)
+static void report_notes(struct build *build)
 {
     char note[STORE_NOTE_MAX];
 
     while (build->store != NULL && store_take_note(build->store, note))
-        build_tell(build, PTO_BUILD_NOTE, NULL, note);
+        build_notify(build, PTO_BUILD_NOTE, NULL, note);
 }
 
 static void close_build(struct build *build)
 {
-    tell_notes(build);
+    report_notes(build);
     work_remove(build->work);
     free(build->work);
     for (int t = 0; t < COMPILER_TARGETS; t++)
         for (int l = 0; l < COMPILER_LANGUAGES; l++)
             compiler_free(&build->compilers[t][l]);
     isa_free(&build->isa);
-    free(build->overlay);
+    words_free(&build->overlay);
     free(build->include_root);
     words_free(&build->env);
     words_free(&build->variables);
@@ -422,8 +479,8 @@ static void close_build(struct build *build)
     pthread_mutex_destroy(&build->lock);
 }
 
-void build_tell(struct build *build, enum pto_build_event_kind kind, const char *source,
-                const char *text)
+void build_notify(struct build *build, enum pto_build_event_kind kind, const char *source,
+                  const char *text)
 {
     struct pto_build_event event = {
         .size = sizeof(event), .kind = kind, .source = source, .text = text
@@ -433,8 +490,14 @@ void build_tell(struct build *build, enum pto_build_event_kind kind, const char 
     if (build->params->event == NULL)
         return;
     pthread_mutex_lock(&build->lock);
+    if (build->started_ns == 0 && kind == PTO_BUILD_COMPILING)
+        build->started_ns = os_now_ns();
+    build->compiled += kind == PTO_BUILD_COMPILED;
     event.done = build->done;
     event.total = build->total;
+    if (build->compiled != 0)
+        event.left_ns = (os_now_ns() - build->started_ns) / build->compiled *
+                        (uint64_t)(build->total - build->done);
     build->params->event(build->params->context, &event);
     pthread_mutex_unlock(&build->lock);
 }
@@ -467,35 +530,6 @@ int build_work_folder(struct build *build, uint32_t index, char **path_out, stru
 
 /* ---- units ---- */
 
-/*
- * A header that stands in this compiler's way, in the store, so that its path is
- * the same every time. A store that cannot be used is replaced by a folder of this
- * build: others must not be able to add a header.
- */
-static int make_overlay(struct build *build, const struct compiler *compiler,
-                        struct pto_error *error)
-{
-    char folder[PATH_MAX];
-    char *text, *work = NULL;
-    int status = isa_patch(&build->isa, compiler, &text);
-
-    if (status < 0 || text == NULL || build->overlay != NULL) {
-        free(text);
-        return status;
-    }
-    snprintf(folder, sizeof(folder), "%.4000s/overlay", store_folder(build->store));
-    if (!store_is_usable(build->store) || !isa_place(folder, text, &build->overlay))
-        status = build_work_folder(build, SOURCES_MAX, &work, error);
-    if (work != NULL && !isa_place(work, text, &build->overlay))
-        status = error_tell(error, PTO_ESYSTEM,
-                            "%s needs a patched copy of a header of the tile library, and %.200s "
-                            "cannot be written: %s",
-                            compiler->version, work, strerror(errno));
-    free(work);
-    free(text);
-    return status;
-}
-
 /* The compiler for a source, found and identified at its first use. */
 static int find_compiler(struct build *build, const struct pto_source *source,
                          const struct compiler **compiler_out, struct pto_error *error)
@@ -508,7 +542,7 @@ static int find_compiler(struct build *build, const struct pto_source *source,
 
     if (status < 0)
         return status;
-    if (target == COMPILER_CORE) /* one dialect for all */
+    if (target == COMPILER_CORE) /* sources for cores are always compiled as C++ */
         language = COMPILER_CXX;
     compiler = &build->compilers[target][language];
     *compiler_out = compiler;
@@ -522,14 +556,14 @@ static int find_compiler(struct build *build, const struct pto_source *source,
         return status;
     text_format(&text, "%s by %s (%s)", language == COMPILER_C ? "C" : "C++", compiler->why,
                 compiler->version);
-    build_tell(build, PTO_BUILD_COMPILER, NULL, text.bytes);
+    build_notify(build, PTO_BUILD_COMPILER, NULL, text.bytes);
     text_free(&text);
     if (target == COMPILER_HOST && language == COMPILER_CXX)
-        status = make_overlay(build, compiler, error);
+        status = overlay_make(build, compiler, error);
     return status;
 }
 
-/* `others` are the units before it. */
+/* Initialises the unit of a source. `others` are the units that exist already. */
 static int make_unit(struct build *build, const struct pto_source *source, struct unit *unit,
                      const struct unit *others, struct pto_error *error)
 {
@@ -538,6 +572,7 @@ static int make_unit(struct build *build, const struct pto_source *source, struc
                                      .mode = build->params->mode,
                                      .isa = &build->isa,
                                      .include_root = build->include_root,
+                                     .has_accesses = build->params->has_accesses,
                                      .store = build->store };
     int status = find_compiler(build, source, &unit->compiler, error);
 
@@ -545,16 +580,16 @@ static int make_unit(struct build *build, const struct pto_source *source, struc
     if (status < 0)
         return status;
     params.compiler = unit->compiler;
-    params.overlay = build->overlay;
+    params.overlay = &build->overlay;
     for (const struct unit *other = unit; other-- != others && params.like == NULL;)
         if (other->compiler == unit->compiler && other->source->core == source->core)
             params.like = &other->command;
     return command_make(&params, &unit->command, error);
 }
 
-/* What else is missing for a chip is said at once, not after the first thing has been installed. */
-static void tell_also(const struct build *build, const struct pto_source *sources, uint32_t count,
-                      struct pto_error *error)
+/* Reports everything that a chip needs and the machine lacks in one error. */
+static void report_other_missing(const struct build *build, const struct pto_source *sources,
+                                 uint32_t count, struct pto_error *error)
 {
     const struct platform *platform = build->platform;
     enum compiler_target target = command_target(&sources[0], platform, build->params->mode);
@@ -595,14 +630,14 @@ static int make_units(struct build *build, const struct pto_source *sources, uin
     int status = PTO_OK;
 
     if (units == NULL)
-        return error_tell(error, PTO_ENOMEM, "no memory for %u sources", count);
+        return error_setf(error, PTO_ENOMEM, "no memory for %u sources", count);
     build->total = count;
     pto_error_init(&own);
     for (uint32_t i = 0; status == PTO_OK && i < count; i++) {
         pto_error_init(&units[i].error);
         status = make_unit(build, &sources[i], &units[i], units, &own);
         if (status == PTO_ENOSUP)
-            tell_also(build, &sources[i], count - i, &own);
+            report_other_missing(build, &sources[i], count - i, &own);
     }
     if (status < 0) {
         sized_write(error, &own, sizeof(own));
@@ -620,7 +655,7 @@ struct crew {
     struct unit *units;
     uint32_t count;
     bool is_scan;
-    struct a32 next; /* unit that nobody has taken */
+    struct a32 next; /* index of the first unit that no thread has taken */
 };
 
 static void *run_some(void *arg)
@@ -628,7 +663,8 @@ static void *run_some(void *arg)
     struct crew *crew = arg;
 
     for (;;) {
-        uint32_t index = a32_add_relaxed(&crew->next, 1); /* units are ready before the threads */
+        /* units are complete before threads start */
+        uint32_t index = a32_add_relaxed(&crew->next, 1);
 
         if (index >= crew->count)
             return NULL;
@@ -645,7 +681,7 @@ static void *run_some(void *arg)
     }
 }
 
-/* The first error in the order of the sources; those that a failure kept from starting have none. */
+/* Returns the first error in the order of the sources; sources that were not started have none. */
 static int first_error(const struct unit *units, uint32_t count, struct pto_error *error)
 {
     for (uint32_t i = 0; i < count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One build: what its compilations share. */
+/* One build: the state that its compilations share. */
 #ifndef PTO_TOOLCHAIN_BUILD_H
 #define PTO_TOOLCHAIN_BUILD_H
 
@@ -14,17 +14,21 @@ struct build {
     const struct pto_build_params *params;
     const struct platform *platform;
     struct store *store;
-    struct scan_memo *memo; /* of what was read before anything was compiled */
+    /* memo of scans for all units: files as they were before the first compilation */
+    struct scan_memo *memo;
     struct isa isa;
-    char *overlay;
-    char *include_root; /* NULL: our headers are not where the library is */
+    bool has_isa_overlay; /* faster headers come before the tile library's */
+    struct words overlay; /* folders that come before the tile library's (overlay_make) */
+    char *include_root;   /* folder of our headers; NULL: they are not next to the library */
     struct words env;
     struct words variables;
     struct compiler compilers[COMPILER_TARGETS][COMPILER_LANGUAGES];
-    pthread_mutex_t lock; /* events and everything below */
+    pthread_mutex_t lock; /* guards the fields below, and is held while `event` is called */
     uint32_t done;
     uint32_t total;
-    char *work; /* temporary folder, made for the first compiler that is started */
+    uint32_t compiled;   /* sources that were compiled */
+    uint64_t started_ns; /* when the first compiler was started; 0: none was */
+    char *work; /* temporary folder, made when the first compiler is started; NULL: not made yet */
     bool is_failed;
 };
 
@@ -33,37 +37,44 @@ struct unit {
     const struct pto_source *source;
     const struct compiler *compiler;
     struct compile_command command;
-    struct words more; /* files that only the compiler could name */
+    struct words more; /* files that the compiler read although the scan did not find them */
     struct scan *scan;
-    struct scan_memo *memo; /* its own, after the first attempt */
+    /* memo of scans for this unit only, made after the first attempt to compile it */
+    struct scan_memo *memo;
     struct digest key;
-    char *obstacle;           /* why it is compiled whatever the store has; NULL: it is looked up */
-    struct store_entry entry; /* the object, if it comes from the store */
-    void *object;             /* if it was compiled */
+    char *obstacle;           /* why the store cannot be used for this unit; NULL: it can */
+    struct store_entry entry; /* holds the object if it comes from the store */
+    void *object;             /* the object if it was compiled now */
     size_t object_size;
     bool is_compiled;
     int status;
     struct pto_error error;
 };
 
-/* Reads its files and makes its key. Both fill `status` and `error`; units may be in different threads. */
+/*
+ * Finds the files that the unit's source can read, and computes its key. unit_scan and unit_make
+ * set `status` and `error` of the unit; several threads may handle different units.
+ */
 void unit_scan(struct build *build, struct unit *unit);
-/* Then: gets the object from the store, or compiles. */
+/* Gets the object from the store, or compiles the unit. */
 void unit_make(struct build *build, struct unit *unit, uint32_t index);
 void unit_free(struct unit *unit);
 const void *unit_bytes(const struct unit *unit, size_t *size_out);
-/* Runs a program for it; what it prints is added. PTO_EBUILD: it gave up, which is told. */
+/* Runs a program for the unit and appends its output. PTO_EBUILD: it failed or was killed. */
 int unit_run(struct build *build, struct unit *unit, const struct words *argv, struct text *output,
              struct pto_error *error);
-/* The linker of the vendor's compiler: beside it, or in PATH. PTO_ENOSUP. */
+/*
+ * Finds the linker of the vendor's compiler, in the compiler's folder or in PATH. PTO_ENOSUP: none
+ * found.
+ */
 int unit_find_linker(const struct build *build, const struct unit *unit, char linker[PATH_MAX],
                      struct pto_error *error);
 
-/* Events come from one thread at a time. */
-void build_tell(struct build *build, enum pto_build_event_kind kind, const char *source,
-                const char *text);
+/* Calls the build's event callback, in one thread at a time. */
+void build_notify(struct build *build, enum pto_build_event_kind kind, const char *source,
+                  const char *text);
 bool build_is_stopped(void *build);
-/* A folder for the files of one compilation; the caller frees the name. */
+/* Makes a folder for the files of one compilation; the caller frees the name. */
 int build_work_folder(struct build *build, uint32_t index, char **path_out,
                       struct pto_error *error);
 

@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 
-/* Folders by how the compiler takes them, in the order in which it looks at them. */
+/* Include folders by kind, in the order in which the compiler searches them. */
 struct search {
     struct words plain;  /* -I */
     struct words system; /* -isystem */
@@ -38,8 +38,8 @@ int command_language(const char *path, enum compiler_language *language_out,
                              strcmp(dot, ".cxx") == 0 || strcmp(dot, ".C") == 0))
         *language_out = COMPILER_CXX;
     else
-        return error_tell(error, PTO_EINVAL,
-                          "%s: what language is that? C sources end in .c, C++ in .cc, .cpp or "
+        return error_setf(error, PTO_EINVAL,
+                          "%s: unknown language; C sources end in .c, C++ in .cc, .cpp or "
                           ".cxx",
                           path);
     return PTO_OK;
@@ -82,7 +82,7 @@ int command_make(const struct command_params *params, struct compile_command *ou
     int status;
 
     if (command.source != NULL && access(command.source, R_OK) != 0) {
-        status = error_tell(error, PTO_EINVAL, "%s cannot be read: %s", params->source->path,
+        status = error_setf(error, PTO_EINVAL, "%s cannot be read: %s", params->source->path,
                             strerror(errno));
         command_free(&command);
         return status;
@@ -97,7 +97,7 @@ int command_make(const struct command_params *params, struct compile_command *ou
         is_short = is_short || lists[i]->is_short;
     if (status == PTO_OK && is_short)
         status =
-            error_tell(error, PTO_ENOMEM, "no memory for the command of %s", params->source->path);
+            error_setf(error, PTO_ENOMEM, "no memory for the command of %s", params->source->path);
     if (status < 0) {
         command_free(&command);
         return status;
@@ -120,6 +120,22 @@ void command_free(struct compile_command *command)
 
 /* ---- flags ---- */
 
+/*
+ * Adds the flags that make a kernel report its accesses: the compiler calls the hooks of its thread
+ * sanitizer, which a header of ours defines. Therefore the sanitizer's library must not be linked,
+ * nor any other that the compiler would add by default. -fno-builtin keeps calls of functions that
+ * copy bytes, which the header also defines.
+ */
+static void add_access_flags(const struct command_params *params, struct compile_command *out)
+{
+    words_split(&out->flags, "-fsanitize=thread -fno-builtin -nodefaultlibs -DPTO_ACCESS_HOOKS");
+    words_add(&out->flags, "-include");
+    words_format(&out->flags, "%s/pto/access_hooks.h", params->include_root);
+    if (params->compiler->language == COMPILER_CXX)
+        words_add(&out->tail, "-lstdc++");
+    words_split(&out->tail, "-lm -lc -lgcc_s -lgcc");
+}
+
 static void add_host_flags(const struct command_params *params, struct compile_command *out)
 {
     static const char *const core_macro[PTO_CORE_TYPES] = {
@@ -133,7 +149,8 @@ static void add_host_flags(const struct command_params *params, struct compile_c
     } else if (is_kernel) {
         words_add(&out->flags, compiler->major >= (compiler->is_clang ? 13u : 11u) ? "-std=c++2b"
                                                                                    : "-std=c++2a");
-        words_split(&out->flags, "-O2 -g -fPIC -fpermissive -Wno-ignored-attributes");
+        words_split(&out->flags, out->uses_isa ? "-O2 -g1" : "-O2 -g");
+        words_split(&out->flags, "-fPIC -fpermissive -Wno-ignored-attributes");
     } else if (params->source->kind == PTO_SOURCE_ORCHESTRATION) {
         words_split(&out->flags, "-std=c++17 -O3 -g -fPIC -pthread");
     } else {
@@ -147,10 +164,14 @@ static void add_host_flags(const struct command_params *params, struct compile_c
         words_add(&out->flags, "-DNDEBUG");
     if (is_kernel)
         words_add(&out->flags, core_macro[params->source->core]);
+    if (is_kernel && params->has_accesses)
+        add_access_flags(params, out);
     words_split(&out->flags, "-shared -Wl,--build-id=sha1");
-    if (compiler->language == COMPILER_C) /* C++ may look symbols up in who loads it */
+    /* a C++ object may use symbols of the program that loads it */
+    if (compiler->language == COMPILER_C)
         words_split(&out->flags, "-Wl,-Bsymbolic -Wl,-z,defs");
-    words_add(&out->tail, "-lm");
+    if (!is_kernel || !params->has_accesses)
+        words_add(&out->tail, "-lm");
 }
 
 static void add_device_flags(const struct command_params *params, struct compile_command *out)
@@ -184,7 +205,7 @@ static void add_dir(struct compile_command *out, const char *dir)
     words_format(&out->flags, "-I%s", dir);
 }
 
-/* For include/simpler/: what differs between generations and modes. */
+/* Adds the macro that include/simpler/ uses for differences between generations and modes. */
 static void add_purpose(struct compile_command *out, const char *name)
 {
     char upper[32];
@@ -196,7 +217,10 @@ static void add_purpose(struct compile_command *out, const char *name)
     words_format(&out->flags, "-DPTO_FOR_%s", upper);
 }
 
-/* Before the tile library's: it has a header of the library's name. */
+/*
+ * Adds the folder include/simpler/. It precedes the tile library's folders, which contain a header
+ * of the same name.
+ */
 static void add_simpler_dir(const struct command_params *params, struct compile_command *out)
 {
     char inner[PATH_MAX];
@@ -225,8 +249,10 @@ static void add_flags(const struct command_params *params, struct compile_comman
         add_purpose(out, params->platform->view.generation);
     if (params->compiler->language == COMPILER_CXX && source->kind == PTO_SOURCE_ORCHESTRATION)
         add_purpose(out, pto_mode_name(params->mode));
-    if (params->overlay != NULL && out->uses_isa)
-        add_dir(out, params->overlay);
+    for (uint32_t i = 0;
+         out->uses_isa && params->compiler->target == COMPILER_HOST && i < params->overlay->count;
+         i++)
+        add_dir(out, params->overlay->at[i]);
     for (uint32_t i = 0; i < source->include_dir_count; i++) {
         char *dir = command_make_absolute(source->include_dirs[i]);
 
@@ -248,9 +274,9 @@ static void add_flags(const struct command_params *params, struct compile_comman
         add_dir(out, params->include_root);
 }
 
-/* ---- what a scan has to know ---- */
+/* ---- input of the scan ---- */
 
-/* The operand of an option that may be in the same word or in the next one. */
+/* Returns the operand of an option, which may be in the same word or in the next one. */
 static const char *command_operand_of(const struct words *flags, uint32_t *index,
                                       const char *option)
 {
@@ -280,7 +306,7 @@ static bool command_is_listed(const char *word, const char *const *list)
     return false;
 }
 
-/* Flags that change what is made of the files, but not which files are read. */
+/* Whether a flag changes the output, but not which files the compiler reads. */
 static bool is_understood(const char *word)
 {
     static const char *const no[] = { "-fplugin",       "-fprofile",      "-fauto-profile",
@@ -313,7 +339,8 @@ static bool is_understood(const char *word)
                                        NULL };
     static const char *const always[] = { "-Wl,--build-id=", "-Wl,-Bsymbolic", "-Wl,-z,",
                                           "-fmacro-backtrace", NULL };
-    static const char *const whole[] = { "-c", "-lm", "-ldl", "-lpthread", "-lrt", NULL };
+    static const char *const whole[] = { "-c", "-lm", "-ldl", "-lpthread", "-lrt", "-nodefaultlibs",
+                                         NULL };
 
     return command_is_listed(word, whole) || command_has_prefix(word, always) ||
            (command_has_prefix(word, yes) && !command_has_prefix(word, no));
@@ -330,7 +357,7 @@ static void add_absolute(struct words *words, const char *path)
     free(absolute);
 }
 
-/* An environment's list; an empty element is the current folder. */
+/* Adds the elements of a list in the environment; an empty element is the current folder. */
 static void add_listed(struct words *words, const char *variable)
 {
     const char *list = getenv(variable);
@@ -349,10 +376,13 @@ static void add_listed(struct words *words, const char *variable)
 /* Sorts the flags: folders and forced headers for the scan, the rest for asking the compiler. */
 static void sort_flags(struct compile_command *command, struct search *search, struct words *rest)
 {
-    /* They have no say in where headers are: the answer is the same, and asked for once. */
+    /*
+     * Prefixes of flags that do not change the search paths of headers. Commands that differ only
+     * in these flags share a query of the compiler.
+     */
     static const char *const elsewhere[] = { "-D", "-U",      "-W", "-O", "-g",
                                              "-c", "-shared", "-l", "-L", NULL };
-    /* The next word is theirs; those of the linker, and those that say what the source is, go. */
+    /* Flags that are dropped together with the argument after them. */
     static const char *const dropped[] = { "-D", "-U", "-x", "-mllvm",   "-L",          "-l",
                                            "-T", "-u", "-z", "-Xlinker", "-Xassembler", NULL };
     static const char *const paired[] = { "-B",           "--sysroot", "-isysroot",      "-target",
@@ -402,7 +432,10 @@ static bool is_same_folder(const char *path, const struct words *dirs)
     return false;
 }
 
-/* A compiler takes a folder that is the system's as such, wherever it is named. */
+/*
+ * Adds folders that are not in the system's list, because a compiler treats the latter as system
+ * folders wherever they are named.
+ */
 static void add_unless(struct words *to, const struct words *from, const struct words *system)
 {
     for (uint32_t i = 0; i < from->count; i++)
@@ -450,7 +483,10 @@ void command_words(const struct compile_command *command, const struct compiler 
                    const char *work, const char *seed, struct words *argv_out)
 {
     words_add_all(argv_out, &compiler->command);
-    /* First: after a token a compiler takes no precompiled header, which might be an old one. */
+    /*
+     * This option comes first: a compiler uses no precompiled header, which could be outdated,
+     * after other tokens.
+     */
     words_add(argv_out, "-include");
     words_format(argv_out, "%s/" COMMAND_KEY_HEADER, work);
     words_add_all(argv_out, &command->flags);

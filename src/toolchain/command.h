@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command that compiles a source for a platform, and what a scan has to know
- * of it: where the compiler looks for headers, in its order.
+ * Makes the command that compiles a source for a platform, and lists the include folders of the
+ * compiler in its order, which a scan needs.
  */
 #ifndef PTO_COMMAND_H
 #define PTO_COMMAND_H
@@ -14,30 +14,32 @@
 struct command_params {
     const struct pto_source *source;
     const struct platform *platform;
-    enum pto_mode mode; /* for which C++ orchestrations are compiled */
+    enum pto_mode mode; /* mode of the orchestration, for sources in C++ */
     const struct compiler *compiler;
-    const struct isa *isa;              /* used by kernels in C++ only */
-    const char *overlay;                /* see isa_overlay; may be NULL */
-    const char *include_root;           /* ours */
-    const struct compile_command *like; /* another one of this compiler, to learn from; or NULL */
+    const struct isa *isa;       /* the tile library; only kernels in C++ use it */
+    const struct words *overlay; /* folders that come before the tile library's */
+    const char *include_root;    /* folder of our public headers */
+    bool has_accesses;           /* kernels report their accesses */
+    /* Another command of this compiler, whose search paths can be reused; or NULL. */
+    const struct compile_command *like;
     struct store *store;
 };
 
 struct compile_command {
-    char *source;       /* absolute */
-    struct words flags; /* all that counts: without output, key and source */
-    struct words tail;  /* what follows the source */
+    char *source; /* absolute */
+    /* flags that affect the object; output, key header and source are not included */
+    struct words flags;
+    struct words tail; /* words that follow the source in the command */
     struct words quote_dirs;
     struct words dirs;
     struct words forced;
-    bool is_for_core; /* the vendor's flags are known, if not to a scan */
-    bool is_linked;   /* a second program links the object: the vendor's compiler cannot */
-    bool uses_isa;    /* the library's folders are in it */
-    char *
-        unknown; /* a flag that may make the compiler read files that a scan does not see; or NULL */
+    bool is_for_core; /* the vendor's flags are valid, though the scan does not know them */
+    bool is_linked;   /* a second program links the object, because the vendor's compiler cannot */
+    bool uses_isa;    /* the flags name the tile library's folders */
+    char *unknown; /* a flag that may make the compiler read files unknown to the scan; or NULL */
 };
 
-/* PTO_EINVAL: the source is of no known language, or is not there. */
+/* Returns the language of a source. PTO_EINVAL: it is unknown, or the source does not exist. */
 int command_language(const char *path, enum compiler_language *language_out,
                      struct pto_error *error);
 enum compiler_target command_target(const struct pto_source *source,
@@ -48,9 +50,9 @@ int command_make(const struct command_params *params, struct compile_command *ou
 void command_free(struct compile_command *command);
 
 /*
- * The words to run: compiles to `object`, with `key_header` before everything
- * else. `work` is the folder of both; its name does not get into the object.
- * `dependencies` is the file for the compiler's own list of what it has read.
+ * Makes the command line that compiles to `object`, with `key_header` included first. `work` is the
+ * folder of both; its name does not get into the object. The compiler writes the list of the files
+ * that it has read to `dependencies`.
  */
 void command_words(const struct compile_command *command, const struct compiler *compiler,
                    const char *work, const char *seed, struct words *argv_out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which compiler: CC and CXX, PATH, and where the vendor's tools are installed. */
+/* Finds the compiler: CC and CXX, PATH, and the folders of the vendor's tools. */
 #include "toolchain/compilers.h"
 
 #include <limits.h>
@@ -13,11 +13,11 @@
 
 extern char **environ;
 
-/* They answer with objects that they have kept, or have others compile. */
+/* Wrappers that return cached objects or compile on other machines. */
 static const char *const wrappers[] = { "ccache", "sccache", "distcc",     "icecc",
                                         "icerun", "gomacc",  "buildcache", "cachecc1" };
 
-/* Those with std::bfloat16_t come before g++, which may be older. */
+/* Compilers with std::bfloat16_t come before g++, which may be older. */
 static const char *const host_names[COMPILER_LANGUAGES][7] = {
     { "gcc", "clang", "cc", NULL },
     { "g++-17", "g++-16", "g++-15", "g++-14", "g++", "clang++", NULL },
@@ -30,7 +30,7 @@ static const char *const device_names[COMPILER_LANGUAGES][3] = {
 
 static const char *const core_names[] = { "ccec", "bisheng", NULL };
 
-/* Below ASCEND_HOME_PATH. */
+/* Folders below ASCEND_HOME_PATH that have the vendor's compilers. */
 static const char *const device_folders[] = { "tools/hcc/bin", "toolkit/toolchain/hcc/bin", NULL };
 static const char *const core_folders[] = { "bin",
                                             "compiler/ccec_compiler/bin",
@@ -39,7 +39,9 @@ static const char *const core_folders[] = { "bin",
                                             "tools/bisheng_compiler/bin",
                                             NULL };
 
-/* What changes the result. PATH is not among them: what is found by it counts. */
+/*
+ * Variables that change the output. PATH is absent: the tools found through it are hashed instead.
+ */
 static const char *const variables[] = {
     "CPATH",           "C_INCLUDE_PATH",       "LIBRARY_PATH", "CPLUS_INCLUDE_PATH",
     "COMPILER_PATH",   "GCC_EXEC_PREFIX",      "LD_RUN_PATH",  "LD_LIBRARY_PATH",
@@ -47,7 +49,7 @@ static const char *const variables[] = {
     "LIBCLANG_OPTIONS"
 };
 
-/* They make a compiler write further files, or compile twice. */
+/* Variables that make a compiler write additional files, or compile twice. */
 static const char *const unwanted[] = { "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES",
                                         "GCC_COMPARE_DEBUG",   "CC_PRINT_OPTIONS",
                                         "CC_PRINT_HEADERS",    "CC_LOG_DIAGNOSTICS",
@@ -58,8 +60,8 @@ static const char *const unwanted[] = { "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENC
 static int find_named(const char *variable, const char *value, struct compiler *out,
                       struct pto_error *error);
 static bool find_listed(const char *const *names, const char *const *folders, struct compiler *out);
-static int compilers_tell_missing(struct compiler *compiler, const struct pto_platform *platform,
-                                  struct pto_error *error);
+static int compilers_set_missing(struct compiler *compiler, const struct pto_platform *platform,
+                                 struct pto_error *error);
 
 int compiler_find(enum compiler_language language, enum compiler_target target,
                   const struct pto_platform *platform, struct compiler *out,
@@ -86,10 +88,10 @@ int compiler_find(enum compiler_language language, enum compiler_target target,
             break;
         }
         if (!is_found)
-            status = compilers_tell_missing(&found, platform, error);
+            status = compilers_set_missing(&found, platform, error);
     }
     if (status == PTO_OK && (found.command.is_short || found.why == NULL))
-        status = error_tell(error, PTO_ENOMEM, "no memory to find a compiler");
+        status = error_setf(error, PTO_ENOMEM, "no memory to find a compiler");
     if (status < 0) {
         compiler_free(&found);
         return status;
@@ -129,7 +131,10 @@ static bool compilers_is_listed(const char *const *list, size_t count, const cha
     return false;
 }
 
-/* By its own name, or by that of what a link leads to: /usr/lib/ccache/gcc is ccache. */
+/*
+ * Whether it is a wrapper, by its own name or by that of a link's target: /usr/lib/ccache/gcc is
+ * ccache.
+ */
 static bool is_wrapper(const char *path)
 {
     char target[PATH_MAX];
@@ -179,7 +184,7 @@ bool compiler_find_program(const char *name, char *path_out, size_t path_bytes,
     }
 }
 
-/* Absolute, so that nothing depends on where it is started. */
+/* Adds the driver's absolute path to the command, so that the current folder does not matter. */
 static void add_driver(struct compiler *compiler, const char *path)
 {
     char here[PATH_MAX];
@@ -197,7 +202,7 @@ static void explain(struct compiler *compiler, const char *why, const struct wor
     text_format(&text, "%s: %s", compiler->command.at[0], why);
     for (uint32_t i = 0; i < left_out->count; i++)
         text_format(&text, "%s%s",
-                    i == 0 ? "; left out because it may answer with old objects: " : ", ",
+                    i == 0 ? "; skipped because it may return cached objects: " : ", ",
                     left_out->at[i]);
     compiler->why = text.bytes;
     if (text.is_short) {
@@ -206,7 +211,7 @@ static void explain(struct compiler *compiler, const char *why, const struct wor
     }
 }
 
-/* `ccache gcc -m64`, `/usr/lib/ccache/gcc` and `gcc` are all gcc. */
+/* Finds the compiler itself: `ccache gcc -m64`, `/usr/lib/ccache/gcc` and `gcc` are all gcc. */
 static int find_named(const char *variable, const char *value, struct compiler *out,
                       struct pto_error *error)
 {
@@ -226,7 +231,7 @@ static int find_named(const char *variable, const char *value, struct compiler *
     }
     is_found = first < words.count &&
                compiler_find_program(words.at[first], path, sizeof(path), &left_out);
-    if (is_found && is_wrapper(path)) { /* given with its folder */
+    if (is_found && is_wrapper(path)) { /* CC or CXX is the path of a wrapper */
         words_add(&left_out, path);
         is_found = compiler_find_program(compilers_name_of(words.at[first]), path, sizeof(path),
                                          &left_out);
@@ -239,11 +244,11 @@ static int find_named(const char *variable, const char *value, struct compiler *
         if (!out->command.is_short)
             explain(out, why, &left_out);
     } else {
-        status = error_tell(error, PTO_ENOSUP,
+        status = error_setf(error, PTO_ENOSUP,
                             "%s is '%.200s', and there is no such compiler%s; set it to one that "
                             "exists, or unset it",
                             variable, value,
-                            left_out.count != 0 ? " but a wrapper that keeps old objects" : "");
+                            left_out.count != 0 ? " but a wrapper that caches objects" : "");
     }
     words_free(&words);
     words_free(&left_out);
@@ -294,7 +299,7 @@ static bool find_listed(const char *const *names, const char *const *folders, st
     return is_found;
 }
 
-/* The simulated platform of the same generation. */
+/* Returns the simulated platform of the same generation. */
 static const char *simulated_like(const struct pto_platform *platform)
 {
     const struct pto_platform *other;
@@ -305,8 +310,8 @@ static const char *simulated_like(const struct pto_platform *platform)
     return pto_platform_at(0)->name;
 }
 
-static int compilers_tell_missing(struct compiler *compiler, const struct pto_platform *platform,
-                                  struct pto_error *error)
+static int compilers_set_missing(struct compiler *compiler, const struct pto_platform *platform,
+                                 struct pto_error *error)
 {
     const char *home = getenv("ASCEND_HOME_PATH");
     struct text where = { 0 };
@@ -324,14 +329,14 @@ static int compilers_tell_missing(struct compiler *compiler, const struct pto_pl
             text_format(&where, "%s%s", i == 0 ? " in " : ", ", folder[i]);
     }
     if (compiler->target == COMPILER_HOST)
-        status = error_tell(error, PTO_ENOSUP,
+        status = error_setf(error, PTO_ENOSUP,
                             compiler->language == COMPILER_C
                                 ? "there is no C compiler: PATH has none of gcc, clang, cc, and CC "
                                   "is not set; install gcc"
                                 : "there is no C++ compiler: PATH has none of g++-17 to g++-14, "
                                   "g++, clang++, and CXX is not set; install g++");
     else if (compiler->target == COMPILER_CORE)
-        status = error_tell(error, PTO_ENOSUP,
+        status = error_setf(error, PTO_ENOSUP,
                             "kernels for %s need the vendor's compiler, ccec or bisheng: %s, and "
                             "PATH has neither; install CANN and source its set_env.sh, or build "
                             "for %s",
@@ -339,9 +344,9 @@ static int compilers_tell_missing(struct compiler *compiler, const struct pto_pl
                             simulated_like(platform));
     else
         status =
-            error_tell(error, PTO_ENOSUP,
+            error_setf(error, PTO_ENOSUP,
                        "orchestrations for %s need an aarch64 compiler, %s: %s, and PATH has "
-                       "no such one and no %s; install CANN, or gcc-aarch64-linux-gnu%s",
+                       "neither that nor %s; install CANN, or gcc-aarch64-linux-gnu%s",
                        platform->name, device_names[compiler->language][0],
                        where.bytes != NULL ? where.bytes : "", device_names[compiler->language][1],
                        compiler->language == COMPILER_C ? "" : " and g++-aarch64-linux-gnu");

@@ -47,7 +47,7 @@ static bool read_section(const struct image *image, uint32_t index, Elf64_Shdr *
            read_at(image, section_at(image, index), section, sizeof(*section));
 }
 
-/* Returns a name of a table of strings; "" if it is not there, or does not end. */
+/* Returns a name from a string table; "" if it is missing or unterminated. */
 static const char *core_program_name_of(const struct image *image, uint32_t table, uint32_t offset)
 {
     Elf64_Shdr strings;
@@ -83,7 +83,7 @@ static bool ends_with(const char *text, const char *end)
     return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-/* Finds the function of a table of symbols whose name ends so. */
+/* Finds the function in a symbol table whose name has this suffix. */
 static bool core_program_find_entry(const struct image *image, const Elf64_Shdr *table,
                                     const char *end, uint64_t *value_out)
 {
@@ -109,7 +109,7 @@ int core_program_check(const void *program, size_t size, struct pto_error *error
     struct image image;
 
     if (!core_program_open_image(&image, program, size))
-        return error_tell(error, PTO_EBUILD, "the program for cores is no 64-bit ELF file");
+        return error_setf(error, PTO_EBUILD, "the program for cores is not a 64-bit ELF file");
     for (uint32_t i = 0; read_section(&image, i, &section); i++) {
         if ((section.sh_flags & SHF_ALLOC) != 0 && first.sh_type == SHT_NULL)
             first = section;
@@ -118,18 +118,17 @@ int core_program_check(const void *program, size_t size, struct pto_error *error
                        core_program_find_entry(&image, &section, VECTOR_ENTRY, &vector);
     }
     if ((first.sh_flags & SHF_EXECINSTR) == 0 || first.sh_addr != 0)
-        return error_tell(error, PTO_EBUILD,
+        return error_setf(error, PTO_EBUILD,
                           "the program for cores begins with section '%.100s' at 0x%llx, and the "
                           "vendor's runtime starts entries as if it began with code at 0; this "
-                          "is a linker that is not known: see docs/internals/onboard.md",
+                          "linker is not supported: see docs/internals/onboard.md",
                           core_program_name_of(&image, image.head.e_shstrndx, first.sh_name),
                           (unsigned long long)first.sh_addr);
     if (has_both && cube >= vector)
-        return error_tell(
-            error, PTO_EBUILD,
-            "the program for cores has *" CUBE_ENTRY " at 0x%llx and *" VECTOR_ENTRY
-            " at 0x%llx, and the vendor's runtime wants the second one to follow "
-            "the first; this is a linker that is not known: see docs/internals/onboard.md",
-            (unsigned long long)cube, (unsigned long long)vector);
+        return error_setf(error, PTO_EBUILD,
+                          "the program for cores has *" CUBE_ENTRY " at 0x%llx and *" VECTOR_ENTRY
+                          " at 0x%llx, and the vendor's runtime wants the second one to follow "
+                          "the first; this linker is not supported: see docs/internals/onboard.md",
+                          (unsigned long long)cube, (unsigned long long)vector);
     return PTO_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layout of a program for cores, as the vendor's runtime reads it: the runtime copies the file to
- * the card from its first section that occupies memory, and starts an entry at the value of its
- * symbol from there. Code that follows anything else there starts at the wrong place.
+ * Layout of a program for cores, as the vendor's runtime reads it. The runtime copies the file to
+ * the card from its first section that occupies memory, and starts an entry at the offset that is
+ * the value of its symbol. If anything precedes the code there, entries start at wrong places.
  */
 #ifndef PTO_CORE_PROGRAM_H
 #define PTO_CORE_PROGRAM_H
@@ -12,11 +12,15 @@
 
 #include "pto/error.h"
 
-/* Makes the note of the key (toolchain/note.h) occupy no memory. False: this is no such object. */
+/*
+ * Changes the section with the note of the key (toolchain/note.h) so that it is not loaded. False:
+ * the bytes are not a 64-bit ELF file.
+ */
 bool core_program_unload_note(void *object, size_t size);
 /*
- * PTO_EBUILD: the first section in memory is not the code at address 0, or the entry for vector
- * cores does not follow that for cube cores: the runtime takes an offset of 0 for "no such entry".
+ * Checks a linked program. PTO_EBUILD: the first section in memory is not the code at address 0, or
+ * the entry for vector cores does not come after that for cube cores (the runtime takes an offset
+ * of 0 for "no such entry").
  */
 int core_program_check(const void *program, size_t size, struct pto_error *error);
 

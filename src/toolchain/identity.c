@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a compiler is. The driver says where its parts are; their contents, and
- * those of the libraries that they load, are the identity. The answer is kept
- * under a name of the store, with what it depends on: files that have to be the
- * same by device, inode, size and time of change, and paths at which a part
- * would be found first, so that nothing may be there.
+ * The identity of a compiler: a digest of the parts that its driver names and of the libraries that
+ * they load. The result is cached in the store, under a name, with its dependencies: files
+ * whose device, inode, size and time of change must be unchanged, and paths that must stay absent
+ * because a part there would be found first.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* memmem */
+#define _GNU_SOURCE /* for memmem */
 #endif
 
 #include <errno.h>
@@ -33,7 +32,7 @@ struct inspection {
     struct compiler *compiler;
     struct store *store;
     struct words env;
-    struct words folders; /* in which the driver looks for its parts */
+    struct words folders; /* folders in which the driver searches for its parts */
     struct text record;
     struct pto_error *error;
 };
@@ -105,19 +104,20 @@ int compiler_identify(struct compiler *compiler, struct store *store, struct pto
         status = PTO_ENOMEM;
     if (status == PTO_OK)
         (void)store_name_put(store, &name, in.record.bytes,
-                             NULL); /* a hint: without it we ask again */
+                             /* a failed write is harmless: the next build runs the driver again */
+                             NULL);
     words_free(&in.env);
     words_free(&in.folders);
     text_free(&in.record);
 identified:
     if (status == PTO_ENOMEM)
-        return error_tell(error, status, "no memory to look at %s", compiler->command.at[0]);
+        return error_setf(error, status, "no memory to look at %s", compiler->command.at[0]);
     if (status == PTO_OK)
         make_identity(compiler);
     return status;
 }
 
-/* ---- files that belong to the compiler ---- */
+/* ---- files of the compiler ---- */
 
 static int add_tool(struct compiler *compiler, const char *path, const struct digest *digest)
 {
@@ -142,7 +142,10 @@ static void format_stamp(const struct stat *about, char *stamp, size_t bytes)
              (unsigned long long)about->st_ctim.tv_sec, (unsigned long)about->st_ctim.tv_nsec);
 }
 
-/* A change within the clock's tick would leave the stamp as it is: let the tick pass first. */
+/*
+ * Waits until the clock of file times has ticked since the last change of a file. Otherwise a
+ * further change might leave the file's stamp unchanged.
+ */
 static void let_settle(const struct stat *about)
 {
     struct timespec now;
@@ -155,7 +158,10 @@ static void let_settle(const struct stat *about)
         nanosleep(&(struct timespec){ .tv_nsec = (RACE_MS - ms) * 1000000 }, NULL);
 }
 
-/* Looks the content up by the stamp, or reads it. */
+/*
+ * Returns the digest of a tool: from the store, by the file's stamp, or else of the file that it
+ * reads.
+ */
 static int digest_tool(struct store *store, const char *path, const char *stamp,
                        struct digest *digest)
 {
@@ -195,7 +201,7 @@ static bool has_tool(const struct compiler *compiler, const char *path)
     return false;
 }
 
-/* The file behind the links, in the tools and in the record. */
+/* Adds the file that `path` resolves to, to the tools and to the record. */
 static int inspect_tool(struct inspection *in, const char *path)
 {
     char before[128], after[128], hex[DIGEST_HEX];
@@ -220,11 +226,14 @@ static int inspect_tool(struct inspection *in, const char *path)
         text_format(&in->record, "tool %s %s %s\n", before, hex, path);
         return add_tool(in->compiler, path, &digest);
     }
-    return error_tell(in->error, PTO_ESYSTEM, "%s, a part of the compiler, cannot be read: %s",
-                      path, errno != 0 ? strerror(errno) : "it changes all the time");
+    return error_setf(in->error, PTO_ESYSTEM, "%s, a part of the compiler, cannot be read: %s",
+                      path, errno != 0 ? strerror(errno) : "it keeps changing");
 }
 
-/* STORE_ABSENT: something has changed since it was written, or it is no record. */
+/*
+ * Restores the tools of a compiler from a cached record. Returns STORE_ABSENT if the record is
+ * invalid or outdated.
+ */
 static int identity_read_record(struct compiler *compiler, const char *record)
 {
     char stamp[128], now[128], hex[DIGEST_HEX];
@@ -264,9 +273,9 @@ static int identity_read_record(struct compiler *compiler, const char *record)
     return compiler->tool_count != 0 && compiler->version[0] != '\0' ? PTO_OK : STORE_ABSENT;
 }
 
-/* ---- asking the compiler ---- */
+/* ---- running the compiler ---- */
 
-/* Runs the driver with further words; its output is the caller's. */
+/* Runs the driver with additional words; the caller frees the output. */
 static int identity_ask(const struct compiler *compiler, const struct words *env,
                         const struct words *flags, const char *const *words, char **output_out,
                         struct pto_error *error)
@@ -287,8 +296,8 @@ static int identity_ask(const struct compiler *compiler, const struct words *env
     if (status < 0)
         return status;
     if (result.code != 0) {
-        status = error_tell(error, PTO_ENOSUP,
-                            "%s does not work as a compiler for %s: asked for %s it says: %.200s",
+        status = error_setf(error, PTO_ENOSUP,
+                            "%s does not work as a compiler for %s: asked for %s it prints: %.200s",
                             compiler->command.at[0], compiler->language == COMPILER_C ? "C" : "C++",
                             words[-1], result.output[0] != '\0' ? result.output : "nothing");
         process_free(&result);
@@ -332,7 +341,7 @@ static unsigned long find_macro(const char *output, const char *name)
     return 0;
 }
 
-/* With the newest C++ that it has, which is where bfloat16_t is. */
+/* Selects the newest C++ standard, which has bfloat16_t. */
 static int ask_macros(struct inspection *in)
 {
     static const char *const plain[] = { "-E", "-dM", "/dev/null", NULL };
@@ -366,9 +375,10 @@ static int ask_macros(struct inspection *in)
                              find_macro(output, "__cplusplus") >= 202302;
     free(output);
     if (compiler->major == 0)
-        return error_tell(in->error, PTO_ENOSUP,
-                          "%s is neither a GCC nor a clang: it defines no version of them",
-                          compiler->command.at[0]);
+        return error_setf(
+            in->error, PTO_ENOSUP,
+            "%s is neither a GCC nor a clang: its macros define the version of neither",
+            compiler->command.at[0]);
     snprintf(compiler->version, sizeof(compiler->version), "%s-%u.%lu.%lu",
              compiler->is_clang ? "clang" : "gcc", compiler->major, minor, patch);
     text_format(&in->record, "version %s %u %d %d\n", compiler->version, compiler->major,
@@ -377,8 +387,8 @@ static int ask_macros(struct inspection *in)
 }
 
 /*
- * The first word of the line with which the driver starts the compiler proper,
- * and the driver behind a script. Both are lines of `-v`:
+ * Finds the compiler proper, the first word of the line with which the driver starts it, and the
+ * driver that a wrapper script runs. Both are lines of the output of `-v`:
  *     COLLECT_GCC=gcc
  *      /usr/lib/gcc/x86_64-linux-gnu/12/cc1 -E -quiet ...
  *      "/usr/lib/llvm-14/bin/clang" -cc1 ...
@@ -436,7 +446,10 @@ static int inspect_proper(struct inspection *in)
     return status;
 }
 
-/* As the driver does: in its own folders, then in PATH. What it looked at before must stay absent. */
+/*
+ * Searches as the driver does: its own folders, then PATH. Paths where nothing was found must stay
+ * absent.
+ */
 static int inspect_part(struct inspection *in, const char *name)
 {
     char path[PATH_MAX];
@@ -459,10 +472,13 @@ static int inspect_part(struct inspection *in, const char *name)
         text_format(&in->record, "absent %s\n", path);
         folder += length + (folder[length] == ':');
     }
-    return PTO_OK; /* the compiler will say so if it needs it */
+    return PTO_OK; /* not an error here: the compiler itself reports a missing part */
 }
 
-/* A file of that name there rewrites the driver's rules. */
+/*
+ * Adds the files named specs in the driver's folders, because such a file overrides the driver's
+ * rules.
+ */
 static int inspect_specs(struct inspection *in)
 {
     int status = PTO_OK;
@@ -494,7 +510,10 @@ static bool is_dynamic(const char *path)
            memmem(head, size, interpreter, strlen(interpreter)) != NULL;
 }
 
-/* The loader prints what it would load instead of starting the program. */
+/*
+ * Adds the libraries that a tool loads. The dynamic loader lists them when it is called with the
+ * tool.
+ */
 static int inspect_libraries(struct inspection *in, const char *tool)
 {
     struct process_params params = { .timeout_ns = 60000000000ull };
@@ -545,14 +564,17 @@ static int inspect(struct inspection *in)
          (status = inspect_specs(in)) < 0))
         return status;
     status = inspect_part(in, compiler->target == COMPILER_CORE ? "ld.lld" : "ld");
-    /* The list grows while it is read: libraries of libraries are in the loader's answer already. */
+    /*
+     * Asks only for the tools that were found so far: the libraries that the loop adds to the
+     * list need no query, because the loader's answer includes libraries of libraries.
+     */
     for (uint32_t i = 0, count = compiler->tool_count; status == PTO_OK && i < count; i++)
         if (is_dynamic(compiler->tools[i].path))
             status = inspect_libraries(in, compiler->tools[i].path);
     return status;
 }
 
-/* ---- where it looks for headers ---- */
+/* ---- include folders ---- */
 
 static int read_dirs(const char *record, struct words *dirs)
 {
@@ -576,7 +598,10 @@ static int read_dirs(const char *record, struct words *dirs)
     return dirs->is_short ? PTO_ENOMEM : PTO_OK;
 }
 
-/* Folders that are not there are left out by the compiler, until they are there. */
+/*
+ * Writes the list of include folders. Folders that do not exist are written as absent: the compiler
+ * would use them if they existed.
+ */
 static void write_dirs(const char *output, struct text *record)
 {
     static const char missing[] = "ignoring nonexistent directory \"";
@@ -629,7 +654,8 @@ int compiler_system_dirs(const struct compiler *compiler, struct store *store,
     }
     compiler_environment(&asked);
     words_add(&asked, "LC_ALL=C");
-    for (uint32_t i = 0; i < asked.count; i++) /* what the environment adds is the caller's */
+    for (uint32_t i = 0; i < asked.count;
+         i++) /* the folders of the environment come first; the caller adds them */
         if (strncmp(asked.at[i], "CPATH=", 6) != 0 &&
             strncmp(asked.at[i], "C_INCLUDE_PATH=", 15) != 0 &&
             strncmp(asked.at[i], "CPLUS_INCLUDE_PATH=", 19) != 0)
@@ -641,8 +667,8 @@ int compiler_system_dirs(const struct compiler *compiler, struct store *store,
         status = record.is_short ? PTO_ENOMEM : read_dirs(record.bytes, dirs_out);
         if (status == PTO_OK)
             (void)store_name_put(store, &name, record.bytes, NULL);
-        else if (status == STORE_ABSENT) /* it says so, and it is not so */
-            status = error_tell(error, PTO_ESYSTEM, "the folders of %s change while it is asked",
+        else if (status == STORE_ABSENT) /* the driver listed a file that does not exist */
+            status = error_setf(error, PTO_ESYSTEM, "the folders of %s change during the query",
                                 compiler->command.at[0]);
     }
     words_free(&env);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One pass over the bytes. Between directives only what can hide a line's
- * begin is looked at: comments, strings, characters, continued lines. A zero
- * after the last byte ends every loop, so most of them need no other bound.
+ * Finds operands of directives in one pass over the bytes. Between directives the lexer only
+ * recognises what can hide the beginning of a line: comments, strings, characters and continued
+ * lines. A zero after the last byte ends every loop, so most loops need no other bound.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -18,17 +18,18 @@ enum {
     WORD_MAX = 32,
     DELIMITER_MAX = 16,
     SHOWN_MAX = 60,
-    NUMBER_MAX = 128,  /* how far back the begin of a number is looked for */
-    RAW_FAILURES = 64, /* raw strings without an end before none is believed any more */
+    NUMBER_MAX = 128, /* limit of the search for the start of a number */
+    /* unterminated raw strings after which later ones are no longer treated as raw strings */
+    RAW_FAILURES = 64,
 };
 
 struct lexer {
     const char *begin;
     const char *at;
-    const char *end; /* *end is zero */
+    const char *end; /* end of the text, where a zero is */
     const struct lexer_sink *sink;
     uint32_t raw_failures;
-    const char *line_at; /* up to where lines have been counted */
+    const char *line_at; /* end of the part whose lines have been counted */
     uint32_t line;
     char operand[LEXER_OPERAND_MAX];
 };
@@ -48,7 +49,7 @@ static bool has_text(const char *begin, const char *end, const char *text)
     return memmem(begin, (size_t)(end - begin), text, strlen(text)) != NULL;
 }
 
-/* Question marks are rare, and memmem is not as fast as memchr. */
+/* Question marks are rare, so memchr for them is faster than memmem. */
 static bool has_trigraph(const char *at, const char *end)
 {
     while ((at = memchr(at, '?', (size_t)(end - at))) != NULL) {
@@ -60,9 +61,8 @@ static bool has_trigraph(const char *at, const char *end)
 }
 
 /*
- * Trigraphs count under some of the standards only, and change where lines
- * end. A text with one that matters is read both ways, and has the operands of
- * both.
+ * Trigraphs are valid in some standards only, and can change where lines end. A text with a
+ * relevant trigraph is lexed both ways, and yields the operands of both.
  */
 bool lexer_run(const char *bytes, size_t size, const struct lexer_sink *sink)
 {
@@ -130,7 +130,10 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Behind a backslash at `at` whose line goes on, blanks before its end included; else NULL. */
+/*
+ * Returns the end of a line continuation (backslash, blanks, newline) at `at`; NULL if there is
+ * none.
+ */
 static const char *after_splice(const char *at)
 {
     if (*at != '\\')
@@ -149,7 +152,7 @@ static void skip_splices(struct lexer *l)
         l->at = after;
 }
 
-/* The character at this place of the logical line; zero at the end of the text, too. */
+/* The current character of the logical line; zero also at the end of the text. */
 static char lexer_look(struct lexer *l)
 {
     skip_splices(l);
@@ -172,7 +175,7 @@ static void lexer_report(struct lexer *l, enum scan_open_kind kind, const char *
     l->sink->open(l->sink->context, kind, l->line, text);
 }
 
-/* ---- what hides text ---- */
+/* ---- comments and literals ---- */
 
 static void skip_line_comment(struct lexer *l)
 {
@@ -187,7 +190,7 @@ static void skip_line_comment(struct lexer *l)
         while (last > l->at && is_blank(last[-1]))
             last--;
         if (last == l->at || last[-1] != '\\') {
-            l->at = stop; /* the newline ends more than the comment */
+            l->at = stop; /* the newline also ends the directive */
             return;
         }
         l->at = stop + 1;
@@ -211,16 +214,16 @@ static void skip_block_comment(struct lexer *l)
     }
 }
 
-/* At a slash. False: it begins no comment, and is behind us. */
+/* Skips a comment at a slash. False: the slash begins no comment, and was skipped. */
 static bool skip_comment(struct lexer *l)
 {
     l->at++;
 
-    const char *behind = l->at;
+    const char *restart = l->at;
     char next = lexer_look(l);
 
     if (next != '/' && next != '*') {
-        l->at = behind;
+        l->at = restart;
         return false;
     }
     l->at++;
@@ -254,7 +257,9 @@ static void skip_blanks(struct lexer *l)
     }
 }
 
-/* Whether the quote at `quote` follows R, LR, uR, UR or u8R that stands for itself. */
+/*
+ * Whether the quote at `quote` follows R, LR, uR, UR or u8R, which is not the end of a longer word.
+ */
 static bool is_raw(const struct lexer *l, const char *quote)
 {
     const char *p = quote;
@@ -269,7 +274,7 @@ static bool is_raw(const struct lexer *l, const char *quote)
     return p == l->begin || (!is_letter(p[-1]) && !is_digit(p[-1]));
 }
 
-/* At the quote of a raw string. False: it is none after all. */
+/* Skips a raw string at its quote. False: it is not one. */
 static bool skip_raw_string(struct lexer *l)
 {
     char stop[DELIMITER_MAX + 2];
@@ -292,7 +297,10 @@ static bool skip_raw_string(struct lexer *l)
     return true;
 }
 
-/* At a quote of either kind; ends behind its partner, or before the end of the line. */
+/*
+ * Skips a literal at a quote of either kind; stops after the closing quote, or before the end of
+ * the line.
+ */
 static void skip_quoted(struct lexer *l)
 {
     const char *begin = l->at;
@@ -317,7 +325,7 @@ static void skip_quoted(struct lexer *l)
         lexer_report(l, SCAN_OPEN_ASSEMBLER, begin);
 }
 
-/* Whether the quote at l->at stands between the digits of a number: 1'000. */
+/* Whether the quote at l->at is a digit separator: 1'000. */
 static bool is_separator(const struct lexer *l)
 {
     const char *p = l->at;
@@ -338,7 +346,7 @@ static void skip_character(struct lexer *l)
         skip_quoted(l);
 }
 
-/* At the newline that ends the logical line, or at the end of the text. */
+/* Skips to the newline that ends the logical line, or to the end of the text. */
 static void skip_to_newline(struct lexer *l)
 {
     static const bool is_special[256] = { ['\0'] = true, ['\n'] = true, ['"'] = true, ['\''] = true,
@@ -365,7 +373,7 @@ static void skip_to_newline(struct lexer *l)
             else
                 l->at++;
             break;
-        case '.': /* made a string by a macro */
+        case '.': /* a macro may turn .incbin into a string for the assembler */
             if (strncmp(l->at, ".incbin", 7) == 0)
                 lexer_report(l, SCAN_OPEN_ASSEMBLER, l->at);
             l->at++;
@@ -380,7 +388,10 @@ static void skip_to_newline(struct lexer *l)
 
 /* ---- directives ---- */
 
-/* The identifier here, cut off if it is longer than all that matter; "" if there is none. */
+/*
+ * Reads the identifier at the current place; "" if there is none. Words longer than all keywords
+ * are truncated.
+ */
 static void lexer_read_word(struct lexer *l, char word[WORD_MAX])
 {
     size_t length = 0;
@@ -393,7 +404,10 @@ static void lexer_read_word(struct lexer *l, char word[WORD_MAX])
     word[length] = '\0';
 }
 
-/* Whether a query may be in a part of the text. A word that is continued on the next line may be one. */
+/*
+ * Whether a part of the text may contain a query such as __has_include. A word that continues on
+ * the next line may be one.
+ */
 static bool may_have_query(const char *begin, const char *end)
 {
     if (has_text(begin, end, "__has_"))
@@ -405,13 +419,13 @@ static bool may_have_query(const char *begin, const char *end)
     return false;
 }
 
-/* Most macros are skipped at full speed; their text is all of some headers. */
+/* Reads a #define. Skips most macros at full speed, because some headers contain little else. */
 static void read_define(struct lexer *l)
 {
     char word[WORD_MAX];
 
     skip_blanks(l);
-    lexer_read_word(l, word); /* whoever defines __has_include does not use it */
+    lexer_read_word(l, word); /* __has_include is only defined here, not used */
 
     const char *rest = l->at;
 
@@ -422,7 +436,7 @@ static void read_define(struct lexer *l)
     }
 }
 
-/* Behind the #. What is left of the line is skipped by the caller. */
+/* Reads a directive after its #. The caller skips the rest of the line. */
 static void read_directive(struct lexer *l)
 {
     char word[WORD_MAX];
@@ -443,7 +457,9 @@ static void read_directive(struct lexer *l)
     }
 }
 
-/* At < or ": the name up to its partner on this line. A backslash is nothing special in it. */
+/*
+ * Reads a name from < or " up to its counterpart on this line. Backslashes have no special meaning.
+ */
 static bool read_name(struct lexer *l, bool is_next)
 {
     const char *begin = l->at;
@@ -474,15 +490,14 @@ static void read_operand(struct lexer *l, bool is_next)
     c = *l->at;
     if ((c == '<' || c == '"') && read_name(l, is_next))
         return;
-    /* Another string that starts and does not end is a mistake; a macro may be anything. */
+    /* An unterminated string is an error in the source. A macro may expand to any name. */
     if (is_letter(c) || c == '<')
         lexer_report(l, SCAN_OPEN_INCLUDE, l->at);
 }
 
 /*
- * The rest of an #if or of a #define. In an #if, a string or a < after a
- * parenthesis can only be the operand of __has_include, under this or another
- * name.
+ * Reads the rest of an #if or of a #define. In an #if, a string or a < after a parenthesis can only
+ * be the operand of __has_include, possibly under another name.
  */
 static void read_expression(struct lexer *l, bool is_define)
 {
@@ -516,7 +531,7 @@ static void read_expression(struct lexer *l, bool is_define)
     }
 }
 
-/* Behind a word that begins with __has_. */
+/* Reads the operand after a word that begins with __has_. */
 static void read_query(struct lexer *l, const char *word, bool is_define)
 {
     bool is_next = strncmp(word, "__has_include_next", 18) == 0;
@@ -527,7 +542,8 @@ static void read_query(struct lexer *l, const char *word, bool is_define)
         strcmp(word, "__has_include__") != 0)
         return;
     skip_blanks(l);
-    if (*l->at != '(') { /* defined(__has_include), unless a macro hands the name on */
+    if (*l->at !=
+        '(') { /* only tests whether __has_include exists, unless a macro passes its name on */
         if (is_define)
             lexer_report(l, is_embed ? SCAN_OPEN_EMBED : SCAN_OPEN_HAS_INCLUDE,
                          begin - strlen(word));

@@ -13,16 +13,22 @@
 
 #include "toolchain/scan.h"
 
-enum { LEXER_OPERAND_MAX = 4096 }; /* with the zero; a longer name cannot be opened */
+enum { LEXER_OPERAND_MAX = 4096 }; /* bytes with the final zero; a longer name cannot be opened */
 
-/* Both are called in the order of the text. `text` ends with a zero and is gone after the call. */
+/*
+ * Both functions are called in the order of the text. `text` ends with a zero and is valid during
+ * the call only.
+ */
 struct lexer_sink {
     void (*operand)(void *context, const char *text, bool is_angled, bool is_next);
     void (*open)(void *context, enum scan_open_kind kind, uint32_t line, const char *text);
     void *context;
 };
 
-/* A zero follows the bytes. False: out of memory. */
+/*
+ * Calls the functions of `sink` for what a text contains. A zero must follow the bytes. False: out
+ * of memory.
+ */
 bool lexer_run(const char *bytes, size_t size, const struct lexer_sink *sink);
 
 #endif

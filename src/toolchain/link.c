@@ -10,7 +10,8 @@
 #include "base/file.h"
 #include "toolchain/core_program.h"
 
-enum { WORK_INDEX = 2000, PROGRAM_MAX = 64 << 20 }; /* behind those of compilations */
+/* Index of the work folder for the link, above those of compilations. */
+enum { WORK_INDEX = 2000, PROGRAM_MAX = 64 << 20 };
 
 static int write_objects(struct unit *units, uint32_t count, const char *work, struct words *argv,
                          struct pto_error *error)
@@ -22,14 +23,17 @@ static int write_objects(struct unit *units, uint32_t count, const char *work, s
 
         snprintf(path, sizeof(path), "%.4000s/%u.o", work, i);
         if (file_write(path, bytes, size) < 0)
-            return error_tell(error, PTO_ESYSTEM, "%.200s cannot be written: %s", path,
+            return error_setf(error, PTO_ESYSTEM, "%.200s cannot be written: %s", path,
                               strerror(errno));
         words_add(argv, path);
     }
     return PTO_OK;
 }
 
-/* Writes an object of a core without what a program for cores may not have in memory. */
+/*
+ * Writes the object of a core to a file. The note with its key is changed so that it is not loaded,
+ * because a program for cores must contain nothing before its code.
+ */
 static int write_core_object(struct unit *unit, const char *path, struct pto_error *error)
 {
     size_t size;
@@ -38,21 +42,24 @@ static int write_core_object(struct unit *unit, const char *path, struct pto_err
     int status = PTO_OK;
 
     if (object == NULL)
-        return error_tell(error, PTO_ENOMEM, "no memory to link");
+        return error_setf(error, PTO_ENOMEM, "no memory to link");
     memcpy(object, bytes, size);
     if (!core_program_unload_note(object, size))
-        status = error_tell(error, PTO_EBUILD, "%s: the object of a core is no 64-bit ELF file",
+        status = error_setf(error, PTO_EBUILD, "%s: the object of a core is not a 64-bit ELF file",
                             unit->source->path);
     else if (file_write(path, object, size) < 0)
         status =
-            error_tell(error, PTO_ESYSTEM, "%.200s cannot be written: %s", path, strerror(errno));
+            error_setf(error, PTO_ESYSTEM, "%.200s cannot be written: %s", path, strerror(errno));
     free(object);
     return status;
 }
 
-/* Links the halves of a program for cores as the vendor does: cube first (toolchain/core_program.h). */
+/*
+ * Links the halves of a program for cores as the vendor does: cube first
+ * (toolchain/core_program.h).
+ */
 static int link_core(struct build *build, struct unit *units, uint32_t count, const char *work,
-                     const char *output, struct text *said, struct pto_error *error)
+                     const char *output, struct text *output_text, struct pto_error *error)
 {
     struct words argv = { 0 };
     char linker[PATH_MAX], path[PATH_MAX];
@@ -73,15 +80,15 @@ static int link_core(struct build *build, struct unit *units, uint32_t count, co
         }
     }
     if (status == PTO_OK && argv.is_short)
-        status = error_tell(error, PTO_ENOMEM, "no memory to link");
+        status = error_setf(error, PTO_ENOMEM, "no memory to link");
     if (status == PTO_OK)
-        status = unit_run(build, &units[0], &argv, said, error);
+        status = unit_run(build, &units[0], &argv, output_text, error);
     words_free(&argv);
     return status;
 }
 
 static int link_device(struct build *build, struct unit *units, uint32_t count, const char *work,
-                       const char *output, struct text *said, struct pto_error *error)
+                       const char *output, struct text *output_text, struct pto_error *error)
 {
     struct words argv = { 0 };
     int status;
@@ -93,9 +100,9 @@ static int link_device(struct build *build, struct unit *units, uint32_t count, 
     status = write_objects(units, count, work, &argv, error);
     words_add(&argv, "-ldl");
     if (status == PTO_OK && argv.is_short)
-        status = error_tell(error, PTO_ENOMEM, "no memory to link");
+        status = error_setf(error, PTO_ENOMEM, "no memory to link");
     if (status == PTO_OK)
-        status = unit_run(build, &units[0], &argv, said, error);
+        status = unit_run(build, &units[0], &argv, output_text, error);
     words_free(&argv);
     return status;
 }
@@ -105,18 +112,16 @@ int link_units(struct build *build, struct unit *units, uint32_t count, void **b
 {
     char output[PATH_MAX], *work = NULL, *bytes = NULL;
     bool is_for_cores = units[0].compiler->target == COMPILER_CORE;
-    struct text said = { 0 };
+    struct text output_text = { 0 };
     int status = build_work_folder(build, WORK_INDEX, &work, error);
 
     if (status < 0)
         return status;
     snprintf(output, sizeof(output), "%.4000s/program", work);
-    status = is_for_cores ? link_core(build, units, count, work, output, &said, error)
-                          : link_device(build, units, count, work, output, &said, error);
+    status = is_for_cores ? link_core(build, units, count, work, output, &output_text, error)
+                          : link_device(build, units, count, work, output, &output_text, error);
     if (status == PTO_OK && file_read(output, PROGRAM_MAX, &bytes, size_out) < 0)
-        status = error_tell(error, PTO_EBUILD,
-                            "the linker says that it made a program, but there "
-                            "is none: %s",
+        status = error_setf(error, PTO_EBUILD, "the linker succeeded, but made no program: %s",
                             strerror(errno));
     else if (status == PTO_OK && is_for_cores)
         status = core_program_check(bytes, *size_out, error);
@@ -124,7 +129,7 @@ int link_units(struct build *build, struct unit *units, uint32_t count, void **b
         *bytes_out = bytes;
     else
         free(bytes);
-    text_free(&said);
+    text_free(&output_text);
     free(work);
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* memmem */
+#define _GNU_SOURCE /* for memmem */
 #endif
 
 #include "toolchain/manifest.h"
@@ -68,12 +68,12 @@ void manifest_output(const char *manifest, struct text *out)
 
 /* ---- differences ---- */
 
-/* A line, split: `word PATH HASH`, `word PATH`, or `word ANYTHING`. */
+/* A parsed line: `word PATH HASH`, `word PATH`, or `word ANYTHING`. */
 struct line {
     const char *at;
-    size_t word;      /* length of the first word */
-    size_t name;      /* length of what follows, without a digest at its end */
-    const char *hash; /* NULL: it has none */
+    size_t word;      /* length of `word` */
+    size_t name;      /* length of the text after the word, without the hash at its end */
+    const char *hash; /* NULL: the line has no hash */
 };
 
 struct lines {
@@ -100,7 +100,9 @@ static struct line split_line(const char *at, size_t length)
     return line;
 }
 
-/* Files and probes by their path first, so that one that appears meets its absence. */
+/*
+ * Compares files and probes by path first, so that a new file is paired with its earlier absence.
+ */
 static int manifest_compare_lines(const void *a, const void *b)
 {
     const struct line *one = a;
@@ -147,26 +149,26 @@ static bool is_file(const struct line *line)
 
 #define NAME(line) (int)(line)->name, (line)->at + (line)->word + 1
 
-/* One line that the other manifest has not. */
-static void tell_single(const struct line *line, bool is_new, struct text *out)
+/* Describes a line that only one manifest has. */
+static void describe_line(const struct line *line, bool is_new, struct text *out)
 {
     if (is_file(line))
-        text_format(out, is_new ? "%.*s is included now (%.*s)" : "%.*s is not included any more",
+        text_format(out, is_new ? "%.*s is now included (%.*s)" : "%.*s is no longer included",
                     NAME(line), SHORT_DIGITS, line->hash != NULL ? line->hash : "");
     else if (is_word(line, "compiler"))
         text_format(out,
-                    is_new ? "%.*s is a part of the compiler now (%.*s)"
-                           : "%.*s is no part of the compiler any more",
+                    is_new ? "%.*s is now part of the compiler (%.*s)"
+                           : "%.*s is no longer part of the compiler",
                     NAME(line), SHORT_DIGITS, line->hash != NULL ? line->hash : "");
     else if (is_word(line, "absent"))
-        text_format(out, is_new ? "%.*s is looked for now" : "%.*s is not looked for any more",
+        text_format(out, is_new ? "%.*s is now searched for" : "%.*s is no longer searched for",
                     NAME(line));
     else
         text_format(out, is_new ? "%.*s %.*s is new" : "%.*s %.*s is gone", (int)line->word,
                     line->at, NAME(line));
 }
 
-static bool tell_pair(const struct line *old, const struct line *new, struct text *out)
+static bool describe_pair(const struct line *old, const struct line *new, struct text *out)
 {
     if (old->hash != NULL && new->hash != NULL) {
         if (memcmp(old->hash, new->hash, DIGEST_HEX - 1) == 0)
@@ -186,13 +188,13 @@ static bool tell_pair(const struct line *old, const struct line *new, struct tex
     return false;
 }
 
-/* What says most comes first: changed files before those that follow from them. */
-static bool is_telling(const struct line *line)
+/* Whether a difference in this line is listed. Lines that follow from other differences are not. */
+static bool is_worth_listing(const struct line *line)
 {
     const char *name = line->at + line->word + 1;
 
     if (is_word(line, "compiler") && memmem(name, line->name, ".so", 3) != NULL)
-        return false; /* the program that loads it says enough */
+        return false; /* the program that loads it is already listed */
     return !is_word(line, "absent") && !is_word(line, "more");
 }
 
@@ -207,20 +209,20 @@ static uint32_t walk(const struct lines *old, const struct lines *new, bool is_p
                                       : manifest_compare_lines(&old->at[i], &new->at[k]);
         const struct line *line = order < 0 ? &old->at[i] : &new->at[k];
         struct text one = { 0 };
-        bool is_told;
+        bool is_listed;
 
         if (order == 0) {
-            is_told = is_pairs && tell_pair(&old->at[i], &new->at[k], &one);
+            is_listed = is_pairs && describe_pair(&old->at[i], &new->at[k], &one);
         } else {
-            is_told = !is_pairs && is_telling(line);
-            if (is_told)
-                tell_single(line, order > 0, &one);
+            is_listed = !is_pairs && is_worth_listing(line);
+            if (is_listed)
+                describe_line(line, order > 0, &one);
         }
         i += order <= 0;
         k += order >= 0;
-        if (is_told && count < DIFFERENCES_MAX)
+        if (is_listed && count < DIFFERENCES_MAX)
             text_format(out, "%s%s", count != 0 ? "; " : "", one.bytes != NULL ? one.bytes : "");
-        count += is_told;
+        count += is_listed;
         text_free(&one);
     }
     return count;

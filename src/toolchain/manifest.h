@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an object was made of, in lines, and what is different between two of them.
- * Manifests are kept with objects for people; that an object is the right one
- * is decided by its key alone.
+ * Manifests: the inputs of an object, as lines, and the differences between two of them. They are
+ * stored with objects for people to read; the key alone decides whether an object is valid.
  */
 #ifndef PTO_MANIFEST_H
 #define PTO_MANIFEST_H
@@ -11,8 +10,9 @@
 #include "toolchain/scan.h"
 
 /*
- * `source PATH HASH`, `platform X`, `kind X`, `abi N`, `flag X`, `env NAME=VALUE`,
- * `compiler PATH HASH`, `file PATH HASH`, `absent PATH`, `more PATH`.
+ * The inputs of an object. Their lines are `source PATH HASH`, `platform X`, `kind X`, `abi N`,
+ * `flag X`, `env NAME=VALUE`, `compiler PATH HASH`, `file PATH HASH`, `absent PATH` and `more
+ * PATH`.
  */
 struct manifest_params {
     const struct pto_source *source;
@@ -25,15 +25,12 @@ struct manifest_params {
 };
 
 void manifest_write(const struct manifest_params *params, struct text *out);
-/* Appends what the compiler said, as lines `output X`. */
+/* Appends the compiler's output, as lines `output X`. */
 void manifest_add_output(struct text *manifest, const char *output);
-/* The lines `output X`, together. */
+/* Extracts the lines `output X`. */
 void manifest_output(const char *manifest, struct text *out);
 
-/*
- * A sentence for the first few differences: names, old and new digests.
- * False: there is none.
- */
+/* Describes the first few differences: names, old and new digests. False: there are none. */
 bool manifest_compare(const char *old, const char *new, struct text *out);
 
 #endif

@@ -23,7 +23,10 @@ void note_header(const struct digest *key, bool is_core, struct text *out)
     text_format(out, is_core ? " };\n" : "\\n.popsection\\n\");\n");
 }
 
-/* The key follows the name, with or without a note's head before it. */
+/*
+ * Whether the note's name with the key after it is in these bytes, with or without the head of a
+ * note before it.
+ */
 static bool has_key(const char *bytes, size_t size, const struct digest *key)
 {
     for (size_t i = 0; i + NOTE_NAME_BYTES + DIGEST_BYTES <= size; i += 4)
@@ -34,11 +37,44 @@ static bool has_key(const char *bytes, size_t size, const struct digest *key)
 }
 
 struct search {
-    const struct digest *key; /* or: */
+    const struct digest *key; /* NULL: `symbol` is searched */
     const char *symbol;
+    bool is_empty; /* the symbol is to be a function that only returns */
 };
 
-static bool has_symbol(Elf *elf, const GElf_Shdr *header, Elf_Data *data, const char *name)
+/* Whether the code begins with a return, after the mark of an indirect branch's target. */
+static bool is_return(const unsigned char *code, size_t size, unsigned machine)
+{
+    static const unsigned char endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+    static const unsigned char bti_c[] = { 0x5f, 0x24, 0x03, 0xd5 };
+    static const unsigned char ret[] = { 0xc0, 0x03, 0x5f, 0xd6 };
+    size_t skipped = 0;
+
+    if (size >= 4 && (memcmp(code, machine == EM_X86_64 ? endbr64 : bti_c, 4) == 0))
+        skipped = 4;
+    if (machine == EM_X86_64)
+        return size > skipped && code[skipped] == 0xc3;
+    return machine == EM_AARCH64 && size >= skipped + 4 && memcmp(code + skipped, ret, 4) == 0;
+}
+
+static bool is_empty_function(Elf *elf, const GElf_Sym *symbol)
+{
+    Elf_Scn *section = elf_getscn(elf, symbol->st_shndx);
+    GElf_Shdr header;
+    GElf_Ehdr head;
+    Elf_Data *data = section != NULL ? elf_rawdata(section, NULL) : NULL;
+    uint64_t at;
+
+    if (data == NULL || data->d_buf == NULL || gelf_getshdr(section, &header) == NULL ||
+        gelf_getehdr(elf, &head) == NULL || symbol->st_value < header.sh_addr)
+        return false;
+    at = symbol->st_value - header.sh_addr;
+    return at < data->d_size &&
+           is_return((const unsigned char *)data->d_buf + at, data->d_size - at, head.e_machine);
+}
+
+static bool has_symbol(Elf *elf, const GElf_Shdr *header, Elf_Data *data,
+                       const struct search *search)
 {
     size_t count = header->sh_entsize != 0 ? data->d_size / header->sh_entsize : 0;
 
@@ -50,8 +86,8 @@ static bool has_symbol(Elf *elf, const GElf_Shdr *header, Elf_Data *data, const 
             GELF_ST_BIND(symbol.st_info) == STB_LOCAL)
             continue;
         text = elf_strptr(elf, header->sh_link, symbol.st_name);
-        if (text != NULL && strcmp(text, name) == 0)
-            return true;
+        if (text != NULL && strcmp(text, search->symbol) == 0)
+            return !search->is_empty || is_empty_function(elf, &symbol);
     }
     return false;
 }
@@ -68,7 +104,7 @@ static bool search_section(Elf *elf, Elf_Scn *section, size_t names, const struc
         if (header.sh_type != SHT_DYNSYM && header.sh_type != SHT_SYMTAB)
             return false;
         data = elf_getdata(section, NULL);
-        return data != NULL && has_symbol(elf, &header, data, search->symbol);
+        return data != NULL && has_symbol(elf, &header, data, search);
     }
     name = elf_strptr(elf, names, header.sh_name);
     if (name == NULL || strcmp(name, NOTE_SECTION) != 0)
@@ -86,7 +122,7 @@ static bool note_search_object(const void *object, size_t size, const struct sea
 
     if (elf_version(EV_CURRENT) == EV_NONE)
         return false;
-    elf = elf_memory((char *)(uintptr_t)object, size); /* it is only read */
+    elf = elf_memory((char *)(uintptr_t)object, size); /* libelf only reads it */
     if (elf == NULL)
         return false;
     if (elf_kind(elf) == ELF_K_ELF && elf_getshdrstrndx(elf, &names) == 0)
@@ -104,4 +140,9 @@ bool note_check(const void *object, size_t size, const struct digest *key)
 bool note_exports(const void *object, size_t size, const char *name)
 {
     return note_search_object(object, size, &(struct search){ .symbol = name });
+}
+
+bool note_is_empty(const void *object, size_t size, const char *name)
+{
+    return note_search_object(object, size, &(struct search){ .symbol = name, .is_empty = true });
 }

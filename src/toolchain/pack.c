@@ -12,7 +12,7 @@
 #include "artefact/artefact.h"
 #include "toolchain/note.h"
 
-/* The name of the artefact's compilers, for people: "gcc-12.2.0, gcc-12.2.0". */
+/* Names the artefact's compilers for display: "gcc-12.2.0, gcc-12.2.0". */
 static void name_compilers(const struct build *build, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -29,7 +29,7 @@ static void name_compilers(const struct build *build, char *text, size_t bytes)
         }
 }
 
-/* Only if a source can see the library. */
+/* Returns the revision of the tile library if a source can include it, else "". */
 static const char *find_revision(const struct build *build, const struct unit *units,
                                  uint32_t count)
 {
@@ -39,7 +39,7 @@ static const char *find_revision(const struct build *build, const struct unit *u
     return "";
 }
 
-/* The file's, without folder and suffix. */
+/* Returns the name of the file without folder and suffix. */
 static char *name_kernel(const struct pto_source *source)
 {
     const char *slash = strrchr(source->path, '/');
@@ -93,7 +93,7 @@ static int pack_compare_files(const void *a, const void *b)
     return strcmp(one->path, other->path);
 }
 
-/* Files that exist, of all units, each once: with the ones of the library named from its root. */
+/* Lists the existing files of all units, each once; files of the library by their path in it. */
 static int list_files(const struct build *build, struct unit *units, uint32_t count,
                       struct artefact_file **files_out, uint32_t *count_out)
 {
@@ -132,7 +132,7 @@ const char *pack_entry(const struct pto_build_params *params, const void *object
 {
     if (params->entry != NULL)
         return params->entry;
-    /* Of include/simpler/: it defines that function. */
+    /* An orchestration exports pto_simpler_bind only if it uses include/simpler/. */
     return note_exports(object, size, "pto_simpler_bind") ? "aicpu_orchestration_entry"
                                                           : "orchestrate";
 }
@@ -180,7 +180,7 @@ int pack_units(const struct build *build, struct unit *units, uint32_t count, vo
         }
     }
     if (status < 0)
-        error_tell(error, status, "no memory to pack the artefact");
+        error_setf(error, status, "no memory to pack the artefact");
     else
         status = artefact_make(&parts, bytes_out, size_out, error);
     for (uint32_t i = 0; i < parts.kernel_count; i++)
@@ -195,14 +195,14 @@ int pto_file_write(const char *path, const void *bytes, size_t size, struct pto_
     int status;
 
     if (path == NULL || (bytes == NULL && size != 0) || !sized_is_valid(error))
-        return error_tell(error, PTO_EINVAL, "pto_file_write: there is no path, or no bytes");
+        return error_setf(error, PTO_EINVAL, "pto_file_write: there is no path, or no bytes");
     status = file_write(path, bytes, size);
     if (status < 0 && errno == EPERM)
-        return error_tell(error, status,
-                          "%.300s cannot be written: what is there belongs to another user, or "
-                          "leads to what does; remove it, or choose a folder of your own",
+        return error_setf(error, status,
+                          "%.300s cannot be written: the existing file belongs to another user, or "
+                          "is a link to such a file; remove it, or choose a folder of your own",
                           path);
     return status < 0
-               ? error_tell(error, status, "%.300s cannot be written: %s", path, strerror(errno))
+               ? error_setf(error, status, "%.300s cannot be written: %s", path, strerror(errno))
                : PTO_OK;
 }

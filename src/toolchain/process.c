@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* pipe2 */
+#define _GNU_SOURCE /* for pipe2 */
 #endif
 
 #include "toolchain/process.h"
@@ -23,14 +23,14 @@ extern char **environ;
 
 enum {
     TICK_MS = 20,
-    OUTPUT_MAX = 4 << 20, /* bytes that are kept of what a program says */
+    OUTPUT_MAX = 4 << 20, /* maximum number of bytes that are kept of a program's output */
     TIMEOUT_MINUTES = 10
 };
 
 struct child {
     pid_t pid;
-    int output; /* the end that is read */
-    int status; /* of waitpid, once has_ended */
+    int output; /* reading end of the output's pipe */
+    int status; /* status as waitpid returns it; valid if has_ended */
     bool has_ended;
 };
 
@@ -56,11 +56,10 @@ int process_run(const struct process_params *params, struct process_result *out,
         status = PTO_ENOMEM;
     if (status < 0) {
         text_free(&output);
-        return error_tell(error, status, "%s: %s", params->argv[0],
-                          status == PTO_ECANCELED ? "ended because the build is given up"
-                          : status == PTO_ETIMEOUT
-                              ? "ended because it had not finished after its time"
-                              : "no memory for what it says");
+        return error_setf(error, status, "%s: %s", params->argv[0],
+                          status == PTO_ECANCELED  ? "killed because the build was cancelled"
+                          : status == PTO_ETIMEOUT ? "killed because its time-out expired"
+                                                   : "no memory for its output");
     }
     result.code = WIFEXITED(child.status) ? WEXITSTATUS(child.status) : -1;
     result.signal = WIFSIGNALED(child.status) ? WTERMSIG(child.status) : 0;
@@ -76,7 +75,7 @@ void process_free(struct process_result *result)
     *result = (struct process_result){ 0 };
 }
 
-/* In the child, between fork and exec: nothing but system calls. */
+/* Runs in the child, between fork and exec, so it only makes system calls. */
 static _Noreturn void process_become(const struct process_params *params, int output, int report,
                                      pid_t parent)
 {
@@ -85,7 +84,8 @@ static _Noreturn void process_become(const struct process_params *params, int ou
     int number;
 
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* a compiler's driver removes its own files on it */
+    /* On SIGTERM a compiler's driver removes its temporary files. */
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(127);
     sigemptyset(&none);
@@ -104,7 +104,7 @@ static _Noreturn void process_become(const struct process_params *params, int ou
 
 static int start_failed(const struct process_params *params, int number, struct pto_error *error)
 {
-    return error_tell(error, PTO_ESYSTEM, "%s cannot be started: %s", params->argv[0],
+    return error_setf(error, PTO_ESYSTEM, "%s cannot be started: %s", params->argv[0],
                       strerror(number));
 }
 
@@ -132,10 +132,12 @@ static int process_fork(const struct process_params *params, struct child *child
     if (child->pid > 0) {
         ssize_t got;
 
-        setpgid(child->pid, child->pid); /* whoever comes first */
+        /* parent and child both call it, because either may run first */
+        setpgid(child->pid, child->pid);
         while ((got = read(report[0], &number, sizeof(number))) < 0 && errno == EINTR)
             ;
-        if (got == (ssize_t)sizeof(number)) /* exec's errno; else it is running */
+        /* The child sends the errno if its exec fails, and else nothing. */
+        if (got == (ssize_t)sizeof(number))
             while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
                 ;
         else
@@ -148,7 +150,7 @@ static int process_fork(const struct process_params *params, struct child *child
     return start_failed(params, number, error);
 }
 
-/* Reads what is there. False: all that can write to it have closed it. */
+/* Reads the available output. False: every writer has closed the pipe. */
 static bool take_output(struct child *child, struct text *output, bool *is_cut)
 {
     char bytes[16384];
@@ -166,7 +168,8 @@ static bool take_output(struct child *child, struct text *output, bool *is_cut)
 static void process_end_group(struct child *child)
 {
     kill(-child->pid, SIGTERM);
-    for (int i = 0; i < 25 && !child->has_ended; i++) { /* half a second to clean up */
+    /* The program has half a second to remove its files. */
+    for (int i = 0; i < 25 && !child->has_ended; i++) {
         poll(NULL, 0, TICK_MS);
         child->has_ended = waitpid(child->pid, &child->status, WNOHANG) == child->pid;
     }
@@ -176,7 +179,10 @@ static void process_end_group(struct child *child)
             ;
 }
 
-/* Reads until it has ended. Something that it left running may keep the output open: that is not waited for. */
+/*
+ * Reads until the process has ended. Does not wait for its descendants, which may keep the output
+ * open.
+ */
 static int process_follow(const struct process_params *params, struct child *child,
                           struct text *output, bool *is_cut)
 {
@@ -194,7 +200,7 @@ static int process_follow(const struct process_params *params, struct child *chi
             process_end_group(child);
             return is_stopped ? PTO_ECANCELED : PTO_ETIMEOUT;
         }
-        /* Once the output is closed the end is near, so it is waited for in small steps. */
+        /* A program that has closed its output ends soon, so it is polled often. */
         int ready = poll(&wait, 1, is_open ? TICK_MS : 1);
 
         if (is_open && ready > 0) {

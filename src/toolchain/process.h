@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a program to its end and keeps what it says. The program is the leader of
- * a group of its own, so that it can be ended with all that it has started, and
- * it ends when the thread that started it does. Any thread may call.
+ * Runs a program to its end and captures its output. The program leads a process group, so it can
+ * be killed together with its children, and it is killed when the thread that started it ends. Any
+ * thread may call.
  */
 #ifndef PTO_PROCESS_H
 #define PTO_PROCESS_H
@@ -14,24 +14,25 @@
 #include "pto/pto.h"
 
 struct process_params {
-    char *const *argv;           /* [0]: a path, not looked up */
-    char *const *env;            /* NULL: this process's own */
-    bool (*stop)(void *context); /* asked while it runs; true: end it. NULL: never */
+    char *const *argv; /* argv[0] is a path; PATH is not searched */
+    char *const *env;  /* NULL: the environment of this process */
+    /* Polled while the program runs; true: it is killed. May be NULL. */
+    bool (*stop)(void *context);
     void *context;
-    uint64_t timeout_ns; /* 0: ten minutes */
+    uint64_t timeout_ns; /* time after which the program is killed; 0: ten minutes */
 };
 
 struct process_result {
-    int code;     /* its exit code; -1: a signal ended it */
-    int signal;   /* then */
-    char *output; /* standard output and standard error, as they came; a zero follows */
+    int code;     /* exit code of the program; -1: a signal ended it */
+    int signal;   /* number of the signal, if code is -1 */
+    char *output; /* standard output and standard error, interleaved; a zero follows */
     size_t output_size;
-    bool is_cut; /* the output was longer than what is kept */
+    bool is_cut; /* the end of the output is missing */
 };
 
 /*
- * PTO_OK: it has run, whatever its code. PTO_ESYSTEM: it cannot be started.
- * PTO_ECANCELED, PTO_ETIMEOUT: it was ended, and everything it had started.
+ * Runs a program. PTO_OK: it ended, with any exit code. PTO_ESYSTEM: it cannot be started.
+ * PTO_ECANCELED, PTO_ETIMEOUT: it was killed with all its descendants.
  */
 int process_run(const struct process_params *params, struct process_result *out,
                 struct pto_error *error);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two things are kept apart: a file, what its bytes are and which operands
- * they have, is the same for every compilation; a view, what the operands mean,
- * depends on the search order. Sources that are compiled with the same order
- * share the views, so that scanning one more is a walk over pointers.
+ * Scans sources. A file (its bytes and the operands of its directives) is the same for every
+ * compilation, but a view (the files to which the operands resolve) depends on the search order.
+ * Sources with the same search order share views, so the scan of another one only follows pointers.
  *
- * One lock guards the memo. It is given up while a file is read and lexed; the
- * file says so, and whoever wants it meanwhile waits.
+ * One lock guards the memo. It is released while a file is read and lexed; the file is marked, and
+ * other threads that need it wait.
  */
 #include "toolchain/scan.h"
 
@@ -24,10 +23,10 @@
 struct scan {
     struct scan_memo *memo;
     struct config *config;
-    struct list views; /* struct view *: files that were read, the source first */
-    struct list extra; /* struct file *: what was looked at for `forced` and `roots` */
+    struct list views; /* struct view *, one for each file that was read; the source first */
+    struct list extra; /* struct file *, found for `forced` and `roots` */
     struct list opens; /* struct scan_open * */
-    uint8_t *seen;     /* a bit for each file, by its number */
+    uint8_t *seen;     /* bit k is set if the file with number k is part of the scan */
     uint32_t seen_count;
     struct digest digest;
     struct scan_entry *entry;
@@ -52,7 +51,7 @@ int scan_files(struct scan_memo *memo, const struct scan_params *params, struct 
     int status;
 
     if (scan == NULL)
-        return error_tell(error, PTO_ENOMEM, "no memory to scan %s", params->source);
+        return error_setf(error, PTO_ENOMEM, "no memory to scan %s", params->source);
     scan->memo = memo;
     memo_lock(memo);
     memo->scanner_count++;
@@ -66,9 +65,9 @@ int scan_files(struct scan_memo *memo, const struct scan_params *params, struct 
     memo->scanner_count--;
     memo_unlock(memo);
     if (status == PTO_ENOMEM)
-        error_tell(error, status, "no memory to scan %s", params->source);
+        error_setf(error, status, "no memory to scan %s", params->source);
     if (status == PTO_ENOSUP)
-        error_tell(error, status, "a file that %s includes is larger than 256 MiB", params->source);
+        error_setf(error, status, "a file that %s includes is larger than 256 MiB", params->source);
     if (status < 0) {
         scan_destroy(scan);
         return status;
@@ -155,7 +154,7 @@ const char *scan_open_name(enum scan_open_kind kind)
 
 /* ---- one scan, the memo locked ---- */
 
-/* Whether the file is new to the scan; it is not any more. Negative: no memory. */
+/* Marks the file as part of the scan. Returns whether it was new. Negative: no memory. */
 static int note_file(struct scan *scan, const struct file *file)
 {
     assert_held(&scan->memo->lock);
@@ -177,7 +176,7 @@ static int note_file(struct scan *scan, const struct file *file)
     return is_new;
 }
 
-/* Takes the file up into the walk, unless it is there or cannot be read. */
+/* Adds the file to the walk, unless it is part of it or cannot be read. */
 static int add_file(struct scan *scan, struct file *file)
 {
     struct view *view;
@@ -221,12 +220,12 @@ static int add_start(struct scan *scan, const char *path, struct pto_error *erro
     if (status < 0)
         return status;
     if (view_content(view)->state != FILE_PRESENT)
-        return error_tell(error, PTO_ESYSTEM, "%s cannot be read: %s", path,
+        return error_setf(error, PTO_ESYSTEM, "%s cannot be read: %s", path,
                           strerror(view_content(view)->error));
     return add_file(scan, file);
 }
 
-/* One that is gone is an absent file like others. */
+/* Adds a root; a missing one becomes an absent file. */
 static int add_root(struct scan *scan, const char *path)
 {
     struct file *file;
@@ -239,7 +238,7 @@ static int add_root(struct scan *scan, const char *path)
     return status == PTO_OK ? add_file(scan, file) : status;
 }
 
-/* Looks for an operand from a folder, and takes up what is found. */
+/* Resolves an operand from a folder and adds the files found. */
 static int add_operand(struct scan *scan, struct folder *folder, const struct operand *operand)
 {
     uint32_t before = scan->extra.count;
@@ -250,20 +249,23 @@ static int add_operand(struct scan *scan, struct folder *folder, const struct op
     return status;
 }
 
-/* As if the first line of a file in the current folder included it. */
+/* Adds a forced header, as if the first line of a file in the current folder included it. */
 static int add_forced(struct scan *scan, const char *name)
 {
     return add_operand(scan, scan->memo->current, &(struct operand){ .name = name });
 }
 
-/* Compilers for this system begin every source with a header of the C library. */
+/* Adds the header of the C library with which compilers for this system begin every source. */
 static int add_implicit(struct scan *scan)
 {
     return add_operand(scan, scan->memo->current,
                        &(struct operand){ .name = "stdc-predef.h", .is_angled = true });
 }
 
-/* Breadth first: the order is one of contents and parameters, not of what the memo knew. */
+/*
+ * Walks breadth first, so that the order depends on contents and parameters, not on the state of
+ * the memo.
+ */
 static int scan_follow(struct scan *scan)
 {
     for (uint32_t i = 0; i < scan->views.count; i++) {
@@ -278,7 +280,7 @@ static int scan_follow(struct scan *scan)
     return PTO_OK;
 }
 
-/* The rest of a path below a folder as it is spelled; NULL: it is not below it. */
+/* Returns the rest of a path below a folder, as it is spelled; NULL: it is not below it. */
 static const char *rest_below(const char *path, const char *folder)
 {
     size_t length = strlen(folder);
@@ -291,7 +293,7 @@ static const char *rest_below(const char *path, const char *folder)
     return path + strspn(path, "/");
 }
 
-/* A name that a computed #include of any file had: where else would it be looked for? */
+/* Adds the places where the name in a computed #include could be found instead. */
 static int probe_name(struct scan *scan, const char *name)
 {
     int status = PTO_OK;
@@ -311,9 +313,9 @@ static int probe_name(struct scan *scan, const char *name)
 }
 
 /*
- * A root is what a compiler found for a computed #include. It spells the path as a
- * folder of the search order and the name that was included, so the places
- * before it are known: a header that appears there takes its place.
+ * Adds the places where the path of a root could be found instead. A root is the result of a
+ * computed #include. The compiler spells its path as a folder of the search order and the included
+ * name, so the folders searched before are known: a header that appears there would replace it.
  */
 static int probe_roots(struct scan *scan, const struct scan_params *params)
 {
@@ -408,7 +410,7 @@ static bool add_entry(struct scan *scan, uint8_t *seen, struct file *file)
     return true;
 }
 
-/* Reads what no thread changes any more, so it needs no lock. */
+/* Makes the list of entries. Takes no lock, because it only reads data that no longer changes. */
 static bool make_entries(struct scan *scan)
 {
     uint8_t *seen;

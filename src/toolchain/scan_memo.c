@@ -18,7 +18,7 @@ enum {
     CHUNK_BYTES = 64 << 10,
     TABLE_SIZE_MIN = 256,
     FILE_BYTES_MAX = 256 << 20,
-    OPENS_MAX = 100, /* of one file, that are listed */
+    OPENS_MAX = 100, /* maximum number of struct scan_open that are listed for one file */
     NO_PARENT = UINT32_MAX
 };
 
@@ -29,7 +29,7 @@ struct chunk {
     alignas(16) char bytes[];
 };
 
-/* A path from a folder, as it was written. */
+/* A path relative to a folder, as spelled. */
 struct spelling {
     struct named key;
     struct folder *folder;
@@ -180,7 +180,7 @@ static struct named *table_get(const struct table *table, uint32_t parent, const
     return table->size != 0 ? *slot_of(table, parent, name) : NULL;
 }
 
-/* The name is not there yet. */
+/* Adds an item whose name is not in the table. */
 static int table_add(struct table *table, struct named *item)
 {
     if (2 * table->count >= table->size) {
@@ -209,14 +209,14 @@ static void digest_whole(struct file *file)
 
     digest_begin(&state);
     digest_add_text(&state, file->path);
-    digest_add(&state, &file->error, sizeof(file->error)); /* 0: present */
+    digest_add(&state, &file->error, sizeof(file->error)); /* `error` is 0 if the file is present */
     digest_add(&state, &file->digest, sizeof(file->digest));
     digest_end(&state, &file->whole);
 }
 
 static void set_absent(struct file *file, int error)
 {
-    /* A name too long, a part that is no folder and so on are all one: nothing is there. */
+    /* Other errors (name too long, not a folder, ...) all mean that the file is absent. */
     bool is_denied = error == EACCES || error == EPERM || error == EIO || error == EFBIG;
 
     file->error = is_denied ? error : ENOENT;
@@ -224,7 +224,7 @@ static void set_absent(struct file *file, int error)
     digest_whole(file);
 }
 
-/* `error` is not 0: it is missing. */
+/* Returns the folder of a path. `error` not 0: it is missing. */
 static struct folder *intern_folder(struct scan_memo *memo, const char *path, int error)
 {
     struct folder *folder = (struct folder *)table_get(&memo->folders, NO_PARENT, path);
@@ -232,7 +232,8 @@ static struct folder *intern_folder(struct scan_memo *memo, const char *path, in
 
     if (folder != NULL)
         return folder;
-    snprintf(with_slash, sizeof(with_slash), "%s/", path); /* else it might be a file's */
+    /* A missing folder is listed with a final slash, which distinguishes it from a file. */
+    snprintf(with_slash, sizeof(with_slash), "%s/", path);
     folder = memo_take(memo, sizeof(*folder));
     if (folder == NULL)
         return NULL;
@@ -254,7 +255,10 @@ static struct folder *intern_folder(struct scan_memo *memo, const char *path, in
     return folder;
 }
 
-/* Joins into `out`, PATH_MAX bytes; an absolute path stays what it is. False: too long. */
+/*
+ * Joins a path to a folder, into `out` of PATH_MAX bytes; an absolute path is copied. False: too
+ * long.
+ */
 static bool scan_memo_join(const struct folder *from, const char *path, char *out)
 {
     size_t length = path[0] == '/' ? 0 : strlen(from->key.name);
@@ -358,10 +362,10 @@ int memo_file(struct scan_memo *memo, const char *path, struct file **file_out)
 
 /* ---- reading ---- */
 
-/* What the lexer finds, gathered without the lock. */
+/* Results of the lexer, collected without the lock. */
 struct gathered {
-    struct list operands; /* struct operand * with the name behind it */
-    struct list opens;    /* struct scan_open *, likewise */
+    struct list operands; /* struct operand *, each followed by its name */
+    struct list opens;    /* struct scan_open *, each followed by its text */
     bool has_failed;
 };
 
@@ -435,7 +439,10 @@ static int keep_gathered(struct scan_memo *memo, struct file *file, const struct
     return PTO_OK;
 }
 
-/* Without the lock: touches what only the thread that loads may touch. */
+/*
+ * Reads and lexes a file. Called without the lock, so it accesses only data of the thread that
+ * loads the file.
+ */
 static int scan_memo_read_file(struct file *file, struct gathered *g)
 {
     struct lexer_sink sink = { .operand = gather_operand, .open = gather_open, .context = g };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Search orders, and what the operands of a file mean in them. */
+/* Search orders, and the resolution of operands in them. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,9 @@ static bool list_is_equal(const struct list *a, const struct list *b)
            (a->count == 0 || memcmp(a->item, b->item, a->count * sizeof(*a->item)) == 0);
 }
 
-/* A folder that comes again is looked at once, in its first place. */
+/*
+ * Adds a folder to a search order. A repeated folder is searched only once, at its first position.
+ */
 static int scan_order_add_folder(struct scan_memo *memo, struct list *list, const char *path)
 {
     struct folder *folder;
@@ -137,8 +139,8 @@ struct view *memo_view(struct scan_memo *memo, struct config *config, struct fil
 }
 
 /*
- * Looks at one place. 1: the file is there. Without a list it is enough that the
- * file gets loaded: if another thread is at it, that one counts as there.
+ * Searches one folder for a file. Returns 1 if the file is there. If `found` is NULL, a file that
+ * another thread is loading counts as found, because it is sufficient that some thread loads it.
  */
 static int look_in(struct scan_memo *memo, struct config *config, struct folder *folder,
                    const char *name, struct list *found)
@@ -153,7 +155,7 @@ static int look_in(struct scan_memo *memo, struct config *config, struct folder 
     if (status == PTO_OK && found != NULL) /* mutation: unseen-file */
         status = list_push(found, file);
     if (status == PTO_OK && config_content(config, file)->error == EFBIG)
-        status = PTO_ENOSUP; /* a compiler would read it, and no change would be seen */
+        status = PTO_ENOSUP; /* a compiler would read it, but changes of it would not be seen */
     if (status < 0)
         return status;
     return config_content(config, file)->state == FILE_PRESENT;
@@ -172,9 +174,9 @@ static int look_in_all(struct scan_memo *memo, struct config *config, const stru
 }
 
 /*
- * Where #include_next goes on depends on how the compiler came here, and a file
- * can be reached in several ways. So all folders are looked at, and every file
- * of that name is taken.
+ * Finds the files to which an operand can refer. For #include_next every file of that name in all
+ * folders is added: where the search resumes depends on how the compiler reached the file, which it
+ * may reach in several ways.
  */
 int memo_resolve(struct scan_memo *memo, struct config *config, struct folder *folder,
                  const struct operand *operand, struct list *found)
@@ -197,7 +199,10 @@ int memo_resolve(struct scan_memo *memo, struct config *config, struct folder *f
     return is_there < 0 ? is_there : PTO_OK;
 }
 
-/* The lock is not given up from here on. */
+/*
+ * Stores the files that were found as the edges of the view. The caller holds the lock until the
+ * function returns.
+ */
 static int keep_edges(struct scan_memo *memo, struct config *config, struct view *view,
                       const struct list *found)
 {
@@ -235,14 +240,17 @@ int memo_complete(struct scan_memo *memo, struct config *config, struct view *vi
 
     assert_held(&memo->lock);
     assert(content->state == FILE_PRESENT);
-    /* Threads that come here with the same headers would wait for each other at each of them. */
+    /*
+     * Load the files ahead: threads that scan the same headers would otherwise wait for each other
+     * at each header.
+     */
     for (uint32_t i = 0; memo->scanner_count > 1 && !view->is_complete && status == PTO_OK &&
                          i < content->operand_count;
          i++)
         status = memo_resolve(memo, config, view->file->folder, &content->operand[i], NULL);
     for (uint32_t i = 0; !view->is_complete && status == PTO_OK && i < content->operand_count; i++)
         status = memo_resolve(memo, config, view->file->folder, &content->operand[i], &found);
-    if (status == PTO_OK && !view->is_complete) /* another thread may have done it meanwhile */
+    if (status == PTO_OK && !view->is_complete) /* another thread may have completed it */
         status = keep_edges(memo, config, view, &found);
     free(found.item);
     return status;

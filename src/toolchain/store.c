@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One file for each entry and each name, of one form:
+ * Reads and writes entries and names. Each is one file, in this format:
  *
  *     head     sizes, the key, a digest of all the rest and the store's secret
  *     bytes    of an entry, or the text of a name
  *     manifest
  *
- * The key is in the head, so a file in a wrong place is as good as damaged.
+ * The key is in the head, so a file that was renamed or moved counts as damaged.
  */
 #include "toolchain/store.h"
 
@@ -27,25 +27,31 @@
 #define FILE_MAX ((size_t)1 << 32)
 
 enum {
-    TOUCH_SECONDS = 60, /* a use is noted when the last one is older than that */
-    PUT_ATTEMPTS = 16,  /* whoever empties the store takes the folder away under our hands */
-    PRUNE_PARTS = 16    /* of the limit, that may be put before it is looked at */
+    TOUCH_SECONDS = 60, /* seconds since the last recorded use after which a new use is recorded */
+    /*
+     * attempts to write a file: another process may clear the store and remove the folder at any
+     * time
+     */
+    PUT_ATTEMPTS = 16,
+    PRUNE_PARTS = 16 /* fraction of the limit that may be written before the size is checked */
 };
 
 struct head {
     char magic[8];
     uint64_t size;
-    uint64_t manifest_size; /* without the zero */
+    uint64_t manifest_size; /* bytes without the final zero */
     uint64_t zero;
     struct digest key;
-    struct digest check; /* of all the others and what follows, with the secret */
+    /* SHA-256 of the other fields, the data after them and the store's secret. */
+    struct digest check;
 };
 
 static_assert(sizeof(struct head) % 16 == 0, "bytes are aligned");
-static_assert((int)STORE_FOLDER_MAX + 128 <= (int)STORE_PATH_MAX, "the names in it fit");
+static_assert((int)STORE_FOLDER_MAX + 128 <= (int)STORE_PATH_MAX, "a path in the folder must fit");
 
 static const char magic[8] = "PTOSTO2";
-static const char magic_before[8] = "PTOSTO1"; /* without a secret: not used, and replaced */
+/* Magic of an older format without a secret: such files are replaced, not used. */
+static const char magic_before[8] = "PTOSTO1";
 static const char tag[] = "Signature: 8a477f597d28d172789f06886806bc55\n"
                           "# This folder is made by pto; `pto cache clear` empties it.\n";
 
@@ -64,7 +70,7 @@ int store_open(const char *folder, struct store **store_out, struct pto_error *e
     int status;
 
     if (store == NULL)
-        return error_tell(error, PTO_ENOMEM, "no memory for the store");
+        return error_setf(error, PTO_ENOMEM, "no memory for the store");
     status = store_init(store, folder, error);
     if (status < 0) {
         free(store);
@@ -72,8 +78,9 @@ int store_open(const char *folder, struct store **store_out, struct pto_error *e
     }
     pthread_mutex_init(&store->lock, NULL);
     if (store->folder[0] == '\0')
-        add_note(store, "nothing is kept: there is no folder for the store; set PTO_STORE or HOME "
-                        "to an absolute path");
+        add_note(store,
+                 "nothing is stored: there is no folder for the store; set PTO_STORE or HOME "
+                 "to an absolute path");
     *store_out = store;
     return PTO_OK;
 }
@@ -155,7 +162,7 @@ bool store_take_note(struct store *store, char text[STORE_NOTE_MAX])
     return has_note;
 }
 
-/* ---- where, and how much ---- */
+/* ---- folder and size ---- */
 
 static bool parse_size(const char *text, uint64_t *bytes_out)
 {
@@ -177,7 +184,7 @@ static bool parse_size(const char *text, uint64_t *bytes_out)
     return true;
 }
 
-/* Relative folders are made absolute: the process may go elsewhere. */
+/* Makes relative folders absolute, because the process may change its current folder. */
 static bool set_folder(struct store *store, const char *folder, const char *below)
 {
     char current[STORE_FOLDER_MAX] = "";
@@ -205,7 +212,7 @@ int store_init(struct store *store, const char *folder, struct pto_error *error)
 
     store->max_bytes = STORE_MAX_DEFAULT;
     if (max != NULL && max[0] != '\0' && !parse_size(max, &store->max_bytes))
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "PTO_STORE_MAX is '%s'; it is a number of bytes, which K, M or G may "
                           "follow",
                           max);
@@ -213,9 +220,9 @@ int store_init(struct store *store, const char *folder, struct pto_error *error)
         folder = chosen;
     if (folder != NULL) {
         if (folder[0] == '\0' || !set_folder(store, folder, ""))
-            return error_tell(error, PTO_EINVAL, "'%.100s' cannot be the folder of a store",
+            return error_setf(error, PTO_EINVAL, "'%.100s' cannot be the folder of a store",
                               folder);
-    } else if (cache != NULL && cache[0] == '/') { /* the standard ignores others */
+    } else if (cache != NULL && cache[0] == '/') { /* the standard ignores relative paths */
         (void)set_folder(store, cache, "/pto");
     } else if (home != NULL && home[0] == '/') {
         (void)set_folder(store, home, "/.cache/pto");
@@ -251,7 +258,7 @@ static void add_note(struct store *store, const char *format, ...)
     pthread_mutex_unlock(&store->lock);
 }
 
-/* Once for each kind of failure, whatever the number of puts. */
+/* Notes a failure, once for each kind. */
 static int note_failure(struct store *store, int number, struct pto_error *error)
 {
     bool is_denied = number == EROFS || number == EACCES || number == EPERM || number == ENOTDIR;
@@ -260,13 +267,14 @@ static int note_failure(struct store *store, int number, struct pto_error *error
     char text[STORE_NOTE_MAX];
     bool is_new;
 
-    snprintf(text, sizeof(text),
-             is_denied ? "nothing is kept: %.300s cannot be written: %s; PTO_STORE names another "
-                         "folder"
-             : is_full ? "not everything is kept: no room in %.300s: %s; `pto cache clear` makes "
-                         "some, PTO_STORE names another folder"
-                       : "not everything is kept: %.300s: %s",
-             store->folder, strerror(number));
+    snprintf(
+        text, sizeof(text),
+        is_denied
+            ? "nothing is stored: %.300s cannot be written: %s; set PTO_STORE to another folder"
+        : is_full ? "not everything is stored: no room in %.300s: %s; `pto cache clear` frees "
+                    "some, or set PTO_STORE to another folder"
+                  : "not everything is stored: %.300s: %s",
+        store->folder, strerror(number));
     pthread_mutex_lock(&store->lock);
     is_new = (store->failures_noted & bit) == 0;
     store->failures_noted |= bit;
@@ -274,7 +282,7 @@ static int note_failure(struct store *store, int number, struct pto_error *error
     pthread_mutex_unlock(&store->lock);
     if (is_new)
         add_note(store, "%s", text);
-    return error_tell(error, PTO_ESYSTEM, "%s", text);
+    return error_setf(error, PTO_ESYSTEM, "%s", text);
 }
 
 /* ---- reading ---- */
@@ -346,7 +354,10 @@ int store_read(const struct store *store, const char *path, const struct digest 
     return status;
 }
 
-/* The least recently used files go first, and this is how a use is known. It may fail. */
+/*
+ * Records that a file was used, so that the least recently used files are evicted first. A failure
+ * is ignored.
+ */
 static void note_use(const char *path)
 {
     struct stat about;
@@ -355,7 +366,7 @@ static void note_use(const char *path)
         (void)utimensat(AT_FDCWD, path, NULL, 0);
 }
 
-/* As store_check; a refusal is noted, once, and nothing is put from then on. */
+/* Calls store_check. A refusal is noted once, and prevents further writes. */
 static int check_owner(struct store *store, bool is_made)
 {
     bool is_new;
@@ -390,7 +401,7 @@ static int get_file(struct store *store, enum store_kind kind, const struct dige
         return status;
     is_own = lstat(path, &about) != 0 || store_is_own(&about);
     if (unlink(path) == 0 || errno == ENOENT)
-        add_note(store, "%.300s %s: it is removed, and made anew", path,
+        add_note(store, "%.300s %s: it is removed and created again", path,
                  is_own ? "was damaged" : "is another user's, or open to others");
     else
         add_note(store, "%.300s is damaged and is not used; it cannot be removed: %s", path,
@@ -400,7 +411,7 @@ static int get_file(struct store *store, enum store_kind kind, const struct dige
 
 /* ---- writing ---- */
 
-/* The file as a whole, in one block; NULL: no memory. */
+/* Makes the whole file in one block; NULL: no memory. */
 static char *compose(const struct store *store, const struct digest *key,
                      const struct store_entry *entry, size_t *size_out)
 {
@@ -421,7 +432,7 @@ static char *compose(const struct store *store, const struct digest *key,
     return block;
 }
 
-/* So that backups leave the store out, as the convention has it. */
+/* Writes CACHEDIR.TAG, which by convention makes backup tools skip a folder. */
 static void write_tag(const struct store *store)
 {
     char path[STORE_PATH_MAX];
@@ -431,7 +442,7 @@ static void write_tag(const struct store *store)
         (void)file_write(path, tag, sizeof(tag) - 1);
 }
 
-/* Folders are made when they turn out to be missing, the first time and after a clear. */
+/* Writes a file, creating folders that turn out to be missing. */
 static int write_file(const struct store *store, char *path, const char *block, size_t size)
 {
     int status = PTO_ESYSTEM;
@@ -469,7 +480,7 @@ static void count_put(struct store *store, size_t size)
         store_prune(store);
 }
 
-/* Makes the folder and the secret, if they are not there. PTO_OK, or a status with errno set. */
+/* Creates the folder and the secret, if they do not exist. PTO_OK, or a status with errno set. */
 static int store_prepare(struct store *store)
 {
     int status = check_owner(store, true);
@@ -480,7 +491,7 @@ static int store_prepare(struct store *store)
     if (status < 0)
         return status;
     status = check_owner(store, true);
-    if (status == STORE_ABSENT) /* something else has its name */
+    if (status == STORE_ABSENT) /* the name is taken by a file that is not ours */
         errno = ENOTDIR;
     return status;
 }
@@ -503,15 +514,15 @@ static int store_put_file(struct store *store, enum store_kind kind, const struc
     is_denied = store->is_denied;
     pthread_mutex_unlock(&store->lock);
     if (is_denied || !store_make_path(store, kind, key, path))
-        return error_tell(error, PTO_ESYSTEM, "the store cannot be written");
+        return error_setf(error, PTO_ESYSTEM, "the store cannot be written");
     status = store_prepare(store);
     if (status == PTO_EINVAL)
-        return error_tell(error, PTO_ESYSTEM, "%s", store->refusal);
+        return error_setf(error, PTO_ESYSTEM, "%s", store->refusal);
     if (status != PTO_OK)
         return note_failure(store, errno, error);
     block = compose(store, key, entry, &size);
     if (block == NULL)
-        return error_tell(error, PTO_ENOMEM, "no memory for an entry of the store");
+        return error_setf(error, PTO_ENOMEM, "no memory for an entry of the store");
     if (size > store->max_bytes) {
         free(block);
         return note_failure(store, EFBIG, error);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All files of the store at once: how much there is, what is sound, what has to
- * go. A file is the store's if its name says so; others are left alone.
- * Whatever is removed may be in use: its reader has it open, or finds nothing.
+ * Walks over all files of the store, to count, verify or evict them. Files whose names do not fit
+ * the store's layout are ignored. A file that is removed may be in use: its reader either has it
+ * open, or misses.
  */
 #include "toolchain/store_files.h"
 
@@ -26,7 +26,10 @@ static const char *const kind_names[STORE_KINDS] = { "entries", "names" };
 
 /* ---- the walk ---- */
 
-/* Whether the name of a file is the store's: digits of the key, or those of a writer besides. */
+/*
+ * Whether the name is one of the store's files: digits of the key, or digits and the suffix of a
+ * writer.
+ */
 static bool parse_name(const char *shard, const char *name, struct store_file *file)
 {
     char hex[DIGEST_HEX];
@@ -52,7 +55,7 @@ static int walk_shard(const char *folder, const char *shard, struct store_file *
     struct dirent *item;
     int status = PTO_OK;
 
-    if (stream == NULL) /* taken away meanwhile, or not a folder */
+    if (stream == NULL) /* removed by another process, or not a folder */
         return errno == EACCES ? PTO_ESYSTEM : PTO_OK;
     while (status == PTO_OK && (item = readdir(stream)) != NULL) {
         if (!parse_name(shard, item->d_name, file))
@@ -97,7 +100,7 @@ int store_walk(const struct store *store, store_visit_fn visit, void *context)
     return status;
 }
 
-/* ---- too much ---- */
+/* ---- eviction ---- */
 
 struct old_file {
     uint64_t bytes;
@@ -168,7 +171,7 @@ void store_prune(struct store *store)
     free(pile.file);
 }
 
-/* ---- for tools ---- */
+/* ---- functions for tools ---- */
 
 struct look {
     const struct store *store;
@@ -188,7 +191,7 @@ static void remove_file(struct look *look, const char *path)
         look->error = errno;
 }
 
-/* A file that a writer of this machine has under its hands: see file_write. */
+/* Whether a living process of this machine is writing the file: see file_write. */
 static bool store_files_has_writer(const struct store_file *file)
 {
     const char *name = strrchr(file->path, '/');
@@ -233,7 +236,7 @@ static bool look_at(void *context, const struct store_file *file)
     return true;
 }
 
-/* Folders that are empty; the tag and the folder itself stay. */
+/* Removes empty folders; the tag and the store's folder stay. */
 static void remove_folders(const struct store *store)
 {
     char path[STORE_PATH_MAX];
@@ -248,7 +251,10 @@ static void remove_folders(const struct store *store)
     }
 }
 
-/* Whether something can be put: into the folder, or into the first one above it that exists. */
+/*
+ * Whether a file can be created in the folder or, if it does not exist, in its first existing
+ * parent.
+ */
 static bool store_files_can_write(const char *folder)
 {
     char path[STORE_PATH_MAX];
@@ -274,11 +280,11 @@ static int take_look(const char *folder, struct look *look, struct pto_error *er
     int status;
 
     if (given == NULL || !sized_is_valid(given) || !sized_is_valid(error))
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "no struct pto_store_info, or one that is not initialised");
     store = calloc(1, sizeof(*store));
     if (store == NULL)
-        return error_tell(error, PTO_ENOMEM, "no memory for the store");
+        return error_setf(error, PTO_ENOMEM, "no memory for the store");
     status = store_init(store, folder, error);
     if (status < 0)
         goto free_store;
@@ -286,7 +292,7 @@ static int take_look(const char *folder, struct look *look, struct pto_error *er
     info->max_bytes = store->max_bytes;
     snprintf(info->folder, sizeof(info->folder), "%s", store->folder);
     if (store->folder[0] == '\0') {
-        status = error_tell(error, PTO_ESYSTEM,
+        status = error_setf(error, PTO_ESYSTEM,
                             "there is no folder for the store; set PTO_STORE or "
                             "HOME to an absolute path");
         goto free_store;
@@ -296,7 +302,7 @@ static int take_look(const char *folder, struct look *look, struct pto_error *er
     if (store_check(store, false) == PTO_EINVAL)
         snprintf(info->refusal, sizeof(info->refusal), "%s", store->refusal);
     if (info->refusal[0] != '\0' && (look->is_verified || look->is_cleared)) {
-        status = error_tell(error, PTO_ESYSTEM, "%s", store->refusal);
+        status = error_setf(error, PTO_ESYSTEM, "%s", store->refusal);
         goto free_store;
     }
     if (stat(store->folder, &about) != 0) {
@@ -307,11 +313,11 @@ static int take_look(const char *folder, struct look *look, struct pto_error *er
         info->is_present = status == PTO_OK;
     }
     if (status < 0)
-        error_tell(error, status, "%.300s cannot be read: %s", store->folder, strerror(errno));
+        error_setf(error, status, "%.300s cannot be read: %s", store->folder, strerror(errno));
     if (look->is_cleared && status == PTO_OK)
         remove_folders(store);
     if (look->error != 0 && status == PTO_OK)
-        status = error_tell(error, PTO_ESYSTEM, "not everything in %.300s could be removed: %s",
+        status = error_setf(error, PTO_ESYSTEM, "not everything in %.300s could be removed: %s",
                             store->folder, strerror(look->error));
     sized_write(given, &own, sizeof(own));
 free_store:

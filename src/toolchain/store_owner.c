@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose the store is. What comes out of it is run, so it has to be this user's
- * alone: its folders, and each file, belong to nobody else and nobody else can
- * write to them. A secret in it, FOLDER/key, goes into the check of every file;
- * so a file that somebody put there when the folder was open to others, or that
- * was made for another store, counts as damaged.
+ * Ownership of the store. Its content is executed, so its folders and files must be owned by this
+ * user and writable by no other user. A secret, FOLDER/key, enters the digest of every file, so a
+ * file that another user wrote while the folder was writable, or that was made for another store,
+ * counts as damaged.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +23,10 @@ bool store_is_own(const struct stat *about)
     return about->st_uid == geteuid() && (about->st_mode & OTHERS_WRITE) == 0;
 }
 
-/* PTO_OK, STORE_ABSENT, or PTO_EINVAL: it is another user's, or open to others. */
+/*
+ * Checks a folder of the store. Returns PTO_OK, STORE_ABSENT, or PTO_EINVAL: it belongs to another
+ * user, or other users can write to it.
+ */
 static int check_folder(struct store *store, const char *inner)
 {
     char path[STORE_PATH_MAX];
@@ -32,7 +34,7 @@ static int check_folder(struct store *store, const char *inner)
 
     snprintf(path, sizeof(path), "%s%s", store->folder, inner);
     if (lstat(path, &link) != 0 || stat(path, &about) != 0 || !S_ISDIR(about.st_mode))
-        return STORE_ABSENT; /* whoever writes is told what is in the way */
+        return STORE_ABSENT; /* not reported by a reader: a writer will report the error */
     if (store_is_own(&about) && (link.st_uid == geteuid() || link.st_uid == 0))
         return PTO_OK;
     if (about.st_uid != geteuid())
@@ -67,13 +69,16 @@ static int read_secret(struct store *store)
     if (got == (ssize_t)sizeof(store->secret))
         return PTO_OK;
     snprintf(store->refusal, sizeof(store->refusal),
-             "the store is not used: %.300s is not a key that only you can read; remove it, and "
-             "everything is made anew",
+             "the store is not used: %.300s is not a key that only you can read; remove it; "
+             "everything is then compiled again",
              path);
     return PTO_EINVAL;
 }
 
-/* Whoever is first decides; the others take what is there. PTO_OK, or PTO_ESYSTEM with errno. */
+/*
+ * Creates the secret of the store. If several processes try, the first one wins, and the others
+ * read its secret. PTO_ESYSTEM sets errno.
+ */
 static int make_secret(const struct store *store)
 {
     char path[STORE_PATH_MAX], name[STORE_PATH_MAX + 64];
@@ -89,7 +94,7 @@ static int make_secret(const struct store *store)
         file_write_private(name, &secret, sizeof(secret)) < 0)
         return PTO_ESYSTEM;
     if (link(name, path) != 0 && errno != EEXIST)
-        number = rename(name, path) != 0 ? errno : 0; /* a file system without links */
+        number = rename(name, path) != 0 ? errno : 0; /* the file system has no hard links */
     (void)unlink(name);
     errno = number;
     return number == 0 ? PTO_OK : PTO_ESYSTEM;

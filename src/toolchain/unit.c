@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One source: scanned, looked up by its key, compiled if it has to be.
+ * Makes one unit: scans the source, looks it up by its key, and compiles it if the store has no
+ * object for it.
  *
- * An object is kept only if three things hold after the compiler has ended: it
- * carries the key, so it was made now; the compiler has read no file that the
- * scan does not have; and a second scan gives the same key, so nothing changed
- * meanwhile. Else the compilation is done again, with what was learnt.
+ * An object is stored only if three conditions hold after the compiler has ended: it contains the
+ * key, so this compilation made it; the compiler has read no file that the scan lacks; and a second
+ * scan gives the same key, so no file changed during the compilation. Otherwise the source is
+ * compiled again, with the newly found files.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,11 +20,12 @@
 #include "toolchain/build.h"
 #include "toolchain/manifest.h"
 #include "toolchain/note.h"
+#include "toolchain/overlay.h"
 #include "toolchain/process.h"
 
 enum { ATTEMPTS = 4, OBJECT_MAX = 512 << 20, DEPENDENCIES_MAX = 64 << 20 };
 
-enum { UNIT_AGAIN = 1 }; /* beside the statuses: compile once more */
+enum { UNIT_AGAIN = 1 }; /* a result besides the statuses: the unit must be compiled again */
 
 static int scan_unit(struct build *build, struct unit *unit, struct pto_error *error);
 static void unit_find_obstacle(const struct build *build, struct unit *unit);
@@ -33,8 +35,8 @@ static int compile_unit(struct build *build, struct unit *unit, uint32_t index, 
 static int keep_object(struct build *build, struct unit *unit, const char *output,
                        struct pto_error *error);
 static void recall(struct build *build, struct unit *unit, struct digest *key, bool *has_key);
-static void tell_reason(struct build *build, struct unit *unit);
-static void tell_reused(struct build *build, struct unit *unit);
+static void report_reason(struct build *build, struct unit *unit);
+static void report_reused(struct build *build, struct unit *unit);
 
 void unit_scan(struct build *build, struct unit *unit)
 {
@@ -47,7 +49,7 @@ void unit_scan(struct build *build, struct unit *unit)
         unit_find_obstacle(build, unit);
 }
 
-/* From the store, or by the compiler. UNIT_AGAIN: what was learnt changes the key. */
+/* Loads the object from the store, or compiles it. UNIT_AGAIN: newly found files change the key. */
 static int make_once(struct build *build, struct unit *unit, uint32_t index)
 {
     struct pto_error *error = &unit->error;
@@ -55,12 +57,12 @@ static int make_once(struct build *build, struct unit *unit, uint32_t index)
     int status;
 
     if (unit->obstacle == NULL && store_get(build->store, &unit->key, &unit->entry) == PTO_OK) {
-        tell_reused(build, unit);
+        report_reused(build, unit);
         return PTO_OK;
     }
     status = refuse_early(build, unit, error);
     if (status == PTO_OK) {
-        tell_reason(build, unit);
+        report_reason(build, unit);
         status = compile_unit(build, unit, index, &output, error);
     }
     if (status == PTO_OK)
@@ -68,7 +70,7 @@ static int make_once(struct build *build, struct unit *unit, uint32_t index)
     if (status == PTO_OK) {
         unit->is_compiled = true;
         if (output.size != 0)
-            build_tell(build, PTO_BUILD_WARNING, unit->source->path, output.bytes);
+            build_notify(build, PTO_BUILD_WARNING, unit->source->path, output.bytes);
     }
     text_free(&output);
     return status;
@@ -84,7 +86,7 @@ void unit_make(struct build *build, struct unit *unit, uint32_t index)
             status = make_once(build, unit, index);
     }
     if (status == UNIT_AGAIN)
-        status = error_tell(&unit->error, PTO_EBUILD,
+        status = error_setf(&unit->error, PTO_EBUILD,
                             "%s: its files change while it is compiled, %d times in a row; build "
                             "again when nothing writes to them",
                             unit->source->path, ATTEMPTS);
@@ -94,7 +96,7 @@ void unit_make(struct build *build, struct unit *unit, uint32_t index)
     build->is_failed = build->is_failed || status < 0;
     pthread_mutex_unlock(&build->lock);
     if (status == PTO_OK && unit->is_compiled)
-        build_tell(build, PTO_BUILD_COMPILED, unit->source->path, NULL);
+        build_notify(build, PTO_BUILD_COMPILED, unit->source->path, NULL);
 }
 
 void unit_free(struct unit *unit)
@@ -124,7 +126,7 @@ static void add_words(struct digest_state *state, const struct words *words)
     digest_add_text(state, NULL);
 }
 
-/* -march=native means another thing on another machine. */
+/* Adds the CPU of this machine, because -march=native depends on it. */
 static void add_machine(struct digest_state *state, const struct words *flags)
 {
     bool is_native = false;
@@ -141,13 +143,13 @@ static void add_machine(struct digest_state *state, const struct words *flags)
             strncmp(line, "Features", 8) == 0 || strncmp(line, "CPU part", 8) == 0) {
             digest_add_text(state, line);
             if (strncmp(line, "flags", 5) == 0)
-                break; /* the first CPU stands for all */
+                break; /* one CPU is enough: all are of the same kind */
         }
     if (file != NULL)
         fclose(file);
 }
 
-/* Debug information has the current folder. */
+/* Adds the current folder, because debug information contains it. */
 static void unit_add_folder(struct digest_state *state, const struct words *flags)
 {
     char here[PATH_MAX];
@@ -202,7 +204,7 @@ static int scan_with(struct unit *unit, struct scan_memo *memo, struct scan **sc
     return scan_files(memo, &params, scan_out, error);
 }
 
-/* The first time with what the whole build has read; after that everything is read again. */
+/* Scans with the memo of the whole build the first time; later scans read every file again. */
 static int scan_unit(struct build *build, struct unit *unit, struct pto_error *error)
 {
     struct scan_memo *memo = build->memo;
@@ -219,33 +221,34 @@ static int scan_unit(struct build *build, struct unit *unit, struct pto_error *e
     if (status == PTO_OK)
         status = scan_with(unit, memo, &unit->scan, error);
     else
-        error_tell(error, status, "no memory to read %s", unit->source->path);
+        error_setf(error, status, "no memory to read %s", unit->source->path);
     if (status == PTO_OK)
         unit_make_key(build, unit, &unit->key);
     return status;
 }
 
-/* ---- why it must be compiled, whatever the store has ---- */
+/* ---- reasons why the store cannot be used ---- */
 
 static void unit_find_obstacle(const struct build *build, struct unit *unit)
 {
     struct text text = { 0 };
 
     if (build->params->is_forced)
-        text_format(&text, "everything is to be compiled");
+        text_format(&text, "every source is compiled, as requested");
     else if (unit->command.unknown != NULL)
         text_format(&text,
-                    "with the flag %s the compiler may read files that nobody knows of: it is "
-                    "compiled every time",
+                    "with the flag %s the compiler may read files that the build does not know: it "
+                    "is compiled every time",
                     unit->command.unknown);
     for (uint32_t i = 0; text.size == 0 && i < scan_open_count(unit->scan); i++) {
         const struct scan_open *open = scan_open_at(unit->scan, i);
 
-        if (open->kind != SCAN_OPEN_INCLUDE) /* those the compiler's list tells */
-            text_format(&text,
-                        "%s:%u has a %s (%s), which only a compiler can follow: it is compiled "
-                        "every time",
-                        open->path, open->line, scan_open_name(open->kind), open->text);
+        /* A computed #include is no obstacle: the compiler lists the files that it has read. */
+        if (open->kind != SCAN_OPEN_INCLUDE)
+            text_format(
+                &text,
+                "%s:%u has a %s (%s), which only a compiler can resolve: it is compiled every time",
+                open->path, open->line, scan_open_name(open->kind), open->text);
     }
     unit->obstacle = text.bytes;
 }
@@ -259,11 +262,14 @@ static bool is_below(const char *path, const char *folder)
 
 static bool is_library(const struct build *build, const struct unit *unit, const char *path)
 {
-    if (is_below(path, build->isa.root) || is_below(path, build->overlay) ||
-        is_below(path, build->include_root) || is_below(path, "/usr"))
+    if (is_below(path, build->isa.root) || is_below(path, build->include_root) ||
+        is_below(path, "/usr"))
         return true;
+    for (uint32_t i = 0; i < build->overlay.count; i++)
+        if (is_below(path, build->overlay.at[i]))
+            return true;
     for (uint32_t i = 0; i < unit->compiler->tool_count && i < 1; i++) {
-        char folder[PATH_MAX]; /* PREFIX of PREFIX/bin/g++ */
+        char folder[PATH_MAX]; /* PREFIX, if the compiler is PREFIX/bin/g++ */
         char *slash;
 
         snprintf(folder, sizeof(folder), "%s", unit->compiler->tools[i].path);
@@ -292,7 +298,7 @@ static bool has_bfloat16(const char *path)
 static int refuse_early(struct build *build, struct unit *unit, struct pto_error *error)
 {
     uint32_t count = scan_entry_count(unit->scan);
-    bool has_isa = false, wants_isa = false;
+    bool has_isa = false, wants_isa = false, has_type = unit->compiler->has_bfloat16;
     const char *user = NULL;
 
     if (unit->source->kind != PTO_SOURCE_KERNEL || unit->compiler->language != COMPILER_CXX)
@@ -302,18 +308,21 @@ static int refuse_early(struct build *build, struct unit *unit, struct pto_error
         size_t length = strlen(entry->path);
         bool is_first = length > 17 && strcmp(entry->path + length - 17, "/pto/pto-inst.hpp") == 0;
 
+        /* our types come before the library's, with a bfloat16_t */
+        has_type = has_type ||
+                   (entry->is_present && strstr(entry->path, OVERLAY_TYPES "/pto/common/") != NULL);
         has_isa = has_isa || (is_first && entry->is_present &&
-                              !is_below(entry->path, build->include_root)); /* ours includes it */
+                              /* our own pto/pto-inst.hpp only includes the tile library's */
+                              !is_below(entry->path, build->include_root));
         wants_isa = wants_isa || is_first;
     }
     if (wants_isa && !has_isa)
-        return error_tell(error, PTO_ENOSUP,
+        return error_setf(error, PTO_ENOSUP,
                           "%s includes the tile library (pto/pto-inst.hpp), which is not there: "
                           "give --isa DIR, set PTO_ISA_ROOT, or name it in ~/.config/pto/isa; "
                           "nothing is ever downloaded",
                           unit->source->path);
-    if (!unit->command.uses_isa || !has_isa || unit->compiler->has_bfloat16 ||
-        unit->compiler->target != COMPILER_HOST)
+    if (!unit->command.uses_isa || !has_isa || has_type || unit->compiler->target != COMPILER_HOST)
         return PTO_OK;
     for (uint32_t i = 0; i < count && user == NULL; i++) {
         const struct scan_entry *entry = scan_entry_at(unit->scan, i);
@@ -323,16 +332,17 @@ static int refuse_early(struct build *build, struct unit *unit, struct pto_error
     }
     if (user == NULL)
         return PTO_OK;
-    return error_tell(error, PTO_ENOSUP,
+    return error_setf(error, PTO_ENOSUP,
                       "%s uses bfloat16_t, and %s has no such type: the tile library would "
-                      "silently compute in fp16. It needs GCC 14 or later: install g++-14, which "
+                      "silently compute in fp16, because it takes its types from another header "
+                      "than pto/common/type.hpp. It needs GCC 14 or later: install g++-14, which "
                       "Debian has from 13 on, or set CXX to one",
                       user, unit->compiler->version);
 }
 
 /* ---- compiling ---- */
 
-static void tell_command(struct build *build, const struct unit *unit, const struct words *argv)
+static void report_command(struct build *build, const struct unit *unit, const struct words *argv)
 {
     struct text command = { 0 };
 
@@ -341,7 +351,7 @@ static void tell_command(struct build *build, const struct unit *unit, const str
     for (uint32_t i = 0; i < argv->count && argv->at[i] != NULL; i++)
         text_format(&command, "%s%s", i != 0 ? " " : "", argv->at[i]);
     if (!command.is_short)
-        build_tell(build, PTO_BUILD_COMMAND, unit->source->path, command.bytes);
+        build_notify(build, PTO_BUILD_COMMAND, unit->source->path, command.bytes);
     text_free(&command);
 }
 
@@ -354,21 +364,21 @@ int unit_run(struct build *build, struct unit *unit, const struct words *argv, s
     struct process_result result;
     int status;
 
-    tell_command(build, unit, argv);
+    report_command(build, unit, argv);
     status = process_run(&params, &result, error);
     if (status < 0)
         return status;
     text_add(output, result.output, result.output_size);
     if (result.is_cut)
-        text_format(output, "\n(more was said than is kept)\n");
+        text_format(output, "\n(output truncated)\n");
     free(result.output);
     if (result.code == 0)
         return PTO_OK;
-    build_tell(build, PTO_BUILD_OUTPUT, unit->source->path, output->bytes);
+    build_notify(build, PTO_BUILD_OUTPUT, unit->source->path, output->bytes);
     if (result.code < 0)
-        return error_tell(error, PTO_EBUILD, "%s: %s was ended by signal %d (%s)",
+        return error_setf(error, PTO_EBUILD, "%s: %s was ended by signal %d (%s)",
                           unit->source->path, argv->at[0], result.signal, strsignal(result.signal));
-    return error_tell(error, PTO_EBUILD, "%s does not compile: %s gives up with code %d",
+    return error_setf(error, PTO_EBUILD, "%s does not compile: %s exits with code %d",
                       unit->source->path, argv->at[0], result.code);
 }
 
@@ -383,7 +393,7 @@ static int write_header(struct unit *unit, const char *work, struct pto_error *e
     status = header.is_short ? PTO_ENOMEM : file_write(path, header.bytes, header.size);
     text_free(&header);
     if (status < 0)
-        return error_tell(error, status, "%s cannot be written: %s", path, strerror(errno));
+        return error_setf(error, status, "%s cannot be written: %s", path, strerror(errno));
     return PTO_OK;
 }
 
@@ -397,13 +407,13 @@ int unit_find_linker(const struct build *build, const struct unit *unit, char li
     snprintf(slash + 1, PATH_MAX - (size_t)(slash + 1 - linker), "ld.lld");
     if (access(linker, X_OK) == 0 || compiler_find_program("ld.lld", linker, PATH_MAX, NULL))
         return PTO_OK;
-    return error_tell(error, PTO_ENOSUP,
-                      "kernels for %s are linked with ld.lld, which is neither beside %s nor "
-                      "in PATH",
-                      build->params->platform, unit->compiler->command.at[0]);
+    return error_setf(
+        error, PTO_ENOSUP,
+        "kernels for %s are linked with ld.lld, which is neither next to %s nor in PATH",
+        build->params->platform, unit->compiler->command.at[0]);
 }
 
-/* The vendor's linker makes the kernel's entry the first thing. */
+/* Links with the vendor's linker, which puts the kernel's entry first. */
 static int link_object(struct build *build, struct unit *unit, const char *work,
                        struct text *output, struct pto_error *error)
 {
@@ -417,7 +427,7 @@ static int link_object(struct build *build, struct unit *unit, const char *work,
     words_split(&argv, "-e kernel_entry -o");
     words_format(&argv, "%s/" COMMAND_LINKED, work);
     words_format(&argv, "%s/" COMMAND_OBJECT, work);
-    status = argv.is_short ? error_tell(error, PTO_ENOMEM, "no memory to start a linker")
+    status = argv.is_short ? error_setf(error, PTO_ENOMEM, "no memory to start a linker")
                            : unit_run(build, unit, &argv, output, error);
     words_free(&argv);
     return status;
@@ -434,15 +444,15 @@ static int unit_take_object(struct unit *unit, const char *work, struct pto_erro
              unit->command.is_linked ? COMMAND_LINKED : COMMAND_OBJECT);
     status = file_read(path, OBJECT_MAX, &bytes, &size);
     if (status < 0)
-        return error_tell(error, status == PTO_ENOMEM ? status : PTO_EBUILD,
-                          "%s: %s says that it compiled it, but there is no object: %s",
-                          unit->source->path, unit->compiler->command.at[0], strerror(errno));
+        return error_setf(error, status == PTO_ENOMEM ? status : PTO_EBUILD,
+                          "%s: %s succeeded, but made no object: %s", unit->source->path,
+                          unit->compiler->command.at[0], strerror(errno));
     if (!note_check(bytes, size, &unit->key)) { /* mutation: trust-object */
         free(bytes);
-        return error_tell(error, PTO_EBUILD,
+        return error_setf(error, PTO_EBUILD,
                           "%s: the object that %s made lacks the key of this compilation, so it "
-                          "was not made from these files; a wrapper that keeps old objects does "
-                          "that: set %s to the compiler itself",
+                          "was not made from these files; a wrapper that caches objects does that: "
+                          "set %s to the compiler itself",
                           unit->source->path, unit->compiler->command.at[0],
                           unit->compiler->language == COMPILER_C ? "CC" : "CXX");
     }
@@ -452,7 +462,7 @@ static int unit_take_object(struct unit *unit, const char *work, struct pto_erro
     return PTO_OK;
 }
 
-/* The next path of a rule as compilers write it for make; false: there is none. */
+/* Reads the next path of a make rule written by a compiler; false: there is none. */
 static bool next_dependency(const char **at, char *path, size_t bytes)
 {
     const char *from = *at;
@@ -478,7 +488,7 @@ static bool next_dependency(const char **at, char *path, size_t bytes)
     return length != 0;
 }
 
-/* What the compiler has read and the scan has not is a root of the next scan. */
+/* Adds the files that the compiler has read but the scan lacks to the roots of the next scan. */
 static int learn_files(struct unit *unit, const char *work, struct pto_error *error)
 {
     char path[PATH_MAX];
@@ -489,7 +499,7 @@ static int learn_files(struct unit *unit, const char *work, struct pto_error *er
 
     snprintf(path, sizeof(path), "%s/" COMMAND_DEPENDENCIES, work);
     if (file_read(path, DEPENDENCIES_MAX, &rules, &size) < 0)
-        return error_tell(error, PTO_EBUILD, "%s: %s has not listed what it read (-MD): %s",
+        return error_setf(error, PTO_EBUILD, "%s: %s did not list the files that it read (-MD): %s",
                           unit->source->path, unit->compiler->command.at[0], strerror(errno));
     at = strchr(rules, ':');
     for (at = at != NULL ? at + 1 : ""; next_dependency(&at, path, sizeof(path));)
@@ -498,7 +508,7 @@ static int learn_files(struct unit *unit, const char *work, struct pto_error *er
             words_add(&unit->more, path);
     free(rules);
     if (unit->more.is_short)
-        return error_tell(error, PTO_ENOMEM, "no memory for the files of %s", unit->source->path);
+        return error_setf(error, PTO_ENOMEM, "no memory for the files of %s", unit->source->path);
     return unit->more.count != known ? UNIT_AGAIN : PTO_OK;
 }
 
@@ -515,7 +525,7 @@ static int compile_unit(struct build *build, struct unit *unit, uint32_t index, 
     if (status == PTO_OK) {
         digest_to_hex(&unit->key, seed);
         command_words(&unit->command, unit->compiler, work, seed, &argv);
-        status = argv.is_short ? error_tell(error, PTO_ENOMEM, "no memory to start a compiler")
+        status = argv.is_short ? error_setf(error, PTO_ENOMEM, "no memory to start a compiler")
                                : unit_run(build, unit, &argv, output, error);
     }
     if (status == PTO_OK && unit->command.is_linked)
@@ -529,9 +539,9 @@ static int compile_unit(struct build *build, struct unit *unit, uint32_t index, 
     return status;
 }
 
-/* ---- keeping it ---- */
+/* ---- storing the object ---- */
 
-/* By what people call it: the place of a source, what it is for and where. */
+/* Makes the name of a unit from the path of its source, its purpose and its target. */
 static void name_last(const struct build *build, const struct unit *unit, struct digest *name)
 {
     struct digest_state state;
@@ -545,7 +555,7 @@ static void name_last(const struct build *build, const struct unit *unit, struct
     digest_end(&state, name);
 }
 
-/* What this source was last compiled to, and the files that only the compiler knew. */
+/* Recalls the last key of this source, and the files that only the compiler found. */
 static void recall(struct build *build, struct unit *unit, struct digest *key, bool *has_key)
 {
     struct digest name;
@@ -601,7 +611,7 @@ static void write_manifest(struct build *build, struct unit *unit, struct text *
     manifest_write(&params, out);
 }
 
-/* UNIT_AGAIN: something changed while it was compiled. */
+/* Stores the object. UNIT_AGAIN: an input changed during the compilation. */
 static int keep_object(struct build *build, struct unit *unit, const char *output,
                        struct pto_error *error)
 {
@@ -615,7 +625,7 @@ static int keep_object(struct build *build, struct unit *unit, const char *outpu
         return UNIT_AGAIN;
     write_manifest(build, unit, &manifest);
     manifest_add_output(&manifest, output);
-    if (!manifest.is_short) /* a store that is full or read-only has said so in a note */
+    if (!manifest.is_short) /* a failure is not an error of the build: the store has left a note */
         (void)store_put(build->store, &unit->key, unit->object, unit->object_size, manifest.bytes,
                         NULL);
     text_free(&manifest);
@@ -623,9 +633,9 @@ static int keep_object(struct build *build, struct unit *unit, const char *outpu
     return PTO_OK;
 }
 
-/* ---- saying why ---- */
+/* ---- why a unit was compiled ---- */
 
-static void tell_reason(struct build *build, struct unit *unit)
+static void report_reason(struct build *build, struct unit *unit)
 {
     struct store_entry old = { 0 };
     struct text now = { 0 };
@@ -634,12 +644,12 @@ static void tell_reason(struct build *build, struct unit *unit)
     bool has_last;
 
     if (unit->obstacle != NULL) {
-        build_tell(build, PTO_BUILD_COMPILING, unit->source->path, unit->obstacle);
+        build_notify(build, PTO_BUILD_COMPILING, unit->source->path, unit->obstacle);
         return;
     }
     recall(build, unit, &last, &has_last);
     if (!has_last) {
-        text_format(&reason, "it is new here: nothing is known of an earlier object");
+        text_format(&reason, "it is new: there is no record of an earlier object");
     } else if (digest_is_equal(&last, &unit->key) ||
                store_get(build->store, &last, &old) != PTO_OK) {
         text_format(&reason, "its earlier object is no longer in the store");
@@ -650,12 +660,12 @@ static void tell_reason(struct build *build, struct unit *unit)
             text_format(&reason, "its folder or the order of its folders changed");
         store_entry_free(&old);
     }
-    build_tell(build, PTO_BUILD_COMPILING, unit->source->path, reason.bytes);
+    build_notify(build, PTO_BUILD_COMPILING, unit->source->path, reason.bytes);
     text_free(&now);
     text_free(&reason);
 }
 
-static void tell_reused(struct build *build, struct unit *unit)
+static void report_reused(struct build *build, struct unit *unit)
 {
     struct text text = { 0 };
     uint32_t present = 0, count = 0;
@@ -664,15 +674,14 @@ static void tell_reused(struct build *build, struct unit *unit)
         count = scan_entry_count(unit->scan);
         for (uint32_t i = 0; i < count; i++)
             present += scan_entry_at(unit->scan, i)->is_present;
-        text_format(
-            &text, "%u files, %u paths without a file, the flags and the compiler are as they were",
-            present, count - present);
+        text_format(&text, "%u files, %u absent paths, the flags and the compiler are unchanged",
+                    present, count - present);
     }
-    build_tell(build, PTO_BUILD_REUSED, unit->source->path, text.bytes);
+    build_notify(build, PTO_BUILD_REUSED, unit->source->path, text.bytes);
     text_free(&text);
     if (unit->entry.manifest != NULL && strstr(unit->entry.manifest, "\noutput ") != NULL) {
         manifest_output(unit->entry.manifest, &text);
-        build_tell(build, PTO_BUILD_WARNING, unit->source->path, text.bytes);
+        build_notify(build, PTO_BUILD_WARNING, unit->source->path, text.bytes);
         text_free(&text);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* vasprintf */
+#define _GNU_SOURCE /* for vasprintf */
 #endif
 
 #include "toolchain/words.h"
@@ -62,7 +62,7 @@ void words_add_all(struct words *words, const struct words *more)
     words->is_short = words->is_short || more->is_short;
 }
 
-/* One word from *at on, without its quotes, to `to`; *at is then behind it. */
+/* Copies the word at *at, without its quotes, to `to`, and advances *at past it. */
 static size_t split_word(const char **at, char *to)
 {
     char quote = '\0';

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of words, as argv and envp are, and texts that grow. Memory that runs
- * out is remembered rather than reported at each step: ask once, at the end.
+ * Lists of words, such as argv and envp, and growing texts. A failed allocation is recorded instead
+ * of being reported at each step: check once, at the end.
  */
 #ifndef PTO_WORDS_H
 #define PTO_WORDS_H
@@ -10,12 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* All zero: an empty list. at[count] is NULL once a word has been added. */
+/* A list of words. All zero: an empty list. at[count] is NULL once a word has been added. */
 struct words {
     char **at;
     uint32_t count;
     uint32_t room;
-    bool is_short; /* memory ran out: a word is missing */
+    bool is_short; /* memory was exhausted, so a word is missing */
 };
 
 void words_add(struct words *words, const char *word);
@@ -29,7 +29,7 @@ bool words_are_equal(const struct words *a, const struct words *b);
 bool words_has(const struct words *words, const char *word);
 void words_free(struct words *words);
 
-/* All zero: an empty text. A zero follows its bytes once something was added. */
+/* A growing text. All zero: an empty text. A zero follows its bytes once anything was added. */
 struct text {
     char *bytes;
     size_t size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* asprintf */
+#define _GNU_SOURCE /* for asprintf */
 #endif
 
 #include "toolchain/work.h"
@@ -23,7 +23,10 @@
 
 enum { LEFT_SECONDS = 3600 };
 
-/* Of a process that is gone. Another container's process has a number here, too: so an hour passes. */
+/*
+ * Removes folders that ended processes have left, after an hour: the pid in a name may be that of a
+ * process in another container.
+ */
 static void work_remove_left(const char *folder)
 {
     DIR *list = opendir(folder);
@@ -55,11 +58,11 @@ int work_create(char **path_out, struct pto_error *error)
 
     work_remove_left(folder);
     if (asprintf(&path, "%s/" WORK_PREFIX "%ld-XXXXXX", folder, (long)getpid()) < 0)
-        return error_tell(error, PTO_ENOMEM, "no memory to build");
+        return error_setf(error, PTO_ENOMEM, "no memory to build");
     if (mkdtemp(path) == NULL) {
         free(path);
-        return error_tell(error, PTO_ESYSTEM,
-                          "no temporary folder can be made in %s: %s; TMPDIR names another place",
+        return error_setf(error, PTO_ESYSTEM,
+                          "no temporary folder can be made in %s: %s; set TMPDIR to another folder",
                           folder, strerror(errno));
     }
     *path_out = path;
@@ -71,10 +74,10 @@ int work_make_inner(const char *work, uint32_t index, char **path_out, struct pt
     char *path;
 
     if (asprintf(&path, "%s/%u", work, index) < 0)
-        return error_tell(error, PTO_ENOMEM, "no memory to build");
-    work_remove(path); /* of an earlier attempt */
+        return error_setf(error, PTO_ENOMEM, "no memory to build");
+    work_remove(path); /* left by an earlier attempt */
     if (mkdir(path, 0700) != 0) {
-        int status = error_tell(error, PTO_ESYSTEM, "%s cannot be made: %s", path, strerror(errno));
+        int status = error_setf(error, PTO_ESYSTEM, "%s cannot be made: %s", path, strerror(errno));
 
         free(path);
         return status;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * args_dump.json and args.bin of simpler: arguments of tasks before and after they ran, and the
- * bytes of tensors, one behind the other in the order of the list.
+ * Writes args_dump.json and args.bin in the format of simpler: the arguments of tasks before and
+ * after they ran. args.bin has the bytes of the dumped tensors back to back, in the order of the
+ * list in args_dump.json.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -10,12 +11,12 @@
 
 #include "trace/snapshot.h"
 
-/* A line of the list. */
+/* One entry of the list in args_dump.json: one argument of one task. */
 struct item {
     const struct chip_task *task;
     const struct chip_dump *dump;
-    uint32_t argument; /* tensors, then scalars */
-    uint64_t offset;   /* of its bytes */
+    uint32_t argument; /* index of the argument; scalars follow the tensors */
+    uint64_t offset;   /* position of its bytes in args.bin */
 };
 
 struct items {
@@ -23,7 +24,7 @@ struct items {
     struct item *item;
     uint64_t count;
     uint64_t max;
-    uint64_t bytes; /* of all */
+    uint64_t bytes; /* size of args.bin */
 };
 
 static int find_items(const struct trace_slices *slices, struct items *out);
@@ -97,7 +98,7 @@ int trace_write_args_bytes(const struct trace_slices *slices, FILE *out)
     return status;
 }
 
-/* ---- the list ---- */
+/* ---- collecting the dumped arguments ---- */
 
 static int args_add_item(struct items *all, const struct chip_task *task,
                          const struct chip_dump *dump, uint32_t argument)
@@ -115,7 +116,10 @@ static int args_add_item(struct items *all, const struct chip_task *task,
     return PTO_OK;
 }
 
-/* Those of a task that has begun: marked ones, or all. */
+/*
+ * Adds the scalars of a task that has begun: all, or only those marked for the dump, depending on
+ * the level of the diagnostic.
+ */
 static int add_scalars(struct items *all, const struct chip_task *task,
                        const struct chip_dump *dump)
 {
@@ -139,7 +143,10 @@ static int compare_items(const void *a, const void *b)
     return x->argument < y->argument ? -1 : x->argument > y->argument;
 }
 
-/* Whatever does not add up ends it: it may come from another process. */
+/*
+ * Collects the dumped arguments. Stops at the first dump that is inconsistent, because the data may
+ * come from another process.
+ */
 static int find_items(const struct trace_slices *slices, struct items *out)
 {
     const struct chip_record *record = &slices->snapshot->record;
@@ -172,7 +179,7 @@ static int find_items(const struct trace_slices *slices, struct items *out)
     return status;
 }
 
-/* ---- a line ---- */
+/* ---- writing one argument ---- */
 
 static void put_float(FILE *out, uint64_t bits)
 {

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * deps.json of simpler: the tasks, the tensors, and all edges with their reasons. The edges are
- * found anew from what was submitted, by the rules of docs/user/ordering.md for simpler: the engine wires
- * none to a task that has ended, and keeps no reasons. With other rules those that it wired beyond
- * these follow, with the reason "order".
+ * Writes deps.json in the format of simpler: the tasks, the tensors, and all edges with their
+ * reasons.
  *
- *     explicit    the task was named as a dependency
- *     creator     it made the tensor
- *     tensormap   it is registered as a writer of an overlapping region
+ * The edges are derived again from the recorded submissions, by the rules that
+ * docs/user/ordering.md has for simpler, because the engine creates no edge to a task that has
+ * already ended and keeps no reasons. If the run used other rules, edges that only the engine
+ * created follow, with the reason "order".
+ *
+ * explicit: the task was named as a dependency. creator: the task made the tensor. tensormap: the
+ * task is registered as a writer of an overlapping region.
+ *
+ * An edge is written once, with the first of these reasons and the flags of all. It repeats the
+ * regions of its two arguments, as simpler's file does, unless the task has many predecessors: then
+ * these are nearly the whole file, and an edge names the two arguments, whose regions are in the
+ * list of tasks.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,17 +23,39 @@
 #include "overlap/geom.h"
 #include "trace/snapshot.h"
 
-enum { BUCKETS = 4096 };
+enum {
+    BUCKETS = 4096,
+    /*
+     * an edge repeats the regions of its arguments if the task has at most this many predecessors
+     */
+    REGIONS_MAX = 8
+};
 
-/* A region with its writer. */
+enum deps_source { SOURCE_EXPLICIT, SOURCE_CREATOR, SOURCE_TENSORMAP, SOURCE_ORDER };
+
+static const char *const source_name[] = { "explicit", "creator", "tensormap", "order" };
+
+/* An edge to the task whose predecessors are being derived. */
+struct deps_edge {
+    struct pto_task_id before;
+    uint32_t found; /* when it was found, as a number that grows */
+    uint32_t kind;  /* bits of enum pto_dep_kind */
+    enum deps_source source;
+    int32_t argument;          /* index of the later task's argument; -1: none */
+    int32_t producer_argument; /* index of the writer's argument, if the source is tensormap */
+    const struct chip_argument *producer; /* that argument */
+    bool is_covered; /* the region of the later task's argument covers that of the writer's */
+};
+
+/* A recorded region and the task that writes it. */
 struct writer {
     struct writer *next;
     struct geom geom;
     const struct chip_task *task;
-    const struct chip_argument *argument;
+    uint32_t argument; /* index of this argument in the task */
 };
 
-/* A tensor that was told of: by address and version. */
+/* A tensor that is in the file already, identified by address and version. */
 struct known {
     struct known *next;
     uint64_t id;
@@ -36,13 +65,14 @@ struct deps {
     const struct trace_slices *slices;
     FILE *out;
     int status;
-    bool has_item; /* a comma is needed */
+    bool has_item; /* the next item of the JSON list needs a comma before it */
     struct writer *bucket[BUCKETS];
     struct known *known[BUCKETS];
-    const struct chip_task *task; /* whose predecessors are looked for */
-    struct pto_task_id *met;      /* its predecessors so far */
-    uint32_t met_count;
-    uint32_t met_max;
+    const struct chip_task *task; /* the task whose predecessors are being derived */
+    /* edges from its predecessors, some of which may be listed repeatedly */
+    struct deps_edge *edge;
+    uint32_t edge_count;
+    uint32_t edge_max;
 };
 
 static void deps_write_tasks(struct deps *d);
@@ -77,7 +107,10 @@ static void deps_begin_item(struct deps *d)
     d->has_item = true;
 }
 
-/* The next one that was told of, from an index on; NULL: there is none. */
+/*
+ * Returns the next recorded task at or after *index and advances *index past it; NULL: there is
+ * none.
+ */
 static const struct chip_task *next_task(const struct deps *d, uint64_t *index)
 {
     while (d->slices->task != NULL && *index < d->slices->snapshot->record.tasks) {
@@ -89,7 +122,7 @@ static const struct chip_task *next_task(const struct deps *d, uint64_t *index)
     return NULL;
 }
 
-/* FNV-1a of address and version, in bytes from the lowest on. */
+/* FNV-1a hash of the address and the version, lowest byte first. */
 static uint64_t tensor_id(const struct chip_argument *a)
 {
     const uint64_t word[2] = { a->addr, (uint32_t)a->version };
@@ -115,7 +148,7 @@ static const char *tag_name(uint32_t tag)
     return tag < PTO_TAG_COUNT ? names[tag] : "UNKNOWN";
 }
 
-/* Where in its buffer it lies; `who` is a prefix of the names. */
+/* Writes the region of the argument within its buffer; `who` is the prefix of the JSON keys. */
 static void put_region(struct deps *d, const struct chip_argument *a, const char *who)
 {
     fprintf(d->out, ",\"%sshape\":", who);
@@ -137,7 +170,7 @@ static void deps_write_task(struct deps *d, const struct chip_task *task)
             task->kernel[1], task->kernel[2], task->block_count);
     for (uint32_t i = 0; i < task->tensor_count; i++, a++) {
         fprintf(d->out, "%s{\"idx\":%u,\"type\":\"%s\"", i != 0 ? "," : "", i, tag_name(a->tag));
-        if (a->tag != PTO_TAG_OUTPUT) { /* of which nothing is known before it is submitted */
+        if (a->tag != PTO_TAG_OUTPUT) { /* an OUTPUT has no address before its submit */
             fprintf(d->out, ",\"tensor_id\":\"%" PRIu64 "\",\"dtype\":\"%s\"", tensor_id(a),
                     pto_dtype_name(a->dtype));
             put_region(d, a, "");
@@ -157,7 +190,7 @@ static void deps_write_tasks(struct deps *d)
         deps_write_task(d, task);
 }
 
-/* Each once. */
+/* Writes the tensor unless it was written before. */
 static void write_tensor(struct deps *d, const struct chip_argument *a)
 {
     uint64_t id = tensor_id(a);
@@ -199,63 +232,28 @@ static void write_tensors(struct deps *d)
 
 /* ---- edges ---- */
 
-/* Notes a predecessor. Returns whether it is the first time. */
-static bool deps_meet(struct deps *d, struct pto_task_id id)
+static void deps_add_edge(struct deps *d, struct deps_edge edge)
 {
-    for (uint32_t i = 0; i < d->met_count; i++)
-        if (d->met[i].raw == id.raw)
-            return false;
-    if (d->met_count == d->met_max) {
-        uint32_t max = 2 * d->met_max + 64;
-        struct pto_task_id *met = realloc(d->met, max * sizeof(*met));
+    if (d->edge_count == d->edge_max) {
+        uint32_t max = 2 * d->edge_max + 64;
+        struct deps_edge *grown = realloc(d->edge, max * sizeof(*grown));
 
-        if (met == NULL) {
+        if (grown == NULL) {
             d->status = PTO_ENOMEM;
-            return false;
+            return;
         }
-        d->met = met;
-        d->met_max = max;
+        d->edge = grown;
+        d->edge_max = max;
     }
-    d->met[d->met_count++] = id;
-    return true;
-}
-
-/* Without what follows, and the brace at its end. */
-static void begin_edge(struct deps *d, struct pto_task_id before, int32_t argument,
-                       const char *source, uint32_t kind)
-{
-    bool is_wait = (kind & PTO_DEP_WAIT) != 0, is_retain = (kind & PTO_DEP_RETAIN) != 0;
-
-    deps_begin_item(d);
-    fprintf(d->out,
-            "{\"pred\":\"%" PRIu64 "\",\"succ\":\"%" PRIu64 "\",\"arg\":%d,\"source\":\"%s\","
-            "\"flags\":[%s%s%s]",
-            before.raw, d->task->id.raw, argument, source, is_wait ? "\"wait\"" : "",
-            is_wait && is_retain ? "," : "", is_retain ? "\"retain\"" : "");
-}
-
-static void put_consumer(struct deps *d, const struct chip_argument *owner_of_id,
-                         const struct chip_argument *a)
-{
-    fprintf(d->out, ",\"tensor_id\":\"%" PRIu64 "\",\"consumer_dtype\":\"%s\"",
-            tensor_id(owner_of_id), pto_dtype_name(a->dtype));
-    put_region(d, a, "consumer_");
+    edge.found = d->edge_count;
+    d->edge[d->edge_count++] = edge;
 }
 
 static struct geom geom_of(const struct chip_argument *a)
 {
-    struct pto_tensor t = { .addr = a->addr,
-                            .size = a->size,
-                            .start = a->start,
-                            .extent = a->extent,
-                            .version = a->version,
-                            .ndims = a->ndims,
-                            .dtype = a->dtype,
-                            .is_contiguous = (a->flags & CHIP_ARGUMENT_IS_CONTIGUOUS) != 0 };
+    struct pto_tensor t = trace_argument_tensor(a);
     struct geom geom;
 
-    memcpy(t.shapes, a->shapes, sizeof(t.shapes));
-    memcpy(t.strides, a->strides, sizeof(t.strides));
     geom_init_simpler(&geom, &t);
     return geom;
 }
@@ -265,7 +263,10 @@ static struct writer **deps_bucket_of(struct deps *d, const struct chip_argument
     return &d->bucket[(a->addr * 0x9e3779b97f4a7c15ull) >> 52];
 }
 
-/* Writers of what the argument reads. One that covers what was written replaces it. */
+/*
+ * Adds an edge from each recorded writer whose region overlaps the one that the argument reads.
+ * An INOUT argument that covers a writer's region removes that writer's record.
+ */
 static void deps_look_up(struct deps *d, uint32_t index, const struct chip_argument *a)
 {
     struct geom geom = geom_of(a);
@@ -276,12 +277,14 @@ static void deps_look_up(struct deps *d, uint32_t index, const struct chip_argum
         enum overlap overlap = overlap_simpler(&geom, &w->geom);
 
         if (overlap != OVERLAP_NONE) {
-            (void)deps_meet(d, w->task->id);
-            begin_edge(d, w->task->id, (int32_t)index, "tensormap", PTO_DEP_WAIT);
-            fprintf(d->out, ",\"overlap\":\"%s\"", overlap == OVERLAP_COVERS ? "covered" : "other");
-            put_consumer(d, w->argument, a);
-            put_region(d, w->argument, "producer_");
-            fputc('}', d->out);
+            deps_add_edge(
+                d, (struct deps_edge){ .before = w->task->id,
+                                       .kind = PTO_DEP_WAIT,
+                                       .source = SOURCE_TENSORMAP,
+                                       .argument = (int32_t)index,
+                                       .producer_argument = (int32_t)w->argument,
+                                       .producer = &trace_task_arguments(w->task)[w->argument],
+                                       .is_covered = overlap == OVERLAP_COVERS });
         }
         if (overlap == OVERLAP_COVERS && a->tag == PTO_TAG_INOUT) {
             *link = w->next;
@@ -292,7 +295,7 @@ static void deps_look_up(struct deps *d, uint32_t index, const struct chip_argum
     }
 }
 
-static void add_writer(struct deps *d, const struct chip_argument *a)
+static void add_writer(struct deps *d, uint32_t index, const struct chip_argument *a)
 {
     struct writer **bucket = deps_bucket_of(d, a);
     struct writer *w = malloc(sizeof(*w));
@@ -301,34 +304,34 @@ static void add_writer(struct deps *d, const struct chip_argument *a)
         d->status = PTO_ENOMEM;
         return;
     }
-    *w = (struct writer){ *bucket, geom_of(a), d->task, a };
+    *w = (struct writer){ *bucket, geom_of(a), d->task, index };
     *bucket = w;
 }
 
-static void write_explicit(struct deps *d)
+static void deps_add_explicit(struct deps *d)
 {
     const struct chip_dep *dep = trace_task_deps(d->task);
 
     for (uint32_t i = 0; i < d->task->dep_count; i++)
-        if (deps_meet(d, dep[i].task)) {
-            begin_edge(d, dep[i].task, -1, "explicit", (uint32_t)dep[i].kind);
-            fputc('}', d->out);
-        }
+        deps_add_edge(d, (struct deps_edge){ .before = dep[i].task,
+                                             .kind = (uint32_t)dep[i].kind,
+                                             .source = SOURCE_EXPLICIT,
+                                             .argument = -1 });
 }
 
-/* Creators and writers, unless the scope says that only explicit ones count. */
-static void write_inferred(struct deps *d)
+/* Adds the inferred dependencies, on creators and writers; none in a MANUAL scope. */
+static void add_inferred(struct deps *d)
 {
     const struct chip_argument *a = trace_task_arguments(d->task);
 
     for (uint32_t i = 0; i < d->task->tensor_count; i++, a++) {
         if (a->tag == PTO_TAG_OUTPUT)
             continue;
-        if (pto_task_id_is_valid(a->owner) && deps_meet(d, a->owner)) {
-            begin_edge(d, a->owner, (int32_t)i, "creator", PTO_DEP_WAIT | PTO_DEP_RETAIN);
-            put_consumer(d, a, a);
-            fputc('}', d->out);
-        }
+        if (pto_task_id_is_valid(a->owner))
+            deps_add_edge(d, (struct deps_edge){ .before = a->owner,
+                                                 .kind = PTO_DEP_WAIT | PTO_DEP_RETAIN,
+                                                 .source = SOURCE_CREATOR,
+                                                 .argument = (int32_t)i });
         if ((pto_tag_use(a->tag) & PTO_READS) != 0 && (a->flags & CHIP_ARGUMENT_IS_MANUAL) == 0)
             deps_look_up(d, i, a);
     }
@@ -336,7 +339,7 @@ static void write_inferred(struct deps *d)
     for (uint32_t i = 0; i < d->task->tensor_count; i++, a++)
         if ((a->tag == PTO_TAG_INOUT || a->tag == PTO_TAG_OUTPUT_EXISTING) &&
             (a->flags & CHIP_ARGUMENT_IS_MANUAL) == 0)
-            add_writer(d, a);
+            add_writer(d, i, a);
 }
 
 static int by_successor(const void *a, const void *b)
@@ -348,21 +351,82 @@ static int by_successor(const void *a, const void *b)
     return x->before < y->before ? -1 : x->before > y->before;
 }
 
-/* Edges that were wired although the rules do not say so: `wired` of the task, in order. */
-static const struct chip_edge *write_wired(struct deps *d, const struct chip_edge *wired,
-                                           const struct chip_edge *end)
+/*
+ * Adds the current task's edges that the engine created. `wired` is sorted by successor. Returns
+ * the first edge of a later task.
+ */
+static const struct chip_edge *add_wired(struct deps *d, const struct chip_edge *wired,
+                                         const struct chip_edge *end)
 {
     while (wired < end && wired->after < d->task->index)
         wired++;
-    for (; wired < end && wired->after == d->task->index; wired++) {
-        struct pto_task_id before = { trace_slices_id(d->slices, wired->before) };
-
-        if (deps_meet(d, before)) {
-            begin_edge(d, before, -1, "order", PTO_DEP_WAIT);
-            fputc('}', d->out);
-        }
-    }
+    for (; wired < end && wired->after == d->task->index; wired++)
+        deps_add_edge(d,
+                      (struct deps_edge){ .before = { trace_slices_id(d->slices, wired->before) },
+                                          .kind = PTO_DEP_WAIT,
+                                          .source = SOURCE_ORDER,
+                                          .argument = -1 });
     return wired;
+}
+
+static int by_predecessor(const void *a, const void *b)
+{
+    const struct deps_edge *x = a, *y = b;
+
+    if (x->before.raw != y->before.raw)
+        return x->before.raw < y->before.raw ? -1 : 1;
+    if (x->source != y->source)
+        return x->source < y->source ? -1 : 1;
+    return x->found < y->found ? -1 : x->found > y->found;
+}
+
+/*
+ * Merges the edges from each predecessor: the first by source, and then by argument, gets the flags
+ * of the others.
+ */
+static void merge_edges(struct deps *d)
+{
+    uint32_t kept = 0;
+
+    if (d->edge_count > 1)
+        qsort(d->edge, d->edge_count, sizeof(*d->edge), by_predecessor);
+    for (uint32_t i = 0; i < d->edge_count; i++)
+        if (kept != 0 && d->edge[kept - 1].before.raw == d->edge[i].before.raw)
+            d->edge[kept - 1].kind |= d->edge[i].kind;
+        else
+            d->edge[kept++] = d->edge[i];
+    d->edge_count = kept;
+}
+
+static void put_edge_regions(struct deps *d, const struct deps_edge *e)
+{
+    const struct chip_argument *a = &trace_task_arguments(d->task)[e->argument];
+
+    fprintf(d->out, ",\"tensor_id\":\"%" PRIu64 "\",\"consumer_dtype\":\"%s\"",
+            tensor_id(e->producer != NULL ? e->producer : a), pto_dtype_name(a->dtype));
+    put_region(d, a, "consumer_");
+    if (e->producer != NULL)
+        put_region(d, e->producer, "producer_");
+}
+
+static void write_edge(struct deps *d, const struct deps_edge *e, bool has_regions)
+{
+    bool is_wait = (e->kind & PTO_DEP_WAIT) != 0, is_retain = (e->kind & PTO_DEP_RETAIN) != 0;
+
+    deps_begin_item(d);
+    fprintf(d->out,
+            "{\"pred\":\"%" PRIu64 "\",\"succ\":\"%" PRIu64 "\",\"arg\":%d,\"source\":\"%s\"",
+            e->before.raw, d->task->id.raw, e->argument, source_name[e->source]);
+    if (has_regions || !is_wait || is_retain)
+        fprintf(d->out, ",\"flags\":[%s%s%s]", is_wait ? "\"wait\"" : "",
+                is_wait && is_retain ? "," : "", is_retain ? "\"retain\"" : "");
+    if (e->source == SOURCE_TENSORMAP)
+        fprintf(d->out, ",\"overlap\":\"%s\"", e->is_covered ? "covered" : "other");
+    if (e->argument >= 0 && (has_regions || e->source == SOURCE_CREATOR))
+        put_edge_regions(d, e);
+    else if (e->producer != NULL)
+        fprintf(d->out, ",\"producer_arg\":%d", e->producer_argument);
+    fputc('}', d->out);
 }
 
 static void write_edges(struct deps *d)
@@ -381,11 +445,14 @@ static void write_edges(struct deps *d)
     qsort(wired, record->edge_count, sizeof(*wired), by_successor);
     d->has_item = false;
     while ((d->task = next_task(d, &index)) != NULL) {
-        d->met_count = 0;
-        write_explicit(d);
-        if ((d->task->flags & (CHIP_TASK_IS_MANUAL | CHIP_TASK_IS_LAUNCHED)) == 0)
-            write_inferred(d);
-        next = write_wired(d, next, wired + record->edge_count);
+        d->edge_count = 0;
+        deps_add_explicit(d);
+        if ((d->task->flags & CHIP_TASK_IS_MANUAL) == 0)
+            add_inferred(d);
+        next = add_wired(d, next, wired + record->edge_count);
+        merge_edges(d);
+        for (uint32_t i = 0; i < d->edge_count; i++)
+            write_edge(d, &d->edge[i], d->edge_count <= REGIONS_MAX);
     }
     free(wired);
 }
@@ -406,6 +473,6 @@ static void deps_free_all(struct deps *d)
             free(k);
         }
     }
-    free(d->met);
+    free(d->edge);
     free(d);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* name_map.json of simpler: names of kernels by number, which its other files do not have. */
+/*
+ * Writes name_map.json in the format of simpler: the names of kernels by number, which simpler's
+ * other files do not have.
+ */
 #include "trace/snapshot.h"
 
 enum { LEVEL_CHIP = 2 };

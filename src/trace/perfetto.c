@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The timeline of a recorded run, in the trace event format that ui.perfetto.dev and
+ * Writes the timeline of a recorded run in the trace event format that ui.perfetto.dev and
  * chrome://tracing read.
  *
- *     track   one for each core that ran something; dummies, tasks that their predicate
- *             skipped and those that never ran have one each
- *     slice   one execution, named after its kernel
- *     flow    one edge that was wired, from the end of a slice to the begin of another
+ * Track: one for each core that ran a kernel; one each for dummies, for tasks skipped by their
+ * predicate, and for tasks that never ran. Slice: one execution, named after its kernel. Flow: one
+ * edge that the engine created, from the start of the predecessor's first slice to that of the
+ * successor's.
  */
 #include <inttypes.h>
 
@@ -16,8 +16,9 @@ struct perfetto {
     const struct trace_slices *slices;
     const struct chip_record *record;
     FILE *out;
-    bool has_event;           /* a comma is needed */
-    struct trace_place place; /* among others */
+    bool has_event; /* the next event needs a comma before it */
+    /* track numbers and times of this timeline in a document of several */
+    struct trace_place place;
 };
 
 static void write_document(struct perfetto *t);
@@ -58,7 +59,7 @@ static uint32_t track(const struct trace_slice *s)
     return s->core == TRACE_CORE_NONE ? 1u + s->nothing : s->core + 1 + TRACE_NOTHINGS;
 }
 
-/* What says where an event is: its process and track. */
+/* Writes the process and track fields of an event. */
 static void put_track(const struct perfetto *t, uint32_t track_of)
 {
     fprintf(t->out, ",\"pid\":%u,\"tid\":%u", t->place.pid, t->place.track + track_of);
@@ -77,7 +78,8 @@ static void name_tracks(struct perfetto *t)
     };
     bool is_used[PTO_CORES_MAX + 1 + TRACE_NOTHINGS] = { false };
 
-    if (t->place.base_ns == 0) { /* else who places it says whose it is */
+    /* in a document of several timelines, its writer names the process */
+    if (t->place.base_ns == 0) {
         begin_event(t);
         fputs("{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":", t->out);
         trace_put_string(t->out, t->slices->snapshot->platform);
@@ -130,7 +132,7 @@ static void write_slice(struct perfetto *t, const struct trace_slice *s)
     fputs("}}", t->out);
 }
 
-/* Where it was submitted, and with what: "in float32[16,16]". */
+/* Writes where the task was submitted, and its arguments, for example "in float32[16,16]". */
 static void perfetto_write_task(struct perfetto *t, const struct chip_task *task)
 {
     const char *file = trace_task_file(task);
@@ -155,15 +157,18 @@ static void perfetto_write_task(struct perfetto *t, const struct chip_task *task
     fputs("]", t->out);
 }
 
-/* Tasks by what became of them; those without a slice are allocations, or were not got to. */
+/*
+ * Writes the number of tasks by outcome. Tasks without a slice are allocations, or were not
+ * reached.
+ */
 static void perfetto_write_counts(struct perfetto *t)
 {
-    uint64_t nothing[TRACE_NOTHINGS] = { 0 }, told = 0;
+    uint64_t nothing[TRACE_NOTHINGS] = { 0 }, recorded = 0;
 
     for (uint64_t i = 0; i < t->slices->count; i++) {
         const struct trace_slice *s = &t->slices->slice[i];
 
-        told += i == 0 || s->seq != s[-1].seq;
+        recorded += i == 0 || s->seq != s[-1].seq;
         if (s->core == TRACE_CORE_NONE)
             nothing[s->nothing]++;
     }
@@ -171,10 +176,10 @@ static void perfetto_write_counts(struct perfetto *t)
             ",\"dummies\":%" PRIu64 ",\"skipped\":%" PRIu64 ",\"never_ran\":%" PRIu64
             ",\"tasks_without_slices\":%" PRIu64,
             nothing[TRACE_DUMMY], nothing[TRACE_SKIPPED], nothing[TRACE_STOPPED],
-            t->record->tasks - told);
+            t->record->tasks - recorded);
 }
 
-/* One end of a flow: "s" is its begin, "f" its end. */
+/* Writes one end of a flow: phase "s" is its start, "f" its end. */
 static void write_flow(struct perfetto *t, const char *phase, uint64_t id,
                        const struct trace_slice *at)
 {
@@ -185,7 +190,10 @@ static void write_flow(struct perfetto *t, const char *phase, uint64_t id,
     fprintf(t->out, ",\"ts\":%.3f}", perfetto_micros(t, at->begin));
 }
 
-/* Returns how many edges have no slices. */
+/*
+ * Writes all events. Returns the number of edges that were omitted because one of their tasks has
+ * no slice.
+ */
 static uint64_t write_events(struct perfetto *t)
 {
     const struct chip_record *record = t->record;
@@ -198,7 +206,8 @@ static uint64_t write_events(struct perfetto *t)
         const struct trace_slice *a = trace_slices_find(t->slices, record->edge[i].before);
         const struct trace_slice *b = trace_slices_find(t->slices, record->edge[i].after);
 
-        if (a == NULL || b == NULL) { /* lost, or never run */
+        /* no slice: its record was overwritten, or the task never ran */
+        if (a == NULL || b == NULL) {
             missing++;
             continue;
         }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pmu.csv of simpler: a line for each execution, with the counters of one group. The cycles of an
- * execution are measured, a nanosecond each; no pipe and no cache is simulated, so the counters of
- * the group are there by name, and 0.
+ * Writes pmu.csv in the format of simpler: a line for each execution, with the counters of one
+ * group.
+ *
+ * The cycles of an execution are measured, one per nanosecond. Pipes and caches are not simulated,
+ * so the group's counters are listed by name with the value 0.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -11,9 +13,9 @@
 
 enum { GROUP_DEFAULT = 2, COUNTERS_MAX = 10 };
 
-/* What a generation counts, in the order of its columns. */
+/* The counters of one group of a chip generation, in the order of their columns. */
 struct group {
-    const char *generation; /* how the names of its platforms begin */
+    const char *generation; /* prefix of the platform names of this generation */
     uint32_t number;
     const char *counter[COUNTERS_MAX + 1];
 };
@@ -75,7 +77,10 @@ static const struct group groups[] = {
         "bif_sc_pmu_aw_close_l2_miss_core", "bif_sc_pmu_aw_close_l2_victim_core" } },
 };
 
-/* The group of that number, or the usual one, of the platform's generation, or the first one. */
+/*
+ * Returns the group with this number for the platform's generation; if there is none, the
+ * generation's default group; for an unknown generation, the default group of the first one.
+ */
 static const struct group *find_group(const char *platform, uint32_t number)
 {
     const struct group *found = &groups[GROUP_DEFAULT - 1];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scope_stats.jsonl of simpler: how full the rings were when each scope began and ended. A line
- * about the run, then one for each. Our memory has no rings: this is what its own would hold, as
- * graph/ledger.h replays them.
+ * Writes scope_stats.jsonl in the format of simpler: a line about the run, then a line for the
+ * begin and the end of each scope with the fill levels of simpler's rings. This runtime has no
+ * rings; the levels are those that graph/ledger.h computes by replaying the scopes.
  */
 #include <inttypes.h>
 
@@ -11,7 +11,10 @@
 
 enum { VERSION = 6 };
 
-/* Sizes of the rings: those that were set, or simpler's own. */
+/*
+ * Writes the sizes of the rings: those that the user set, or simpler's default `otherwise` for a
+ * ring without.
+ */
 static void put_sizes(FILE *out, const char *name, const uint64_t size[PTO_RINGS],
                       uint64_t otherwise)
 {

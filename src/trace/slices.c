@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From records to executions. */
+/* Builds executions (slices) from the trace records of a run. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "trace/snapshot.h"
 
@@ -29,7 +30,7 @@ int trace_slices_make(const struct trace_snapshot *snapshot, struct trace_slices
     if (s.slice == NULL)
         return PTO_ENOMEM;
     if (find_tasks(&s) < 0) {
-        free(s.slice);
+        trace_slices_free(&s);
         return PTO_ENOMEM;
     }
     for (uint32_t i = 0; i < record->ring_count; i++)
@@ -40,6 +41,7 @@ int trace_slices_make(const struct trace_snapshot *snapshot, struct trace_slices
     if (record->end_cycles > record->begin_cycles)
         s.ns_per_cycle = (double)(record->end_ns - record->begin_ns) /
                          (double)(record->end_cycles - record->begin_cycles);
+    trace_slices_read_cpu(&s);
     *out = s;
     return PTO_OK;
 }
@@ -48,46 +50,98 @@ void trace_slices_free(struct trace_slices *s)
 {
     free(s->slice);
     free(s->task);
+    free(s->element);
+    free(s->touched);
+}
+
+struct pto_tensor trace_argument_tensor(const struct chip_argument *a)
+{
+    struct pto_tensor t = { .addr = a->addr,
+                            .size = a->size,
+                            .owner = a->owner,
+                            .start = a->start,
+                            .extent = a->extent,
+                            .version = a->version,
+                            .ndims = a->ndims,
+                            .dtype = a->dtype,
+                            .is_contiguous = (a->flags & CHIP_ARGUMENT_IS_CONTIGUOUS) != 0 };
+
+    memcpy(t.shapes, a->shapes, sizeof(t.shapes));
+    memcpy(t.strides, a->strides, sizeof(t.strides));
+    return t;
+}
+
+static bool is_argument_sound(const struct chip_argument *a)
+{
+    if (a->ndims - 1u >= PTO_MAX_DIMS || a->dtype >= PTO_DTYPE_COUNT || a->tag >= PTO_TAG_COUNT)
+        return false;
+    for (uint32_t k = 0; k < a->ndims; k++)
+        if (a->strides[k] == 0)
+            return false;
+    return true;
 }
 
 static bool are_tensors_sound(const struct chip_task *task)
 {
     const struct chip_argument *a = trace_task_arguments(task);
+    const struct chip_argument *operand = trace_task_operand(task);
 
-    for (uint32_t i = 0; i < task->tensor_count; i++, a++) {
-        if (a->ndims - 1u >= PTO_MAX_DIMS || a->dtype >= PTO_DTYPE_COUNT)
+    for (uint32_t i = 0; i < task->tensor_count; i++)
+        if (!is_argument_sound(&a[i]))
             return false;
-        for (uint32_t k = 0; k < a->ndims; k++)
-            if (a->strides[k] == 0)
-                return false;
-    }
-    return true;
+    return operand == NULL || is_argument_sound(operand);
 }
 
-/* Whatever does not add up ends it: it may come from another process. */
+static int slices_add_record(const struct chip_task ***list, uint64_t *count,
+                             const struct chip_task *record)
+{
+    uint64_t n = *count;
+
+    if ((n & (n + 1)) == 0) { /* the array grows when it has 0, 1, 3, 7, ... records */
+        const struct chip_task **grown = realloc(*list, (2 * n + 1) * sizeof(*grown));
+
+        if (grown == NULL)
+            return PTO_ENOMEM;
+        *list = grown;
+    }
+    (*list)[(*count)++] = record;
+    return PTO_OK;
+}
+
+/*
+ * Finds the records of tasks. Stops at the first one that is inconsistent, because the data may
+ * come from another process.
+ */
 static int find_tasks(struct trace_slices *t)
 {
     const struct chip_record *record = &t->snapshot->record;
-    const char *told = record->told;
+    const char *recorded = record->task_records;
 
-    if (record->told_bytes == 0 || record->tasks == 0)
+    if (record->task_bytes == 0 || record->tasks == 0)
         return PTO_OK;
     t->task = calloc(record->tasks, sizeof(t->task[0]));
     if (t->task == NULL)
         return PTO_ENOMEM;
-    for (uint64_t at = 0; record->told_bytes - at >= sizeof(struct chip_task);) {
-        const struct chip_task *task = (const void *)(told + at);
+    for (uint64_t at = 0; record->task_bytes - at >= sizeof(struct chip_task);) {
+        const struct chip_task *task = (const void *)(recorded + at);
         uint64_t bytes =
             sizeof(*task) + task->file_bytes + task->tensor_count * sizeof(struct chip_argument) +
-            task->scalar_count * sizeof(uint64_t) + task->dep_count * sizeof(struct chip_dep);
+            task->scalar_count * sizeof(uint64_t) + task->dep_count * sizeof(struct chip_dep) +
+            ((task->flags & CHIP_TASK_HAS_OPERAND) != 0 ? sizeof(struct chip_argument) : 0);
 
-        if (bytes > record->told_bytes - at || task->index >= record->tasks ||
-            task->file_bytes % 8 != 0 ||
+        bool is_element = (task->flags & (CHIP_TASK_IS_GET | CHIP_TASK_IS_SET)) != 0;
+
+        if (bytes > record->task_bytes - at || task->index >= record->tasks + is_element ||
+            (is_element && task->tensor_count != 1) || task->file_bytes % 8 != 0 ||
             (task->file_bytes != 0 && trace_task_file(task)[task->file_bytes - 1] != '\0') ||
             !are_tensors_sound(task))
             break;
-        t->task[task->index] = task;
         at += bytes;
+        if (!is_element && (task->flags & CHIP_TASK_IS_TOUCHED) == 0)
+            t->task[task->index] = task;
+        else if (slices_add_record(is_element ? &t->element : &t->touched,
+                                   is_element ? &t->element_count : &t->touched_count, task) < 0)
+            return PTO_ENOMEM;
     }
     return PTO_OK;
 }
@@ -109,7 +163,8 @@ uint64_t trace_slices_ns(const struct trace_slices *s, uint64_t cycles)
 {
     const struct chip_record *record = &s->snapshot->record;
 
-    if (cycles >= record->end_cycles) /* exact at both ends: nothing is outside of the run */
+    /* the begin and the end of the run are exact, so move times outside of it to its border */
+    if (cycles >= record->end_cycles)
         return record->end_ns;
     return cycles <= record->begin_cycles
                ? record->begin_ns
@@ -167,7 +222,8 @@ static void slices_read_ring(struct trace_slices *t, uint32_t index)
     uint64_t run_first;
 
     t->lost += first;
-    for (uint64_t k = first; k < ring->count; k = run_first) { /* records with one stamp */
+    /* consecutive records that share one stamp, in each pass */
+    for (uint64_t k = first; k < ring->count; k = run_first) {
         uint64_t time = ring->record[k & ring->mask].time;
         uint64_t next = t->snapshot->record.end_cycles;
 
@@ -190,8 +246,9 @@ static void slices_read_ring(struct trace_slices *t, uint32_t index)
 }
 
 /*
- * `position` of `batch` records with one stamp: they share the time up to the next one equally.
- * NULL: it is not of an execution.
+ * Makes the execution that a record begins. `batch` consecutive records have one stamp and share
+ * the time up to the next stamp equally; this record is number `position` of them. NULL: the record
+ * begins no execution.
  */
 static struct trace_slice *slices_read_record(struct trace_slices *t, const struct trace_record *r,
                                               uint64_t next_time, uint32_t position, uint32_t batch)
@@ -210,11 +267,17 @@ static struct trace_slice *slices_read_record(struct trace_slices *t, const stru
     if (r->kind == TRACE_RUN) {
         s->end = r->core == TRACE_CORE_NONE ? s->begin : s->begin + share;
         s->has_end = true;
+    } else if (r->end != 0) {
+        s->end = r->end > s->begin ? r->end : s->begin;
+        s->has_end = true;
     }
     return s;
 }
 
-/* An end may be in another ring than its begin: a thread may have lost its place between. */
+/*
+ * Sets the ends of executions. An end may be in another ring than its begin, because the worker may
+ * have migrated to another thread in between.
+ */
 static void read_ends(struct trace_slices *t, const struct trace_ring *ring)
 {
     for (uint64_t k = trace_ring_first(ring); k < ring->count; k++) {
@@ -227,7 +290,8 @@ static void read_ends(struct trace_slices *t, const struct trace_ring *ring)
         s = bsearch(&key, t->slice, t->count, sizeof(key), compare_slices);
         if (s != NULL) {
             s->end = r->time;
-            s->begin = s->begin < s->end ? s->begin : s->end; /* it may be an estimate */
+            /* the begin of the execution may be an estimate */
+            s->begin = s->begin < s->end ? s->begin : s->end;
             s->has_end = true;
         }
     }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * chip_swimlane_records.json of simpler: executions by core, and from level to level more of
- * what happened around them. A cycle is a nanosecond of the machine's monotonic clock.
+ * Writes chip_swimlane_records.json in the format of simpler: executions by core and, with each
+ * higher level, more about scheduling. A cycle is a nanosecond of the machine's monotonic clock.
  *
- * Its schedulers are threads beside the cores; our workers run the kernels themselves. So a
- * scheduler is a worker, and the last one stands for what runs kernels of several lanes. What a
- * worker does between two kernels is not recorded. If the second one was ready when the first
- * returned, the time between them is shared equally by completing and dispatching; else completing
- * takes none, and dispatching begins when the task was ready.
+ * In simpler, schedulers are threads separate from the cores; here, worker threads run the kernels
+ * themselves. So each worker is written as a scheduler, and the last one stands for the kernels
+ * that run on several lanes at once. What a worker does between two kernels is not recorded. If the
+ * second kernel was ready when the first returned, the gap is split equally between completing and
+ * dispatching; otherwise completing takes no time, and dispatching begins when the task became
+ * ready.
  *
- * A gang gets its cores in one step. simpler tells two ways apart, and so does this: ahead of time
- * (early_dispatch), if all that the task waits for allows that, or by stopping the others (drain).
+ * A gang gets all its cores in one step. Like simpler, this file distinguishes two ways: dispatched
+ * ahead of time (early_dispatch) if all its predecessors allow that, or by stopping the other cores
+ * (drain).
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,12 +21,16 @@
 
 enum { LEVEL_CORES = 1, LEVEL_DISPATCHES, LEVEL_PHASES, LEVEL_SUBMITS };
 
-/* A task by what is known of its executions; times in cycles. */
+/* Per-task state derived from its executions; times in cycles. */
 struct lane_task {
-    uint64_t ready; /* submitted, and what it waits for has ended */
+    /*
+     * when the task became ready: the later of its submit and the end of its last predecessor;
+     * UINT64_MAX: its gang was written
+     */
+    uint64_t ready;
     uint64_t end;
-    uint32_t left; /* executions whose completion was not written */
-    bool has_late; /* it waits for one that does not allow early dispatch */
+    uint32_t left; /* number of its executions whose completion was not written yet */
+    bool has_late; /* some predecessor does not allow early dispatch */
     bool has_early;
 };
 
@@ -32,12 +38,12 @@ struct swimlane {
     const struct trace_slices *slices;
     const struct chip_record *record;
     FILE *out;
-    bool has_item;               /* a comma is needed */
-    struct lane_task *task;      /* by index */
-    struct trace_slice **sorted; /* executions by worker and begin */
+    bool has_item;               /* the next item needs a comma before it */
+    struct lane_task *task;      /* one element for each task, by submission index */
+    struct trace_slice **sorted; /* executions sorted by worker, then begin */
     const struct chip_task **by_id;
-    uint64_t told_count;
-    uint32_t loop; /* of the worker */
+    uint64_t task_count_recorded;
+    uint32_t loop; /* value of `loop_iter` in the file, for the worker that is being written */
 };
 
 static void write_metadata(struct swimlane *w, uint32_t level);
@@ -82,9 +88,12 @@ static void swimlane_begin_item(struct swimlane *w)
     w->has_item = true;
 }
 
-/* ---- what does not change ---- */
+/* ---- metadata ---- */
 
-/* Our clocks are one: both anchors are exact. */
+/*
+ * Writes a clock anchor. Host and device share one clock here, so both timestamps are equal and
+ * exact.
+ */
 static void write_anchor(struct swimlane *w, const char *position, uint64_t ns, const char *end)
 {
     fprintf(w->out,
@@ -95,13 +104,16 @@ static void write_anchor(struct swimlane *w, const char *position, uint64_t ns, 
             position, ns, ns, ns, ns, end);
 }
 
-/* Tasks of a graph that is launched were submitted before the run. */
+/*
+ * Whether the task was submitted during the run; the tasks of a launched graph were submitted
+ * before it.
+ */
 static bool is_submitted(const struct chip_task *task)
 {
     return task != NULL && (task->flags & CHIP_TASK_IS_LAUNCHED) == 0;
 }
 
-static uint64_t count_told(const struct swimlane *w)
+static uint64_t count_recorded(const struct swimlane *w)
 {
     uint64_t count = 0;
 
@@ -110,11 +122,11 @@ static uint64_t count_told(const struct swimlane *w)
     return count;
 }
 
-/* Of a graph that was built on the host, before the chip began. */
+/* Writes the metadata of a run whose graph the host builds before the chip begins. */
 static void write_host(struct swimlane *w)
 {
-    uint64_t count = count_told(w);
-    bool is_whole = w->record->told_lost == 0;
+    uint64_t count = count_recorded(w);
+    bool is_whole = w->record->task_records_lost == 0;
 
     fprintf(w->out,
             ",\n    \"orchestrator_source\": \"host\",\n    \"orchestrator_clock_domain\": "
@@ -125,8 +137,9 @@ static void write_host(struct swimlane *w)
             "    \"host_capture\": {\"status\": \"%s\", \"expected_records\": %" PRIu64
             ", \"recorded_records\": %" PRIu64 ", \"pool_records\": %" PRIu64
             ", \"dropped_records\": %" PRIu64 ", \"error\": %s},\n",
-            w->record->begin_ns, is_whole ? "complete" : "partial", count + w->record->told_lost,
-            count, count, w->record->told_lost, is_whole ? "null" : "\"pool_overflow\"");
+            w->record->begin_ns, is_whole ? "complete" : "partial",
+            count + w->record->task_records_lost, count, count, w->record->task_records_lost,
+            is_whole ? "null" : "\"pool_overflow\"");
     fputs("    \"clock_anchors\": {\n      \"schema_version\": 1,\n      \"provider\": \"pto\",\n"
           "      \"device_timestamp_unit\": \"syscnt_cycles\",\n"
           "      \"raw_device_timestamp_unit\": \"syscnt_cycles\",\n"
@@ -136,7 +149,7 @@ static void write_host(struct swimlane *w)
     write_anchor(w, "post_device_execution", w->record->end_ns, "\n      ]\n    }");
 }
 
-/* The worker that ran a core's last kernel, -1 for none. */
+/* Writes for each core the worker that ran its last kernel; -1: it ran none. */
 static void write_threads(struct swimlane *w)
 {
     int16_t thread[PTO_CORES_MAX];
@@ -177,9 +190,8 @@ static bool is_execution(const struct trace_slice *s)
 
 static void write_cores(struct swimlane *w)
 {
-    uint32_t number[PTO_CORES_MAX] = {
-        0
-    }; /* of the execution on its core: what both lists join by */
+    /* number of executions of each core so far, by which readers join the two lists of the file */
+    uint32_t number[PTO_CORES_MAX] = { 0 };
 
     fputs("  \"aicore_tasks\": [", w->out);
     w->has_item = false;
@@ -236,15 +248,15 @@ static int by_id(const void *a, const void *b)
     return x->id.raw < y->id.raw ? -1 : x->id.raw > y->id.raw;
 }
 
-/* `before` is one of those that the task waits for. */
+/* Updates when `after` became ready, because it waits for `before`. */
 static void swimlane_follow(struct swimlane *w, uint32_t before, uint32_t after)
 {
     struct lane_task *t = &w->task[after];
-    const struct chip_task *told = w->slices->task[before];
+    const struct chip_task *recorded = w->slices->task[before];
 
     if (w->task[before].end > t->ready)
         t->ready = w->task[before].end;
-    if (told != NULL && (told->flags & CHIP_TASK_IS_EARLY) != 0)
+    if (recorded != NULL && (recorded->flags & CHIP_TASK_IS_EARLY) != 0)
         t->has_early = true;
     else
         t->has_late = true;
@@ -258,14 +270,14 @@ static void follow_explicit(struct swimlane *w, const struct chip_task *task)
         const struct chip_task key = { .id = dep[i].task };
         const struct chip_task *at = &key;
         const struct chip_task **found =
-            bsearch(&at, w->by_id, w->told_count, sizeof(w->by_id[0]), by_id);
+            bsearch(&at, w->by_id, w->task_count_recorded, sizeof(w->by_id[0]), by_id);
 
         if (found != NULL)
             swimlane_follow(w, (*found)->index, task->index);
     }
 }
 
-/* When tasks were ready, and what they waited for. */
+/* Computes when each task became ready, from its submit and its predecessors. */
 static int find_ready(struct swimlane *w)
 {
     uint64_t tasks = w->record->tasks;
@@ -288,19 +300,22 @@ static int find_ready(struct swimlane *w)
         return PTO_OK;
     for (uint64_t i = 0; i < tasks; i++)
         if (w->slices->task[i] != NULL) {
-            w->by_id[w->told_count++] = w->slices->task[i];
+            w->by_id[w->task_count_recorded++] = w->slices->task[i];
             w->task[i].ready = w->slices->task[i]->end;
         }
-    qsort(w->by_id, w->told_count, sizeof(w->by_id[0]), by_id);
+    qsort(w->by_id, w->task_count_recorded, sizeof(w->by_id[0]), by_id);
     for (uint64_t i = 0; i < w->record->edge_count; i++)
         if (w->record->edge[i].before < tasks && w->record->edge[i].after < tasks)
             swimlane_follow(w, w->record->edge[i].before, w->record->edge[i].after);
-    for (uint64_t i = 0; i < w->told_count; i++)
+    for (uint64_t i = 0; i < w->task_count_recorded; i++)
         follow_explicit(w, w->by_id[i]);
     return PTO_OK;
 }
 
-/* Without what only some kinds have, and the brace at its end. */
+/*
+ * Writes the fields that dispatch, completion and other phases of a worker have in common; the
+ * caller adds further fields and the closing brace.
+ */
 static void begin_phase(struct swimlane *w, const char *kind, uint64_t begin, uint64_t end,
                         uint32_t tasks)
 {
@@ -319,7 +334,7 @@ static void write_phase(struct swimlane *w, const char *kind, uint64_t begin, ui
     fputc('}', w->out);
 }
 
-/* An execution has ended; `until` is when the worker went on. */
+/* Writes the completion phase of an execution; `until` is when the worker went on to other work. */
 static void write_completion(struct swimlane *w, const struct trace_slice *s, uint64_t until)
 {
     if (s == NULL)
@@ -330,25 +345,25 @@ static void write_completion(struct swimlane *w, const struct trace_slice *s, ui
         write_phase(w, "release", until, until, 1);
 }
 
-/* All blocks of a gang begin together: written with the first. */
+/* Writes the dispatch of a gang once, with the first of its blocks, because all begin together. */
 static void write_gang(struct swimlane *w, const struct trace_slice *s)
 {
     static const char *const drain[] = { "drain", "drain_prepare", "drain_publish" };
-    const struct chip_task *told = trace_slices_task(w->slices, s);
+    const struct chip_task *recorded = trace_slices_task(w->slices, s);
     struct lane_task *t = &w->task[s->seq - 1];
     uint64_t begin = t->ready < s->begin ? t->ready : s->begin;
 
-    if (told == NULL || (told->flags & CHIP_TASK_IS_GANG) == 0 || t->ready == UINT64_MAX)
+    if (recorded == NULL || (recorded->flags & CHIP_TASK_IS_GANG) == 0 || t->ready == UINT64_MAX)
         return;
     if (t->has_early && !t->has_late)
-        write_phase(w, "early_dispatch", begin, s->begin, told->block_count);
+        write_phase(w, "early_dispatch", begin, s->begin, recorded->block_count);
     else
         for (uint32_t i = 0; i < sizeof(drain) / sizeof(drain[0]); i++)
-            write_phase(w, drain[i], begin, s->begin, told->block_count);
-    t->ready = UINT64_MAX; /* it is written */
+            write_phase(w, drain[i], begin, s->begin, recorded->block_count);
+    t->ready = UINT64_MAX; /* marks the gang as written */
 }
 
-/* A task that ran nothing. */
+/* Writes the phase of a dummy, or of a task that its predicate skipped. */
 static void write_nothing(struct swimlane *w, const struct trace_slice *s)
 {
     if (s->nothing == TRACE_STOPPED)
@@ -358,10 +373,13 @@ static void write_nothing(struct swimlane *w, const struct trace_slice *s)
     fprintf(w->out, ", \"task_id\": %" PRIu64 "}", trace_slices_id(w->slices, s->seq - 1));
 }
 
-/* The executions of a worker, in order. `is_team`: of several at once. */
+/*
+ * Writes what a worker thread did: its executions, sorted by begin, and the time between them.
+ * `is_team`: the executions are those of several cores, and may overlap.
+ */
 static void write_worker(struct swimlane *w, struct trace_slice **s, uint64_t count, bool is_team)
 {
-    const struct trace_slice *last = NULL; /* its completion is not written yet */
+    const struct trace_slice *last = NULL; /* the execution whose completion is not yet written */
 
     w->has_item = false;
     w->loop = 0;

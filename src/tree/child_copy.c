@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copy of a child: done here because only the child can reach the memory of its chip. An end
- * that is the chip's is read and written through the device, whatever kind of chip it is.
+ * The copy task, which runs in a child because only the child can access the memory of its chip. A
+ * tensor in that memory is read and written through the device, whatever kind of chip it is.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,13 +15,13 @@ enum { BOUNCE_BYTES = 64 << 10 };
 
 struct copy {
     struct pto_device *device;
-    uint64_t ends; /* enum copy_ends */
+    uint64_t ends; /* enum copy_ends: which of the tensors are memory of the chip */
 };
 
-/* Both ends are the chip's. */
+/* Copies between two addresses in the chip's memory, through a buffer of this process. */
 static int bounce(const struct copy *c, uint64_t to, uint64_t from, uint64_t bytes)
 {
-    static char between[BOUNCE_BYTES]; /* of the only thread that runs anything */
+    static char between[BOUNCE_BYTES]; /* static: one thread runs all tasks */
 
     for (uint64_t done = 0; done < bytes; done += BOUNCE_BYTES) {
         uint64_t part = bytes - done < BOUNCE_BYTES ? bytes - done : BOUNCE_BYTES;
@@ -47,7 +47,10 @@ static int move(const struct copy *c, uint64_t to, uint64_t from, uint64_t bytes
     return PTO_OK;
 }
 
-/* What lies one behind the other from dimension `dim` on is moved at once. */
+/*
+ * Copies all elements of dimension `dim` and those after it, from address at[1] to at[0]. A range
+ * that is contiguous in both tensors is copied at once.
+ */
 static int copy_from_dimension(const struct copy *c, const struct pto_tensor *to,
                                const struct pto_tensor *from, uint32_t dim, uint64_t at[2])
 {

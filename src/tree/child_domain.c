@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Domains of a chip that is a card: its window and its context are memory of the card, and arguments
- * of tasks that lie in what stands for them (struct wire_domain) are moved there. A thread tells
- * kernels that a member is lost, and gives back what is over, while tasks run.
+ * Domains of a child whose chip is a card. The child's window and its context are memory of the
+ * card. Addresses in the worker's memory represent them (struct wire_domain), and are replaced in
+ * task arguments by the card's. While tasks run, the watcher thread sets the flag on the card that
+ * stops kernels when a member is lost, and frees domains that are over.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,38 +19,40 @@
 struct child_domain {
     struct child_domain *next;
     struct wire_domain *wire;
-    struct wire_member *member; /* the own one */
-    uint64_t context, window;   /* that stand for those on the card */
+    struct wire_member *member; /* the child's own member entry in the domain */
+    /* addresses in the worker's memory that represent the context and the window */
+    uint64_t context, window;
     uint64_t window_bytes;
     uint32_t rank;
     uint32_t count;
-    struct chip_window *on_card; /* NULL: not yet, or it has no bytes */
-    uint64_t at;                 /* of the context on the card; 0: not yet */
-    bool is_told;                /* that a member is lost */
+    struct chip_window *on_card; /* NULL: the window was not offered yet, or has no bytes */
+    uint64_t at;                 /* address of the context on the card; 0: none yet */
+    /* the flag in the context on the card was set, because a member is lost */
+    bool is_reported;
 };
 
 struct child_domains {
-    pthread_mutex_t lock; /* all of it but what says otherwise */
+    pthread_mutex_t lock; /* protects the list of domains and their contents */
     uint32_t child;
     struct chip *chip;
     struct waker *alarm;
-    struct a32 is_closing; /* looked at without the lock */
+    struct a32 is_closing; /* set without the lock, to end the watcher thread */
     struct child_domain *first;
     pthread_t watcher;
 };
 
-/* ---- the end of one ---- */
+/* ---- the end of a domain ---- */
 
 static void drop_domain(struct child_domains *ds, struct child_domain *d)
 {
-    (void)chip_window_drop(ds->chip, d->on_card, NULL); /* who cannot has a card that is lost */
+    (void)chip_window_drop(ds->chip, d->on_card, NULL); /* a failure means that the card is lost */
     if (d->at != 0)
         (void)chip_free(ds->chip, d->at, NULL);
     a32_store_release(&d->member->is_dropped, 1); /* R43 */
     free(d);
 }
 
-/* Also all of them. */
+/* Drops the domains that are over; `is_last`: drops all. */
 static void sweep(struct child_domains *ds, bool is_last)
 {
     struct child_domain **link = &ds->first;
@@ -57,7 +60,8 @@ static void sweep(struct child_domains *ds, bool is_last)
     while (*link != NULL) {
         struct child_domain *d = *link;
 
-        if (is_last || a32_load_relaxed(&d->wire->is_over) != 0) { /* the alarm's F41 */
+        /* relaxed: fence F31 of the alarm orders this load */
+        if (is_last || a32_load_relaxed(&d->wire->is_over) != 0) {
             *link = d->next;
             drop_domain(ds, d);
         } else {
@@ -66,18 +70,20 @@ static void sweep(struct child_domains *ds, bool is_last)
     }
 }
 
-/* ---- what happens while tasks run ---- */
+/* ---- changes while tasks run ---- */
 
 static bool is_news(const struct child_domain *d)
 {
-    return a32_load_relaxed(&d->wire->is_over) != 0 || /* this and the next: the alarm's F41 */
-           (!d->is_told && d->at != 0 && a32_load_relaxed(&d->wire->is_lost) != 0);
+    /* relaxed: fence F31 of the alarm orders these loads */
+    return a32_load_relaxed(&d->wire->is_over) != 0 ||
+           (!d->is_reported && d->at != 0 && a32_load_relaxed(&d->wire->is_lost) != 0);
 }
 
 static bool child_domain_has_news(void *context)
 {
     struct child_domains *ds = context;
-    bool is_any = a32_load_relaxed(&ds->is_closing) != 0; /* the alarm's F41 */
+    /* relaxed: fence F31 of the alarm orders this load */
+    bool is_any = a32_load_relaxed(&ds->is_closing) != 0;
 
     pthread_mutex_lock(&ds->lock);
     for (const struct child_domain *d = ds->first; d != NULL && !is_any; d = d->next)
@@ -92,7 +98,7 @@ static void take_news(struct child_domains *ds)
     for (struct child_domain *d = ds->first; d != NULL; d = d->next)
         if (is_news(d)) {
             card_context_lose(ds->chip, d->at);
-            d->is_told = true;
+            d->is_reported = true;
         }
 }
 
@@ -104,7 +110,8 @@ static void *watch_main(void *context)
         (void)waker_await(ds->alarm, &(struct waker_wait){ .holds = child_domain_has_news,
                                                            .context = ds,
                                                            .deadline_ns = UINT64_MAX });
-        if (a32_load_relaxed(&ds->is_closing) != 0) /* the alarm's F41 */
+        /* relaxed: fence F31 of the alarm orders this load */
+        if (a32_load_relaxed(&ds->is_closing) != 0)
             return NULL;
         pthread_mutex_lock(&ds->lock);
         take_news(ds);
@@ -136,7 +143,7 @@ void child_domains_close(struct child_domains *ds)
 {
     if (ds == NULL)
         return;
-    a32_store_relaxed(&ds->is_closing, 1); /* F41 follows */
+    a32_store_relaxed(&ds->is_closing, 1); /* fence F31 follows */
     waker_wake(ds->alarm);
     (void)pthread_join(ds->watcher, NULL);
     sweep(ds, true);
@@ -156,14 +163,15 @@ static struct child_domain *child_domain_find(const struct child_domains *ds,
     return d;
 }
 
-/* NULL: there is no memory, or the child is no member. */
+/* Adds the domain to this child's list. NULL: out of memory, or the child is no member. */
 static struct child_domain *add_domain(struct child_domains *ds, struct wire_domain *wire)
 {
     struct child_domain *d;
     uint32_t rank = 0;
 
     if (wire->magic != TREE_MAGIC || wire->count > TREE_CHILDREN_MAX)
-        return NULL; /* the worker has ceased to wait, and there is something else */
+        /* stale request: the worker has given up, and the memory belongs to something else */
+        return NULL;
     while (rank < wire->count && wire->member[rank].child != ds->child)
         rank++;
     d = rank < wire->count ? calloc(1, sizeof(*d)) : NULL;
@@ -187,38 +195,42 @@ static int offer(struct child_domains *ds, struct child_domain *d, struct pto_er
         .way = d->wire->way, .rank = d->rank, .rank_count = d->count, .bytes = d->window_bytes
     };
 
-    (void)chip_window_drop(ds->chip, d->on_card, NULL); /* of another way */
+    /* drops a window that was offered in another way before */
+    (void)chip_window_drop(ds->chip, d->on_card, NULL);
     d->on_card = NULL;
     if (d->window_bytes == 0)
         return PTO_OK;
-    a32_store_relaxed(&d->wire->way_count, /* this and the next: the answer's R41 */
-                      chip_window_ways(ds->chip));
+    /* release R41 of the answer publishes way_count and waits */
+    a32_store_relaxed(&d->wire->way_count, chip_window_ways(ds->chip));
     a32_store_relaxed(&d->wire->waits, chip_window_waits(ds->chip, request.way));
     return chip_window_offer(ds->chip, &request, &d->on_card, &d->member->offer, error);
 }
 
-/* The worker may have ceased to wait, or a member have gone that would have to come. */
+/*
+ * Whether to continue waiting for the other members. False: the worker may have given up, or a
+ * member is lost.
+ */
 static bool is_worth_while(void *context)
 {
     const struct child_domain *d = context;
 
-    return a32_load_relaxed(&d->wire->is_over) == 0 && /* this and the next: a look */
-           a32_load_relaxed(&d->wire->is_lost) == 0;
+    /* relaxed: a stale value only prolongs the wait */
+    return a32_load_relaxed(&d->wire->is_over) == 0 && a32_load_relaxed(&d->wire->is_lost) == 0;
 }
 
 static int child_domain_join(struct child_domains *ds, struct child_domain *d,
                              struct pto_error *error)
 {
-    const struct chip_patience patience = { is_worth_while, d };
+    const struct chip_wait_check check = { is_worth_while, d };
     struct chip_offer *others = calloc(d->count, sizeof(*others));
     int status = PTO_OK;
 
     if (others == NULL)
-        return error_tell(error, PTO_ENOMEM, "there is no memory for a domain");
+        return error_setf(error, PTO_ENOMEM, "there is no memory for a domain");
     for (uint32_t i = 0; i < d->count; i++)
         others[i] = d->wire->member[i].offer;
     if (d->on_card != NULL)
-        status = chip_window_join(ds->chip, d->on_card, others, &patience, error);
+        status = chip_window_join(ds->chip, d->on_card, others, &check, error);
     free(others);
     return status;
 }
@@ -242,25 +254,27 @@ int child_domain_step(struct child_domains *ds, struct wire_domain *wire, bool i
     struct child_domain *d;
     int status;
 
-    pthread_mutex_lock(&ds->lock); /* no task runs meanwhile: nobody waits for the watcher */
+    /* the watcher thread may wait for this lock, because no task runs now that needs the watcher */
+    pthread_mutex_lock(&ds->lock);
     take_news(ds);
     d = child_domain_find(ds, wire);
     if (d == NULL && is_offer)
         d = add_domain(ds, wire);
     if (d == NULL)
-        status = error_tell(error, PTO_ENOMEM, "there is no memory for a domain, or it has gone");
+        status =
+            error_setf(error, PTO_ENOMEM, "there is no memory for the domain, or it was released");
     else if (is_offer)
         status = offer(ds, d, error);
     else
         status = child_domain_join(ds, d, error);
     if (status >= 0 && !is_offer)
         status = make_context(ds, d, error);
-    take_news(ds); /* of what has happened meanwhile */
+    take_news(ds); /* handles changes that came while the lock was held */
     pthread_mutex_unlock(&ds->lock);
     return status;
 }
 
-/* ---- arguments ---- */
+/* ---- addresses in task arguments ---- */
 
 uint64_t child_domains_find(struct child_domains *ds, uint64_t addr)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a child has loaded: callables of a chip, functions of a SUB worker, and what its own children have. */
+/*
+ * Code that a child has loaded: callables of a chip, functions of a SUB worker, and code for the
+ * children of a nested worker.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +23,10 @@ static int load_for_chip(struct child *c, struct loaded *l, const struct wire_lo
     char path[PATH_MAX];
     int status;
 
-    if (load->form == LOAD_OBJECT) { /* the loader takes equal paths for one object: no two are */
+    /* the dynamic loader treats files with equal paths as one object, so each gets a unique path */
+    if (load->form == LOAD_OBJECT) {
         if (code_file_create(bytes, load->bytes, "callable", path) < 0)
-            return error_tell(error, PTO_ESYSTEM, "there is no place for its file: %s",
+            return error_setf(error, PTO_ESYSTEM, "its file cannot be created: %s",
                               strerror(errno));
         l->path = strdup(path);
         status = pto_callable_load(path, symbol, &l->callable, error);
@@ -70,7 +74,7 @@ static int load_by_hooks(const struct pto_child_hooks *hooks, struct loaded *l,
         return PTO_OK;
     }
     if (error->text[0] == '\0')
-        (void)error_tell(error, status, "'%s' cannot be loaded: %s", load->name,
+        (void)error_setf(error, status, "'%s' cannot be loaded: %s", load->name,
                          pto_strerror(status));
     return status;
 }
@@ -86,7 +90,7 @@ static int child_load_object(struct child *c, struct loaded *l, const struct wir
         return status;
     found = object_symbol(l->object, load->symbol);
     if (found == NULL)
-        return error_tell(error, PTO_ELOAD, "'%s' exports no function '%s'", load->name,
+        return error_setf(error, PTO_ELOAD, "'%s' exports no function '%s'", load->name,
                           load->symbol);
     if (c->hello.kind == PTO_CHILD_WORKER)
         l->nested_fn = (pto_nested_fn)(uintptr_t)found;
@@ -102,9 +106,8 @@ static int load_function(struct child *c, struct loaded *l, const struct wire_lo
         return child_load_object(c, l, load, error);
     if (c->hello.kind == PTO_CHILD_SUB && c->hooks != NULL)
         return load_by_hooks(c->hooks, l, load, error);
-    return error_tell(error, PTO_ELOAD,
-                      "'%s' is no shared object, and this child's program can "
-                      "load nothing else",
+    return error_setf(error, PTO_ELOAD,
+                      "'%s' is not a shared object, and this child's program can load nothing else",
                       load->name);
 }
 
@@ -119,7 +122,7 @@ int child_load(struct child *c, const struct record *r, struct pto_error *error)
     /* mutation: child-any-address */
     if (load.addr < c->hello.link.addr || load.bytes > c->hello.link.memory_bytes ||
         load.addr - c->hello.link.addr > c->hello.link.memory_bytes - load.bytes)
-        return error_tell(error, PTO_EINVAL, "the bytes are not in the shared memory");
+        return error_setf(error, PTO_EINVAL, "the bytes are not in the shared memory");
     child_unload(c, (uint32_t)r->head.value);
     if (c->hello.kind == PTO_CHILD_CHIP)
         status = load_for_chip(c, l, &load, error);

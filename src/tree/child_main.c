@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pto-child`: what a worker of level 3 starts for each of its children. */
+/* The program `pto-child`, which a worker of level 3 starts for each of its children. */
 #include "pto/worker.h"
 
 int main(void)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A child that is a worker itself: opens it, and calls functions that submit to it. */
+/*
+ * A child that is a worker itself: opens that worker in its process, and calls functions that
+ * submit tasks to it.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -18,7 +21,9 @@
 
 enum { ARGUMENTS_MAX = 64, COMMAND_MAX = 1 << 17 };
 
-/* The program that this process is, with its arguments. False: it cannot be told. */
+/*
+ * Finds the program of this process and its arguments, in /proc. False: they cannot be determined.
+ */
 static bool find_own_program(const char *argv[ARGUMENTS_MAX + 1], char text[COMMAND_MAX])
 {
     int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
@@ -37,11 +42,13 @@ static bool find_own_program(const char *argv[ARGUMENTS_MAX + 1], char text[COMM
     return count != 0 && size < COMMAND_MAX - 1;
 }
 
-/* What is nested in a nested worker, at any depth. */
+/* Parameters of the workers below a nested worker, at any depth, made from their descriptions. */
 struct below {
-    struct wire_nested *wire; /* a copy of what is at the beginning of its memory */
+    /* copy of the descriptions, which were at the start of the worker's memory */
+    struct wire_nested *wire;
     struct pto_worker_params *params;
-    const struct pto_worker_params **list; /* all of them; those of one worker lie together */
+    /* pointers to all parameters; those of the workers nested in one worker are adjacent */
+    const struct pto_worker_params **list;
 };
 
 static void fill_params(struct pto_worker_params *params, const struct wire_nested *n)
@@ -57,6 +64,7 @@ static void fill_params(struct pto_worker_params *params, const struct wire_nest
     params->memory_max = n->bytes;
     params->deps = (enum pto_deps)n->deps;
     params->has_guards = n->has_guards;
+    params->has_nan_check = n->has_nan_check;
     params->task_timeout_ns = n->task_timeout_ns;
     params->run_timeout_ns = n->run_timeout_ns;
     params->control_timeout_ns = n->control_timeout_ns;
@@ -72,7 +80,7 @@ static void free_below(struct below *below)
     free(below);
 }
 
-/* NULL: there is no memory, or it makes no sense. */
+/* Copies the descriptions below `n`. NULL: out of memory, or a description is invalid. */
 static struct below *copy_below(const struct wire_nested *n)
 {
     const struct wire_nested *from = (const struct wire_nested *)(uintptr_t)n->addr;
@@ -102,7 +110,7 @@ static struct below *copy_below(const struct wire_nested *n)
     return NULL;
 }
 
-/* The ends of the pipes that this process and all below hold open. */
+/* Moves the ends of the life pipes of this worker and those above it to other descriptors. */
 static bool lift_lives(struct tree_outer *outer)
 {
     uint32_t depth = outer->nested->depth;
@@ -133,7 +141,7 @@ int child_nested_open(const struct tree_hello *hello, struct pto_worker **worker
     params.error = error;
     if (outer.memory < 0 || !lift_lives(&outer) || text == NULL || below == NULL ||
         ((n->has_program || n->has_sub_program) && !find_own_program(argv, text)))
-        status = error_tell(error, PTO_ESYSTEM, "a nested worker was not started by a worker");
+        status = error_setf(error, PTO_ESYSTEM, "a nested worker was not started by a worker");
     else {
         params.sub_program = n->has_sub_program ? argv : NULL;
         params.child_program = n->has_program && !n->has_sub_program ? argv : NULL;
@@ -167,21 +175,21 @@ static void orchestrate(struct pto_level *level, void *context)
 int child_nested_call(struct pto_worker *worker, pto_nested_fn fn, const struct pto_sub_call *call,
                       uint64_t timeout_ns, struct wire_failure *failure)
 {
-    static struct pto_worker_report report; /* of the only thread that runs anything */
+    static struct pto_worker_report report; /* static, because one thread runs all tasks */
     struct nested_call nested = { fn, call, timeout_ns };
-    int status = tree_nested_lend(worker, call->tensor, call->tensor_count);
+    int status = tree_nested_register_memory(worker, call->tensor, call->tensor_count);
 
     pto_worker_report_init(&report);
     if (status >= 0)
         status = pto_worker_run(worker, orchestrate, &nested, &report);
-    tree_nested_take_back(worker);
+    tree_nested_unregister_memory(worker);
     if (status >= 0)
         return PTO_OK;
     snprintf(failure->text, TREE_TEXT, "%s",
              report.error.text[0] != '\0' ? report.error.text : pto_strerror(status));
     failure->count =
         report.path_count < PTO_PATH_MAX ? (uint32_t)report.path_count : PTO_PATH_MAX - 1;
-    /* Of a path that is too long the places further up are left out. */
+    /* report.path lists where the error occurred, level by level; the innermost levels are kept */
     memcpy(failure->place, report.path + report.path_count - failure->count,
            failure->count * sizeof(failure->place[0]));
     return status;

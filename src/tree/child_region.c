@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions of a chip that is a card: memory of the card, and a mirror of it in the worker's memory, which
- * the worker reads and writes. Nothing moves between them by itself: the worker asks for copies, and a thread of
- * the child makes them while a task runs. Where the mirror is an argument of a task, the card's memory takes
- * its place.
+ * Regions of a child whose chip is a card. A region is memory of the card; the worker reads and
+ * writes a mirror of it in its own memory. The worker requests each copy between them, and a thread
+ * of the child makes it while another one runs a task. Addresses in the mirror are replaced in task
+ * arguments by the card's.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -20,46 +20,49 @@ struct child_region {
     struct child_region *next;
     uint64_t mirror;
     uint64_t bytes;
-    uint64_t at; /* on the card */
+    uint64_t at; /* address of the region on the card */
 };
 
 struct child_regions {
-    pthread_mutex_t lock; /* the list */
+    /*
+     * protects the list of regions; the serving thread, its only writer, reads it without the lock
+     */
+    pthread_mutex_t lock;
     struct child_region *first;
     struct chip *chip;
     const struct tree_hello *hello;
     struct tree_shared *shared;
-    struct wire_errand *errand;
+    struct wire_mirror_request *request;
     struct waker *alarm;
     struct a32 is_closing;
-    pthread_t thread; /* that does the errands, and alone changes the list */
+    pthread_t thread; /* serves the worker's requests; only this thread changes the list */
 };
 
-/* ---- errands ---- */
+/* ---- requests ---- */
 
-/* What it is to do, as it was when it was looked at. */
-struct errand {
-    enum errand_kind kind;
-    uint32_t part_count;
+/* Copy of a request: the worker's memory may change while it is served. */
+struct mirror_request {
+    enum mirror_request_kind kind;
+    uint32_t range_count;
     uint64_t mirror, bytes;
-    struct errand_part part[ERRAND_PARTS];
+    struct mirror_range part[MIRROR_RANGES];
 };
 
-static bool makes_sense(const struct child_regions *rs, const struct errand *e)
+static bool makes_sense(const struct child_regions *rs, const struct mirror_request *e)
 {
     uint64_t offset = e->mirror - rs->hello->link.addr;
 
     if (e->mirror < rs->hello->link.addr || e->bytes == 0 ||
         e->bytes > rs->hello->link.memory_bytes ||
-        offset > rs->hello->link.memory_bytes - e->bytes || e->part_count > ERRAND_PARTS)
+        offset > rs->hello->link.memory_bytes - e->bytes || e->range_count > MIRROR_RANGES)
         return false;
-    for (uint32_t i = 0; i < e->part_count; i++)
+    for (uint32_t i = 0; i < e->range_count; i++)
         if (e->part[i].offset > e->bytes || e->part[i].bytes > e->bytes - e->part[i].offset)
             return false;
     return true;
 }
 
-/* The one with this mirror, or where a new one goes. */
+/* Returns the link to the region with this mirror, or the end of the list if there is none. */
 static struct child_region **find(struct child_regions *rs, uint64_t mirror)
 {
     struct child_region **link = &rs->first;
@@ -69,7 +72,8 @@ static struct child_region **find(struct child_regions *rs, uint64_t mirror)
     return link;
 }
 
-static int open_region(struct child_regions *rs, const struct errand *e, struct pto_error *error)
+static int open_region(struct child_regions *rs, const struct mirror_request *e,
+                       struct pto_error *error)
 {
     struct child_region *r = calloc(1, sizeof(*r));
     int status = r != NULL ? chip_alloc(rs->chip, e->bytes, &r->at, error) : PTO_ENOMEM;
@@ -78,7 +82,7 @@ static int open_region(struct child_regions *rs, const struct errand *e, struct 
         free(r);
         return error->text[0] != '\0'
                    ? status
-                   : error_tell(error, status, "there is no memory on the card for a region");
+                   : error_setf(error, status, "there is no memory on the card for a region");
     }
     r->mirror = e->mirror;
     r->bytes = e->bytes;
@@ -108,14 +112,14 @@ static int child_region_close(struct child_regions *rs, struct child_region **li
     return status;
 }
 
-/* One part after the other: what comes later is seen later. */
+/* Copies the ranges of the request in their order, so that a later range becomes visible later. */
 static int move_parts(struct child_regions *rs, const struct child_region *r,
-                      const struct errand *e, struct pto_error *error)
+                      const struct mirror_request *e, struct pto_error *error)
 {
     int status = PTO_OK;
 
-    for (uint32_t i = 0; i < e->part_count && status >= 0; i++) {
-        const struct errand_part *part = &e->part[i];
+    for (uint32_t i = 0; i < e->range_count && status >= 0; i++) {
+        const struct mirror_range *part = &e->part[i];
         uint64_t at = r->at + part->offset;
         void *here = (void *)(uintptr_t)(r->mirror + part->offset);
 
@@ -125,43 +129,47 @@ static int move_parts(struct child_regions *rs, const struct child_region *r,
     return status;
 }
 
-static int do_errand(struct child_regions *rs, const struct errand *e, struct pto_error *error)
+static int do_mirror_request(struct child_regions *rs, const struct mirror_request *e,
+                             struct pto_error *error)
 {
     struct child_region **link = find(rs, e->mirror);
 
-    if (!makes_sense(rs, e) || (*link == NULL) != (e->kind == ERRAND_OPEN) ||
+    if (!makes_sense(rs, e) || (*link == NULL) != (e->kind == MIRROR_OPEN) ||
         (*link != NULL && (*link)->bytes != e->bytes))
-        return error_tell(error, PTO_EINVAL, "there is no such region on the card");
+        return error_setf(error, PTO_EINVAL, "there is no such region on the card");
     switch (e->kind) {
-    case ERRAND_OPEN:
+    case MIRROR_OPEN:
         return open_region(rs, e, error);
-    case ERRAND_MOVE:
+    case MIRROR_MOVE:
         return move_parts(rs, *link, e, error);
-    case ERRAND_CLOSE:
+    case MIRROR_CLOSE:
         return child_region_close(rs, link, error);
     }
-    return error_tell(error, PTO_EINVAL, "there is no errand %u", (unsigned)e->kind);
+    return error_setf(error, PTO_EINVAL, "there is no request %u", (unsigned)e->kind);
 }
 
-static bool has_errand(void *context)
+static bool has_request(void *context)
 {
     const struct child_regions *rs = context;
 
-    return a32_load_relaxed(&rs->is_closing) != 0 || /* the alarm's F41 */
-           a32_load_relaxed(&rs->errand->asked) !=   /* a look; A44 follows */
-               a32_load_relaxed(&rs->errand->done);  /* its own */
+    /* relaxed: fence F31 of the alarm orders this load */
+    return a32_load_relaxed(&rs->is_closing) != 0 ||
+           a32_load_relaxed(&rs->request->asked) !=  /* only a poll; acquire A44 follows */
+               a32_load_relaxed(&rs->request->done); /* only this thread writes `done` */
 }
 
 static void child_region_serve(struct child_regions *rs)
 {
-    struct wire_errand *wire = rs->errand;
+    struct wire_mirror_request *wire = rs->request;
     uint32_t asked = a32_load_acquire(&wire->asked); /* A44 */
-    struct errand e = { wire->kind, wire->part_count, wire->mirror, wire->bytes, { { 0 } } };
+    struct mirror_request e = {
+        wire->kind, wire->range_count, wire->mirror, wire->bytes, { { 0 } }
+    };
     struct pto_error error;
 
     memcpy(e.part, wire->part, sizeof(e.part));
     pto_error_init(&error);
-    wire->status = do_errand(rs, &e, &error);
+    wire->status = do_mirror_request(rs, &e, &error);
     snprintf(wire->text, sizeof(wire->text), "%s",
              error.text[0] != '\0' ? error.text : pto_strerror(wire->status));
     a32_store_release(&wire->done, asked); /* R45 */
@@ -176,14 +184,15 @@ static void *serve_main(void *context)
     for (;;) {
         (void)waker_await(
             rs->alarm,
-            &(struct waker_wait){ .holds = has_errand, .context = rs, .deadline_ns = UINT64_MAX });
-        if (a32_load_relaxed(&rs->is_closing) != 0) /* the alarm's F41 */
+            &(struct waker_wait){ .holds = has_request, .context = rs, .deadline_ns = UINT64_MAX });
+        /* relaxed: fence F31 of the alarm orders this load */
+        if (a32_load_relaxed(&rs->is_closing) != 0)
             return NULL;
         child_region_serve(rs);
     }
 }
 
-/* ---- for the child ---- */
+/* ---- functions for the rest of the child ---- */
 
 int child_regions_open(struct chip *chip, const struct tree_hello *hello,
                        struct tree_shared *shared, struct child_regions **regions_out)
@@ -196,7 +205,7 @@ int child_regions_open(struct chip *chip, const struct tree_hello *hello,
     rs->chip = chip;
     rs->hello = hello;
     rs->shared = shared;
-    rs->errand = &shared->line[hello->child].errand;
+    rs->request = &shared->line[hello->child].mirror_request;
     rs->alarm = &shared->line[hello->child].alarm;
     if (os_thread_start(&rs->thread, serve_main, rs) < 0) {
         pthread_mutex_destroy(&rs->lock);
@@ -211,14 +220,14 @@ void child_regions_close(struct child_regions *rs)
 {
     if (rs == NULL)
         return;
-    a32_store_relaxed(&rs->is_closing, 1); /* F41 follows */
+    a32_store_relaxed(&rs->is_closing, 1); /* fence F31 follows */
     waker_wake(rs->alarm);
     (void)pthread_join(rs->thread, NULL);
     while (rs->first != NULL) {
         struct child_region *r = rs->first;
 
         rs->first = r->next;
-        (void)chip_free(rs->chip, r->at, NULL); /* who cannot has a card that is lost */
+        (void)chip_free(rs->chip, r->at, NULL); /* a failure means that the card is lost */
         free(r);
     }
     pthread_mutex_destroy(&rs->lock);

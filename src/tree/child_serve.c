@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A child of a worker: takes records from its stream, one after the other, and answers. A chip
- * opens a device and runs callables on it, as any program does; a SUB worker calls
- * functions. It ends with the process that started it, however that ends.
+ * The process of a child: takes the worker's records from its stream in order, and answers them. A
+ * chip's child opens a device and runs callables on it like any program; a SUB worker calls
+ * functions. The process ends when the one that started it has ended, for any reason.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -29,7 +29,11 @@
 #include "pto/worker.h"
 #include "tree/tree_nested.h"
 
-enum { STALE_STACK = 1 << 18 }; /* bytes below a frame that the thread has unwound to */
+/*
+ * bytes of the stack below the frame of the cleanup handler, which belonged to frames that have
+ * ended
+ */
+enum { STALE_STACK = 1 << 18 };
 
 static int meet(struct child *c);
 static int open_child(struct child *c, struct pto_error *error);
@@ -56,37 +60,100 @@ int pto_child_serve_with(const struct pto_child_hooks *given)
     return child_serve(&hooks, NULL);
 }
 
-static void tell_watch(const struct child *c, uint64_t number, bool is_done)
+static void call_watch(const struct child *c, uint64_t number, bool is_done)
 {
     if (c->watch != NULL)
         c->watch->at(c->watch->context, c->hello.child, number, is_done);
 }
 
-static void tell_passed(struct child *c)
+static void send_room_available(struct child *c)
 {
     c->records.in.has_passed = false;
     child_answer(c, RECORD_PASSED, 0, PTO_OK, "");
 }
 
 /*
- * Whatever it called has ended this thread, by pthread_exit. The process would live on, with its other threads,
- * and the worker would wait for the task's time-out.
+ * Reports a task whose function has ended this thread with pthread_exit. Otherwise the process
+ * would continue with its other threads, and the worker would wait until the task's time-out.
  */
 static void report_thread_end(struct child *c)
 {
     const struct record_head head = { .kind = RECORD_DONE, .key = c->key, .status = PTO_EPEER };
-    struct wire_failure failure = { .text =
-                                        "it ended the thread that called it, with pthread_exit, "
-                                        "and with it the child; a function has to return" };
+    struct wire_failure failure = {
+        .text = "the function called pthread_exit, which ended the child; a function has to return"
+    };
 
     child_send(c, &head, (struct record_part){ &failure, sizeof(failure) });
+}
+
+/* ---- functions that end the process ---- */
+
+/* the child's line to the worker, for keep_end, which gets no context */
+static struct tree_line *line_here;
+
+/*
+ * Stores for the worker where the process ended. Called in an exit handler, or in a forked child.
+ */
+static void keep_end(const char *sentence)
+{
+    snprintf(line_here->end, sizeof(line_here->end), "%s", sentence);
+    /* release: publishes `end` to tree_child_describe_place */
+    a32_store_release(&line_here->has_end, 1);
+}
+
+static void report_function_end(struct crash *crash, int number)
+{
+    struct child *c = (struct child *)(void *)((char *)crash - offsetof(struct child, crash));
+
+    if (c->has_task && c->device == NULL) /* mutation: silent-function */
+        crash_report_end(number, "the function of the task", (const void *)(uintptr_t)c->fn);
+}
+
+static void keep_place(void *context)
+{
+    const struct child *c = context;
+    struct source_lines lines = { 0 };
+    uintptr_t frame[CRASH_FRAMES_MAX];
+    char text[TREE_TEXT] = "it was", where[TREE_TEXT / 2];
+    uint32_t count = c->crash.answer_count;
+
+    memcpy(frame, c->crash.answer, sizeof(frame));
+    count = crash_skip_libraries(frame, count, (const void *)(uintptr_t)c->fn);
+    lines_find(frame, count, (const void *)(uintptr_t)c->fn, &lines);
+    lines_describe(&lines, where, sizeof(where));
+    snprintf(text, sizeof(text), "it was%s", lines.count != 0 ? where + 1 : " elsewhere");
+    keep_end(text);
+}
+
+/* Called in a signal handler, when the worker asks where a late function is. */
+static void report_function_place(struct crash *crash)
+{
+    struct child *c = (struct child *)(void *)((char *)crash - offsetof(struct child, crash));
+
+    if (!c->has_task || c->fn == NULL || !crash_call_in_child(keep_place, c))
+        keep_end("");
+}
+
+/*
+ * Prepares the reports of functions that end the process. A thread of a simulated chip reports
+ * through the struct crash of its run.
+ */
+static void child_watch_ends(struct child *c)
+{
+    line_here = c->line;
+    crash_set_reporter(keep_end);
+    (void)crash_init(); /* if this fails, there are no handlers, and only exit is reported */
+    c->crash.last_words = report_function_end;
+    c->crash.interrupted = c->hello.kind == PTO_CHILD_SUB ? report_function_place : NULL;
+    crash_begin(&c->crash, &c->depth);
 }
 
 static void leave_with_thread(void *context)
 {
     struct child *c = context;
 
-#if defined(__SANITIZE_ADDRESS__) /* frames that are gone have left their marks on the stack */
+/* frames that pthread_exit has unwound leave AddressSanitizer's poison on the stack */
+#if defined(__SANITIZE_ADDRESS__)
     char *frame = __builtin_frame_address(0);
 
     __asan_unpoison_memory_region(frame - STALE_STACK, STALE_STACK);
@@ -96,7 +163,7 @@ static void leave_with_thread(void *context)
     link_leave(CHILD_EXIT_THREAD);
 }
 
-/* Returns the exit code. */
+/* Serves records, and ends the process if called code ends the thread. Returns the exit code. */
 static int child_serve_guarded(struct child *c)
 {
     int code;
@@ -114,16 +181,21 @@ static int serve_records(struct child *c)
     for (;;) {
         switch (line_receive(&c->records, &r)) {
         case CHANNEL_RECORD:
-            tell_watch(c, r.head.number, false);
+            call_watch(c, r.head.number, false);
             if (!handle(c, &r))
                 return 0;
-            tell_watch(c, r.head.number, true);
+            call_watch(c, r.head.number, true);
             break;
         case CHANNEL_EMPTY:
-            if (c->records.in
-                    .has_passed) /* the worker may wait for that room, and nothing else tells it */
-                tell_passed(c);
-            else /* the watcher ends the process if nothing comes any more */
+            if (c->records
+                    .in
+                    /*
+                     * the worker may wait for the room of records that it took back: it cannot see
+                     * that the child has skipped them
+                     */
+                    .has_passed)
+                send_room_available(c);
+            else /* if the worker has ended, the thread that watches it ends this process */
                 (void)waker_await(c->records.own,
                                   &(struct waker_wait){ .holds = has_record,
                                                         .context = c,
@@ -155,11 +227,12 @@ int child_serve(const struct pto_child_hooks *hooks, const struct child_watch *w
     c->watch = watch;
     c->hooks = hooks;
     c->tracer.file = -1;
-    tell_watch(c, 0, false);
+    call_watch(c, 0, false);
+    child_watch_ends(c);
     pto_error_init(&error);
     child_answer(c, RECORD_READY, 0, open_child(c, &error), error.text);
     a32_store_relaxed(&c->line->status.doing, TREE_IDLE);
-    tell_watch(c, 0, true);
+    call_watch(c, 0, true);
     code = child_serve_guarded(c);
     if (c->worker != NULL)
         (void)pto_worker_close(c->worker);
@@ -168,10 +241,12 @@ int child_serve(const struct pto_child_hooks *hooks, const struct child_watch *w
     child_domains_close(c->domains);
     child_regions_close(c->regions);
     if (c->held != NULL)
-        device_release(c->held);
+        device_unpin(c->held);
     if (c->device != NULL)
         (void)pto_device_close(c->device);
     child_trace_close(&c->tracer);
+    crash_end(&c->crash);
+    child_time_close(c);
     free(c);
     return code;
 }
@@ -188,7 +263,8 @@ static int meet(struct child *c)
         return code;
     h->platform[sizeof(h->platform) - 1] = '\0';
     h->nested.platform[sizeof(h->nested.platform) - 1] = '\0';
-    if (h->kind != PTO_CHILD_WORKER) /* which gives it to its children */
+    /* a nested worker passes the descriptor on to its own children */
+    if (h->kind != PTO_CHILD_WORKER)
         close(LINK_MEMORY_FD);
     c->shared = (struct tree_shared *)(uintptr_t)h->shared;
     c->line = &c->shared->line[h->child];
@@ -205,9 +281,13 @@ static int meet(struct child *c)
 
 static int open_child(struct child *c, struct pto_error *error)
 {
+    int status = PTO_OK;
+
     if (c->hello.kind == PTO_CHILD_WORKER)
         return child_nested_open(&c->hello, &c->worker, error);
-    return c->hello.kind == PTO_CHILD_CHIP ? open_device(c, error) : PTO_OK;
+    if (c->hello.kind == PTO_CHILD_CHIP)
+        status = open_device(c, error);
+    return status < 0 ? status : child_time_open(c, error);
 }
 
 static int open_device(struct child *c, struct pto_error *error)
@@ -220,23 +300,27 @@ static int open_device(struct child *c, struct pto_error *error)
     params.clusters = c->hello.clusters;
     params.workers = c->hello.workers;
     params.card = c->hello.device;
+    params.is_virtual = c->hello.is_virtual;
     params.error = error;
     status = pto_device_open(&params, &c->device);
     if (status < 0)
         return status;
-    /* A chip that cannot have it gets copies of the tensors of a callable with a signature. */
-    if (device_hold(c->device, &c->held, NULL) < 0)
+    /*
+     * Only if the device is pinned can its chip use the worker's memory directly; otherwise
+     * callables with a signature get copies of their tensors.
+     */
+    if (device_pin(c->device, &c->held, NULL) < 0)
         return PTO_OK;
     if (chip_window_ways(c->held->chip) != 0) {
         status = child_domains_open(c->held->chip, c->hello.child, &c->line->alarm, &c->domains);
         if (status >= 0)
             status = child_regions_open(c->held->chip, &c->hello, c->shared, &c->regions);
-        return status < 0 ? error_tell(error, status, "no thread can be started") : PTO_OK;
+        return status < 0 ? error_setf(error, status, "no thread can be started") : PTO_OK;
     }
-    if (!chip_can_adopt(c->held->chip))
+    if (!chip_can_register_memory(c->held->chip))
         return PTO_OK;
-    status = chip_adopt(c->held->chip, c->hello.link.addr, c->hello.link.memory_bytes);
-    return status < 0 ? error_tell(error, status, "the chip does not take the worker's memory")
+    status = chip_register_memory(c->held->chip, c->hello.link.addr, c->hello.link.memory_bytes);
+    return status < 0 ? error_setf(error, status, "the chip cannot register the worker's memory")
                       : PTO_OK;
 }
 
@@ -254,7 +338,7 @@ static bool can_write(void *context)
 
 void child_send(struct child *c, const struct record_head *head, struct record_part part)
 {
-    while (!can_write(c)) { /* there is always room unless the worker is stopped */
+    while (!can_write(c)) { /* the worker makes room soon, unless it is stopped */
         if (c->records.out.is_broken)
             link_leave(CHILD_EXIT_BROKEN);
         (void)waker_await(c->records.own,
@@ -275,7 +359,7 @@ void child_answer(struct child *c, uint32_t kind, uint64_t key, int status, cons
         (struct record_part){ text, status < 0 ? (uint32_t)strnlen(text, TREE_TEXT - 1) : 0 });
 }
 
-/* The domain that a record is about; NULL: it makes no sense. */
+/* Returns the domain that the record names by its address; NULL: the address is invalid. */
 static struct wire_domain *domain_of(const struct child *c, const struct record *r)
 {
     uint64_t offset = r->head.value - c->hello.link.addr;
@@ -288,7 +372,7 @@ static struct wire_domain *domain_of(const struct child *c, const struct record 
     return wire;
 }
 
-/* False: it is to end. */
+/* Handles a record. False: it is RECORD_END, and the child ends. */
 static bool handle(struct child *c, struct record *r)
 {
     struct pto_error error;
@@ -305,6 +389,9 @@ static bool handle(struct child *c, struct record *r)
     } else if (r->head.kind == RECORD_UNLOAD && r->head.value < TREE_CALLABLES) {
         child_unload(c, (uint32_t)r->head.value);
         child_answer(c, RECORD_ANSWERED, r->head.key, PTO_OK, "");
+    } else if (r->head.kind == RECORD_COSTS) {
+        status = child_time_set(c, r, &error);
+        child_answer(c, RECORD_ANSWERED, r->head.key, status, error.text);
     } else if (r->head.kind == RECORD_REOPEN && c->worker != NULL) {
         status = tree_nested_reopen(c->worker, &error);
         child_answer(c, RECORD_ANSWERED, r->head.key, status, error.text);

@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks of a child: on its chip, or as calls of functions. */
+/* Tasks of a child: runs on its chip, or calls of functions. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/os.h"
 #include "host/host.h"
 #include "pto/pto.h"
 #include "tree/child_state.h"
 
-/* ---- recording: struct tree_tracing says why relaxed is enough ---- */
+/* ---- whether tasks are recorded: struct tree_tracing has the reason for relaxed loads ---- */
 
 static bool is_traced(const struct child *c)
 {
-    return a32_load_relaxed(&c->shared->tracing.is_on) != 0; /* see above */
+    return a32_load_relaxed(&c->shared->tracing.is_on) != 0; /* relaxed: see struct tree_tracing */
 }
 
 static enum pto_trace chip_trace(const struct child *c)
 {
     return is_traced(c)
-               ? (enum pto_trace)a32_load_relaxed(&c->shared->tracing.chips) /* see above */
+               /* relaxed: see struct tree_tracing */
+               ? (enum pto_trace)a32_load_relaxed(&c->shared->tracing.chips)
                : PTO_TRACE_OFF;
 }
 
 /* ---- tasks ---- */
 
-/* Where on the chip it happened. */
-static void tell_place(const struct pto_error *error, int status, struct wire_failure *failure)
+/* Describes where on the chip the run failed, for the worker's error. */
+static void set_error_place(const struct pto_error *error, int status, struct wire_failure *failure)
 {
     failure->place[0] = (struct pto_error_place){ .level = 2,
                                                   .child = -1,
@@ -37,7 +39,7 @@ static void tell_place(const struct pto_error *error, int status, struct wire_fa
     failure->count = 1;
 }
 
-/* False: they are not where the record says. */
+/* Copies the options of a task from the shared memory. False: the record's offset is invalid. */
 static bool take_options(const struct child *c, uint32_t unit, struct run_options_message *message,
                          struct pto_run_options *options)
 {
@@ -68,7 +70,7 @@ static int run_on_chip(struct child *c, const struct pto_callable *callable, con
         .scalar = (const uint64_t *)(const void *)(r->body +
                                                    r->head.tensor_count * sizeof(struct pto_tensor))
     };
-    static struct pto_run_report report; /* of the only thread that runs anything */
+    static struct pto_run_report report; /* static, because one thread runs all tasks */
     static struct run_options_message message;
     struct pto_run_options options;
     int status;
@@ -80,19 +82,29 @@ static int run_on_chip(struct child *c, const struct pto_callable *callable, con
     options.timeout_ns = r->head.timeout_ns;
     pto_run_report_init(&report);
     options.has_guards = options.has_guards || c->hello.has_guards;
+    options.has_nan_check = options.has_nan_check || c->hello.has_nan_check;
     options.trace = chip_trace(c);
     status = pto_run(c->device, callable, &entry, &options, &report);
     if (status < 0) {
         snprintf(failure->text, TREE_TEXT, "%s",
                  report.error.text[0] != '\0' ? report.error.text : pto_strerror(status));
-        tell_place(&report.error, status, failure);
+        set_error_place(&report.error, status, failure);
     }
     return status;
 }
 
-static int call_function(struct child *c, const struct loaded *l, const struct record *r,
-                         struct wire_failure *failure)
+static uint64_t child_task_cpu_ns(void)
 {
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int call_function(struct child *c, const struct loaded *l, const struct record *r,
+                         struct child_duration *duration, struct wire_failure *failure)
+{
+    uint64_t since_ns = c->time.clock != NULL ? child_task_cpu_ns() : 0;
     const struct pto_sub_call call = {
         .size = sizeof(call),
         .child = c->hello.child,
@@ -104,12 +116,16 @@ static int call_function(struct child *c, const struct loaded *l, const struct r
         .text = failure->text,
         .text_size = TREE_TEXT
     };
-    int status;
+    int status = PTO_OK;
 
     if (l->nested_fn != NULL)
         return child_nested_call(c->worker, l->nested_fn, &call, r->head.timeout_ns, failure);
-    status =
-        l->hooks != NULL ? l->hooks->call(l->hooks->context, l->function, &call) : l->fn(&call);
+    if (!child_time_is_planned(c))
+        status =
+            l->hooks != NULL ? l->hooks->call(l->hooks->context, l->function, &call) : l->fn(&call);
+    if (status >= 0 && c->time.clock != NULL)
+        status = child_time_of_call(c, &call, (uint32_t)r->head.value,
+                                    child_task_cpu_ns() - since_ns, duration, failure->text);
     failure->text[TREE_TEXT - 1] = '\0';
     if (status < 0 && failure->text[0] == '\0')
         snprintf(failure->text, TREE_TEXT, "it returned %d (%s)", status, pto_strerror(status));
@@ -131,7 +147,8 @@ void child_leave_if_lost(const struct child *c, int status)
     link_leave(CHILD_EXIT_LOST);
 }
 
-static int run_loaded(struct child *c, const struct record *r, struct wire_failure *failure)
+static int run_loaded(struct child *c, const struct record *r, struct child_duration *duration,
+                      struct wire_failure *failure)
 {
     const struct loaded *l = &c->loaded[r->head.value];
 
@@ -141,8 +158,8 @@ static int run_loaded(struct child *c, const struct record *r, struct wire_failu
     if (l->callable != NULL)
         return run_on_chip(c, l->callable, r, failure);
     if (l->fn != NULL || l->hooks != NULL || l->nested_fn != NULL)
-        return call_function(c, l, r, failure);
-    snprintf(failure->text, TREE_TEXT, "it is not loaded here");
+        return call_function(c, l, r, duration, failure);
+    snprintf(failure->text, TREE_TEXT, "the child has not loaded the callable");
     return PTO_EINVAL;
 }
 
@@ -152,25 +169,31 @@ void child_run_task(struct child *c, const struct record *r)
     const struct loaded *l = &c->loaded[r->head.value];
     struct wire_failure failure;
     struct record_head head = { .kind = RECORD_DONE, .key = r->head.key };
-    uint64_t begin_ns = os_now_ns();
+    struct child_duration duration = { 0, false };
+    uint64_t begin_ns = child_time_begin(c);
 
-    a64_store_relaxed(&shown->since_ns, begin_ns); /* here and below: tree_status says why */
+    /* relaxed, here and below: see struct tree_status */
+    a64_store_relaxed(&shown->since_ns, os_now_ns());
     a32_store_relaxed(&shown->doing, TREE_RUNNING + (uint32_t)r->head.value);
-    failure.count = 0; /* the rest is not looked at unless it fails */
+    failure.count = 0; /* places and text are read only if the task fails */
     failure.text[0] = '\0';
     if (c->worker != NULL && is_traced(c))
-        child_trace_below(c->worker, c->shared, &c->hello);
+        child_trace_below(c->worker, c->shared, &c->hello, (uint32_t)(r->head.key >> 32));
     c->key = r->head.key;
+    c->fn = l->fn;
     c->has_task = true;
-    head.status = run_loaded(c, r, &failure);
+    head.status = run_loaded(c, r, &duration, &failure);
     c->has_task = false;
-    if (is_traced(c)) {
+    if (is_traced(c) || c->time.clock != NULL) {
         head.begin_ns = begin_ns;
-        head.value = os_now_ns();
+        head.value = child_time_end(c, begin_ns, &duration);
+        head.options = duration.is_measured;
+    }
+    if (is_traced(c)) {
         if (c->worker != NULL)
             child_trace_nested(&c->tracer, c->worker, c->shared, &c->hello);
         if (l->callable != NULL && chip_trace(c) != PTO_TRACE_OFF)
-            child_trace(&c->tracer, c->device, c->shared, &c->hello);
+            child_trace(&c->tracer, c->device, c->shared, &c->hello, (uint32_t)(r->head.key >> 32));
     }
     a64_store_relaxed(&shown->tasks, a64_load_relaxed(&shown->tasks) + 1);
     a32_store_relaxed(&shown->doing, TREE_IDLE);
@@ -189,7 +212,7 @@ bool child_is_task(const struct record *r)
                                      r->head.scalar_count * sizeof(uint64_t);
 }
 
-/* Where on the card it is; 0: it stands for nothing there. */
+/* Returns the address on the card that `addr` stands for; 0: none. */
 static uint64_t task_find_place(const struct child *c, uint64_t addr)
 {
     uint64_t place = child_domains_find(c->domains, addr);
@@ -197,7 +220,10 @@ static uint64_t task_find_place(const struct child *c, uint64_t addr)
     return place != 0 ? place : child_regions_find(c->regions, addr);
 }
 
-/* Tensors and addresses in a domain or a region are on the card; any other scalar is a number. */
+/*
+ * Replaces the addresses that represent memory on the card, in tensors and in scalars that are
+ * marked as addresses.
+ */
 void child_place_arguments(const struct child *c, struct record *r)
 {
     struct pto_tensor *tensor = (struct pto_tensor *)(void *)r->body;

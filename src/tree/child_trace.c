@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Timelines of children: what the last run of a chip recorded, or what the children of a nested worker did
- * for its last task, as events for the document that the worker writes, appended to a file without a name that the worker has open. How many bytes of it are whole
- * is told behind them, so a child that is killed in the middle leaves nothing that cannot be read.
+ * Timelines of children: the last run of a chip, or the tasks of a nested worker's children, as
+ * events and as parts of a recording, since the worker's caller chooses the format later. They are
+ * appended to a nameless file that the worker has open, as chunks. The number of complete bytes is
+ * published after each append, so a child that is killed in the middle leaves a readable file.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -12,11 +13,14 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "host/timeline.h"
 #include "tree/child.h"
 #include "tree/tree_nested.h"
+#include "tree/tree_trace.h"
+#include "tree/tree_traced.h"
 
 static bool put_at(int file, const char *bytes, size_t size, uint64_t at)
 {
@@ -37,7 +41,9 @@ static bool put_at(int file, const char *bytes, size_t size, uint64_t at)
 static void trace_open_file(struct child_tracer *tracer, const struct tree_line *line,
                             const struct tree_hello *hello)
 {
-    uint32_t file = a32_load_relaxed(&line->trace_file); /* it came with the task */
+    uint32_t file =
+        /* relaxed: the worker set it before it sent the task */
+        a32_load_relaxed(&line->trace_file);
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/%d/fd/%u", hello->link.parent, file);
@@ -45,14 +51,23 @@ static void trace_open_file(struct child_tracer *tracer, const struct tree_line 
         tracer->file = open(path, O_WRONLY | O_CLOEXEC);
 }
 
-/* Who writes events, and of what. */
+/* Writes the bytes of a chunk. */
 typedef void (*put_fn)(const void *context, FILE *out);
 
-/* Appends what `put` writes to the file that the worker has for this child. */
+struct trace_source {
+    const void *context;
+    /* function that writes each part, by enum trace_chunk_kind */
+    put_fn put[TRACE_CHUNK_PARTS + 1];
+};
+
+/* Appends a chunk to the file that the worker has for this child. */
 static void trace_append(struct child_tracer *tracer, struct tree_line *line,
-                         const struct tree_hello *hello, put_fn put, const void *context)
+                         const struct tree_hello *hello, const struct trace_source *source,
+                         enum trace_chunk_kind kind)
 {
-    uint64_t at = a64_load_relaxed(&line->trace_bytes); /* its own, or it came with the task */
+    /* relaxed: written by this child, or by the worker before it sent the task */
+    uint64_t at = a64_load_relaxed(&line->trace_bytes);
+    struct trace_chunk chunk = { .kind = kind };
     char *text = NULL;
     size_t size = 0;
     FILE *out;
@@ -61,10 +76,23 @@ static void trace_append(struct child_tracer *tracer, struct tree_line *line,
     out = tracer->file >= 0 ? open_memstream(&text, &size) : NULL;
     if (out == NULL)
         return;
-    put(context, out);
-    if (fclose(out) == 0 && put_at(tracer->file, text, size, at))
-        a64_store_relaxed(&line->trace_bytes, at + size); /* the worker is told behind it */
+    fwrite(&chunk, sizeof(chunk), 1, out);
+    source->put[kind](source->context, out);
+    if (fclose(out) == 0 && size >= sizeof(chunk)) {
+        chunk.bytes = size - sizeof(chunk);
+        memcpy(text, &chunk, sizeof(chunk));
+        if (put_at(tracer->file, text, size, at))
+            /* relaxed: the answer to the task publishes the number */
+            a64_store_relaxed(&line->trace_bytes, at + size);
+    }
     free(text);
+}
+
+static void trace_append_all(struct child_tracer *tracer, struct tree_line *line,
+                             const struct tree_hello *hello, const struct trace_source *source)
+{
+    trace_append(tracer, line, hello, source, TRACE_CHUNK_EVENTS);
+    trace_append(tracer, line, hello, source, TRACE_CHUNK_PARTS);
 }
 
 struct kernels {
@@ -79,38 +107,58 @@ static void put_kernels(const void *context, FILE *out)
     trace_put_perfetto(k->slices, &k->place, out);
 }
 
+static void put_part(const void *context, FILE *out)
+{
+    const struct kernels *k = context;
+
+    (void)trace_write_recording(k->slices, out); /* if memory runs out, nothing is written */
+}
+
 /* ---- a chip ---- */
 
 void child_trace(struct child_tracer *tracer, struct pto_device *handle, struct tree_shared *shared,
-                 const struct tree_hello *hello)
+                 const struct tree_hello *hello, uint32_t task)
 {
     struct tree_line *line = &shared->line[hello->child];
-    uint32_t pid = a32_load_relaxed(&shared->tracing.pid) + 1 + hello->child; /* see tree_tracing */
+    /* relaxed: see struct tree_tracing */
+    uint32_t pid = a32_load_relaxed(&shared->tracing.pid) + 1 + hello->child;
     struct trace_snapshot snapshot;
     struct trace_slices slices;
     struct kernels k = { &slices,
                          { .pid = pid,
                            .track = TREE_TRACE_CORES,
                            .base_ns = a64_load_relaxed(&shared->tracing.base_ns) } };
+    const struct trace_source source = {
+        &k, { [TRACE_CHUNK_EVENTS] = put_kernels, [TRACE_CHUNK_PARTS] = put_part }
+    };
+    char prefix[TREE_TRACE_NAME], above[TRACED_GROUP_NAME], name[TRACED_GROUP_NAME];
     int status;
     struct device *device = device_get(handle, &status);
 
-    if (a64_load_relaxed(&line->trace_bytes) == 0) /* its own, or it came with the task */
+    /* relaxed: written by this child, or by the worker before it sent the task */
+    if (a64_load_relaxed(&line->trace_bytes) == 0)
         tracer->flow = 0;
     if (device == NULL || timeline_take(device, &snapshot, &slices, NULL) < 0)
         return;
+    snprintf(prefix, sizeof(prefix), "%.*s", TREE_TRACE_NAME - 1, shared->tracing.name);
+    snprintf(name, sizeof(name), "%schip %u", prefix, hello->child);
+    tree_recording_name(prefix, above);
+    snapshot.group_name = name;
+    snapshot.parent_name = above;
+    snapshot.parent_task = task;
+    snapshot.chip = hello->child;
     k.place.flow = ((uint64_t)pid << 32) + tracer->flow;
     tracer->flow += snapshot.record.edge_count;
-    trace_append(tracer, line, hello, put_kernels, &k);
+    trace_append_all(tracer, line, hello, &source);
     trace_slices_free(&slices);
 }
 
 /* ---- a nested worker ---- */
 
 void child_trace_below(struct pto_worker *worker, const struct tree_shared *shared,
-                       const struct tree_hello *hello)
+                       const struct tree_hello *hello, uint32_t task)
 {
-    tree_nested_trace_begin(worker, &shared->tracing, hello->child);
+    tree_nested_trace_begin(worker, &(struct tree_above){ &shared->tracing, hello->child, task });
 }
 
 static void put_below(const void *context, FILE *out)
@@ -118,11 +166,20 @@ static void put_below(const void *context, FILE *out)
     tree_nested_trace_put((struct pto_worker *)(uintptr_t)context, out);
 }
 
+static void put_parts_below(const void *context, FILE *out)
+{
+    tree_nested_trace_put_parts((struct pto_worker *)(uintptr_t)context, out);
+}
+
 void child_trace_nested(struct child_tracer *tracer, struct pto_worker *worker,
                         struct tree_shared *shared, const struct tree_hello *hello)
 {
+    const struct trace_source source = {
+        worker, { [TRACE_CHUNK_EVENTS] = put_below, [TRACE_CHUNK_PARTS] = put_parts_below }
+    };
+
     if (tree_nested_trace_end(worker))
-        trace_append(tracer, &shared->line[hello->child], hello, put_below, worker);
+        trace_append_all(tracer, &shared->line[hello->child], hello, &source);
 }
 
 void child_trace_close(struct child_tracer *tracer)

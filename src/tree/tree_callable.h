@@ -12,12 +12,17 @@
 struct tree;
 
 struct tree_callable {
-    uint32_t users; /* registrations; 0: free */
-    uint32_t tasks; /* live ones */
+    uint32_t users; /* number of registrations; 0: this entry is free */
+    uint32_t tasks; /* number of live tasks that name the callable */
     uint32_t generation;
-    bool is_settled;   /* children have answered */
-    uint32_t is_below; /* levels further down; 0: for the children themselves */
-    bool is_burnt;     /* a child may still have it under this number: it is not used again */
+    bool is_settled; /* all children have answered the request to load the callable */
+    /*
+     * number of levels between this worker and the children that load it; 0: its own children load
+     * it
+     */
+    uint32_t is_below;
+    /* a child may still have the callable loaded under this number: the number is not used again */
+    bool is_number_retired;
     enum pto_child_kind kind;
     uint64_t children;
     struct digest digest;
@@ -27,7 +32,7 @@ struct tree_callable {
     char name[TREE_NAME];
 };
 
-/* Somebody waits for the answer of a child to a load or an unload. */
+/* A request to a child, for which a thread of the worker waits. */
 struct tree_request {
     struct tree_request *next;
     uint64_t key;
@@ -37,19 +42,25 @@ struct tree_request {
     char text[TREE_TEXT];
 };
 
-/* NULL: there is none with this number. */
+/* Returns the callable with this number; NULL: there is none. */
 struct tree_callable *tree_find_callable(struct tree *t, uint64_t number);
 uint64_t tree_callable_number(const struct tree *t, const struct tree_callable *k);
-/* Has one child load one callable, or all that it should have; waits. */
+/* tree_load makes children load one callable, and waits for their answers. */
 int tree_load(struct tree *t, struct tree_callable *k, uint64_t children, uint64_t *loaded_out,
               struct pto_error *error);
 void tree_forget_callables(struct tree *t);
-/* Sends a request, which has no body, to children, and waits for their answers. */
+/* Sends a request without a body to the children in the set, and waits for their answers. */
 int tree_ask(struct tree *t, const struct record_head *head, uint64_t children,
              struct pto_error *error);
-/* For an answer: a child may be in the middle of a task. */
+/*
+ * Returns the time at which an answer to a request is overdue. It allows for a task that the child
+ * runs first.
+ */
 uint64_t tree_control_deadline(const struct tree *t);
-/* In a nested worker: what was registered above for its children, under the same number. */
+/*
+ * In a nested worker: registers a callable that the worker above has registered for this worker's
+ * children, under the same number.
+ */
 int tree_register_below(struct tree *t, uint32_t index, const struct wire_load *load,
                         struct pto_error *error);
 void tree_unregister_below(struct tree *t, uint32_t index);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Domains over chips that are cards. The worker makes the children meet: each offers its window,
- * and when all have, each joins those of the others and makes its context. No child waits for another
- * one meanwhile, so one may still be busy with a task that needs what the other does next. Where the
- * vendor's library has to be joined by all at once they do wait: then they get no more tasks until they have,
- * and begin when what each of them has is over. A domain that is over says so in shared memory; it stays
- * there until all children have left it.
+ * Domains over chips that are cards. The worker coordinates the children: each offers its window;
+ * when all have offered, each joins the windows of the others and makes its context. A child does
+ * not wait for others in these steps, so it may still run a task that waits for another child's
+ * task. One way of sharing windows is different: the vendor's library makes all members wait until
+ * all have joined. Then the members get no tasks until they have joined, and begin to join when
+ * their earlier tasks are over. A domain that is over is marked so in shared memory, where it stays
+ * until all children have left it.
  */
 #include <string.h>
 
@@ -43,7 +44,10 @@ static uint64_t members_of(const struct wire_domain *w)
     return children;
 }
 
-/* One step on all members. */
+/*
+ * Sends one step of opening a domain to the children that are members of it, and waits for their
+ * answers: each offers its own window, or joins the windows of the others.
+ */
 static int ask_members(struct tree *t, const struct wire_domain *w, enum record_kind kind,
                        struct pto_error *error)
 {
@@ -52,12 +56,12 @@ static int ask_members(struct tree *t, const struct wire_domain *w, enum record_
     return tree_ask(t, &head, members_of(w), error);
 }
 
-/* ---- all at once ---- */
+/* ---- ways in which all members join at once ---- */
 
 struct members {
     struct tree *tree;
     const struct wire_domain *wire;
-    struct tree_child *busy; /* the first of them */
+    struct tree_child *busy; /* the first member's child that still has tasks; NULL: none has */
 };
 
 static bool are_idle(void *context)
@@ -71,7 +75,8 @@ static bool are_idle(void *context)
         if (c->state == CHILD_READY && c->in_flight != 0)
             m->busy = c;
     }
-    return m->busy == NULL || a32_load_relaxed(&m->wire->is_lost) != 0; /* the worker's own */
+    /* relaxed: only the worker writes is_lost */
+    return m->busy == NULL || a32_load_relaxed(&m->wire->is_lost) != 0;
 }
 
 static void hold_members(struct tree *t, const struct wire_domain *w, int change)
@@ -81,8 +86,8 @@ static void hold_members(struct tree *t, const struct wire_domain *w, int change
 }
 
 /*
- * Members of a group start together, so that none of them is held back while another one runs and waits
- * for it.
+ * Makes all members join when none of them has a task. They get no tasks until all have joined, so
+ * that none is kept from joining by a task that waits for another member.
  */
 static int join_at_once(struct tree *t, const struct wire_domain *w, struct pto_error *error)
 {
@@ -92,11 +97,10 @@ static int join_at_once(struct tree *t, const struct wire_domain *w, struct pto_
     hold_members(t, w, 1);
     status = tree_await(t, are_idle, &members, tree_control_deadline(t));
     if (status < 0)
-        (void)error_tell(
+        (void)error_setf(
             error, status,
-            "child %u has not come to the end of its tasks within %.3f s: its card shares "
-            "memory by the vendor's communication library only, which all have to join "
-            "at once",
+            "child %u has not finished its tasks within %.3f s: its card shares memory only by the "
+            "vendor's communication library, which all children have to join at once",
             members.busy->index, (double)t->params.control_timeout_ns / 1e9);
     else
         status = ask_members(t, w, RECORD_JOIN, error);
@@ -111,8 +115,8 @@ int tree_cards_open(struct tree *t, struct wire_domain *w, struct pto_error *err
 
     do {
         status = ask_members(t, w, RECORD_OFFER, error);
-        if (status >= 0 &&
-            a32_load_relaxed(&w->waits) != 0) /* this and the next: the answers' A41 */
+        /* relaxed: acquire A41 of the answers precedes the loads of waits and way_count */
+        if (status >= 0 && a32_load_relaxed(&w->waits) != 0)
             status = join_at_once(t, w, error);
         else if (status >= 0)
             status = ask_members(t, w, RECORD_JOIN, error);
@@ -120,9 +124,12 @@ int tree_cards_open(struct tree *t, struct wire_domain *w, struct pto_error *err
     return status;
 }
 
-/* ---- the end ---- */
+/* ---- the end of a domain ---- */
 
-/* Those who wait for a task to end do not hear of it by their streams. */
+/*
+ * Wakes the threads of the members' children that watch their domains: a child does not read its
+ * stream while a task runs.
+ */
 static void alarm_members(struct tree *t, const struct wire_domain *w)
 {
     for (uint32_t i = 0; i < w->count; i++)
@@ -131,13 +138,13 @@ static void alarm_members(struct tree *t, const struct wire_domain *w)
 
 void tree_cards_lose(struct tree *t, struct wire_domain *w)
 {
-    a32_store_relaxed(&w->is_lost, 1); /* F41 of the alarm follows */
+    a32_store_relaxed(&w->is_lost, 1); /* fence F31 of the alarm follows */
     alarm_members(t, w);
 }
 
 void tree_cards_end(struct tree *t, struct wire_domain *w)
 {
-    a32_store_relaxed(&w->is_over, 1); /* F41 of the alarm follows */
+    a32_store_relaxed(&w->is_over, 1); /* fence F31 of the alarm follows */
     alarm_members(t, w);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The children of a worker, wherever they are: started, watched, ended. */
+/* The children of a worker: starts and ends their processes, and notices when they end. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -16,17 +16,21 @@
 #include "tree/tree_run.h"
 #include "tree/tree_trace.h"
 
-/* For children that were asked to end. A nested worker waits for half as long as the one above, so that it can end its own. */
+/*
+ * How long children that were asked to end may take. A nested worker gives its own children half as
+ * long as it has itself, so that it ends before the worker above kills it.
+ */
 enum { END_WAIT_MS = 3000, END_WAIT_MIN_MS = 100 };
 
-/* ---- start ---- */
+/* ---- starting children ---- */
 
-static_assert(TREE_NESTED_MAX + 1 <= (int)LINK_MORE_MAX, "each of them has a life pipe");
+static_assert(TREE_NESTED_MAX + 1 <= (int)LINK_MORE_MAX, "every nested worker has a life pipe");
 static_assert((int)TREE_CHILDREN_MAX <= (int)WATCHER_MAX, "one watcher for all children");
 
 /*
- * Everything that a child could have written to, but for tensors, is as the worker wants it: the one before may
- * have written anything anywhere. Bytes in streams have no meaning to a new generation.
+ * Resets all memory that the child can write to, except tensors, because its previous process may
+ * have written anything there. Bytes left in the streams belong to the old generation and are
+ * invalid.
  */
 static void child_set_up(struct tree *t, struct tree_child *c)
 {
@@ -35,7 +39,8 @@ static void child_set_up(struct tree *t, struct tree_child *c)
                                     .in = &line->to_worker,
                                     .own = &t->shared->waker,
                                     .other = &line->waker };
-    uint64_t trace_bytes = a64_load_relaxed(&line->trace_bytes); /* no process has the line now */
+    /* relaxed: no process uses the line now */
+    uint64_t trace_bytes = a64_load_relaxed(&line->trace_bytes);
 
     memset(line, 0, offsetof(struct tree_line, to_child));
     tree_show(t);
@@ -45,7 +50,7 @@ static void child_set_up(struct tree *t, struct tree_child *c)
     line_open(c->link.line, &ends, c->generation, RECORD_KINDS);
 }
 
-/* NULL: pto-child. */
+/* Returns the program that a child runs, with its arguments; NULL: pto-child. */
 static const char *const *child_program(const struct tree *t, const struct tree_child *c)
 {
     return c->kind != PTO_CHILD_CHIP && t->sub_program != NULL ? t->sub_program : t->program;
@@ -65,14 +70,20 @@ static struct tree_hello child_hello(const struct tree *t, const struct tree_chi
                                 .clusters = t->params.clusters,
                                 .workers = t->params.chip_workers,
                                 .device = c->device,
-                                .has_guards = t->params.has_guards };
+                                .has_guards = t->params.has_guards,
+                                .has_nan_check = t->params.has_nan_check,
+                                .is_virtual = t->params.is_virtual };
 
     hello.link.addr = (uint64_t)(uintptr_t)(is_root ? t->base : t->outer.map);
     hello.link.memory_bytes = is_root ? t->bytes : t->outer.map_bytes;
     hello.link.generation = c->generation;
     if (!is_root)
         hello.link.root = t->outer.root;
-    if (deadline_ns > now) /* so that it can say which of its children is late */
+    /*
+     * The nested worker gets less time than this worker waits, so that it can report which of its
+     * children is late.
+     */
+    if (deadline_ns > now)
         hello.nested.deadline_ns = now + (deadline_ns - now) / 8 * 7;
     snprintf(hello.platform, sizeof(hello.platform), "%s", t->platform);
     return hello;
@@ -94,7 +105,7 @@ int tree_child_start(struct tree *t, uint32_t index, uint64_t deadline_ns, struc
 
     assert_not_held(&t->lock);
     if (is_worker && tree_nested_clear(t, c) < 0)
-        status = error_tell(error, PTO_ESYSTEM, "the memory of child %u cannot be cleared: %s",
+        status = error_setf(error, PTO_ESYSTEM, "the memory of child %u cannot be cleared: %s",
                             c->index, strerror(errno));
     pthread_mutex_lock(&t->lock);
     c->generation++;
@@ -110,7 +121,8 @@ int tree_child_start(struct tree *t, uint32_t index, uint64_t deadline_ns, struc
         return status;
     pthread_mutex_lock(&t->lock);
     tree_show_child(t, c);
-    a32_store_relaxed(&c->is_buried, 0); /* this and has_ended change under the lock */
+    /* is_end_handled and has_ended change under the lock */
+    a32_store_relaxed(&c->is_end_handled, 0);
     watcher_add(&t->watcher, &c->link);
     pthread_mutex_unlock(&t->lock);
     return PTO_OK;
@@ -170,30 +182,38 @@ int tree_children_await(struct tree *t, uint64_t children, uint64_t deadline_ns,
         if ((children >> i & 1) == 0 || c->state == CHILD_READY)
             continue;
         if (c->state == CHILD_STARTING)
-            return error_tell(error, status, "child %u, process %d, is not ready in time", i,
+            return error_setf(error, status, "child %u, process %d, is not ready in time", i,
                               (int)c->link.pid);
         if (c->state == CHILD_DEAD && endpoint_is_misplaced(&c->link))
             return PTO_EAGAIN;
         if (c->text[0] != '\0')
-            return error_tell(error, c->ready_status, "child %u: %s", i, c->text);
-        tree_child_tell_end(c, how, sizeof(how));
-        return error_tell(error, PTO_EPEER, "child %u %s before it was ready", i, how);
+            return error_setf(error, c->ready_status, "child %u: %s", i, c->text);
+        tree_child_describe_end(c, how, sizeof(how));
+        return error_setf(error, PTO_EPEER, "child %u %s before it was ready", i, how);
     }
     return PTO_OK;
 }
 
-/* ---- end ---- */
+/* ---- ending children ---- */
 
-void tree_child_tell_end(const struct tree_child *c, char *text, size_t size)
+void tree_child_describe_end(const struct tree_child *c, char *text, size_t size)
 {
     if (c->state == CHILD_READY || c->state == CHILD_STARTING)
         snprintf(text, size, "is not ready yet");
     else if (c->late_task != 0)
         snprintf(text, size, "was killed, because a task had not ended in time");
     else if (c->state == CHILD_BROKEN)
-        snprintf(text, size, "did not keep to the rules, and is being ended");
+        snprintf(text, size, "violated the protocol, and is being killed");
     else
-        endpoint_tell_end(&c->link, text, size);
+        endpoint_describe_end(&c->link, text, size);
+}
+
+void tree_child_describe_place(const struct tree_child *c, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (a32_load_acquire(&c->line->has_end) != 0 && c->line->end[0] != '\0')
+        snprintf(text, size, ": %.*s", TREE_TEXT - 1, c->line->end);
+    pto_text_clean(text, false);
 }
 
 void tree_child_kill(struct tree_child *c)
@@ -221,9 +241,11 @@ void tree_children_end(struct tree *t)
     }
 }
 
-/* ---- watching ---- */
+/* ---- noticing the end of a process ---- */
 
-/* A child has ended: threads that wait for records find that out. */
+/*
+ * Called when a child's process has ended: wakes the threads of the worker that wait for records.
+ */
 static void child_wake(void *context)
 {
     waker_wake_always(&((struct tree *)context)->shared->waker);

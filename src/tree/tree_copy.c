@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies: tasks that every child has. Those outside of runs are runs of their own, from and to a piece
- * of shared memory, because a child sees no other memory of the program.
+ * Copies, which are tasks that every child can run. A copy that a program makes outside of an
+ * orchestration is a run of one task for each piece, from or to a buffer in shared memory, because
+ * children see no other memory of the program.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 
 enum {
     PIECE_BYTES = 4 << 20
-}; /* of shared memory for copies outside of runs, kept for the next one */
+}; /* buffer in shared memory for copies outside of orchestrations, kept for the next copy */
 
 void tree_copy_open(struct tree *t)
 {
@@ -25,18 +26,18 @@ void tree_copy_open(struct tree *t)
     snprintf(k->name, sizeof(k->name), "copy");
 }
 
-/* ---- in an orchestration ---- */
+/* ---- copies in an orchestration ---- */
 
 static int check_tensors(const struct pto_tensor *to, const struct pto_tensor *from,
                          struct pto_error *error)
 {
     if (to == NULL || from == NULL)
-        return error_tell(error, PTO_EINVAL, "a copy needs two tensors");
+        return error_setf(error, PTO_EINVAL, "a copy needs two tensors");
     if (to->ndims == 0 || from->ndims == 0)
-        return PTO_OK; /* a view that cannot exist: the graph says why */
+        return PTO_OK; /* an invalid view: the graph refuses it when the copy is submitted */
     if (to->dtype != from->dtype || to->ndims != from->ndims ||
         memcmp(to->shapes, from->shapes, to->ndims * sizeof(to->shapes[0])) != 0)
-        return error_tell(
+        return error_setf(
             error, PTO_EINVAL,
             "a copy of %llu elements of %u bytes in %u dimensions to %llu of %u in %u: "
             "types and shapes have to be the same",
@@ -45,7 +46,10 @@ static int check_tensors(const struct pto_tensor *to, const struct pto_tensor *f
     return PTO_OK;
 }
 
-/* The chip whose memory it is; -1: it is shared. What is no memory at all is refused later. */
+/*
+ * Returns the chip whose memory the tensor is in; -1: shared memory, or an address that is refused
+ * later.
+ */
 static int chip_of(struct tree *t, const struct pto_tensor *x)
 {
     const struct tree_allocation *a = !pto_task_id_is_valid(x->owner) && x->size != 0
@@ -89,13 +93,13 @@ struct pto_task_id pto_level_copy_at(struct pto_level *level, const struct pto_t
         return task;
     pto_error_init(&error);
     if (run->report.error.status < 0) {
-        /* Nothing more of it is submitted. */
+        /* The run has failed: nothing more is submitted. */
     } else if (check_tensors(to, from, &error) < 0) {
         (void)tree_refuse(run, &error, site);
     } else if (chip_of(run->tree, to) < 0 || chip_of(run->tree, from) < 0 ||
                chip_of(run->tree, to) == chip_of(run->tree, from)) {
         task = submit_half(run, to, NULL, from, site).task;
-    } else { /* neither chip reaches the other one's memory */
+    } else { /* two chips, which cannot access each other's memory: copies through shared memory */
         info = (pto_tensor_info_make)(from->shapes, from->ndims, (enum pto_dtype)from->dtype);
         between = submit_half(run, NULL, &info, from, site);
         if (between.count == 1)
@@ -105,7 +109,7 @@ struct pto_task_id pto_level_copy_at(struct pto_level *level, const struct pto_t
     return task;
 }
 
-/* ---- outside ---- */
+/* ---- copies outside of orchestrations ---- */
 
 struct transfer {
     char *to;
@@ -123,7 +127,10 @@ static void transfer_bytes(struct pto_level *level, void *context)
     (void)pto_level_copy_at(level, &to, &from, NULL);
 }
 
-/* One piece. *staging_io becomes NULL if the run, which did not end in time, has to keep it. */
+/*
+ * Copies one piece. *staging_io becomes NULL if the run has not ended in time and still uses the
+ * buffer: then the run frees it.
+ */
 static int transfer_piece(struct pto_worker *worker, struct transfer *x, uint64_t deadline_ns,
                           void **staging_io, struct pto_error *error)
 {
@@ -133,9 +140,10 @@ static int transfer_piece(struct pto_worker *worker, struct transfer *x, uint64_
     int status = tree_launch(worker, transfer_bytes, x, deadline_ns, &run);
 
     if (status == PTO_ETIMEOUT)
-        return error_tell(error, status, "an orchestration was submitting all the time");
+        return error_setf(error, status,
+                          "the orchestration of another thread did not return in time");
     if (status < 0)
-        return error_tell(error, status,
+        return error_setf(error, status,
                           status == PTO_EBUSY ? "an orchestration copies with pto_level_copy"
                                               : "the copy cannot be started: %s",
                           pto_strerror(status));
@@ -145,16 +153,19 @@ static int transfer_piece(struct pto_worker *worker, struct transfer *x, uint64_
         (void)pto_worker_run_cancel(run);
         tree_run_abandon(run, *staging_io);
         *staging_io = NULL;
-        return error_tell(
+        return error_setf(
             error, PTO_ETIMEOUT,
             "the tasks that use the memory, or the copy itself, were not over in time");
     }
     pto_worker_report_init(&report);
     status = pto_worker_run_finish(run, &report);
-    return status < 0 ? error_tell(error, status, "%s", report.error.text) : PTO_OK;
+    return status < 0 ? error_setf(error, status, "%s", report.error.text) : PTO_OK;
 }
 
-/* Memory for a copy: what the last one has left, if nobody else has it. The lock is held. */
+/*
+ * Takes the buffer that the previous copy left, or allocates one if another thread uses it. Called
+ * with the lock.
+ */
 static int take_staging(struct tree *t, void **staging_out)
 {
     assert_held(&t->lock);
@@ -173,7 +184,10 @@ static void give_staging(struct tree *t, void *staging)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* `to`, or else `from`, is memory of the worker; the other one is the caller's. */
+/*
+ * Copies from or to memory of the worker, in pieces. is_to: `to` is the worker's memory, and `from`
+ * the caller's; otherwise the reverse.
+ */
 static int transfer(struct pto_worker *worker, const struct transfer *x, bool is_to,
                     uint64_t timeout_ns, struct pto_error *error)
 {
@@ -186,12 +200,12 @@ static int transfer(struct pto_worker *worker, const struct transfer *x, bool is
     if (status < 0)
         return status;
     if (x->to == NULL || x->from == NULL)
-        return error_tell(error, PTO_EINVAL, "a copy needs two addresses");
+        return error_setf(error, PTO_EINVAL, "a copy needs two addresses");
     pthread_mutex_lock(&t->lock);
     if (tree_find_memory(t, (uint64_t)(uintptr_t)memory, x->bytes, "copy", error) == NULL)
         status = PTO_EMEMORY;
     else if (x->bytes != 0 && take_staging(t, &staging) < 0)
-        status = error_tell(error, PTO_ENOMEM, "there is no shared memory left for a copy");
+        status = error_setf(error, PTO_ENOMEM, "there is no shared memory left for a copy");
     pthread_mutex_unlock(&t->lock);
     for (uint64_t done = 0; status >= 0 && done < x->bytes; done += PIECE_BYTES) {
         struct transfer piece = { x->to + done, x->from + done,

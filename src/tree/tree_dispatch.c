@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ready tasks, which child gets which, and what follows from their end.
- *
- * A task for one child waits in that child's queue, one that several could have in a list of
- * those (tree_shared_queue.c). The members of a group are put into their queues at the same
- * moment, and start when each is the first of its queue. So groups are in the same order
- * everywhere, and cannot wait for each other in a circle.
+ * Ready tasks, the choice of a child for each, and what happens when a task ends. A task for one
+ * child waits in that child's queue; a task that several children could run waits in a list
+ * (tree_shared_queue.c). The members of a group are put into their queues at the same moment, and
+ * start when each is the first of its queue. So all queues have groups in one order, and groups
+ * cannot wait for each other in a cycle.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +17,7 @@
 
 static void settle(struct tree *t);
 
-void tree_note(struct tree *t)
+void tree_signal_change(struct tree *t)
 {
     assert_held(&t->lock);
     (void)a32_add_acq_rel(&t->changes, 1);
@@ -80,9 +79,9 @@ const char *tree_kind_name(enum pto_child_kind kind)
     return kind == PTO_CHILD_CHIP ? "chip" : kind == PTO_CHILD_SUB ? "SUB worker" : "worker";
 }
 
-/* The path of the first error of the run: this worker, then what is below. */
-static void tell_path(struct tree *t, const struct slot *s, int child, int status,
-                      const struct wire_failure *below)
+/* Sets the path of the run's first error: its place in this worker, and in each level below. */
+static void set_error_path(struct tree *t, const struct slot *s, int child, int status,
+                           const struct wire_failure *below)
 {
     const struct tree_task *k = &t->task[s->number];
     struct pto_worker_report *report = &k->run->report;
@@ -132,7 +131,7 @@ static void fail_task(struct tree *t, struct slot *s, int child, int status, con
     (void)pto_text_clean(error.text, false);
     k->run->report.failed++;
     if (k->run->report.error.status >= 0)
-        tell_path(t, s, child, status, below);
+        set_error_path(t, s, child, status, below);
     tree_run_fail(k->run, child, &error);
     tree_complete(t, s, status);
 }
@@ -148,17 +147,20 @@ void tree_fail_below(struct tree *t, struct slot *s, int child, int status,
     fail_task(t, s, child, status, why->text, why);
 }
 
-/* A task that has ended, while its successors are counted down. */
+/* Context of release_successor: the task that has ended. */
 struct ending {
     struct tree *tree;
     struct tree_task *task;
 };
 
-/* If the task failed, what waits for it is not to run. */
+/* Counts down a successor. If the ended task failed, the successor must not run. */
 static void release_successor(void *context, struct slot *next, bool is_ready)
 {
     const struct ending *e = context;
+    struct tree_task *k = tree_task_of(e->tree, next);
 
+    if (k->path_ns < e->task->path_ns)
+        k->path_ns = e->task->path_ns;
     if (e->task->status < 0) /* mutation: tree-no-poison */
         tree_poison(e->tree, e->task, next);
     if (is_ready)
@@ -182,13 +184,15 @@ static void settle_one(struct tree *t, struct slot *s)
     t->task[s->number] = (struct tree_task){ 0 };
     if (k.status < 0)
         tree_blame(t, &k);
+    t->settling = k.traced;
     graph_complete(s, release_successor, &(struct ending){ t, &k });
+    t->settling = 0;
     if (k.status < 0 && k.run != NULL)
         tree_lose_tensors(t, s, &k);
     is_kept = k.status < 0 && tree_keep(t, s, &k);
     if (k.run != NULL) {
         if (t->is_traced)
-            tree_trace_task(t, s, &k);
+            tree_trace_task(t, &k);
         if (!is_kept)
             tree_unuse_tensors(t, s, k.addresses);
         t->callable[k.callable].tasks--;
@@ -200,7 +204,10 @@ static void settle_one(struct tree *t, struct slot *s)
         graph_free_task(&t->graph, s);
 }
 
-/* One after the other: what is skipped has successors of its own, and so on. */
+/*
+ * Completes the tasks in `over` one by one, without recursion: a skipped task adds its successors,
+ * which are also skipped.
+ */
 static void settle(struct tree *t)
 {
     assert_held(&t->lock);
@@ -222,7 +229,7 @@ static void skip_task(struct tree *t, struct slot *s)
     tree_complete(t, s, PTO_ECANCELED);
 }
 
-/* ---- ready ---- */
+/* ---- ready tasks ---- */
 
 static uint64_t ready_children(const struct tree *t)
 {
@@ -233,7 +240,7 @@ static uint64_t ready_children(const struct tree *t)
     return mask;
 }
 
-static void tell_nobody(struct tree *t, struct slot *s, uint64_t children)
+static void fail_unrunnable(struct tree *t, struct slot *s, uint64_t children)
 {
     int child = children != 0 ? __builtin_ctzll(children) : -1;
     char how[128], text[256];
@@ -242,8 +249,8 @@ static void tell_nobody(struct tree *t, struct slot *s, uint64_t children)
         tree_fail_task(t, s, -1, PTO_EPEER, "there is no child that could run it");
         return;
     }
-    tree_child_tell_end(&t->child[child], how, sizeof(how));
-    snprintf(text, sizeof(text), "it never ran: the child %s; pto_worker_reopen starts it anew",
+    tree_child_describe_end(&t->child[child], how, sizeof(how));
+    snprintf(text, sizeof(text), "it never ran: the child %s; restart it with pto_worker_reopen",
              how);
     tree_fail_task(t, s, child, PTO_EPEER, text);
 }
@@ -261,7 +268,10 @@ static void enqueue(struct tree *t, struct slot *s, int child)
         tree_shared_queue_push(t, s->number);
 }
 
-/* A child for each member that may have any: those with least to do. False: there are not enough. */
+/*
+ * Chooses a different child for each member of a group, the one with the fewest tasks among those
+ * that the member allows. False: there are too few ready children.
+ */
 static bool dispatch_place_group(struct tree *t, struct tree_group *g)
 {
     uint64_t ready = ready_children(t), taken = 0;
@@ -284,11 +294,15 @@ static bool dispatch_place_group(struct tree *t, struct tree_group *g)
     return true;
 }
 
-/* All members are ready. */
+/*
+ * Called when all members of the group are ready: puts them into the queues of the chosen children,
+ * or skips or fails them.
+ */
 static void ready_group(struct tree *t, struct tree_group *g)
 {
     uint32_t count = g->count;
-    uint32_t member[TREE_CHILDREN_MAX]; /* it may be gone after the last one */
+    /* copy of the members: the group may be freed with the last of them */
+    uint32_t member[TREE_CHILDREN_MAX];
     bool is_skipped = g->is_skipped;
     bool is_placed = !is_skipped && dispatch_place_group(t, g);
 
@@ -298,13 +312,15 @@ static void ready_group(struct tree *t, struct tree_group *g)
     for (uint32_t i = 0; i < count; i++) {
         struct slot *s = tree_slot(t, member[i]);
 
+        if (t->is_traced)
+            tree_trace_ready(t, &t->task[member[i]]);
         if (is_placed) {
             t->task[member[i]].order = g->order;
             enqueue(t, s, t->task[member[i]].child);
         } else if (is_skipped) {
             skip_task(t, s);
         } else {
-            tell_nobody(t, s, t->task[member[i]].children);
+            fail_unrunnable(t, s, t->task[member[i]].children);
         }
     }
 }
@@ -322,19 +338,23 @@ void tree_ready(struct tree *t, struct slot *s)
     uint64_t may;
 
     assert_held(&t->lock);
-    if (k->run == NULL) { /* a join, or a submit that was refused: nothing to run */
+    if (k->run ==
+        NULL) { /* a join, which stands for many edges, or a refused submit: nothing to run */
+        k->traced = t->settling;
         tree_complete(t, s, k->is_poisoned ? PTO_ECANCELED : PTO_OK);
         return;
     }
     if (k->is_poisoned || k->run->is_cancelled) {
-        if (k->is_poisoned && !k->run->is_cancelled) { /* by another run, or its own */
+        /* the task is skipped because of a failed task, of this run or of another run */
+        if (k->is_poisoned && !k->run->is_cancelled) {
             struct pto_error error;
 
             pto_error_init(&error);
             error.level = t->level;
             error.task = slot_id(s);
-            (void)tree_tell_cause(t, k, &error);
-            tree_run_fail(k->run, -1, &error); /* unless it has an error, as its own has */
+            (void)tree_error_set_cause(t, k, &error);
+            /* tree_run_fail does nothing if the run already has an error */
+            tree_run_fail(k->run, -1, &error);
         }
         if (k->group == NULL) {
             skip_task(t, s);
@@ -347,17 +367,19 @@ void tree_ready(struct tree *t, struct slot *s)
             ready_group(t, k->group);
         return;
     }
+    if (t->is_traced)
+        tree_trace_ready(t, k);
     k->order = ++t->order;
     may = k->children & ready_children(t);
     if (may == 0)
-        tell_nobody(t, s, k->children);
+        fail_unrunnable(t, s, k->children);
     else
         enqueue(t, s, (k->children & (k->children - 1)) == 0 ? __builtin_ctzll(k->children) : -1);
 }
 
 /* ---- giving tasks to children ---- */
 
-/* A child that does not keep to the rules is ended; the watcher then tells of its death. */
+/* Kills a child that breaks the protocol. The watcher then reports that its process has ended. */
 static void condemn(struct tree_child *c)
 {
     c->state = CHILD_BROKEN;
@@ -365,10 +387,13 @@ static void condemn(struct tree_child *c)
     tree_child_kill(c);
 }
 
-/* For the task, and a request behind it. */
+/*
+ * Whether the child can take another task: its stream has room for that, and for a request after
+ * it.
+ */
 bool tree_has_room(struct tree_child *c)
 {
-    if (!child_is_ready(c) || c->held != 0 || c->in_flight >= TREE_CREDITS)
+    if (!child_is_ready(c) || c->held != 0 || c->in_flight >= c->credits)
         return false;
     if (channel_has_room(&c->link.line->out, 2 * RECORD_BODY_MAX))
         return true;
@@ -399,18 +424,23 @@ void tree_give(struct tree *t, struct tree_child *c, uint32_t number)
     assert_held(&t->lock);
     for (uint32_t i = 0; i < s->tensor_count; i++) {
         tensor[i] = s->tensor[i];
-        tensor[i].owner = pto_task_id_invalid(); /* there it comes from outside */
+        /*
+         * the owner is a task of this worker, which the child does not know: for it the memory is
+         * external
+         */
+        tensor[i].owner = pto_task_id_invalid();
     }
     assert(k->state == TASK_READY && t->ready_count != 0);
     k->state = TASK_IN_FLIGHT;
     k->child = (int32_t)c->index;
     t->ready_count--;
+    tree_clock_give(t, c->index);
     is_sent = line_send(c->link.line, &head, part, 2);
-    port_assert(is_sent); /* tree_has_room was asked */
+    port_assert(is_sent); /* callers have checked tree_has_room */
     tree_flight_add(t, c, number);
 }
 
-/* Each member is the first of its queue, and its child has room. */
+/* Whether each member is the first in its child's queue, and each child has room. */
 static bool group_can_start(struct tree *t, const struct tree_group *g)
 {
     for (uint32_t i = 0; i < g->count; i++) {
@@ -481,7 +511,8 @@ void tree_withdraw(struct tree *t, const struct tree_run *run)
             tree_queue_remove(t, q, number, before);
             t->flexible_count -= i >= t->child_count;
             t->ready_count--;
-            t->is_settling = true; /* nothing becomes ready while the lists are gone through */
+            /* postpones successors: the queues must not change while they are scanned */
+            t->is_settling = true;
             skip_task(t, tree_slot(t, number));
             t->is_settling = false;
         }
@@ -489,9 +520,9 @@ void tree_withdraw(struct tree *t, const struct tree_run *run)
     settle(t);
 }
 
-/* ---- what children say ---- */
+/* ---- records of children ---- */
 
-/* It runs them in the order in which it got them. */
+/* Removes the task that the child got first: a child runs its tasks in that order. */
 static uint32_t oldest_in_flight(struct tree *t, struct tree_child *c)
 {
     return tree_flight_remove(t, c, 0);
@@ -512,10 +543,11 @@ static void take_done(struct tree *t, struct tree_child *c, const struct record 
     }
     s = tree_slot(t, oldest_in_flight(t, c));
     c->tasks++;
-    if (t->is_traced) {
+    if (t->is_traced || t->clock.shared != NULL) {
         tree_task_of(t, s)->begin_ns = r->head.begin_ns;
         tree_task_of(t, s)->end_ns = r->head.value;
     }
+    tree_clock_count(t, c->index, tree_task_of(t, s), r->head.options != 0);
     if (r->head.status < 0) {
         memcpy(&failure, r->body, sizeof(failure));
         failure.text[TREE_TEXT - 1] = '\0';
@@ -535,7 +567,7 @@ static void dispatch_take_answer(struct tree *t, const struct tree_child *c, con
             q->is_answered = true;
             q->status = r->head.status;
             memcpy(q->text, r->body, sizeof(q->text));
-            tree_note(t);
+            tree_signal_change(t);
         }
 }
 
@@ -546,7 +578,7 @@ static void dispatch_take_record(struct tree *t, struct tree_child *c, struct re
         return;
     }
     if (r->head.kind == RECORD_PASSED)
-        return; /* it has room: what waits for it is given to it now */
+        return; /* the child's stream has room again, and tree_drive sends the tasks that need it */
     r->body[r->head.body_bytes < TREE_TEXT ? r->head.body_bytes : TREE_TEXT - 1] = '\0';
     if (r->head.kind == RECORD_ANSWERED) {
         dispatch_take_answer(t, c, r);
@@ -554,7 +586,7 @@ static void dispatch_take_record(struct tree *t, struct tree_child *c, struct re
         c->ready_status = r->head.status;
         memcpy(c->text, r->body, sizeof(c->text));
         c->state = r->head.status < 0 ? CHILD_BROKEN : CHILD_READY;
-        tree_note(t);
+        tree_signal_change(t);
     } else {
         condemn(c);
     }
@@ -578,7 +610,7 @@ static void read_child(struct tree *t, struct tree_child *c)
     }
 }
 
-/* Takes the whole group out of the queues; its members fail or are skipped. */
+/* Removes a task, with its whole group, from the queues: it fails or is skipped. */
 static void fail_queued(struct tree *t, uint32_t number)
 {
     struct tree_group *g = t->task[number].group;
@@ -596,28 +628,29 @@ static void fail_queued(struct tree *t, uint32_t number)
         t->ready_count--;
     }
     for (uint32_t i = 0; i < count; i++)
-        tell_nobody(
+        fail_unrunnable(
             t, tree_slot(t, member[i]),
             t->task[number].child >= 0 ? 1ull << t->task[number].child : t->task[number].children);
 }
 
-/* The process has gone: nothing of it writes to memory any more. */
+/* Handles the end of a child's process, which does not write to shared memory any more. */
 static void dispatch_child_died(struct tree *t, struct tree_child *c)
 {
     uint64_t ready;
-    char how[128], text[256];
+    char how[128], where[320], text[TREE_TEXT];
 
-    read_child(t, c); /* what it said before */
+    read_child(t, c); /* handles the records that the child wrote before it ended */
     c->state = CHILD_DEAD;
-    tree_domains_bury(t, c->index);
-    tree_child_tell_end(c, how, sizeof(how));
+    tree_domains_child_died(t, c->index);
+    tree_child_describe_end(c, how, sizeof(how));
+    tree_child_describe_place(c, where, sizeof(where));
     snprintf(text, sizeof(text),
-             "the child %s while it had the task: what the task did is not known", how);
+             "the child %s while it had the task%s; what the task did is not known", how, where);
     tree_flight_rescue(t, c, ready_children(t));
     while (c->in_flight != 0) {
         uint32_t number = oldest_in_flight(t, c);
-        char late[160];
-        int status = tree_tell_late(t, c, number, late, sizeof(late));
+        char late[TREE_TEXT];
+        int status = tree_describe_late(t, c, number, late, sizeof(late));
 
         tree_fail_task(t, tree_slot(t, number), (int)c->index, status,
                        status == PTO_ETIMEOUT ? late : text);
@@ -638,8 +671,8 @@ static void dispatch_child_died(struct tree *t, struct tree_child *c)
             snprintf(q->text, sizeof(q->text), "child %u %s", c->index, how);
         }
     line_discard(c->link.line);
-    a32_store_release(&c->is_buried, 1);
-    tree_note(t);
+    a32_store_release(&c->is_end_handled, 1);
+    tree_signal_change(t);
 }
 
 void tree_drive(struct tree *t)
@@ -648,10 +681,15 @@ void tree_drive(struct tree *t)
     for (uint32_t i = 0; i < t->child_count; i++) {
         struct tree_child *c = &t->child[i];
         bool has_ended =
-            a32_load_acquire(&c->link.has_ended) != 0; /* before its last words are read */
+            /*
+             * loaded before the child's records are read: if it is set, these records are the last
+             * ones
+             */
+            a32_load_acquire(&c->link.has_ended) != 0;
 
         read_child(t, c);
-        if (has_ended && a32_load_relaxed(&c->is_buried) == 0) /* written under the lock */
+        /* relaxed: written under the lock */
+        if (has_ended && a32_load_relaxed(&c->is_end_handled) == 0)
             dispatch_child_died(t, c);
     }
     tree_dispatch(t);
@@ -662,9 +700,9 @@ bool tree_has_news(struct tree *t)
     for (uint32_t i = 0; i < t->child_count; i++) {
         const struct tree_child *c = &t->child[i];
 
-        if (a32_load_acquire(&c->link.has_ended) != a32_load_relaxed(&c->is_buried) ||
-            (a32_load_relaxed(&c->is_buried) == 0 && /* of a dead one nothing counts: a look */
-             line_has_news(c->link.line)))
+        /* relaxed: only a poll; the line of a dead child is ignored */
+        if (a32_load_acquire(&c->link.has_ended) != a32_load_relaxed(&c->is_end_handled) ||
+            (a32_load_relaxed(&c->is_end_handled) == 0 && line_has_news(c->link.line)))
             return true;
     }
     return false;

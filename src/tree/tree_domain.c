@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Domains over chips. Windows and contexts lie in the memory that all processes have at the
- * same address, so a domain is opened by the worker alone; over cards they are on these, and what lies
- * here only stands for them (tree_cards.c).
+ * Domains over chips. If the chips can access the shared memory, windows and contexts lie in it, at
+ * one address in all processes, so the worker opens a domain without its children. If the chips are
+ * cards, windows and contexts are memory of the cards, and the memory here only represents them
+ * (tree_cards.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,34 +16,37 @@
 #include "tree/tree_domain.h"
 #include "tree/tree_run.h"
 
-/* Of one member: what its kernels follow. In an allocation of its own. */
+/* The context that one member's kernels use, in an allocation that only its child may use. */
 struct tree_context {
     struct pto_comm_context context;
-    struct pto_comm_wakers wakers; /* of nobody: kernels spin, and nobody else waits */
+    /* unused: kernels spin, and no host thread waits with this context */
+    struct pto_comm_wakers wakers;
     struct a32 lost;
 };
 
 struct tree_domain {
-    uint32_t number; /* of its place in the table */
+    uint32_t number; /* index of the domain in tree->domain */
     char name[TREE_NAME];
-    struct tree_run *run;     /* that ends it; NULL: none */
-    struct tree_domain *next; /* of those that are leaving */
-    struct wire_domain *wire; /* NULL: its chips reach the worker's memory */
-    bool is_opening;          /* by somebody who has left the lock */
+    struct tree_run *run;     /* run that closes the domain when it ends; NULL: none */
+    struct tree_domain *next; /* next in the list tree->leaving */
+    /* the domain on the cards; NULL: its chips can access the worker's memory */
+    struct wire_domain *wire;
+    bool is_opening; /* another thread is opening the domain, and has released the lock */
     bool is_released;
     bool is_lost;
-    uint32_t users; /* arguments of live tasks */
+    uint32_t users; /* number of arguments of live tasks that use the domain */
     uint32_t count;
     uint64_t window_bytes;
     struct {
         uint32_t chip;
-        uint32_t generation; /* of the child */
+        uint32_t generation; /* generation of the chip's child when the domain was opened */
         struct tree_context *context;
-        void *window; /* NULL: it has no bytes */
+        /* address of the member's window; NULL: windows of this domain have no bytes */
+        void *window;
     } member[];
 };
 
-/* ---- finding ---- */
+/* ---- finding a domain ---- */
 
 static uint64_t id_of(const struct tree *t, const struct tree_domain *d)
 {
@@ -69,7 +73,7 @@ static struct tree_domain *domain_find_name(struct tree *t, const char *name)
     return NULL;
 }
 
-/* ---- opening ---- */
+/* ---- opening a domain ---- */
 
 static int check_chips(const struct tree *t, const struct pto_worker_domain_params *params,
                        struct pto_error *error)
@@ -80,12 +84,12 @@ static int check_chips(const struct tree *t, const struct pto_worker_domain_para
         uint32_t chip = params->chips != NULL ? params->chips[i] : i;
 
         if (chip >= t->chip_count)
-            return error_tell(error, PTO_EINVAL, "child %u is listed, which is no chip", chip);
+            return error_setf(error, PTO_EINVAL, "child %u is listed, but is not a chip", chip);
         if ((taken >> chip & 1) != 0)
-            return error_tell(error, PTO_EINVAL, "chip %u is listed twice", chip);
+            return error_setf(error, PTO_EINVAL, "chip %u is listed twice", chip);
         if (!child_is_ready(&t->child[chip]))
-            return error_tell(error, PTO_EPEER, "chip %u is dead; pto_worker_reopen starts it anew",
-                              chip);
+            return error_setf(error, PTO_EPEER,
+                              "chip %u is dead; restart it with pto_worker_reopen", chip);
         taken |= 1ull << chip;
     }
     return PTO_OK;
@@ -95,12 +99,12 @@ static int domain_check_params(struct tree *t, const struct pto_worker_domain_pa
                                struct pto_error *error)
 {
     if (params->name == NULL || params->name[0] == '\0' || strlen(params->name) >= TREE_NAME)
-        return error_tell(error, PTO_EINVAL, "a domain has a name of 1 to %d bytes", TREE_NAME - 1);
+        return error_setf(error, PTO_EINVAL, "a domain has a name of 1 to %d bytes", TREE_NAME - 1);
     if (domain_find_name(t, params->name) != NULL)
-        return error_tell(error, PTO_EBUSY, "there is a domain '%s' already; release that first",
+        return error_setf(error, PTO_EBUSY, "there is a domain '%s' already; release it first",
                           params->name);
     if (params->chip_count == 0 || params->chip_count > t->chip_count)
-        return error_tell(error, PTO_EINVAL, "a domain of %u chips, where there are %u",
+        return error_setf(error, PTO_EINVAL, "the domain has %u chips, but the worker has only %u",
                           params->chip_count, t->chip_count);
     return check_chips(t, params, error);
 }
@@ -156,7 +160,7 @@ static void free_memory(struct tree *t, struct tree_domain *d)
     free(d);
 }
 
-/* Whether nothing of it is looked at by a child. */
+/* Whether no child uses a domain over cards any more. */
 static bool domain_has_gone(const struct tree *t, const struct tree_domain *d)
 {
     for (uint32_t i = 0; i < d->count; i++) {
@@ -199,14 +203,17 @@ static void domain_free(struct tree *t, struct tree_domain *d)
     t->leaving = d;
 }
 
-/* The lock is left meanwhile: nobody finds the domain before it is there. */
+/*
+ * Opens the domain on its cards. Releases the lock while it waits; other threads cannot find the
+ * domain yet.
+ */
 static int open_on_cards(struct tree *t, struct tree_domain *d, struct pto_error *error)
 {
     int status;
 
     d->wire = tree_cards_make(t, d->count, d->window_bytes);
     if (d->wire == NULL)
-        return error_tell(error, PTO_ENOMEM, "there is no memory for a domain");
+        return error_setf(error, PTO_ENOMEM, "there is no memory for a domain");
     for (uint32_t i = 0; i < d->count; i++) {
         struct wire_member *m = &d->wire->member[i];
 
@@ -234,10 +241,10 @@ static int domain_open(struct tree *t, const struct pto_worker_domain_params *pa
     while (number < TREE_DOMAINS && t->domain[number] != NULL)
         number++;
     if (number == TREE_DOMAINS)
-        return error_tell(error, PTO_EAGAIN, "there are %d domains already", TREE_DOMAINS);
+        return error_setf(error, PTO_EAGAIN, "there are %d domains already", TREE_DOMAINS);
     d = calloc(1, sizeof(*d) + params->chip_count * sizeof(d->member[0]));
     if (d == NULL)
-        return error_tell(error, PTO_ENOMEM, "there is no memory for a domain");
+        return error_setf(error, PTO_ENOMEM, "there is no memory for a domain");
     d->number = number;
     d->run = params->is_retained ? NULL : run;
     d->count = params->chip_count;
@@ -251,7 +258,7 @@ static int domain_open(struct tree *t, const struct pto_worker_domain_params *pa
         status = make_member(t, d, i, params->chips != NULL ? params->chips[i] : i);
     if (status < 0) {
         domain_free(t, d);
-        return error_tell(error, status, "there is no memory for %u windows of %llu bytes",
+        return error_setf(error, status, "there is no memory for %u windows of %llu bytes",
                           params->chip_count, (unsigned long long)params->window_bytes);
     }
     if (!tree_has_cards(t)) {
@@ -267,7 +274,7 @@ static int domain_open(struct tree *t, const struct pto_worker_domain_params *pa
     return PTO_OK;
 }
 
-/* What the caller gave; with all chips counted if none are listed. */
+/* Reads the parameters of a caller; if it lists no chips, the domain has all. */
 static int domain_read_params(const struct tree *t, const struct pto_worker_domain_params *given,
                               struct pto_worker_domain_params *params)
 {
@@ -294,7 +301,7 @@ int pto_level_domain_open(struct pto_level *level, const struct pto_worker_domai
         return tree_level_leave(run, run->report.error.status);
     if (domain_out == NULL || domain_read_params(run->tree, given, &params) < 0) {
         params.error = NULL;
-        status = error_tell(&error, PTO_EINVAL,
+        status = error_setf(&error, PTO_EINVAL,
                             "the parameters are not initialised: call "
                             "pto_worker_domain_params_init");
     } else {
@@ -303,7 +310,7 @@ int pto_level_domain_open(struct pto_level *level, const struct pto_worker_domai
     if (status >= 0)
         return tree_level_leave(run, PTO_OK);
     if (params.error != NULL)
-        (void)error_tell(params.error, status, "%s", error.text);
+        (void)error_setf(params.error, status, "%s", error.text);
     return tree_level_leave(run, tree_refuse(run, &error, NULL));
 }
 
@@ -325,7 +332,7 @@ int pto_worker_domain_open(struct pto_worker *worker, const struct pto_worker_do
     return status;
 }
 
-/* ---- the end ---- */
+/* ---- closing a domain ---- */
 
 static void release(struct tree *t, struct tree_domain *d)
 {
@@ -386,18 +393,18 @@ void tree_forget_domains(struct tree *t)
     }
 }
 
-/* ---- use ---- */
+/* ---- use by tasks ---- */
 
 int tree_domain_use(struct tree_domain *d, const char *what, struct pto_error *error)
 {
     if (d->is_released)
-        return error_tell(error, PTO_EINVAL, "%s is of domain '%s', which was released", what,
+        return error_setf(error, PTO_EINVAL, "%s belongs to domain '%s', which was released", what,
                           d->name);
     if (d->is_lost)
-        return error_tell(error, PTO_EPEER,
-                          "%s is of domain '%s', which has lost a member; release it and open "
-                          "another one",
-                          what, d->name);
+        return error_setf(
+            error, PTO_EPEER,
+            "%s belongs to domain '%s', which has lost a member; release it and open another one",
+            what, d->name);
     d->users++;
     return PTO_OK;
 }
@@ -409,7 +416,8 @@ static void domain_lose(struct tree *t, struct tree_domain *d)
     d->is_lost = true;
     for (uint32_t i = 0; i < d->count; i++)
         /* mutation: tree-domain-silent */
-        a32_store_release(&d->member[i].context->lost, 1); /* kernels that wait look at it */
+        /* kernels that wait for other members poll this flag */
+        a32_store_release(&d->member[i].context->lost, 1);
 }
 
 void tree_domain_lose(struct tree *t, struct tree_domain *d)
@@ -425,7 +433,7 @@ void tree_domain_unuse(struct tree *t, struct tree_domain *d)
         domain_free(t, d);
 }
 
-void tree_domains_bury(struct tree *t, uint32_t child)
+void tree_domains_child_died(struct tree *t, uint32_t child)
 {
     assert_held(&t->lock);
     for (uint32_t i = 0; i < TREE_DOMAINS; i++)
@@ -434,7 +442,7 @@ void tree_domains_bury(struct tree *t, uint32_t child)
                 domain_lose(t, t->domain[i]);
 }
 
-/* ---- asking ---- */
+/* ---- questions about a domain ---- */
 
 static int describe_member(struct tree *t, uint64_t id, uint32_t rank,
                            struct pto_worker_member *member)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Domains over the chips of a worker (tree_domain.c), and over those that are cards (tree_cards.c).
+ * Domains over the chips of a worker (tree_domain.c), and over chips that are cards (tree_cards.c).
  */
 #ifndef PTO_TREE_DOMAIN_H
 #define PTO_TREE_DOMAIN_H
@@ -12,31 +12,37 @@ struct tree;
 struct tree_domain;
 struct tree_run;
 
-/* tree_domain.c */
-/* A task has `what`, "argument 3", of the domain. */
+/* The following is defined in tree_domain.c. */
+/* Counts a task whose argument `what`, such as "argument 3", is in the domain. */
 int tree_domain_use(struct tree_domain *d, const char *what, struct pto_error *error);
-/* It is over; the domain may be gone then. */
+/*
+ * Called when a task that uses the domain is over. Frees the domain if it was closed and this was
+ * the last such task.
+ */
 void tree_domain_unuse(struct tree *t, struct tree_domain *d);
-/* It has failed: others may wait in vain. */
+/*
+ * Called when a task that used the domain has failed: stops kernels of other members, which may
+ * wait for that task in vain.
+ */
 void tree_domain_lose(struct tree *t, struct tree_domain *d);
-/* The run has ended. */
+/* Closes the domains that a run has opened, when the run has ended. */
 void tree_domains_of_run(struct tree *t, const struct tree_run *run);
-/* A child has died. */
-void tree_domains_bury(struct tree *t, uint32_t child);
+/* Marks the domains of which a dead child was a member as lost. */
+void tree_domains_child_died(struct tree *t, uint32_t child);
 void tree_forget_domains(struct tree *t);
 
-/* tree_cards.c */
-/* Whether chips are cards: they do not reach the worker's memory. */
+/* The following is defined in tree_cards.c. */
+/* Whether the worker's chips are cards, which cannot access the worker's memory. */
 bool tree_has_cards(const struct tree *t);
-/* Members are to be filled in; NULL: there is no memory. It is the arena's. */
+/* Makes a domain in the worker's arena, whose members the caller fills in; NULL: out of memory. */
 struct wire_domain *tree_cards_make(struct tree *t, uint32_t count, uint64_t window_bytes);
-/* Has the children make their windows and contexts; the lock is left meanwhile. */
+/* Makes the member children create their windows and contexts. Releases the lock while it waits. */
 int tree_cards_open(struct tree *t, struct wire_domain *w, struct pto_error *error);
-/* Kernels that wait for others stop doing so. */
+/* Stops kernels that wait for other members of the domain. */
 void tree_cards_lose(struct tree *t, struct wire_domain *w);
-/* Nobody uses it any more. */
+/* Called when no task uses the domain any more: makes the member children release their parts. */
 void tree_cards_end(struct tree *t, struct wire_domain *w);
-/* Whether the child of this member has left it then. */
+/* Whether the child of this member has released its part of the domain. */
 bool tree_cards_has_left(const struct wire_domain *w, uint32_t rank);
 
 #endif

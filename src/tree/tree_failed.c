@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks that failed, and what comes after them.
+ * Tasks that failed, and the tasks after them. The rule (docs/user/workers.md): a task that comes
+ * after one that failed or was skipped does not run, in whichever run, if it was submitted before
+ * the program learnt how the run of the failed one ended. It must not matter whether the failure
+ * happened before or after the submit.
  *
- * The rule (docs/user/workers.md): a task that comes after one that failed or was skipped does not run,
- * whichever run it is of, if it was submitted before the program was told how the run of
- * that one ended. It must not matter whether the failure happened before or after the submit.
+ * A task that was submitted before the failure has an edge, which tree_poison follows. A task that
+ * is submitted after the failure would find no task to depend on. So a task that failed or was
+ * skipped stays in the graph, sealed and with its memory, until the end of its run was reported.
+ * The graph then calls tree_follows for every later submit that depends on it, by the rules by
+ * which it makes edges. So one piece of code, and the order of submits alone, decides which tasks
+ * come after which.
  *
- * Submitted before the failure, it has an edge, and tree_poison follows that. Submitted after, it
- * would find nothing: so a task that failed or was skipped stays in the graph, sealed and with its
- * memory, until its run's end was told. The graph then calls tree_follows for every submit that
- * comes after it, by the rules by which it makes edges. Which tasks come after which is thus
- * decided by one piece of code, and by the order of submits alone.
- *
- * The records of a later task may take the place of those of an earlier one. So a skipped task also
- * stays as long as any task that it was skipped for does (`held`), even if its own run was told.
- *
- * A join stands for tasks of several runs and is none itself: it stays while it is held. One that is
- * not over when the last task that held it goes passes the failure on to what was submitted before
- * that (`until`). So does a task of a run that ended without being waited for (tree_run_abandon).
- *
- * No joins are made while tasks are kept: they would come after them without an edge.
+ * In the graph's index, a later task may replace an earlier one that used the same memory. So a
+ * skipped task also stays as long as any task that caused the skip does (`held`), even if its own
+ * run was reported. A join represents tasks of several runs and belongs to none, so it stays while
+ * it is held. Such a join may not be over when the last task that held it leaves; then it passes
+ * the failure on to tasks submitted before that moment (`until`). A task of a run that ended
+ * without being waited for (tree_run_abandon) does the same. No joins are made while tasks are
+ * kept, because a join would come after a kept task without an edge.
  */
 #include <stdlib.h>
 
@@ -28,10 +27,17 @@
 
 struct tree_hold {
     struct tree_hold *next;
-    struct ref ref; /* the task that follows; of a submit, the one that it follows */
+    /*
+     * in tree_task.holds: the later task of the edge; in the list of a submit (tree->next): the
+     * earlier task
+     */
+    struct ref ref;
 };
 
-/* Without memory for it the task is skipped all the same, but may go before the one that it follows. */
+/*
+ * Adds an entry to a list and counts it. If there is no memory for it, the task is skipped
+ * nevertheless, but it may leave the graph before the earlier one.
+ */
 static void add_hold(struct tree_hold **list, struct ref ref, uint32_t *count)
 {
     struct tree_hold *hold = malloc(sizeof(*hold));
@@ -52,13 +58,13 @@ static void poison(struct tree_task *k, const struct tree_task *from)
     }
 }
 
-/* Whether submits to come have to find it. */
+/* Whether later submits have to find this task, which has failed or was skipped. */
 static bool failed_is_open(const struct tree_task *k)
 {
-    return k->held != 0 || (k->run != NULL && k->run->told_seq == 0);
+    return k->held != 0 || (k->run != NULL && k->run->reported_seq == 0);
 }
 
-/* ---- what comes after ---- */
+/* ---- which tasks come after a failed one ---- */
 
 void tree_follows(void *context, const struct slot *before, const struct slot *after)
 {
@@ -69,7 +75,7 @@ void tree_follows(void *context, const struct slot *before, const struct slot *a
     assert_held(&t->lock);
     (void)after;
     if (k->state != TASK_KEPT)
-        return; /* the task itself, while a join is made for it */
+        return; /* `before` is the submitted task itself, for which a join is being made */
     poison(&t->next, k);
     add_hold(&t->next.holds, slot_ref(before), &ignored);
 }
@@ -97,7 +103,7 @@ void tree_submitted(struct tree *t, const struct slot *s)
 void tree_blame(struct tree *t, struct tree_task *k)
 {
     if (k->run == NULL || k->cause_run != 0)
-        return; /* a join, or skipped for another one */
+        return; /* a join has no callable to blame, and a skipped task has a cause */
     k->cause = tree_callable_number(t, &t->callable[k->callable]);
     k->cause_run = k->run->number;
 }
@@ -110,32 +116,33 @@ void tree_poison(struct tree *t, struct tree_task *k, const struct slot *next)
 
     assert_held(&t->lock);
     if (after->run == NULL && !is_join)
-        return; /* a submit that was refused: it stands for nothing */
+        return; /* `next` is the slot of a refused submit, which has no task */
     if (failed_is_open(k)) {
         poison(after, k);
         add_hold(&k->holds, slot_ref(next), &after->held);
         return;
     }
-    if (k->run != NULL && k->run->told_seq > until)
-        until = k->run->told_seq;
+    if (k->run != NULL && k->run->reported_seq > until)
+        until = k->run->reported_seq;
     if (is_join && after->until < until)
-        after->until = until; /* what waits for it was submitted before, or not */
+        /* passed on to successors of the join that were submitted before `until` */
+        after->until = until;
     if (is_join || next->seq < until)
         poison(after, k);
 }
 
-int tree_tell_cause(struct tree *t, const struct tree_task *k, struct pto_error *error)
+int tree_error_set_cause(struct tree *t, const struct tree_task *k, struct pto_error *error)
 {
     const struct tree_callable *c = tree_find_callable(t, k->cause);
 
-    return error_tell(
+    return error_setf(
         error, PTO_EPEER,
         "a task was skipped: it comes after callable '%s' of run %llu of this worker, "
         "which failed; wait for that run, then submit this one again",
         c != NULL ? c->name : "?", (unsigned long long)k->cause_run);
 }
 
-/* ---- how long it stays ---- */
+/* ---- how long a failed task stays ---- */
 
 bool tree_keep(struct tree *t, const struct slot *s, const struct tree_task *k)
 {
@@ -150,7 +157,7 @@ bool tree_keep(struct tree *t, const struct slot *s, const struct tree_task *k)
                                 .cause = k->cause,
                                 .cause_run = k->cause_run,
                                 .addresses = k->addresses };
-    if (k->run != NULL && k->run->told_seq == 0) {
+    if (k->run != NULL && k->run->reported_seq == 0) {
         kept->run = k->run;
         kept->next = k->run->kept;
         k->run->kept = s->number;
@@ -160,7 +167,10 @@ bool tree_keep(struct tree *t, const struct slot *s, const struct tree_task *k)
     return true;
 }
 
-/* Those of a list, linked by `next`, are kept no longer, nor is what only they held. */
+/*
+ * Releases the kept tasks of a list, linked by `next`, from the graph, and then those that only
+ * these tasks held there.
+ */
 static void failed_let_go(struct tree *t, uint32_t list)
 {
     while (list != 0) {
@@ -189,14 +199,14 @@ static void failed_let_go(struct tree *t, uint32_t list)
     }
 }
 
-void tree_run_told(struct tree_run *run)
+void tree_run_reported(struct tree_run *run)
 {
     struct tree *t = run->tree;
     uint32_t list = 0, next;
 
     assert_held(&run->tree->lock);
-    if (run->told_seq == 0)
-        run->told_seq = t->graph.seq;
+    if (run->reported_seq == 0)
+        run->reported_seq = t->graph.seq;
     for (uint32_t number = run->kept; number != 0; number = next) {
         struct tree_task *k = &t->task[number];
 

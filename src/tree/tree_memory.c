@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a worker: allocations, their guards, and which tasks use them. */
+/* Memory of a worker: its allocations, the guards around them, and which tasks use them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,14 @@
 #include "tree/tree_domain.h"
 #include "tree/tree_region.h"
 
-enum { GUARD_BYTES = 1024, GUARD_BYTE = 0xb6 }; /* before and behind each allocation */
+/* guard bytes before and after each allocation, and their value */
+enum { GUARD_BYTES = 1024, GUARD_BYTE = 0xb6 };
 
-/* The index of the first allocation behind the address. */
-static uint32_t find_behind(const struct tree *t, uint64_t addr)
+/*
+ * Returns the index of the first allocation, in the order of addresses, that starts after the
+ * address.
+ */
+static uint32_t find_after(const struct tree *t, uint64_t addr)
 {
     uint32_t low = 0, high = t->allocation_count;
 
@@ -26,30 +30,36 @@ static uint32_t find_behind(const struct tree *t, uint64_t addr)
     return low;
 }
 
-/* The one in which the address lies; NULL: none. */
+/* Returns the allocation that contains the address; NULL: none. */
 static struct tree_allocation *find_allocation(struct tree *t, uint64_t addr)
 {
-    uint32_t behind = find_behind(t, addr);
-    struct tree_allocation *a = behind > 0 ? &t->allocation[behind - 1] : NULL;
+    uint32_t after = find_after(t, addr);
+    struct tree_allocation *a = after > 0 ? &t->allocation[after - 1] : NULL;
 
     return a != NULL && addr - a->addr < a->bytes ? a : NULL;
 }
 
-/* Whether the memory behind a tensor is an allocation's: no output of a task, no refused view. */
+/*
+ * Whether the tensor lies in an allocation: it is not an output of a task, and not an empty or
+ * refused view.
+ */
 static bool is_allocated(const struct pto_tensor *x)
 {
     return !pto_task_id_is_valid(x->owner) && x->ndims != 0 && x->size != 0;
 }
 
-/* Why nothing is allocated there: the rest of a sentence that begins with the address. */
-static const char *tell_absence(const struct tree *t, uint64_t addr)
+/*
+ * Returns why there is no allocation at the address, as the rest of a sentence that begins with the
+ * address.
+ */
+static const char *describe_absence(const struct tree *t, uint64_t addr)
 {
     if (addr - (uint64_t)(uintptr_t)t->base >= t->bytes)
-        return "is no memory of the worker; allocate it with pto_worker_alloc";
+        return "is not memory of the worker; allocate it with pto_worker_alloc";
     for (uint32_t i = 0; i < TREE_FREED; i++)
         if (addr - t->freed[i].addr < t->freed[i].bytes)
             return "was freed before";
-    return "lies in no allocation of the worker";
+    return "is not in an allocation of the worker";
 }
 
 struct tree_allocation *tree_find_memory(struct tree *t, uint64_t addr, uint64_t bytes,
@@ -61,13 +71,13 @@ struct tree_allocation *tree_find_memory(struct tree *t, uint64_t addr, uint64_t
     if (a != NULL && bytes <= a->bytes - (addr - a->addr))
         return a;
     if (a != NULL)
-        (void)error_tell(error, PTO_EMEMORY,
-                         "%s: %llu bytes at %#llx: there the allocation has only %llu", what,
+        (void)error_setf(error, PTO_EMEMORY,
+                         "%s: it has %llu bytes at %#llx, where the allocation has only %llu", what,
                          (unsigned long long)bytes, (unsigned long long)addr,
                          (unsigned long long)(a->bytes - (addr - a->addr)));
     else
-        (void)error_tell(error, PTO_EMEMORY, "%s: %#llx %s", what, (unsigned long long)addr,
-                         tell_absence(t, addr));
+        (void)error_setf(error, PTO_EMEMORY, "%s: %#llx %s", what, (unsigned long long)addr,
+                         describe_absence(t, addr));
     return NULL;
 }
 
@@ -79,7 +89,10 @@ static void lay_guards(const struct tree_allocation *a)
     memset((char *)(uintptr_t)(a->addr + a->bytes), GUARD_BYTE, GUARD_BYTES);
 }
 
-/* How far from the allocation the nearest byte is that was overwritten; 0: none was. */
+/*
+ * Returns the distance of the nearest overwritten byte of a guard from its allocation; 0: the guard
+ * is intact.
+ */
 static uint32_t memory_find_breach(const unsigned char *guard, bool is_before)
 {
     for (uint32_t i = 0; i < GUARD_BYTES; i++)
@@ -88,17 +101,20 @@ static uint32_t memory_find_breach(const unsigned char *guard, bool is_before)
     return 0;
 }
 
-/* False with a sentence, once for each time. */
+/*
+ * Checks both guards of an allocation. False with an error text: one was overwritten. It is
+ * repaired, so that the next task does not get the error again.
+ */
 static bool memory_is_whole(const struct tree_allocation *a, char *text, size_t size)
 {
     const unsigned char *guard = (const unsigned char *)(uintptr_t)a->addr;
     uint32_t before = memory_find_breach(guard - GUARD_BYTES, true);
-    uint32_t behind = memory_find_breach(guard + a->bytes, false);
+    uint32_t after = memory_find_breach(guard + a->bytes, false);
 
-    if (before == 0 && behind == 0)
+    if (before == 0 && after == 0)
         return true;
-    snprintf(text, size, "something wrote %u bytes %s the %llu that are allocated at %#llx",
-             behind != 0 ? behind : before, behind != 0 ? "behind the end of" : "before",
+    snprintf(text, size, "%u bytes were written %s the %llu bytes allocated at %#llx",
+             after != 0 ? after : before, after != 0 ? "after" : "before",
              (unsigned long long)a->bytes, (unsigned long long)a->addr);
     lay_guards(a);
     return false;
@@ -110,8 +126,9 @@ bool tree_has_kept_bounds(struct tree *t, const struct slot *s, char *text, size
         if (is_allocated(&s->tensor[i])) {
             const struct tree_allocation *a = find_allocation(t, s->tensor[i].addr);
 
-            if (a->kind != MEMORY_LENT &&
-                !memory_is_whole(a, text, size)) /* its owner looks, too */
+            if (a->kind != MEMORY_REGISTERED &&
+                /* memory of the worker above, which checks its guards itself */
+                !memory_is_whole(a, text, size))
                 return false;
         }
     return true;
@@ -134,10 +151,10 @@ static int memory_make_entry(struct tree *t)
     return PTO_OK;
 }
 
-/* There is room for it. */
+/* Inserts an allocation into the sorted table, which has room. */
 static struct tree_allocation *insert(struct tree *t, const struct tree_allocation *made)
 {
-    uint32_t at = find_behind(t, made->addr);
+    uint32_t at = find_after(t, made->addr);
 
     memmove(t->allocation + at + 1, t->allocation + at,
             (t->allocation_count - at) * sizeof(*t->allocation));
@@ -172,24 +189,25 @@ int tree_alloc(struct tree *t, int32_t child, uint64_t bytes, void **addr_out)
     return PTO_OK;
 }
 
-/* ---- lent by the worker above ---- */
+/* ---- memory that the worker above has registered for a call ---- */
 
-int tree_lend(struct tree *t, const struct pto_tensor *tensor, uint32_t count)
+int tree_register_memory(struct tree *t, const struct pto_tensor *tensor, uint32_t count)
 {
     assert_held(&t->lock);
     for (uint32_t i = 0; i < count; i++) {
         struct tree_allocation made = {
-            .addr = tensor[i].addr, .bytes = tensor[i].size, .child = -1, .kind = MEMORY_LENT
+            .addr = tensor[i].addr, .bytes = tensor[i].size, .child = -1, .kind = MEMORY_REGISTERED
         };
 
         if (!is_allocated(&tensor[i]))
             continue;
         if (memory_make_entry(t) < 0)
             return PTO_ENOMEM;
-        for (uint32_t j = 0; j < t->allocation_count; j++) { /* parts of one buffer become one */
+        /* merges allocations that overlap or touch: they are parts of one buffer */
+        for (uint32_t j = 0; j < t->allocation_count; j++) {
             struct tree_allocation a = t->allocation[j];
 
-            if (a.kind != MEMORY_LENT || a.addr > made.addr + made.bytes ||
+            if (a.kind != MEMORY_REGISTERED || a.addr > made.addr + made.bytes ||
                 made.addr > a.addr + a.bytes)
                 continue;
             if (a.addr + a.bytes > made.addr + made.bytes)
@@ -205,11 +223,11 @@ int tree_lend(struct tree *t, const struct pto_tensor *tensor, uint32_t count)
     return PTO_OK;
 }
 
-void tree_take_back(struct tree *t)
+void tree_unregister_memory(struct tree *t)
 {
     assert_held(&t->lock);
     for (uint32_t i = t->allocation_count; i-- > 0;)
-        if (t->allocation[i].kind == MEMORY_LENT)
+        if (t->allocation[i].kind == MEMORY_REGISTERED)
             remove_entry(t, &t->allocation[i]);
 }
 
@@ -275,24 +293,25 @@ int tree_free(struct tree *t, uint64_t addr, struct pto_error *error)
 
     assert_held(&t->lock);
     if (a == NULL)
-        return error_tell(error, PTO_EMEMORY, "%#llx %s", (unsigned long long)addr,
-                          tell_absence(t, addr));
+        return error_setf(error, PTO_EMEMORY, "%#llx %s", (unsigned long long)addr,
+                          describe_absence(t, addr));
     if (a->addr != addr)
-        return error_tell(error, PTO_EMEMORY,
-                          "%#llx lies inside an allocation, %llu bytes behind its beginning",
-                          (unsigned long long)addr, (unsigned long long)(addr - a->addr));
+        return error_setf(
+            error, PTO_EMEMORY,
+            "%#llx is inside an allocation, %llu bytes after its start; free the start",
+            (unsigned long long)addr, (unsigned long long)(addr - a->addr));
     if (a->kind != MEMORY_PLAIN)
-        return error_tell(
+        return error_setf(
             error, PTO_EMEMORY,
             "%#llx belongs to a domain, a region or the worker above, and is freed with it",
             (unsigned long long)addr);
     if (a->users != 0)
-        return error_tell(error, PTO_EBUSY,
-                          "tasks use the allocation, as %u arguments: they are not over, or the "
-                          "program has not waited for their run, which failed",
+        return error_setf(error, PTO_EBUSY,
+                          "the allocation is in use as %u arguments of tasks: they are not over, "
+                          "or the program has not waited for their run, which failed",
                           a->users);
     if (!memory_is_whole(a, text, sizeof(text)))
-        status = error_tell(error, PTO_EMEMORY, "%s", text);
+        status = error_setf(error, PTO_EMEMORY, "%s", text);
     remove_allocation(t, a);
     return status;
 }
@@ -311,7 +330,7 @@ int pto_worker_free(struct pto_worker *worker, void *addr, struct pto_error *err
     return status;
 }
 
-/* ---- memory of something larger ---- */
+/* ---- memory of domains and regions ---- */
 
 void tree_own_memory(struct tree *t, void *memory, enum memory_kind kind, void *owner)
 {
@@ -330,12 +349,12 @@ void tree_disown_memory(struct tree *t, void *memory)
 
 /* ---- arguments of tasks ---- */
 
-/* An argument lies in the allocation: `what` it is, for a sentence. */
+/* Counts an argument of a task as a use of the allocation; `what` names the argument in errors. */
 static int use(struct tree_allocation *a, const char *what, uint64_t *children,
                struct pto_error *error)
 {
     if (a->child >= 0 && (*children >> a->child & 1) == 0)
-        return error_tell(error, PTO_EMEMORY,
+        return error_setf(error, PTO_EMEMORY,
                           "%s is memory of chip %d; a task on another child cannot use it", what,
                           a->child);
     if (a->kind == MEMORY_REGION && tree_region_use(a->owner, what, error) < 0)
@@ -359,7 +378,10 @@ static void unuse(struct tree *t, struct tree_allocation *a)
         tree_domain_unuse(t, a->owner);
 }
 
-/* Of a task that failed. True: it has no use for it any more. */
+/*
+ * Called for an argument of a task that failed. True: the task was also uncounted as a user of the
+ * allocation.
+ */
 static bool memory_lose(struct tree *t, struct tree_allocation *a, int status)
 {
     if (a->kind == MEMORY_REGION) {
@@ -387,7 +409,10 @@ static int use_tensor(struct tree *t, const struct pto_tensor *x, uint32_t argum
     return status;
 }
 
-/* What scalar `index` is an address in; NULL: it is a number, or 0. */
+/*
+ * Returns the allocation with an owner in which scalar `index` is an address; NULL: the scalar is a
+ * number, or 0.
+ */
 static struct tree_allocation *memory_find_address(struct tree *t, uint32_t addresses,
                                                    const uint64_t *scalar, uint32_t index)
 {
@@ -413,12 +438,11 @@ static int use_scalar(struct tree *t, const struct pto_args *args, uint32_t inde
         return PTO_OK;
     for (uint32_t i = 0; i < TREE_FREED; i++)
         if (t->freed[i].addr == addr && t->freed[i].kind == MEMORY_CONTEXT)
-            return error_tell(error, PTO_EINVAL,
+            return error_setf(error, PTO_EINVAL,
                               "%s is the address of a context of a domain that was released", what);
-    return error_tell(
+    return error_setf(
         error, PTO_EMEMORY,
-        "%s: %#llx lies in no region, window or context of the worker; a number is no "
-        "address, but a scalar",
+        "%s: %#llx is not in a region, window or context of the worker; pass numbers as scalars",
         what, (unsigned long long)addr);
 }
 
@@ -496,11 +520,12 @@ void tree_lose_tensors(struct tree *t, struct slot *s, struct tree_task *k)
     for (uint32_t i = 0; i < s->tensor_count; i++)
         if (is_allocated(&s->tensor[i]) &&
             memory_lose(t, find_allocation(t, s->tensor[i].addr), k->status))
-            s->tensor[i].size = 0; /* tree_unuse_tensors passes over it */
+            s->tensor[i].size = 0; /* tree_unuse_tensors skips empty tensors */
     for (uint32_t i = 0; i < s->scalar_count; i++) {
         struct tree_allocation *a = memory_find_address(t, k->addresses, scalar, i);
 
         if (a != NULL && memory_lose(t, a, k->status))
-            k->addresses = (uint16_t)(k->addresses & ~(1u << i)); /* as above */
+            /* tree_unuse_tensors skips the scalar */
+            k->addresses = (uint16_t)(k->addresses & ~(1u << i));
     }
 }

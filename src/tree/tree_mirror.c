@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions of chips that are cards. Their memory is the card's, which only the child reaches: what lies in the
- * worker's memory is a mirror, and the child copies parts of it, in the order in which they are
- * listed, as it is asked to: to the card what the host has written, from it what the host wants to
- * know. It does so beside its tasks, one errand at a time, and an errand that brings something to
- * the card is not waited for: the next one is. The lock is held, and left by whoever waits.
+ * Regions of chips that are cards. Only the child can access a region's memory on the card. The
+ * worker's memory has a mirror of it, and the child copies parts on request, in the order in which
+ * the request lists them: to the card what the host has written, from the card what the host reads.
+ * A thread of the child does so while another one runs tasks, one request at a time. After a
+ * request that copies to the card, the worker does not wait; it waits before its next request to
+ * that child. All functions are called with the lock, and release it while they wait.
  */
 #include <string.h>
 
@@ -12,11 +13,11 @@
 #include "tree/tree_region.h"
 #include "tree/tree_run.h"
 
-/* Somebody who wants to send the child. */
+/* A thread of the worker that wants to send a request to the child of a card. */
 struct turn {
     struct tree_child *child;
     uint32_t generation;
-    bool is_look; /* others go first */
+    bool is_look; /* the host only polls the card: other threads' requests go first */
 };
 
 static bool mirror_has_gone(const struct turn *turn)
@@ -26,10 +27,10 @@ static bool mirror_has_gone(const struct turn *turn)
 
 static bool mirror_is_free(const struct tree_child *c)
 {
-    const struct wire_errand *e = &c->line->errand;
+    const struct wire_mirror_request *e = &c->line->mirror_request;
 
     return a32_load_acquire(&e->done) == /* A45 */
-           a32_load_relaxed(&e->asked);  /* the worker's own */
+           a32_load_relaxed(&e->asked);  /* only the worker writes `asked` */
 }
 
 static bool has_turn(void *context)
@@ -47,22 +48,21 @@ static bool is_back(void *context)
     return mirror_has_gone(turn) || mirror_is_free(turn->child);
 }
 
-static int mirror_tell_gone(const struct turn *turn, struct pto_error *error)
+static int mirror_error_gone(const struct turn *turn, struct pto_error *error)
 {
-    return error_tell(error, PTO_EPEER,
-                      "chip %u is dead, and what the region held has gone with it",
+    return error_setf(error, PTO_EPEER, "chip %u is dead, and the contents of the region are lost",
                       turn->child->index);
 }
 
-static int tell_late(const struct turn *turn, struct pto_error *error)
+static int error_set_late(const struct turn *turn, struct pto_error *error)
 {
-    return error_tell(error, PTO_ETIMEOUT, "chip %u did not copy in time", turn->child->index);
+    return error_setf(error, PTO_ETIMEOUT, "chip %u did not copy in time", turn->child->index);
 }
 
-/* What the child said; it is not trusted. */
+/* Reads the child's answer, without trusting its contents. */
 static int mirror_take_answer(const struct tree_child *c, struct pto_error *error)
 {
-    const struct wire_errand *e = &c->line->errand;
+    const struct wire_mirror_request *e = &c->line->mirror_request;
     int status = e->status;
     char text[TREE_TEXT];
 
@@ -71,26 +71,27 @@ static int mirror_take_answer(const struct tree_child *c, struct pto_error *erro
     memcpy(text, e->text, sizeof(text));
     text[sizeof(text) - 1] = '\0';
     (void)pto_text_clean(text, true);
-    return error_tell(error, status, "chip %u: %.400s", c->index, text);
+    return error_setf(error, status, "chip %u: %.400s", c->index, text);
 }
 
-static void mirror_ask(struct tree_child *c, const struct mirror *m, enum errand_kind kind,
-                       const struct errand_part *part, uint32_t count)
+static void mirror_ask(struct tree_child *c, const struct mirror *m, enum mirror_request_kind kind,
+                       const struct mirror_range *part, uint32_t count)
 {
-    struct wire_errand *e = &c->line->errand;
+    struct wire_mirror_request *e = &c->line->mirror_request;
 
     e->kind = kind;
     e->mirror = m->addr;
     e->bytes = m->bytes;
-    e->part_count = count;
+    e->range_count = count;
     if (count != 0)
         memcpy(e->part, part, count * sizeof(*part));
     e->status = PTO_OK;
-    a32_store_release(&e->asked, a32_load_relaxed(&e->asked) + 1); /* R44; its own */
+    /* R44; only the worker writes `asked` */
+    a32_store_release(&e->asked, a32_load_relaxed(&e->asked) + 1);
     waker_wake(&c->line->alarm);
 }
 
-/* Until the child could be sent. */
+/* Waits until the previous request is answered and no other thread waits for an answer. */
 static int await_turn(struct tree *t, struct turn *turn, uint64_t deadline_ns,
                       struct pto_error *error)
 {
@@ -102,17 +103,20 @@ static int await_turn(struct tree *t, struct turn *turn, uint64_t deadline_ns,
     status = tree_await(t, has_turn, turn, deadline_ns);
     c->wanting -= !turn->is_look;
     if (mirror_has_gone(turn))
-        return mirror_tell_gone(turn, error);
-    return status < 0 ? tell_late(turn, error) : PTO_OK;
+        return mirror_error_gone(turn, error);
+    return status < 0 ? error_set_late(turn, error) : PTO_OK;
 }
 
-/* The same; a copy that nobody has waited for, and that has failed, is what all later ones are told. */
+/*
+ * Waits for the turn of a request that copies. If the previous request, for which no thread waited,
+ * was a copy that failed, returns its error.
+ */
 static int await_move(struct tree *t, struct turn *turn, uint64_t deadline_ns,
                       struct pto_error *error)
 {
     int status = await_turn(t, turn, deadline_ns, error);
 
-    if (status >= 0 && turn->child->line->errand.kind == ERRAND_MOVE)
+    if (status >= 0 && turn->child->line->mirror_request.kind == MIRROR_MOVE)
         status = mirror_take_answer(turn->child, error);
     return status;
 }
@@ -122,13 +126,14 @@ static int await_back(struct tree *t, struct turn *turn, uint64_t deadline_ns,
 {
     int status;
 
-    turn->child->is_awaited = true; /* nobody asks for more before the answer was read */
+    /* keeps other threads from sending a request before the answer was read */
+    turn->child->is_awaited = true;
     status = tree_await(t, is_back, turn, deadline_ns);
     turn->child->is_awaited = false;
-    tree_note(t);
+    tree_signal_change(t);
     if (mirror_has_gone(turn))
-        return mirror_tell_gone(turn, error);
-    return status < 0 ? tell_late(turn, error) : mirror_take_answer(turn->child, error);
+        return mirror_error_gone(turn, error);
+    return status < 0 ? error_set_late(turn, error) : mirror_take_answer(turn->child, error);
 }
 
 int tree_mirror_open(struct tree *t, struct mirror *m, struct pto_error *error)
@@ -140,11 +145,13 @@ int tree_mirror_open(struct tree *t, struct mirror *m, struct pto_error *error)
     m->generation = turn.generation;
     if (status < 0)
         return status;
-    mirror_ask(turn.child, m, ERRAND_OPEN, NULL, 0);
+    mirror_ask(turn.child, m, MIRROR_OPEN, NULL, 0);
     return await_back(t, &turn, deadline_ns, error);
 }
 
-/* Nobody copies from or to the mirror any more: not either a process that is about to end. */
+/*
+ * Whether the process that had the mirror has ended: only then does it certainly not copy any more.
+ */
 static bool is_left(const struct turn *turn)
 {
     return turn->child->generation != turn->generation || turn->child->state == CHILD_DEAD;
@@ -164,10 +171,10 @@ int tree_mirror_close(struct tree *t, const struct mirror *m, struct pto_error *
 
     assert_held(&t->lock);
     if (status < 0)
-        return tell_late(&turn, error);
+        return error_set_late(&turn, error);
     if (!is_left(&turn))
-        mirror_ask(turn.child, m, ERRAND_CLOSE, NULL,
-                   0); /* nobody waits: what comes next is behind it */
+        /* the end is not awaited: later requests are served after this one */
+        mirror_ask(turn.child, m, MIRROR_CLOSE, NULL, 0);
     return PTO_OK;
 }
 
@@ -178,7 +185,7 @@ int tree_mirror_send(struct tree *t, const struct mirror *m, const struct mirror
     int status = await_move(t, &turn, deadline_ns, error);
 
     if (status >= 0)
-        mirror_ask(turn.child, m, ERRAND_MOVE, copy->part, copy->count);
+        mirror_ask(turn.child, m, MIRROR_MOVE, copy->part, copy->count);
     return status;
 }
 
@@ -190,6 +197,6 @@ int tree_mirror_fetch(struct tree *t, const struct mirror *m, const struct mirro
 
     if (status < 0)
         return status;
-    mirror_ask(turn.child, m, ERRAND_MOVE, copy->part, copy->count);
+    mirror_ask(turn.child, m, MIRROR_MOVE, copy->part, copy->count);
     return await_back(t, &turn, deadline_ns, error);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Children that are workers themselves. A nested worker is a child as others are: it gets tasks,
- * which are functions that submit to its own children. Its memory is a part of the root's, which all
- * processes of the tree have mapped; what is registered for its children is registered here, under
- * the same number. Its processes, and those of workers that are nested in it, hold a pipe open, so that
- * its parent knows when the last has gone.
+ * Children that are workers. A nested worker is a child like others: its tasks are functions that
+ * submit tasks to its own children. Its memory is a part of the root's, which all processes of the
+ * tree have mapped. A callable that is registered for its children has one number in this worker
+ * and in the nested one. The processes of the nested worker, and of workers nested in it, hold a
+ * pipe open, by which its parent notices when the last of them has ended.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -21,23 +21,25 @@
 #include "tree/tree_trace.h"
 #include "tree/tree_run.h"
 
-enum { SHARE = 8 }; /* of the memory, for all of them together */
+enum { SHARE = 8 }; /* nested workers together get one part in SHARE of the memory */
 
-/* ---- what they are ---- */
+/* ---- descriptions of nested workers ---- */
 
-/* NULL: nothing says what it is. */
+/* Returns the parameters of nested worker `i`; NULL: the caller has not given them. */
 static const struct pto_worker_params *nested_at(const struct pto_worker_params *params, uint64_t i)
 {
     return params->nested != NULL ? params->nested[i] : NULL;
 }
 
-/* The index of a nested worker among the children of one with these parameters. */
+/* Returns the index of nested worker `i` among the children of a worker with these parameters. */
 static uint32_t nested_index(const struct pto_worker_params *params, uint64_t i)
 {
     return params->chip_count + params->sub_count + (uint32_t)i;
 }
 
-/* The caller's parameters of nested worker `i`, whatever the size of its struct. */
+/*
+ * Reads the caller's parameters of nested worker `i`, whose struct may have another size than ours.
+ */
 static int nested_read(const struct pto_worker_params *above, uint64_t i,
                        struct pto_worker_params *params, struct pto_error *error)
 {
@@ -45,39 +47,42 @@ static int nested_read(const struct pto_worker_params *above, uint64_t i,
 
     pto_worker_params_init(params);
     if (nested_at(above, i) == NULL)
-        return error_tell(error, PTO_EINVAL, "nothing says what child %u, a worker, is", index);
+        return error_setf(error, PTO_EINVAL, "child %u is a worker without parameters", index);
     if (sized_read(params, sizeof(*params), nested_at(above, i)) < 0)
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "the parameters of child %u are not initialised: call "
                           "pto_worker_params_init",
                           index);
     if (params->platform == NULL || strlen(params->platform) >= TREE_PLATFORM)
-        return error_tell(error, PTO_ENOSUP, "child %u: there is no such platform", index);
+        return error_setf(error, PTO_ENOSUP, "child %u: there is no such platform", index);
     if (params->nested_count > PTO_CHILDREN_MAX)
-        return error_tell(error, PTO_EINVAL, "child %u: there can be 1 to %d children", index,
+        return error_setf(error, PTO_EINVAL, "child %u: there can be 1 to %d children", index,
                           PTO_CHILDREN_MAX);
     return PTO_OK;
 }
 
-/* An error of something that is nested in the child. */
-static int nested_tell(struct pto_error *error, int status, uint32_t index)
+/* Sets an error about the parameters of the nested worker with this index. */
+static int nested_error_set(struct pto_error *error, int status, uint32_t index)
 {
     char text[PTO_ERROR_TEXT_MAX];
 
     if (error == NULL)
         return status;
     memcpy(text, error->text, sizeof(text));
-    return error_tell(error, status, "child %u: %.400s", index, text);
+    return error_setf(error, status, "child %u: %.400s", index, text);
 }
 
-/* As tree_level_of, so many levels below the worker that is asked for. `count_out` counts all of them. */
+/*
+ * Like tree_level_of, for the parameters of a worker that is this many levels below the one to
+ * open. *count_out: number of workers, including nested ones.
+ */
 static int nested_levels(const struct pto_worker_params *params, uint32_t depth,
                          uint32_t *count_out, struct pto_error *error)
 {
     int level = 3;
 
     if (depth > TREE_NESTED_MAX)
-        return error_tell(error, PTO_EINVAL, "workers are nested in more than %d levels",
+        return error_setf(error, PTO_EINVAL, "workers are nested in more than %d levels",
                           TREE_NESTED_MAX);
     for (uint64_t i = 0; i < params->nested_count; i++) {
         struct pto_worker_params one;
@@ -87,7 +92,7 @@ static int nested_levels(const struct pto_worker_params *params, uint32_t depth,
             return found;
         found = nested_levels(&one, depth + 1, count_out, error);
         if (found < 0)
-            return nested_tell(error, found, nested_index(params, i));
+            return nested_error_set(error, found, nested_index(params, i));
         level = found >= level ? found + 1 : level;
         (*count_out)++;
     }
@@ -113,15 +118,19 @@ static struct wire_nested nested_describe(const struct pto_worker_params *params
                              .clusters = params->clusters,
                              .chip_workers = params->chip_workers,
                              .deps = (uint32_t)params->deps,
-                             .has_guards = params->has_guards };
+                             .has_guards = params->has_guards,
+                             .has_nan_check = params->has_nan_check };
 
     snprintf(n.platform, sizeof(n.platform), "%s", params->platform);
-    for (uint32_t i = 0; i < params->chip_count && i < TREE_CHILDREN_MAX; i++) /* it counts them */
+    for (uint32_t i = 0; i < params->chip_count && i < TREE_CHILDREN_MAX; i++)
         n.device[i] = tree_device_of(params, i);
     return n;
 }
 
-/* Describes what is nested in `n`, from `below` + *count_io on. All of it was read before. */
+/*
+ * Describes the workers nested in `n`, from below[*count_io] on. Their parameters were checked
+ * before.
+ */
 static void nested_list(struct wire_nested *n, const struct pto_worker_params *params,
                         struct wire_nested *below, uint32_t *count_io)
 {
@@ -136,9 +145,9 @@ static void nested_list(struct wire_nested *n, const struct pto_worker_params *p
     }
 }
 
-/* ---- opening ---- */
+/* ---- opening a worker with nested ones ---- */
 
-/* The part of the memory that the child gets. */
+/* Reserves the part of the shared memory that the nested worker gets. */
 static int nested_take_part(struct tree *t, struct tree_child *c, struct pto_error *error)
 {
     struct wire_nested *n = &c->nested;
@@ -149,18 +158,20 @@ static int nested_take_part(struct tree *t, struct tree_child *c, struct pto_err
     n->bytes = n->bytes / page * page;
     n->addr = (uint64_t)(uintptr_t)arena_take(t->arena, n->bytes);
     if (n->addr == 0)
-        return error_tell(error, PTO_ENOMEM,
-                          "child %u: there is no part of %llu bytes left for it in the memory of "
-                          "the worker",
+        return error_setf(error, PTO_ENOMEM,
+                          "child %u: the memory of the worker has no %llu bytes left for it",
                           c->index, (unsigned long long)n->bytes);
     if (n->below_count > n->bytes / sizeof(*n))
-        return error_tell(error, PTO_ENOMEM,
+        return error_setf(error, PTO_ENOMEM,
                           "child %u: %llu bytes are too few for the workers that are nested in it",
                           c->index, (unsigned long long)n->bytes);
     return PTO_OK;
 }
 
-/* Its parameters were read before, by tree_level_of. */
+/*
+ * Describes a nested worker, and reserves its memory. tree_level_of has already checked its
+ * parameters.
+ */
 static int nested_open_child(struct tree *t, struct tree_child *c,
                              const struct pto_worker_params *given, struct pto_error *error)
 {
@@ -182,7 +193,10 @@ static int nested_open_child(struct tree *t, struct tree_child *c,
     return nested_take_part(t, c, error);
 }
 
-/* Places of timelines: those of the root's children are their own. */
+/*
+ * Gives a nested worker its places in timelines. Those of the root's children are separate from
+ * deeper ones.
+ */
 static void nested_number(const struct tree *t, struct tree_child *c, uint32_t *next_io)
 {
     c->nested.trace = t->outer.map == NULL ? c->index + 1 : (*next_io)++;
@@ -231,7 +245,7 @@ int tree_reopen_below(struct tree *t, uint32_t child, struct pto_error *error)
     return tree_ask(t, &head, 1ull << child, error);
 }
 
-/* ---- what a function of a nested worker asks ---- */
+/* ---- functions that a nested worker's tasks call ---- */
 
 int pto_level_lookup(struct pto_level *level, const char *name, uint64_t *callable_out)
 {
@@ -266,9 +280,12 @@ uint64_t pto_level_children(struct pto_level *level, enum pto_child_kind kind)
     return children;
 }
 
-/* ---- what the process of a nested worker asks ---- */
+/* ---- functions that the process of a nested worker calls ---- */
 
-/* NULL: it is no worker, or another process's. */
+/*
+ * Returns the worker of a handle; NULL: the handle is no worker, or belongs to the process before a
+ * fork.
+ */
 static struct tree *nested_get(const struct pto_worker *worker)
 {
     int status;
@@ -277,7 +294,8 @@ static struct tree *nested_get(const struct pto_worker *worker)
     return status < 0 ? NULL : t;
 }
 
-int tree_nested_lend(struct pto_worker *worker, const struct pto_tensor *tensor, uint32_t count)
+int tree_nested_register_memory(struct pto_worker *worker, const struct pto_tensor *tensor,
+                                uint32_t count)
 {
     struct tree *t = nested_get(worker);
     int status;
@@ -285,19 +303,19 @@ int tree_nested_lend(struct pto_worker *worker, const struct pto_tensor *tensor,
     if (t == NULL)
         return PTO_EINVAL;
     pthread_mutex_lock(&t->lock);
-    status = tree_lend(t, tensor, count);
+    status = tree_register_memory(t, tensor, count);
     pthread_mutex_unlock(&t->lock);
     return status;
 }
 
-void tree_nested_take_back(struct pto_worker *worker)
+void tree_nested_unregister_memory(struct pto_worker *worker)
 {
     struct tree *t = nested_get(worker);
 
     if (t == NULL)
         return;
     pthread_mutex_lock(&t->lock);
-    tree_take_back(t);
+    tree_unregister_memory(t);
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -332,22 +350,22 @@ int tree_nested_reopen(struct pto_worker *worker, struct pto_error *error)
         status = pto_worker_reopen(worker, i, error);
         count += status >= 0;
         if (status == PTO_EBUSY && info.state == PTO_CHILD_READY)
-            status = PTO_OK; /* a nested one of which nothing is dead */
+            /* the reopened child is a nested worker, none of whose own children is dead */
+            status = PTO_OK;
     }
     return status < 0 || count != 0
                ? status
-               : error_tell(error, PTO_EBUSY, "it and all its children are alive");
+               : error_setf(error, PTO_EBUSY, "it and all its children are alive");
 }
 
-void tree_nested_trace_begin(struct pto_worker *worker, const struct tree_tracing *above,
-                             uint32_t child)
+void tree_nested_trace_begin(struct pto_worker *worker, const struct tree_above *above)
 {
     struct tree *t = nested_get(worker);
 
     if (t != NULL)
-        (void)tree_trace_begin(t,
-                               (enum pto_trace)a32_load_relaxed(&above->chips), /* which says why */
-                               above, child);
+        (void)tree_trace_begin(
+            /* relaxed: see struct tree_tracing */
+            t, (enum pto_trace)a32_load_relaxed(&above->tracing->chips), above);
 }
 
 bool tree_nested_trace_end(struct pto_worker *worker)
@@ -366,4 +384,12 @@ void tree_nested_trace_put(struct pto_worker *worker, FILE *out)
 
     if (t != NULL)
         tree_trace_put(t, ",", out);
+}
+
+void tree_nested_trace_put_parts(struct pto_worker *worker, FILE *out)
+{
+    const struct tree *t = nested_get(worker);
+
+    if (t != NULL)
+        (void)tree_trace_put_parts(t, out); /* if memory runs out, less is written */
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Children that are workers (tree_nested.c), and what the process of such a child asks of its worker.
+ * Children that are workers (tree_nested.c), and what the process of such a child calls in its
+ * worker.
  */
 #ifndef PTO_TREE_NESTED_H
 #define PTO_TREE_NESTED_H
@@ -10,49 +11,71 @@
 #include "pto/worker.h"
 #include "tree/tree_wire.h"
 
+struct tree_above;
+
 struct tree;
 struct tree_child;
 
-/* Where a nested worker is, as its process was told. */
+/* Place of a nested worker in the tree, as its process received it. */
 struct tree_outer {
-    int memory; /* the file, which is the tree's then */
-    char *map;  /* all of it */
+    int memory; /* descriptor of the file that is the shared memory; the struct tree closes it */
+    char *map;  /* start of all of the shared memory, of which the worker has a part */
     uint64_t map_bytes;
-    int life[TREE_NESTED_MAX]; /* ends of pipes, for its children: nested->depth */
+    /*
+     * ends of the life pipes of this worker and those above it, which its children inherit:
+     * nested->depth of them
+     */
+    int life[TREE_NESTED_MAX];
     int32_t root;
     const struct wire_nested *nested;
 };
 
-/* The level of such a worker; PTO_EINVAL: there are too many levels, or nothing says what one is. */
+/*
+ * Returns the level of a worker with these parameters. PTO_EINVAL: there are too many levels, or
+ * the parameters of a nested worker are missing.
+ */
 int tree_level_of(const struct pto_worker_params *params, struct pto_error *error);
-/* What the nested workers are, and a part of the memory for each. */
+/* Describes the workers nested in this one, and reserves a part of the shared memory for each. */
 int tree_nested_open(struct tree *t, const struct pto_worker_params *params,
                      struct pto_error *error);
-/* All of the old processes of a nested worker have gone: its memory is as a new one expects it. */
+/*
+ * Called when all processes of a nested worker that died have ended: clears its part of the memory
+ * for a new process.
+ */
 int tree_nested_clear(const struct tree *t, const struct tree_child *c);
 void tree_nested_close(struct tree *t);
-/* Has the nested worker start its dead children; the lock is held. */
+/*
+ * Makes a nested worker, a child of this worker, start its own dead children again. Called with the
+ * lock.
+ */
 int tree_reopen_below(struct tree *t, uint32_t child, struct pto_error *error);
 
 /* ---- in the process of a nested worker ---- */
 
-/* As pto_worker_open. The handle is the caller's. */
+/* Like pto_worker_open, for the worker of this process. The caller owns the handle. */
 int tree_open_nested(const struct tree_outer *outer, const struct pto_worker_params *params,
                      struct pto_worker **worker_out);
-/* The tensors of a call are memory of the worker while it runs. */
-int tree_nested_lend(struct pto_worker *worker, const struct pto_tensor *tensor, uint32_t count);
-void tree_nested_take_back(struct pto_worker *worker);
-/* What was registered above for its children, under the same number. */
+/* Registers the tensors of a call as memory of this worker until the function returns. */
+int tree_nested_register_memory(struct pto_worker *worker, const struct pto_tensor *tensor,
+                                uint32_t count);
+void tree_nested_unregister_memory(struct pto_worker *worker);
+/*
+ * Registers a callable that the worker above has registered for this worker's children, under the
+ * same number.
+ */
 int tree_nested_load(struct pto_worker *worker, uint32_t index, const struct wire_load *load,
                      struct pto_error *error);
 void tree_nested_unload(struct pto_worker *worker, uint32_t index);
-/* Starts what is dead below it. PTO_EBUSY: nothing is. */
+/* Starts dead children of this worker and of workers nested in it. PTO_EBUSY: none is dead. */
 int tree_nested_reopen(struct pto_worker *worker, struct pto_error *error);
-/* Before a task, if it is recorded; after it: false: it was not. */
-void tree_nested_trace_begin(struct pto_worker *worker, const struct tree_tracing *above,
-                             uint32_t child);
+/*
+ * Called before and after a task that the worker above records. False: the task was not recorded
+ * here.
+ */
+void tree_nested_trace_begin(struct pto_worker *worker, const struct tree_above *above);
 bool tree_nested_trace_end(struct pto_worker *worker);
-/* The events of the last task. */
+/* Write what this worker has recorded of its last task: events, and parts of a recording. */
 void tree_nested_trace_put(struct pto_worker *worker, FILE *out);
+void tree_nested_trace_put_parts(struct pto_worker *worker, FILE *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How callables run on the chips of a worker. What an orchestration sets lies in the memory that all
- * processes have, once for each run, and the record of a task says where.
+ * How callables run on the chips of a worker. Options that an orchestration sets are stored once
+ * for each run, in the shared memory; the record of a task has their offset.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -17,13 +17,16 @@
 #include "tree/tree.h"
 #include "tree/tree_run.h"
 
-/* Options of a run that tasks of it have. */
+/* Options that one or more tasks of a run have. */
 struct tree_options {
     struct tree_options *next;
     struct run_options_message *message;
 };
 
-/* The name of an option that is set and that a task of level 3 cannot have; NULL: there is none. */
+/*
+ * Returns the name of an option that is set although tasks of level 3 do not support it; NULL:
+ * there is none.
+ */
 static const char *find_refused(const struct pto_run_options *options)
 {
     struct pto_run_options plain;
@@ -38,14 +41,14 @@ static const char *find_refused(const struct pto_run_options *options)
     return NULL;
 }
 
-/* Children may have another current folder. */
+/* Makes the path of a folder absolute, because the working directories of children may differ. */
 static int write_folder(const char *folder, char out[PATH_MAX])
 {
     char here[PATH_MAX] = "";
     int length;
 
     if (folder == NULL || folder[0] == '\0')
-        return PTO_OK; /* the run says that it is needed, if it is */
+        return PTO_OK; /* no folder: the run reports that one is required */
     if (folder[0] != '/' && getcwd(here, sizeof(here)) == NULL)
         return PTO_ESYSTEM;
     length = snprintf(out, PATH_MAX, "%s%s%s", here, here[0] != '\0' ? "/" : "", folder);
@@ -59,21 +62,23 @@ static int options_pack(const struct pto_run_options *options, struct run_option
     int status;
 
     if (refused != NULL)
-        return error_tell(
-            error, PTO_ENOSUP,
-            "%s of the options is not for tasks of level 3; docs/user/workers.md has what "
-            "is there instead",
-            refused);
+        return error_setf(error, PTO_ENOSUP,
+                          "the option %s is not supported for tasks of level 3; "
+                          "docs/user/workers.md has the alternatives",
+                          refused);
     memset(message, 0, sizeof(*message));
     chip_options_copy(options, &message->options); /* mutation: tree-options-stay */
     status = write_folder(options->diagnostics.folder, message->folder);
-    return status < 0 ? error_tell(error, status,
+    return status < 0 ? error_setf(error, status,
                                    "the folder of the diagnostics is too long, or the "
                                    "current one cannot be read")
                       : PTO_OK;
 }
 
-/* Where the record of a task says that they are; 0: it cannot. */
+/*
+ * Returns the offset of the options in units of CHANNEL_UNIT, for the record of a task; 0: it does
+ * not fit there.
+ */
 static uint32_t unit_of(const struct tree *t, const struct run_options_message *message)
 {
     const char *base = t->outer.map != NULL ? t->outer.map : t->base;
@@ -84,7 +89,7 @@ static uint32_t unit_of(const struct tree *t, const struct run_options_message *
                : 0;
 }
 
-/* Finds them among those that the run has, or adds them. */
+/* Finds equal options among those of the run, or adds the given ones. */
 static int tree_options_keep(struct tree_run *run, const struct run_options_message *message,
                              struct pto_error *error)
 {
@@ -102,7 +107,7 @@ static int tree_options_keep(struct tree_run *run, const struct run_options_mess
         if (memory != NULL)
             (void)tree_free(t, (uint64_t)(uintptr_t)memory, NULL);
         free(o);
-        return error_tell(error, PTO_ENOMEM, "the worker has no memory for the options of a task");
+        return error_setf(error, PTO_ENOMEM, "the worker has no memory for the options of a task");
     }
     *o = (struct tree_options){ run->options, memory };
     memcpy(o->message, message, sizeof(*message));
@@ -125,7 +130,7 @@ int pto_level_set_run_options(struct pto_level *level, const struct pto_run_opti
     pto_run_options_init(&options);
     (void)options_pack(&options, &plain, &error);
     if (given != NULL && sized_read(&options, sizeof(options), given) < 0)
-        status = error_tell(&error, PTO_EINVAL,
+        status = error_setf(&error, PTO_EINVAL,
                             "the options of a task are not initialised: pto_run_options_init");
     if (status >= 0)
         status = options_pack(&options, &message, &error);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Regions and queues, as the host uses them. They lie in the memory that all processes share, so
- * nothing is copied twice. A card does not reach it: then what lies here is a mirror
- * (tree_mirror.c), of which the host sends what it has written, and fetches what it looks at.
- *
- * Who waits drives, as for runs. The chip's side counts up `calls` of the shared memory and wakes the
- * worker; code that was compiled with other headers does not, so a wait also polls
- * each millisecond. A card cannot wake a host: it is polled more often.
+ * nothing is copied twice. Cards cannot access that memory: for a card it is a mirror
+ * (tree_mirror.c), from which the host sends what it has written, and into which it fetches what it
+ * reads. A thread that waits for a region also drives the worker, as one that waits for a run does.
+ * Kernels that write to a region increment `calls` in the shared memory and wake the worker.
+ * Kernels that were compiled with other headers do not, so a wait also polls each millisecond. A
+ * card cannot wake the host, which polls it more often.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,8 @@
 #include "tree/tree_run.h"
 
 #define LOOK_NS 1000000ull
-#define CARD_LOOK_NS 50000ull /* at first; then twice as long each time, up to LOOK_NS */
+/* first interval between two polls of a card; it doubles up to LOOK_NS */
+#define CARD_LOOK_NS 50000ull
 #define REGION_BYTES_MAX (1ull << 46)
 
 struct tree_region {
@@ -31,28 +32,37 @@ struct tree_region {
     struct tree_region *next;
     void *handle;
     bool is_queue;
-    bool was_used;  /* by a task */
-    uint32_t users; /* arguments of live tasks */
-    int lost;       /* why nothing more comes; 0: it may */
+    bool was_used;  /* the region has been an argument of a task */
+    uint32_t users; /* number of arguments of live tasks that name this region */
+    /* status with which its task or its card failed, after which no more messages come; 0: none */
+    int lost;
     bool is_on_card;
-    struct mirror mirror; /* then */
+    struct mirror mirror; /* only for a region on a card */
     struct pto_region_head *head;
     struct pto_region region;
-    struct pto_region quiet;     /* the same, but whoever changes a counter there wakes nobody */
-    struct pto_queue queue;      /* the host's end */
-    struct pto_message received; /* that was too large for its receiver; number 0: none */
+    /* `region` without wakers: changing a counter through it wakes no thread */
+    struct pto_region quiet;
+    struct pto_queue queue; /* the host's end of the queue */
+    /*
+     * a message that was too large for the buffer of its receiver, who may try again; number 0:
+     * none
+     */
+    struct pto_message received;
 };
 
-/* ---- on cards ---- */
+/* ---- copies from and to cards ---- */
 
-static struct errand_part part_of(const struct tree_region *r, const void *at, uint64_t bytes,
-                                  bool is_fetch)
+static struct mirror_range part_of(const struct tree_region *r, const void *at, uint64_t bytes,
+                                   bool is_fetch)
 {
-    return (struct errand_part){ (uint64_t)((const char *)at - (const char *)r->head), bytes,
-                                 is_fetch };
+    return (struct mirror_range){ (uint64_t)((const char *)at - (const char *)r->head), bytes,
+                                  is_fetch };
 }
 
-/* What was not copied is lost, and the region with it; a time-out changes nothing. */
+/*
+ * Records the result of a copy: a failed one makes the region lost, but one that timed out may be
+ * tried again.
+ */
 static int note_copied(struct tree_region *r, int status)
 {
     if (status < 0 && status != PTO_ETIMEOUT && r->lost == 0)
@@ -60,8 +70,8 @@ static int note_copied(struct tree_region *r, int status)
     return status;
 }
 
-/* Nothing is to be done for chips that are no cards, here and in fetch. */
-static int send(struct tree_region *r, const struct errand_part *part, uint32_t count)
+/* Copies ranges to the card. Like fetch, does nothing for a chip that is not a card. */
+static int send(struct tree_region *r, const struct mirror_range *part, uint32_t count)
 {
     const struct mirror_copy copy = { part, count, false };
 
@@ -75,7 +85,7 @@ static int send(struct tree_region *r, const struct errand_part *part, uint32_t 
 static int fetch(struct tree_region *r, const void *at, uint64_t bytes, uint64_t deadline_ns,
                  struct pto_error *error)
 {
-    struct errand_part part = part_of(r, at, bytes, true);
+    struct mirror_range part = part_of(r, at, bytes, true);
     const struct mirror_copy copy = { &part, 1, false };
 
     assert_held(&r->tree->lock);
@@ -86,7 +96,7 @@ static int fetch(struct tree_region *r, const void *at, uint64_t bytes, uint64_t
 
 static int send_locked(struct tree_region *r, const void *at, uint64_t bytes)
 {
-    struct errand_part part = part_of(r, at, bytes, false);
+    struct mirror_range part = part_of(r, at, bytes, false);
     int status;
 
     pthread_mutex_lock(&r->tree->lock);
@@ -105,16 +115,16 @@ static int fetch_locked(struct tree_region *r, const void *at, uint64_t bytes)
     return status;
 }
 
-/* A queue that has come to its end here is that for the card, too. */
+/* Copies to the card the mark by which the host ends a queue. */
 static void send_end(struct tree_region *r)
 {
-    struct errand_part part =
+    struct mirror_range part =
         part_of(r, pto_region_counter(&r->region, r->queue.own_end_at), sizeof(int32_t), false);
 
-    (void)send(r, &part, 1); /* who cannot be told has gone */
+    (void)send(r, &part, 1); /* fails only if the child has ended */
 }
 
-/* ---- opening ---- */
+/* ---- opening a region ---- */
 
 static void free_region(struct tree_region *r)
 {
@@ -127,7 +137,7 @@ static void free_region(struct tree_region *r)
     free(r);
 }
 
-/* A card cannot wake the host. */
+/* Makes the mirror of a region, and the child's memory on the card. */
 static int make_mirror(struct tree_region *r, uint32_t chip, uint64_t bytes,
                        struct pto_error *error)
 {
@@ -138,7 +148,10 @@ static int make_mirror(struct tree_region *r, uint32_t chip, uint64_t bytes,
     r->mirror =
         (struct mirror){ .chip = chip, .addr = (uint64_t)(uintptr_t)r->head, .bytes = bytes };
     status = tree_mirror_open(r->tree, &r->mirror, error);
-    /* A child that does not answer may still read it: then it stays until the worker is closed. */
+    /*
+     * If the child has not answered in time, it may still use the mirror: then the memory is kept
+     * until the worker is closed.
+     */
     if (status < 0 && status != PTO_ETIMEOUT &&
         (status != PTO_EPEER || tree_mirror_close(r->tree, &r->mirror, NULL) >= 0))
         free_region(r);
@@ -156,14 +169,16 @@ static int make_region(struct tree *t, uint32_t chip, uint64_t payload_bytes,
     void *memory;
 
     if (chip >= t->chip_count)
-        return error_tell(error, PTO_EINVAL, "child %u is no chip", chip);
+        return error_setf(error, PTO_EINVAL, "child %u is not a chip", chip);
+    if (t->clock.shared != NULL)
+        return tree_clock_refuse_region(error);
     if (!child_is_ready(&t->child[chip]))
-        return error_tell(error, PTO_EPEER, "chip %u is dead; pto_worker_reopen starts it anew",
+        return error_setf(error, PTO_EPEER, "chip %u is dead; restart it with pto_worker_reopen",
                           chip);
     r = calloc(1, sizeof(*r));
     if (r == NULL || tree_alloc(t, (int32_t)chip, bytes, &memory) < 0) {
         free(r);
-        return error_tell(error, PTO_ENOMEM, "there is no memory for a region of %llu bytes",
+        return error_setf(error, PTO_ENOMEM, "there is no memory for a region of %llu bytes",
                           (unsigned long long)payload_bytes);
     }
     tree_own_memory(t, memory, MEMORY_REGION, r);
@@ -178,14 +193,14 @@ static int make_region(struct tree *t, uint32_t chip, uint64_t payload_bytes,
                                      .payload_bytes = payload_bytes };
     r->region.payload = r->region.counters + counter_room;
     r->quiet = r->region;
-    r->quiet.id = 1; /* of none that has a head */
+    r->quiet.id = 1; /* an id that no region with wakers has: ids are addresses of heads */
     r->next = t->regions;
     t->regions = r;
     *region_out = r;
     return tree_has_cards(t) ? make_mirror(r, chip, bytes, error) : PTO_OK;
 }
 
-/* The lock is held. */
+/* Adds the region to the worker's list, and makes its handle. Called with the lock. */
 static int region_publish(struct tree_region *r, enum handle_kind kind, void **handle_out)
 {
     r->is_queue = kind == HANDLE_QUEUE;
@@ -215,8 +230,9 @@ int pto_worker_region_open(struct pto_worker *worker, const struct pto_worker_re
     if (params.payload_bytes == 0 || params.payload_bytes > REGION_BYTES_MAX ||
         params.counter_bytes == 0 || params.counter_bytes > REGION_BYTES_MAX ||
         params.counter_bytes % 4 != 0)
-        return error_tell(params.error, PTO_EINVAL,
-                          "a region has bytes, and counters of 4 bytes each");
+        return error_setf(
+            params.error, PTO_EINVAL,
+            "a region needs a payload of at least one byte, and counters of 4 bytes each");
     pthread_mutex_lock(&t->lock);
     tree_drive(t);
     status =
@@ -258,11 +274,11 @@ int pto_worker_queue_open(struct pto_worker *worker, const struct pto_worker_que
         return PTO_EINVAL;
     bytes = pto_queue_payload_bytes(params.depth, params.input_bytes, params.output_bytes);
     if (params.depth == 1 && tree_has_cards(t))
-        return error_tell(params.error, PTO_EINVAL,
+        return error_setf(params.error, PTO_EINVAL,
                           "a queue on a card has 2 messages at least: with 1 the host and the card "
                           "would write to one cache line");
     if (bytes == 0)
-        return error_tell(
+        return error_setf(
             params.error, PTO_EINVAL,
             "a queue of %llu messages in %llu and %llu bytes: it has a power of two, and "
             "multiples of 64 bytes",
@@ -283,9 +299,9 @@ int pto_worker_queue_open(struct pto_worker *worker, const struct pto_worker_que
     return status;
 }
 
-/* ---- closing ---- */
+/* ---- closing a region ---- */
 
-/* NULL with a status. */
+/* Returns the region of a handle; NULL with a status: the handle is invalid. */
 static struct tree_region *region_get(enum handle_kind kind, const void *handle, int *status_out)
 {
     struct tree_region *r = handle_get(kind, handle);
@@ -306,18 +322,21 @@ static int region_close(enum handle_kind kind, const void *handle)
     pthread_mutex_lock(&t->lock);
     tree_drive(t);
     if (r->users != 0) {
-        struct errand_part part =
+        struct mirror_range part =
             part_of(r, &r->head->is_closed, sizeof(r->head->is_closed), false);
 
         __atomic_store_n(&r->head->is_closed, 1, __ATOMIC_RELEASE);
-        (void)send(r, &part, 1); /* who cannot be told has gone */
+        (void)send(r, &part, 1); /* fails only if the child has ended */
         status = PTO_EBUSY;
     } else if (handle_destroy(kind, handle) == NULL) {
         status = PTO_EINVAL;
     } else {
-        __atomic_store_n(&r->head->is_closed, 1, __ATOMIC_RELEASE); /* no task gets it now */
+        /* from here on new tasks that name the region are refused */
+        __atomic_store_n(&r->head->is_closed, 1, __ATOMIC_RELEASE);
         if (r->is_on_card)
-            status = tree_mirror_close(t, &r->mirror, NULL); /* else it stays with the worker */
+            status = tree_mirror_close(
+                t, &r->mirror,
+                NULL); /* if this fails, the memory is kept until the worker is closed */
         if (status >= 0)
             free_region(r);
     }
@@ -351,7 +370,7 @@ void tree_forget_regions(struct tree *t)
 int tree_region_use(struct tree_region *r, const char *what, struct pto_error *error)
 {
     if (r->head->is_closed != 0)
-        return error_tell(error, PTO_EINVAL, "%s is of a region that is being closed", what);
+        return error_setf(error, PTO_EINVAL, "%s is of a region that is being closed", what);
     r->users++;
     r->was_used = true;
     return PTO_OK;
@@ -364,44 +383,48 @@ void tree_region_unuse(struct tree *t, struct tree_region *r, int status)
     r->users--;
     if (status < 0 && r->lost == 0)
         r->lost = status;
-    tree_note(t);
+    tree_signal_change(t);
 }
 
-/* Whether somebody may still write to it; before it is looked. */
+/*
+ * Whether a task may still write to the region. Callers check this first, and read the contents
+ * after it.
+ */
 static bool region_has_writer(const struct tree_region *r)
 {
     return r->lost == 0 && (r->users != 0 || !r->was_used);
 }
 
-static int tell_lost(const struct tree_region *r, struct pto_error *error)
+static int error_set_lost(const struct tree_region *r, struct pto_error *error)
 {
     if (r->lost < 0 && !r->was_used)
-        return error_tell(error, PTO_EPEER, "the card's memory is not to be had any more: %s",
+        return error_setf(error, PTO_EPEER, "the card's memory is not accessible any more: %s",
                           pto_strerror(r->lost));
     if (r->lost < 0)
-        return error_tell(error, PTO_EPEER, "a task that had the region failed or never ran: %s",
+        return error_setf(error, PTO_EPEER, "a task that had the region failed or never ran: %s",
                           pto_strerror(r->lost));
     if (!region_has_writer(r))
-        return error_tell(error, PTO_EPEER, "the task that had the region has ended");
-    return error_tell(error, PTO_EPEER, "the task has given up");
+        return error_setf(error, PTO_EPEER, "the task that had the region has ended");
+    return error_setf(error, PTO_EPEER, "the task has given up");
 }
 
-/* ---- waiting ---- */
+/* ---- waiting for a region ---- */
 
 struct region_wait {
     struct tree_region *region;
-    int (*look)(struct region_wait *w); /* PTO_EAGAIN: not yet */
+    int (*look)(struct region_wait *w); /* checks the condition; PTO_EAGAIN: it does not hold yet */
     struct pto_wait_for counter;
     struct pto_message message;
     uint64_t bytes;
-    struct errand_part part[ERRAND_PARTS]; /* that it looks at, of one on a card; in this order */
-    uint32_t part_count;
+    /* ranges that `look` reads, to be fetched from a card in this order */
+    struct mirror_range part[MIRROR_RANGES];
+    uint32_t range_count;
     int status;
 };
 
 static void region_add_part(struct region_wait *w, const void *at, uint64_t bytes)
 {
-    w->part[w->part_count++] = part_of(w->region, at, bytes, true);
+    w->part[w->range_count++] = part_of(w->region, at, bytes, true);
 }
 
 static void add_counter(struct region_wait *w, uint64_t offset)
@@ -430,7 +453,10 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Until it has come, or what there is was looked at once after `deadline_ns`. */
+/*
+ * Waits, if the chip can access the memory, until the condition holds or was checked once after the
+ * deadline.
+ */
 static void await_memory(struct region_wait *w, uint64_t deadline_ns)
 {
     uint64_t now = os_now_ns();
@@ -444,17 +470,20 @@ static void await_memory(struct region_wait *w, uint64_t deadline_ns)
     } while (w->status == PTO_EAGAIN && now < deadline_ns);
 }
 
-/* The same on a card: what is looked at is fetched first, after it was seen who may still write. */
+/*
+ * Waits for a region on a card: first checks whether a task may still write to it, then fetches the
+ * ranges and checks the condition.
+ */
 static void await_card(struct region_wait *w, uint64_t deadline_ns, struct pto_error *error)
 {
     struct tree_region *r = w->region;
-    const struct mirror_copy copy = { w->part, w->part_count, true };
+    const struct mirror_copy copy = { w->part, w->range_count, true };
     uint64_t nap_ns = CARD_LOOK_NS, now;
 
     for (;;) {
         bool may_come = region_has_writer(r);
         int status =
-            w->part_count != 0
+            w->range_count != 0
                 ? note_copied(r, tree_mirror_fetch(r->tree, &r->mirror, &copy, deadline_ns, error))
                 : PTO_OK;
 
@@ -469,7 +498,7 @@ static void await_card(struct region_wait *w, uint64_t deadline_ns, struct pto_e
     }
 }
 
-/* The lock is not held before and after. */
+/* Waits until `look` has another result than PTO_EAGAIN. Called and returns without the lock. */
 static int await_region(struct region_wait *w, uint64_t timeout_ns, struct pto_error *error)
 {
     struct tree *t = w->region->tree;
@@ -483,17 +512,17 @@ static int await_region(struct region_wait *w, uint64_t timeout_ns, struct pto_e
     if (w->status == PTO_EFORMAT)
         send_end(w->region);
     if (w->status == PTO_EAGAIN)
-        w->status = error_tell(error, PTO_ETIMEOUT, "the task did not do it in time");
+        w->status = error_setf(error, PTO_ETIMEOUT, "the task did not change the region in time");
     else if (w->status == PTO_EPEER)
-        (void)tell_lost(w->region, error);
+        (void)error_set_lost(w->region, error);
     else if (w->status < 0)
-        (void)error_tell(error, w->status, "what the task wrote is no message: %s",
+        (void)error_setf(error, w->status, "the task wrote an invalid message: %s",
                          pto_strerror(w->status));
     pthread_mutex_unlock(&t->lock);
     return w->status;
 }
 
-/* ---- regions ---- */
+/* ---- public functions for regions ---- */
 
 int pto_worker_region_scalars(struct pto_worker_region *region, uint64_t *scalars_out)
 {
@@ -506,7 +535,10 @@ int pto_worker_region_scalars(struct pto_worker_region *region, uint64_t *scalar
     return PTO_OK;
 }
 
-/* Bytes of the payload that are to be copied from or to `other`. NULL with a status. */
+/*
+ * Returns the address of bytes of the payload, which are to be copied from or to `other`. NULL with
+ * a status: the arguments are invalid.
+ */
 static void *region_reach(struct tree_region *r, uint64_t offset, uint64_t bytes, const void *other,
                           int *status_out)
 {
@@ -595,13 +627,13 @@ int pto_worker_region_wait(struct pto_worker_region *region, struct pto_wait_for
     if (status < 0)
         return status;
     if (pto_region_counter(&w.region->region, counter.offset) == NULL)
-        return error_tell(error, PTO_EINVAL, "there is no counter at %llu",
+        return error_setf(error, PTO_EINVAL, "there is no counter at %llu",
                           (unsigned long long)counter.offset);
     add_counter(&w, counter.offset);
     return await_region(&w, timeout_ns, error);
 }
 
-/* ---- queues ---- */
+/* ---- public functions for queues ---- */
 
 int pto_worker_queue_scalars(struct pto_worker_queue *queue, uint64_t *scalars_out)
 {
@@ -623,20 +655,23 @@ static int look_for_room(struct region_wait *w)
     return is_aborted ? PTO_EPEER : pto_queue_reserve(q, w->bytes, &w->message);
 }
 
-/* What was published, on a card; its tail behind the rest. */
+/*
+ * Copies a published message to a card: its bytes, its slot, and then the counter that shows it to
+ * the receiver.
+ */
 static int region_send_message(struct tree_region *r, const struct pto_message *m)
 {
     struct pto_queue *q = &r->queue;
-    const struct errand_part part[] = {
+    const struct mirror_range part[] = {
         part_of(r, pto_queue_slot(q, &q->out, m->number - 1), PTO_QUEUE_SLOT_BYTES, false),
         part_of(r, pto_region_counter(&r->region, q->out.tail_at), sizeof(int32_t), false),
         part_of(r, m->data, m->bytes, false)
     };
-    const struct errand_part all[] = { part[2], part[0], part[1] };
+    const struct mirror_range all[] = { part[2], part[0], part[1] };
     int status = m->bytes != 0 ? send(r, all, 3) : send(r, part, 2);
 
     if (status < 0)
-        (void)pto_queue_abort(q, status); /* one is missing */
+        (void)pto_queue_abort(q, status); /* the card's end would wait for the missing message */
     return status;
 }
 
@@ -654,8 +689,8 @@ int pto_worker_queue_send(struct pto_worker_queue *queue, enum pto_message_kind 
     q = &w.region->queue;
     if (kind < PTO_MESSAGE_DATA || kind > PTO_MESSAGE_ERROR || (bytes != 0 && from == NULL) ||
         (kind == PTO_MESSAGE_STOP && bytes != 0) || bytes > q->out.arena_bytes || q->out.is_stopped)
-        return error_tell(error, PTO_EINVAL,
-                          q->out.is_stopped ? "nothing comes after a STOP"
+        return error_setf(error, PTO_EINVAL,
+                          q->out.is_stopped ? "no message may follow a STOP"
                                             : "no message of kind %d with %llu bytes can be sent",
                           (int)kind, (unsigned long long)bytes);
     add_counter(&w, q->other_end_at);
@@ -665,7 +700,7 @@ int pto_worker_queue_send(struct pto_worker_queue *queue, enum pto_message_kind 
         return status;
     if (bytes != 0)
         memcpy(w.message.data, from, bytes);
-    pthread_mutex_lock(&w.region->tree->lock); /* another thread may give the queue up */
+    pthread_mutex_lock(&w.region->tree->lock); /* another thread may abort the queue now */
     status = pto_queue_publish(q, &w.message, kind);
     if (status >= 0)
         status = region_send_message(w.region, &w.message);
@@ -675,10 +710,10 @@ int pto_worker_queue_send(struct pto_worker_queue *queue, enum pto_message_kind 
 
 static void send_head(struct tree_region *r)
 {
-    struct errand_part part =
+    struct mirror_range part =
         part_of(r, pto_region_counter(&r->region, r->queue.in.head_at), sizeof(int32_t), false);
 
-    (void)send(r, &part, 1); /* who cannot be told has gone */
+    (void)send(r, &part, 1); /* fails only if the child has ended */
 }
 
 static int look_for_message(struct region_wait *w)
@@ -710,7 +745,8 @@ int pto_worker_queue_receive(struct pto_worker_queue *queue, struct pto_worker_m
     pto_worker_message_init(&known);
     if (message == NULL || sized_read(&known, sizeof(known), message) < 0)
         return PTO_EINVAL;
-    if (w.region->received.number == 0) { /* else it is there */
+    /* number != 0: the message was received before, but was too large for the buffer */
+    if (w.region->received.number == 0) {
         struct pto_queue *q = &w.region->queue;
 
         add_counter(&w, q->other_end_at);
@@ -725,14 +761,14 @@ int pto_worker_queue_receive(struct pto_worker_queue *queue, struct pto_worker_m
     known.kind = (enum pto_message_kind)w.message.kind;
     if (known.bytes > known.room || (known.bytes != 0 && known.to == NULL)) {
         sized_write(message, &known, sizeof(known));
-        return error_tell(error, PTO_EMEMORY,
+        return error_setf(error, PTO_EMEMORY,
                           "the message has %llu bytes, and there is room for %llu",
                           (unsigned long long)known.bytes, (unsigned long long)known.room);
     }
     if (w.region->is_on_card) {
         status = fetch_locked(w.region, w.message.data, known.bytes);
         if (status < 0)
-            return error_tell(error, status, "the message cannot be copied from the card: %s",
+            return error_setf(error, status, "the message cannot be copied from the card: %s",
                               pto_strerror(status));
     }
     if (known.bytes != 0)
@@ -741,7 +777,8 @@ int pto_worker_queue_receive(struct pto_worker_queue *queue, struct pto_worker_m
     pthread_mutex_lock(&w.region->tree->lock);
     w.region->received.number = 0;
     (void)pto_queue_release(&w.region->queue,
-                            &w.message); /* it has come, also if somebody gave up */
+                            /* ignored: the message was received, even if the queue was aborted */
+                            &w.message);
     send_head(w.region);
     pthread_mutex_unlock(&w.region->tree->lock);
     return PTO_OK;
@@ -756,7 +793,7 @@ int pto_worker_queue_abort(struct pto_worker_queue *queue)
         return status;
     pthread_mutex_lock(&r->tree->lock);
     (void)pto_queue_abort(&r->queue, PTO_EPEER);
-    tree_note(r->tree);
+    tree_signal_change(r->tree);
     send_end(r);
     pthread_mutex_unlock(&r->tree->lock);
     return PTO_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Callables: what children load, and who has which. */
+/* Callables: registers them with the worker, and records which children have loaded them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ uint64_t tree_callable_number(const struct tree *t, const struct tree_callable *
     return (uint64_t)k->generation << 32 | (uint64_t)(k - t->callable + 1);
 }
 
-/* ---- requests ---- */
+/* ---- requests to children ---- */
 
 static bool is_answered(void *context)
 {
@@ -60,8 +60,10 @@ static bool register_has_room(void *context)
 }
 
 /*
- * Sends a request to each of the children, and waits for all answers. The first refusal is told. Nothing else is
- * sent to any of them meanwhile: what two threads ask comes in one order everywhere.
+ * Sends a request to each child of the set, and waits for all answers. *agreed_out has the children
+ * that succeeded. Returns the first child's error; a time-out takes precedence. The lock is held
+ * while the requests are sent, so two requests of different threads reach all children in one
+ * order.
  */
 static int register_ask(struct tree *t, const struct record_head *head,
                         const struct wire_load *load, uint64_t children, uint64_t *agreed_out,
@@ -89,7 +91,7 @@ static int register_ask(struct tree *t, const struct record_head *head,
         if (c->state != CHILD_READY || !line_send(c->link.line, &whole, &part, load != NULL)) {
             request[i].is_answered = true;
             request[i].status = PTO_EPEER;
-            snprintf(request[i].text, sizeof(request[i].text), "it is dead, or takes nothing");
+            snprintf(request[i].text, sizeof(request[i].text), "it is dead, or does not read");
         }
     }
     for (uint32_t i = 0; i < t->child_count; i++) {
@@ -107,8 +109,9 @@ static int register_ask(struct tree *t, const struct record_head *head,
         *link = request[i].next;
         if (request[i].status >= 0)
             *agreed_out |= 1ull << i;
-        else if (status >= 0 || request[i].status == PTO_ETIMEOUT) /* which says most */
-            status = error_tell(error, request[i].status, "child %u: %s", i, request[i].text);
+        /* the error of a time-out replaces the error of another child */
+        else if (status >= 0 || request[i].status == PTO_ETIMEOUT)
+            status = error_setf(error, request[i].status, "child %u: %s", i, request[i].text);
     }
     return status;
 }
@@ -136,7 +139,7 @@ int tree_load(struct tree *t, struct tree_callable *k, uint64_t children, uint64
 
     *loaded_out = 0;
     if (memory == NULL)
-        return error_tell(error, PTO_ENOMEM, "there is no shared memory left for '%s'", k->name);
+        return error_setf(error, PTO_ENOMEM, "there is no shared memory left for '%s'", k->name);
     memcpy(memory, k->bytes, k->byte_count);
     load.addr = (uint64_t)(uintptr_t)memory;
     load.kind = (uint32_t)k->kind;
@@ -146,7 +149,8 @@ int tree_load(struct tree *t, struct tree_callable *k, uint64_t children, uint64
     memcpy(load.symbol, k->symbol, sizeof(load.symbol));
     memcpy(load.name, k->name, sizeof(load.name));
     status = register_ask(t, &head, &load, children, loaded_out, error);
-    if (status != PTO_ETIMEOUT) /* else somebody may still read it: it is kept until the end */
+    /* after a time-out a child may still read the bytes: they are kept until the worker closes */
+    if (status != PTO_ETIMEOUT)
         arena_give(t->arena, memory);
     return status;
 }
@@ -157,10 +161,10 @@ static void register_unload(struct tree *t, const struct tree_callable *k, uint6
     uint64_t agreed;
 
     (void)register_ask(t, &head, NULL, children, &agreed,
-                       NULL); /* who does not answer is dead, or will be */
+                       NULL); /* ignored: a child that does not answer is dead, or will be killed */
 }
 
-/* ---- registering ---- */
+/* ---- registering callables ---- */
 
 static void free_callable(struct tree_callable *k)
 {
@@ -176,7 +180,10 @@ void tree_forget_callables(struct tree *t)
         free_callable(&t->callable[i]);
 }
 
-/* The children that are meant; 0: the error says why there are none. */
+/*
+ * Returns the set of children that the parameters select; 0: they are invalid, and the error has
+ * the reason.
+ */
 static uint64_t register_choose(const struct tree *t, const struct pto_worker_callable *params,
                                 struct pto_error *error)
 {
@@ -187,16 +194,16 @@ static uint64_t register_choose(const struct tree *t, const struct pto_worker_ca
         if (t->child[i].kind == kind)
             fit |= 1ull << i;
     if (fit == 0)
-        (void)error_tell(error, PTO_EINVAL, "the worker has no %ss", tree_kind_name(kind));
+        (void)error_setf(error, PTO_EINVAL, "the worker has no %ss", tree_kind_name(kind));
     else if ((params->children & ~fit) != 0)
-        (void)error_tell(error, PTO_EINVAL, "children %#llx are not all %ss of the worker",
+        (void)error_setf(error, PTO_EINVAL, "children %#llx are not all %ss of the worker",
                          (unsigned long long)params->children, tree_kind_name(kind));
     else
         return params->children != 0 ? params->children : fit;
     return 0;
 }
 
-/* Fills a callable from the parameters; the bytes are its own then. */
+/* Fills a new callable from the parameters, with a copy of its bytes. */
 static int register_prepare(const struct tree *t, const struct pto_worker_callable *params,
                             struct tree_callable *k, struct pto_error *error)
 {
@@ -214,23 +221,23 @@ static int register_prepare(const struct tree *t, const struct pto_worker_callab
     if (k->children == 0)
         return PTO_EINVAL;
     if (strlen(symbol) >= TREE_SYMBOL)
-        return error_tell(error, PTO_EINVAL, "the symbol has more than %d bytes", TREE_SYMBOL - 1);
+        return error_setf(error, PTO_EINVAL, "the symbol has more than %d bytes", TREE_SYMBOL - 1);
     if ((params->bytes == NULL) == (params->path == NULL) || (params->bytes != NULL && size == 0))
-        return error_tell(error, PTO_EINVAL, "a callable has either bytes or a path");
+        return error_setf(error, PTO_EINVAL, "a callable has either bytes or a path");
     if (params->path != NULL && file_read(params->path, FILE_MAX, &bytes, &size) < 0)
-        return error_tell(error, PTO_ELOAD, "%.300s cannot be read: %s", params->path,
+        return error_setf(error, PTO_ELOAD, "%.300s cannot be read: %s", params->path,
                           strerror(errno));
     if (params->bytes != NULL && (bytes = malloc(size)) != NULL)
         memcpy(bytes, params->bytes, size);
     if (bytes == NULL || size == 0) {
         free(bytes);
-        return error_tell(error, bytes == NULL ? PTO_ENOMEM : PTO_EFORMAT, "the callable is empty");
+        return error_setf(error, bytes == NULL ? PTO_ENOMEM : PTO_EFORMAT, "the callable is empty");
     }
     k->bytes = bytes;
     k->byte_count = size;
     if (params->kind != PTO_CHILD_CHIP && symbol[0] == '\0' && load_form(k) == LOAD_OBJECT) {
         free(bytes);
-        return error_tell(error, PTO_EINVAL, "a function for %ss needs its name: symbol",
+        return error_setf(error, PTO_EINVAL, "a function for %ss needs its name: symbol",
                           tree_kind_name(params->kind));
     }
     snprintf(k->symbol, sizeof(k->symbol), "%s", symbol);
@@ -253,7 +260,10 @@ static bool is_settled(void *context)
     return k->users == 0 || k->is_settled;
 }
 
-/* One with the same digest; another thread may be about to register it. NULL: none. */
+/*
+ * Returns a callable with the same digest, which another thread may be registering just now. NULL:
+ * there is none.
+ */
 static struct tree_callable *find_equal(struct tree *t, const struct digest *digest)
 {
     for (uint32_t i = 0; i < TREE_CALLABLES; i++) {
@@ -281,11 +291,12 @@ static int add_callable(struct tree *t, struct tree_callable *made, uint64_t *ca
         free(made->bytes);
         return PTO_OK;
     }
-    for (k = t->callable; k < t->callable + TREE_CALLABLES && (k->users != 0 || k->is_burnt); k++) {
+    for (k = t->callable;
+         k < t->callable + TREE_CALLABLES && (k->users != 0 || k->is_number_retired); k++) {
     }
     if (k == t->callable + TREE_CALLABLES) {
         free(made->bytes);
-        return error_tell(error, PTO_EAGAIN, "there are %d callables already", TREE_CALLABLES);
+        return error_setf(error, PTO_EAGAIN, "there are %d callables already", TREE_CALLABLES);
     }
     made->generation = k->generation + 1;
     *k = *made;
@@ -295,16 +306,17 @@ static int add_callable(struct tree *t, struct tree_callable *made, uint64_t *ca
     if (status < 0) {
         register_unload(t, k, loaded);
         free_callable(k);
-        k->is_burnt = status == PTO_ETIMEOUT; /* a child may load it yet */
+        /* a child that has not answered may still load it later */
+        k->is_number_retired = status == PTO_ETIMEOUT;
     } else {
         k->is_settled = true;
         *callable_out = tree_callable_number(t, k);
     }
-    tree_note(t);
+    tree_signal_change(t);
     return status;
 }
 
-/* ---- of the worker above ---- */
+/* ---- callables that the worker above registers ---- */
 
 int tree_register_below(struct tree *t, uint32_t index, const struct wire_load *load,
                         struct pto_error *error)
@@ -354,7 +366,7 @@ void tree_unregister_below(struct tree *t, uint32_t index)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* ---- what callers call ---- */
+/* ---- public functions ---- */
 
 int pto_worker_register(struct pto_worker *worker, const struct pto_worker_callable *given,
                         uint64_t *callable_out)
@@ -398,10 +410,10 @@ int pto_worker_unregister(struct pto_worker *worker, uint64_t callable)
     } else if (k->tasks != 0) {
         status = PTO_EBUSY;
     } else {
-        k->is_settled = false; /* nobody finds it from here on */
+        k->is_settled = false; /* from here on other threads do not find the callable */
         register_unload(t, k, k->children);
         free_callable(k);
-        tree_note(t);
+        tree_signal_change(t);
     }
     pthread_mutex_unlock(&t->lock);
     return status;

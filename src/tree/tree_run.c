@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of a worker as callers see them, and who drives them. */
+/* Runs of a worker, as programs launch and wait for them, and the threads that drive the worker. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -18,7 +18,7 @@
 #include "tree/tree_run.h"
 #include "tree/tree_trace.h"
 
-/* ---- driving ---- */
+/* ---- driving the worker ---- */
 
 struct look {
     struct tree *tree;
@@ -34,11 +34,15 @@ static bool run_has_news(void *context)
            a32_load_acquire(&l->tree->shared->calls) != l->calls || tree_has_news(l->tree);
 }
 
-/* Until something happens. The lock is left meanwhile. False: the deadline has passed. */
+/*
+ * Waits until something changes for this worker. Releases the lock while it waits. False: the
+ * deadline has passed.
+ */
 static bool await_news(struct tree *t, uint32_t calls, uint64_t deadline_ns)
 {
     uint64_t late_ns = tree_deadline(t);
-    struct look l = { t, a32_load_relaxed(&t->changes), calls }; /* under the lock */
+    /* relaxed: `changes` is incremented under the lock */
+    struct look l = { t, a32_load_relaxed(&t->changes), calls };
     bool is_there;
 
     assert_held(&t->lock);
@@ -51,11 +55,15 @@ static bool await_news(struct tree *t, uint32_t calls, uint64_t deadline_ns)
                                .deadline_ns = late_ns < deadline_ns ? late_ns : deadline_ns }) >= 0;
     pthread_mutex_lock(&t->lock);
     if (deadline_ns != UINT64_MAX && os_now_ns() >= deadline_ns)
-        return false; /* however much news there is: a child could make any number of it */
+        /*
+         * returns false also if something has changed, because children can cause any number of
+         * changes
+         */
+        return false;
     return is_there || late_ns < deadline_ns;
 }
 
-/* Nobody waits any more, but there is something to be driven. */
+/* Wakes the background thread, if no thread waits in tree_await any more, but runs are live. */
 static void hand_over(struct tree *t)
 {
     assert_held(&t->lock);
@@ -68,19 +76,35 @@ static void hand_over(struct tree *t)
 
 int tree_await(struct tree *t, bool (*holds)(void *context), void *context, uint64_t deadline_ns)
 {
+    bool is_building = t->building != NULL && pthread_equal(t->building->builder, pthread_self());
     bool is_late = false;
+    bool is_first = true;
     bool is_so;
 
     assert_held(&t->lock);
     t->waiting++;
     for (;;) {
-        uint32_t calls = a32_load_acquire(&t->shared->calls); /* before `holds` looks */
+        /* loaded before `holds` is evaluated, so that a later change ends the wait */
+        uint32_t calls = a32_load_acquire(&t->shared->calls);
 
         tree_drive(t);
         is_so = holds(context);
         if (is_so || is_late)
             break;
+        if (is_first) {
+            t->clock.waiting++;
+            if (is_building)
+                t->building->is_waiting = true;
+        }
+        is_first = false;
+        tree_clock_update(t);
         is_late = !await_news(t, calls, deadline_ns);
+    }
+    if (!is_first) {
+        t->clock.waiting--;
+        if (is_building)
+            t->building->is_waiting = false;
+        tree_clock_update(t);
     }
     t->waiting--;
     hand_over(t);
@@ -94,7 +118,7 @@ static void *background_main(void *context)
     pthread_mutex_lock(&t->lock);
     while (a32_load_acquire(&t->is_closing) == 0) {
         if (t->waiting != 0 || t->runs == NULL) {
-            uint32_t work = a32_load_relaxed(&t->work); /* under the lock */
+            uint32_t work = a32_load_relaxed(&t->work); /* `work` is incremented under the lock */
 
             t->is_parked = true;
             pthread_mutex_unlock(&t->lock);
@@ -104,8 +128,10 @@ static void *background_main(void *context)
             continue;
         }
         tree_drive(t);
+        tree_clock_update(t);
         if (t->runs != NULL)
-            (void)await_news(t, a32_load_relaxed(&t->shared->calls), UINT64_MAX); /* not for it */
+            /* `calls` matters only to threads that wait for regions */
+            (void)await_news(t, a32_load_relaxed(&t->shared->calls), UINT64_MAX);
     }
     pthread_mutex_unlock(&t->lock);
     return NULL;
@@ -133,7 +159,7 @@ void tree_background_stop(struct tree *t)
     t->has_background = false;
 }
 
-/* ---- the life of a run ---- */
+/* ---- begin and end of a run ---- */
 
 static void free_abandoned(struct tree_run *run);
 
@@ -149,15 +175,17 @@ void tree_run_ended(struct tree_run *run)
     tree_domains_of_run(t, run);
     tree_run_set_time(run, 0);
     tree_options_free(run);
-    run->report.ns = os_now_ns() - run->begin_ns;
+    run->report.ns = tree_clock_now(t) - run->clock_begin_ns;
+    t->clock.report.makespan_ns = tree_clock_now(t) - t->clock.begin_ns;
     if (t->is_traced)
         tree_trace_run(t, run);
-    a32_store_release(&run->has_ended, 1); /* whoever frees it now waits for the lock */
+    /* a thread that sees has_ended and frees the run has to wait for the lock */
+    a32_store_release(&run->has_ended, 1);
     if (run->event >= 0)
         (void)eventfd_write(run->event, 1);
     if (run->is_abandoned)
         free_abandoned(run);
-    tree_note(t);
+    tree_signal_change(t);
 }
 
 static void free_abandoned(struct tree_run *run)
@@ -175,7 +203,7 @@ static bool run_can_build(void *context)
     return ((const struct tree *)context)->building == NULL;
 }
 
-/* Scopes that the orchestration left open are an error of its own. */
+/* Ends the scopes that the orchestration has left open, which is an error of the run. */
 static void end_scopes(struct tree *t, struct tree_run *run)
 {
     struct pto_error error;
@@ -184,7 +212,7 @@ static void end_scopes(struct tree *t, struct tree_run *run)
     if (t->graph.scope_count > 1) {
         pto_error_init(&error);
         error.level = t->level;
-        (void)error_tell(&error, PTO_EARGS, "the orchestration left %u scopes open",
+        (void)error_setf(&error, PTO_EARGS, "the orchestration left %u scopes open",
                          t->graph.scope_count - 1);
         tree_run_fail(run, -1, &error);
     }
@@ -192,7 +220,10 @@ static void end_scopes(struct tree *t, struct tree_run *run)
         (void)graph_scope_end(&t->graph);
 }
 
-/* Calls the orchestration, one at a time, and submits its tasks. The lock is not held. PTO_ETIMEOUT: its turn did not come. */
+/*
+ * Calls the orchestration of a run, which submits its tasks. Orchestrations of a worker run one at
+ * a time. Called without the lock. PTO_ETIMEOUT: another one did not return before the deadline.
+ */
 static int run_build(struct tree *t, struct tree_run *run, pto_level_fn fn, void *context,
                      uint64_t deadline_ns)
 {
@@ -214,27 +245,31 @@ static int run_build(struct tree *t, struct tree_run *run, pto_level_fn fn, void
     if (status < 0)
         goto unlock;
     run->builder = pthread_self();
+    tree_clock_begin_run(t);
     run->begin_ns = os_now_ns();
+    run->clock_begin_ns = tree_clock_now(t);
     run->number = ++t->run_number;
     tree_run_begin_time(run);
     run->is_building = true;
     run->next = t->runs;
     t->runs = run;
     t->building = run;
+    tree_clock_update(t);
     pthread_mutex_unlock(&t->lock);
 
     fn(level, context);
 
     pthread_mutex_lock(&t->lock);
-    run->built_ns = t->is_traced ? os_now_ns() : 0;
+    run->built_ns = t->is_traced ? tree_clock_now(t) : 0;
     end_scopes(t, run);
     t->building = NULL;
     run->is_building = false;
     t->run_count++;
+    tree_clock_update(t);
     if (run->live == 0)
         tree_run_ended(run);
     else
-        tree_note(t); /* others may build */
+        tree_signal_change(t); /* another thread may wait to call its orchestration */
 
 unlock:
     pthread_mutex_unlock(&t->lock);
@@ -254,7 +289,7 @@ static struct tree_run *make_run(struct tree *t)
     return run;
 }
 
-/* Frees a run that has ended. */
+/* Frees a run that has ended, after copying its report. */
 static int run_dispose(struct tree_run *run, struct pto_worker_report *report)
 {
     struct tree *t = run->tree;
@@ -262,7 +297,7 @@ static int run_dispose(struct tree_run *run, struct pto_worker_report *report)
 
     sized_write(report, &run->report, sizeof(run->report));
     pthread_mutex_lock(&t->lock);
-    tree_run_told(run);
+    tree_run_reported(run);
     t->run_count--;
     pthread_mutex_unlock(&t->lock);
     if (run->event >= 0)
@@ -342,13 +377,27 @@ int tree_launch(struct pto_worker *worker, pto_level_fn orchestration, void *con
     return PTO_OK;
 }
 
-/* NULL with a status. */
+/* Returns the run of a handle; NULL with a status: the handle is invalid. */
 static struct tree_run *worker_run_get(const struct pto_worker_run *handle, int *status_out)
 {
     struct tree_run *run = handle_get(HANDLE_WORKER_RUN, handle);
 
     *status_out = run == NULL ? PTO_EINVAL : *run->tree->own_process == 0 ? PTO_EFORKED : PTO_OK;
     return run;
+}
+
+/*
+ * Notes that the program learns by polling or by a descriptor that a run has ended. Virtual time
+ * then passes without a thread that waits.
+ */
+static void run_note_poll(struct tree *t)
+{
+    if (t->clock.shared == NULL)
+        return;
+    pthread_mutex_lock(&t->lock);
+    t->clock.is_polled = true;
+    tree_clock_update(t);
+    pthread_mutex_unlock(&t->lock);
 }
 
 int pto_worker_run_poll(struct pto_worker_run *handle)
@@ -358,6 +407,7 @@ int pto_worker_run_poll(struct pto_worker_run *handle)
 
     if (status < 0)
         return status;
+    run_note_poll(run->tree);
     return run_has_ended(run) ? PTO_RUN_ENDED : PTO_RUN_PENDING;
 }
 
@@ -372,7 +422,7 @@ int pto_worker_run_wait(struct pto_worker_run *handle, uint64_t timeout_ns)
     status = tree_await(run->tree, run_has_ended, run,
                         tree_time_after(timeout_ns != 0 ? timeout_ns : PTO_TIMEOUT_DEFAULT_NS));
     if (status >= 0)
-        tree_run_told(run);
+        tree_run_reported(run);
     pthread_mutex_unlock(&run->tree->lock);
     return status < 0 ? status : run->report.error.status;
 }
@@ -387,14 +437,14 @@ int pto_worker_run_cancel(struct pto_worker_run *handle)
         return status;
     pto_error_init(&error);
     error.level = run->tree->level;
-    (void)error_tell(&error, PTO_ECANCELED, "the run was cancelled");
+    (void)error_setf(&error, PTO_ECANCELED, "the run was cancelled");
     pthread_mutex_lock(&run->tree->lock);
     tree_drive(run->tree);
     if (!run_has_ended(run) && !run->is_cancelled) {
         run->is_cancelled = true;
         tree_run_fail(run, -1, &error);
         tree_withdraw(run->tree, run);
-        tree_dispatch(run->tree); /* a group of it may have been in the way */
+        tree_dispatch(run->tree); /* a group of this run may have kept other tasks from starting */
     }
     pthread_mutex_unlock(&run->tree->lock);
     return PTO_OK;
@@ -405,7 +455,10 @@ int pto_worker_run_fd(struct pto_worker_run *handle)
     int status;
     struct tree_run *run = worker_run_get(handle, &status);
 
-    return status < 0 ? status : run->event;
+    if (status < 0)
+        return status;
+    run_note_poll(run->tree);
+    return run->event;
 }
 
 int pto_worker_run_finish(struct pto_worker_run *handle, struct pto_worker_report *report)
@@ -430,7 +483,7 @@ void tree_run_abandon(struct pto_worker_run *handle, void *staging)
     struct tree *t = run->tree;
 
     pthread_mutex_lock(&t->lock);
-    tree_run_told(run);
+    tree_run_reported(run);
     t->run_count--;
     run->is_abandoned = true;
     run->staging = staging;

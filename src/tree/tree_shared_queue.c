@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ready tasks that several children could have.
- *
- * Such tasks wait in a list for each set of children. They are given to the child with least to
- * do, also when it has something to do already: a child that had to be woken for each task
- * would do little else. One that has nothing to do, while others have not begun with theirs, gets
- * the oldest of these, which is taken back from the stream of the other one.
+ * Ready tasks that several children could run. They wait in a list for each set of children, and go
+ * to the child with the least work, even if it is busy: if only idle children got tasks, nearly
+ * each task would have to wake one. If a child becomes idle while others have tasks that they have
+ * not started, it gets the oldest of these, which the worker takes back from the other child's
+ * stream.
  */
 #include "tree/tree.h"
 
-/* ---- lists ---- */
+/* ---- lists of ready tasks ---- */
 
-/* The list of these children, maybe a new one; the last one is for those that have none. */
+/*
+ * Returns the index of the list for this set of children, or of a free list if the set has none, or
+ * of the last list, for all further sets, if none is free.
+ */
 static uint32_t find_list(struct tree *t, uint64_t children)
 {
     uint32_t found = TREE_LISTS - 1;
@@ -37,7 +39,10 @@ void tree_shared_queue_push(struct tree *t, uint32_t number)
     t->flexible_count++;
 }
 
-/* Whether nothing of the child's own, a group that cannot start yet, say, comes before the task. */
+/*
+ * Whether the task became ready before all tasks in the child's own queue. One of those may be a
+ * group that cannot start yet.
+ */
 static bool is_next(const struct tree *t, const struct tree_child *c, uint32_t number)
 {
     return c->queue.first == 0 || t->task[c->queue.first].order > t->task[number].order;
@@ -45,10 +50,13 @@ static bool is_next(const struct tree *t, const struct tree_child *c, uint32_t n
 
 static bool is_asleep(const struct tree_child *c)
 {
-    return waker_has_sleepers(c->link.line->other);
+    return c->credits > 1 && waker_has_sleepers(c->link.line->other);
 }
 
-/* The child with least to do, if possible one that does not have to be woken; -1: none has room. */
+/*
+ * Returns the child with the least work that has room for the task, preferably one that need not be
+ * woken; -1: none has room.
+ */
 static int choose_child(struct tree *t, uint32_t number)
 {
     int best = -1;
@@ -115,9 +123,12 @@ bool tree_shared_queue_is_first(const struct tree *t, const struct tree_child *c
     return false;
 }
 
-/* ---- taking back ---- */
+/* ---- taking tasks back from children ---- */
 
-/* Something that others have not begun with. For a child that sleeps it has to be behind something else. */
+/*
+ * Takes back the oldest suitable task that a child other than `idle` has not started. If `idle`
+ * sleeps, a child's first task is left to that child.
+ */
 static bool find_open(struct tree *t, const struct tree_child *idle, uint32_t *number_out)
 {
     uint32_t from = is_asleep(idle);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The graph of a worker: what orchestrations submit. One for all runs, so that they depend on each other. */
+/*
+ * The graph of a worker, to which orchestrations submit tasks. All runs of the worker share it,
+ * because tasks of different runs depend on each other.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,27 +11,29 @@
 #include "base/sized.h"
 #include "graph/graph_tasks.h"
 #include "host/handle.h"
-#include "host/sentences.h"
+#include "host/error_text.h"
 #include "tree/tree.h"
 #include "tree/tree_run.h"
+#include "tree/tree_trace.h"
 
 enum {
     POOL_UNIT_LOG = 26,
     TASKS_FIRST = 1024,
     SLOTS_AHEAD = 256,
     SUBMITS_A_LOOK = 8
-}; /* 64 MiB of addresses per share of a pool */
+}; /* POOL_UNIT_LOG: log2 of the unit in which pools get address space: 64 MiB */
 #define ENGINE_BYTES (8ull << 30)
 #define ROOM_NS 600000000000ull
 
-/* ---- open and close ---- */
+/* ---- opening and closing the graph ---- */
 
 static void submit_reserve_pool(struct pool *pool, uint64_t share, void *context)
 {
     struct tree *t = context;
     uint64_t bytes = share << POOL_UNIT_LOG;
 
-    if (pool == &t->graph.heap_pool) /* outputs lie where the children see them */
+    /* outputs of tasks lie in the shared memory, which children can access */
+    if (pool == &t->graph.heap_pool)
         *pool = (struct pool){
             .base = t->heap, .limit = t->heap_bytes, .max = t->heap_bytes, .owner = &t->heap_budget
         };
@@ -99,7 +104,10 @@ int tree_graph_refresh(struct tree *t)
     return submit_start_graph(t);
 }
 
-/* For the next task and the joins that come with it, whose slots may have new numbers. */
+/*
+ * Makes room in the table of task states for the next task and its joins, whose slots may have
+ * numbers that were not used before.
+ */
 static int submit_make_room(struct tree *t)
 {
     uint32_t room = t->task_room;
@@ -117,7 +125,7 @@ static int submit_make_room(struct tree *t)
     return PTO_OK;
 }
 
-/* ---- errors ---- */
+/* ---- errors of submits ---- */
 
 void tree_run_fail(struct tree_run *run, int child, const struct pto_error *error)
 {
@@ -145,13 +153,13 @@ int tree_refuse(struct tree_run *run, struct pto_error *error, const struct pto_
     return error->status;
 }
 
-/* What the graph did not take, in the words that a chip has for it. */
+/* Reports why the graph refused a submit, in the words that a chip uses. */
 static int refuse_of_graph(struct tree *t, struct tree_run *run, int status,
                            const struct pto_args *args, const struct pto_site *site)
 {
     const struct graph_refusal *r = &t->graph.refusal;
     struct failure failure = { .status = status,
-                               .fault = r->fault,
+                               .kind = r->kind,
                                .argument = r->argument,
                                .kernel = -1,
                                .task = pto_task_id_invalid(),
@@ -160,25 +168,24 @@ static int refuse_of_graph(struct tree *t, struct tree_run *run, int status,
 
     if (site != NULL)
         failure.site = *site;
-    if (r->fault == FAULT_ARGS_ERROR && args != NULL && args->error != NULL)
+    if (r->kind == FAILURE_ARGS_ERROR && args != NULL && args->error != NULL)
         snprintf(failure.text, sizeof(failure.text), "%s", args->error);
     failure_add_refusal(&failure, args, NULL);
     pto_error_init(&error);
     if (status == PTO_ENOMEM) {
         t->is_graph_broken = true;
-        (void)error_tell(&error, PTO_ENOMEM,
-                         "the memory of the worker is full: no more tasks until those that are "
-                         "there have ended");
+        (void)error_setf(&error, PTO_ENOMEM,
+                         "the memory of the worker is full; wait until tasks have ended");
         return tree_refuse(run, &error, site);
     }
-    sentence_refusal(&failure, &error);
+    error_text_refusal(&failure, &error);
     error.status = status;
     error.level = t->level;
     tree_run_fail(run, -1, &error);
     return status;
 }
 
-/* ---- what an orchestration calls ---- */
+/* ---- functions that orchestrations call ---- */
 
 struct tree_run *tree_level_enter(struct pto_level *level)
 {
@@ -197,7 +204,7 @@ int tree_level_leave(struct tree_run *run, int status)
     return status;
 }
 
-/* Not at once for the next one, which would have to wait again. */
+/* Whether several slots are free, so that not each following submit has to wait again. */
 static bool submit_has_room(void *context)
 {
     const struct tree *t = context;
@@ -205,7 +212,10 @@ static bool submit_has_room(void *context)
     return t->graph.live - t->kept_count < TREE_LIVE_MAX - TREE_LIVE_MAX / 4;
 }
 
-/* Waits until there is room for another task. The run may fail meanwhile: then nothing more is submitted. */
+/*
+ * Waits until the graph has room for another task. The run may fail while it waits: then the task
+ * is not submitted.
+ */
 static int await_room(struct tree_run *run, const struct pto_site *site)
 {
     struct tree *t = run->tree;
@@ -215,13 +225,16 @@ static int await_room(struct tree_run *run, const struct pto_site *site)
         tree_await(t, submit_has_room, t, os_now_ns() + ROOM_NS) >= 0)
         return run->report.error.status;
     pto_error_init(&error);
-    (void)error_tell(&error, PTO_ETIMEOUT,
-                     "there are %u tasks, and for 10 minutes there was no room for another one",
+    (void)error_setf(&error, PTO_ETIMEOUT,
+                     "%u tasks are live, and there was no room for another one for 10 minutes",
                      t->graph.live - t->kept_count);
     return tree_refuse(run, &error, site);
 }
 
-/* After a submit: gives children what is ready, and now and then takes what they have said. */
+/*
+ * Called after each submit: gives ready tasks to children, and sometimes reads the children's
+ * records first.
+ */
 static void move_on(struct tree *t)
 {
     if (++t->submits % SUBMITS_A_LOOK == 0 && tree_has_news(t))
@@ -230,7 +243,10 @@ static void move_on(struct tree *t)
         tree_dispatch(t);
 }
 
-/* What a submit asks for, and whether it can be had. */
+/*
+ * Checks the callable, the children and the tensors of a submit, and counts the task as a user of
+ * their memory.
+ */
 static int check_submit(struct tree *t, struct tree_callable *k, uint64_t *children,
                         const struct pto_args *args, struct pto_error *error)
 {
@@ -238,22 +254,22 @@ static int check_submit(struct tree *t, struct tree_callable *k, uint64_t *child
     char how[128];
 
     if (args == NULL || k == NULL)
-        return error_tell(error, PTO_EINVAL,
-                          args == NULL ? "there are no arguments"
-                                       : "there is no such callable; register it first");
+        return error_setf(
+            error, PTO_EINVAL,
+            args == NULL ? "args is NULL" : "there is no such callable; register it first");
     if (args->block_count != 1 || args->is_sync_start || args->predicate != NULL ||
         args->passed != 0 || args->timing_slot != -1)
-        return error_tell(error, PTO_ENOSUP,
+        return error_setf(error, PTO_ENOSUP,
                           "tasks of level 3 have no blocks, predicates, passed scalars or timing");
     if (k->is_below)
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "callable '%s' is for the children of nested workers: their functions "
                           "submit it",
                           k->name);
     if (*children == 0) /* mutation: tree-any-child */
         *children = k->children;
     if ((*children & ~k->children) != 0)
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "callable '%s' is not registered for child %d; register it for all "
                           "children that its tasks name",
                           k->name, __builtin_ctzll(*children & ~k->children));
@@ -265,20 +281,23 @@ static int check_submit(struct tree *t, struct tree_callable *k, uint64_t *child
         return PTO_OK;
     if (args->error == NULL)
         tree_undo_tensors(t, args);
-    tree_child_tell_end(&t->child[__builtin_ctzll(*children)], how, sizeof(how));
-    return error_tell(error, PTO_EPEER, "child %d %s; pto_worker_reopen starts it anew",
+    tree_child_describe_end(&t->child[__builtin_ctzll(*children)], how, sizeof(how));
+    return error_setf(error, PTO_EPEER, "child %d %s; restart it with pto_worker_reopen",
                       __builtin_ctzll(*children), how);
 }
 
-/* What all tasks of a submit have in common. */
+/* Data that all tasks of one submit have in common. */
 struct submission {
     struct tree_run *run;
-    struct tree_callable *callable; /* NULL: there is none with the number that was given */
+    struct tree_callable *callable; /* NULL: no callable has the given number */
     const struct pto_site *site;
-    struct tree_group *group; /* NULL: it is one task */
+    struct tree_group *group; /* NULL: the submit is for a single task */
 };
 
-/* One task, of a group or alone. On success *number_out is that of its slot. */
+/*
+ * Submits one task, alone or as a member of a group. On success *number_out is the number of its
+ * slot.
+ */
 static int submit_one(const struct submission *s, uint64_t children, const struct pto_args *args,
                       struct pto_outputs *out, uint32_t *number_out)
 {
@@ -304,7 +323,8 @@ static int submit_one(const struct submission *s, uint64_t children, const struc
         if (args->error == NULL)
             tree_undo_tensors(t, args);
         status = refuse_of_graph(t, run, status, args, s->site);
-        if (task.slot != NULL) /* others may wait for it: it becomes a task that runs nothing */
+        /* other tasks may already wait for the slot, which completes without running anything */
+        if (task.slot != NULL)
             t->task[task.slot->number] = (struct tree_task){ 0 };
         if (task.is_ready)
             tree_ready(t, task.slot);
@@ -319,7 +339,9 @@ static int submit_one(const struct submission *s, uint64_t children, const struc
                                                .timeout_ns = run->task_timeout_ns,
                                                .options = run->task_options,
                                                .addresses = args->addresses,
-                                               .submit_ns = t->is_traced ? os_now_ns() : 0 };
+                                               .submit_ns = t->is_traced ? tree_clock_now(t) : 0 };
+    if (t->is_traced)
+        tree_trace_submit(t, task.slot, &t->task[*number_out], args, out);
     tree_submitted(t, task.slot);
     k->tasks++;
     run->live++;
@@ -373,14 +395,14 @@ static int check_group(struct tree *t, const struct tree_callable *k, const uint
     uint64_t taken = 0;
 
     if (k == NULL)
-        return error_tell(error, PTO_EINVAL, "there is no such callable; register it first");
+        return error_setf(error, PTO_EINVAL, "there is no such callable; register it first");
     if (count == 0 || count > (uint32_t)__builtin_popcountll(k->children))
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "a group of %u: callable '%s' has %d children, and each member needs one",
                           count, k->name, __builtin_popcountll(k->children));
     for (uint32_t i = 0; children != NULL && i < count; i++) {
         if (children[i] >= t->child_count || (taken >> children[i] & 1) != 0)
-            return error_tell(error, PTO_EINVAL, "member %u of the group: child %u %s", i,
+            return error_setf(error, PTO_EINVAL, "member %u of the group: child %u %s", i,
                               children[i],
                               children[i] >= t->child_count ? "does not exist" : "is taken");
         taken |= 1ull << children[i];
@@ -388,7 +410,10 @@ static int check_group(struct tree *t, const struct tree_callable *k, const uint
     return PTO_OK;
 }
 
-/* Submits the members. A negative status: the group was refused; some of its members may exist. */
+/*
+ * Submits the members of a group. A negative status: the group was refused, but some of its members
+ * may be in the graph.
+ */
 static int submit_members(const struct submission *s, const uint32_t *children,
                           const struct pto_args *args, uint32_t count, struct pto_outputs *outputs)
 {
@@ -416,12 +441,15 @@ static int submit_members(const struct submission *s, const uint32_t *children,
         for (uint32_t j = 0; j < i; j++)
             if (graph_waits_for(tree_slot(t, g->member[j]), tree_slot(t, g->member[i]))) {
                 pto_error_init(&error);
-                (void)error_tell(&error, PTO_EINVAL,
+                (void)error_setf(&error, PTO_EINVAL,
                                  "members %u and %u of the group use the same memory, and one of "
                                  "them writes it: they cannot start together",
                                  j, i);
                 (void)tree_refuse(s->run, &error, s->site);
-                /* It would wait for a member that waits for it: it is ready as far as the group goes. */
+                /*
+                 * Members i and j would wait for each other. Member i leaves the group and is
+                 * skipped like a task that depends on a failed one.
+                 */
                 t->task[g->member[i]].group = NULL;
                 t->task[g->member[i]].is_poisoned = true;
                 g->count--;
@@ -454,25 +482,26 @@ int pto_level_submit_group_at(struct pto_level *level, uint64_t callable, const 
         return tree_level_leave(run, status);
     pto_error_init(&error);
     k = tree_find_callable(t, callable);
-    status = args == NULL ? error_tell(&error, PTO_EINVAL, "there are no arguments")
+    status = args == NULL ? error_setf(&error, PTO_EINVAL, "args is NULL")
                           : check_group(t, k, children, count, &error);
     if (status < 0)
         return tree_level_leave(run, tree_refuse(run, &error, site));
     g = calloc(1, sizeof(*g) + count * sizeof(g->member[0]));
     if (g == NULL) {
-        (void)error_tell(&error, PTO_ENOMEM, "there is no memory for a group");
+        (void)error_setf(&error, PTO_ENOMEM, "there is no memory for a group");
         return tree_level_leave(run, tree_refuse(run, &error, site));
     }
-    g->waiting = g->left = 1; /* this call */
+    g->waiting = g->left = 1; /* counts the submit itself as a member, until tree_group_submitted */
     status =
         submit_members(&(struct submission){ run, k, site, g }, children, args, count, outputs);
     g->is_skipped = g->is_skipped || status < 0;
     tree_group_submitted(t, g);
-    move_on(t); /* the run may fail here, of another task: the group was accepted all the same */
+    /* may record errors of other tasks, which do not change the result of this call */
+    move_on(t);
     return tree_level_leave(run, status);
 }
 
-/* ---- scopes and buffers ---- */
+/* ---- scopes, and tensors without tasks ---- */
 
 struct pto_outputs pto_level_alloc(struct pto_level *level, const struct pto_args *args)
 {
@@ -514,9 +543,10 @@ int pto_level_scope_end(struct pto_level *level)
 
     if (run == NULL)
         return PTO_EINVAL;
-    if (run->tree->graph.scope_count <= 1) { /* the first one is the run's own */
+    /* the outermost scope belongs to the run, not to the orchestration */
+    if (run->tree->graph.scope_count <= 1) {
         pto_error_init(&error);
-        (void)error_tell(&error, PTO_EINVAL, "a scope was ended that was not begun");
+        (void)error_setf(&error, PTO_EINVAL, "a scope was ended that was not begun");
         return tree_level_leave(run, tree_refuse(run, &error, NULL));
     }
     status = graph_scope_end(&run->tree->graph);
@@ -550,7 +580,7 @@ int pto_level_fail(struct pto_level *level, int status, const char *text)
     if (run == NULL)
         return PTO_EINVAL;
     pto_error_init(&error);
-    (void)error_tell(&error, status < 0 ? status : PTO_EINVAL, "%s",
+    (void)error_setf(&error, status < 0 ? status : PTO_EINVAL, "%s",
                      text != NULL ? text : "the orchestration gave up");
     return tree_level_leave(run, tree_refuse(run, &error, NULL));
 }

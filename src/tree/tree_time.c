@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What takes too long. A task has a time-out from the moment at which its child could begin with
- * it; the child is killed then, because there is no other way to stop a function. A run has
- * one if it wants to: then nothing more of it starts, and what runs is given no longer.
- *
- * Whoever waits looks here before it does. That is also when a task is found to be the first of its
- * child: so nobody looks at the clock for tasks that end soon.
+ * Time limits of tasks and runs. The time-out of a task begins when it is the first that its child
+ * has. A late task's child is killed, because there is no other way to stop a function. After the
+ * time-out of a run, no more of its tasks start, and running tasks get no extra time. Threads that
+ * wait check the limits before they sleep. Only then is a task found to be the first of its child,
+ * so the clock is not read for tasks that end soon. In virtual time the time-out of a task counts
+ * real time in which no virtual time passes.
  */
 #include <stdio.h>
 
@@ -13,12 +13,24 @@
 #include "tree/tree.h"
 #include "tree/tree_run.h"
 
-/* What a child may take although its run is over: it may have begun a moment ago. */
+/* How long a task may run, at least, if its run is late: the child may have just started it. */
 #define RUN_GRACE_NS 100000000ull
-/* The same if the child of another member of its group died, for which it may wait. */
+/*
+ * How long a member of a group may run after the child of another member died, for which it may
+ * wait.
+ */
 #define GROUP_GRACE_NS 500000000ull
-/* A chip, or a nested worker, ends its run itself, and says what hangs; it is killed if it does not. */
+/*
+ * How much longer than its time-out a task on a chip or a nested worker may take: these end it
+ * themselves and report what hangs, and are killed only if they do not.
+ */
 #define CHIP_GRACE_NS 1000000000ull
+/*
+ * How long a child may take to report the line at which its late function is, and the interval at
+ * which the worker polls for the report.
+ */
+#define ANSWER_NS 500000000ull
+#define LOOK_NS 2000000ull
 
 static uint64_t add_ns(uint64_t from, uint64_t ns)
 {
@@ -35,7 +47,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* ---- tasks ---- */
+/* ---- time limits of tasks ---- */
 
 static uint64_t task_deadline(const struct tree *t, struct tree_child *c)
 {
@@ -47,39 +59,69 @@ static uint64_t task_deadline(const struct tree *t, struct tree_child *c)
         own = add_ns(own, CHIP_GRACE_NS);
     if (runs < c->since_ns + RUN_GRACE_NS)
         runs = c->since_ns + RUN_GRACE_NS;
-    if (k->group != NULL && k->group->hurt_ns != 0)
-        own = smaller(own, k->group->hurt_ns + GROUP_GRACE_NS);
+    if (k->group != NULL && k->group->member_died_ns != 0)
+        own = smaller(own, k->group->member_died_ns + GROUP_GRACE_NS);
     return smaller(own, runs);
 }
 
-static uint64_t time_look_at_child(struct tree *t, struct tree_child *c, uint64_t now)
+/*
+ * Asks the child of a late task where its function is, before it is killed. A function may hold any
+ * lock, so the child's signal handler answers (child_serve.c). Returns how long to wait for the
+ * answer; 0: it is here, or takes too long.
+ */
+static uint64_t time_ask_child(struct tree_child *c, uint64_t now)
 {
-    uint64_t deadline_ns;
+    if (c->kind != PTO_CHILD_SUB)
+        return 0;
+    if (c->asked_ns == 0) {
+        c->asked_ns = now;
+        c->link.ops->interrupt(&c->link);
+    }
+    return now - c->asked_ns >= ANSWER_NS || a32_load_acquire(&c->line->has_end) != 0 ? 0 : LOOK_NS;
+}
+
+static uint64_t time_look_at_child(struct tree *t, struct tree_child *c, uint64_t now,
+                                   bool has_moved)
+{
+    uint64_t deadline_ns, wait_ns;
 
     if (c->state != CHILD_READY || c->in_flight == 0)
         return UINT64_MAX;
-    if (c->since_ns == 0)
+    if (!tree_clock_is_first(t, c->index)) {
+        /* the child may wait for virtual time to pass, which another child delays */
+        c->since_ns = 0;
+        return UINT64_MAX;
+    }
+    if (c->since_ns == 0 || has_moved) {
         c->since_ns = now;
+        c->asked_ns = 0;
+    }
     deadline_ns = task_deadline(t, c);
     if (now < deadline_ns)
         return deadline_ns;
+    wait_ns = time_ask_child(c, now);
+    if (wait_ns != 0)
+        return now + wait_ns;
     c->late_task = tree_flight_at(c, 0)->number;
-    c->late_ns = now - c->since_ns;
-    c->state = CHILD_BROKEN; /* until the watcher tells of its end */
+    c->late_ns = (c->asked_ns != 0 ? c->asked_ns : now) - c->since_ns;
+    /* the child gets no more tasks; it counts as dead when the watcher has seen its process end */
+    c->state = CHILD_BROKEN;
     tree_child_kill(c);
     return UINT64_MAX;
 }
 
-int tree_tell_late(struct tree *t, struct tree_child *c, uint32_t number, char *text, size_t size)
+int tree_describe_late(struct tree *t, struct tree_child *c, uint32_t number, char *text,
+                       size_t size)
 {
     struct tree_task *k = &t->task[number];
-    bool is_own = false; /* its time-out has ended it */
-    char grace[64] = "";
+    /* the task's own time-out has ended it, not its run's and not its group's */
+    bool is_own = false;
+    char grace[64] = "", where[320];
     const char *why = "its time-out";
 
     assert_held(&t->lock);
-    if (k->group != NULL && k->group->hurt_ns == 0)
-        k->group->hurt_ns = os_now_ns();
+    if (k->group != NULL && k->group->member_died_ns == 0)
+        k->group->member_died_ns = os_now_ns();
     if (c->late_task != number)
         return PTO_EPEER;
     if (k->group != NULL && c->late_ns < k->timeout_ns)
@@ -90,12 +132,13 @@ int tree_tell_late(struct tree *t, struct tree_child *c, uint32_t number, char *
         is_own = true;
     if (is_own && c->kind != PTO_CHILD_SUB)
         snprintf(grace, sizeof(grace), " and %.0f s more to end by itself", CHIP_GRACE_NS / 1e9);
-    snprintf(text, size, "it had not ended after %.3f s, %s%s, and the child was killed",
-             (double)(is_own ? k->timeout_ns : c->late_ns) / 1e9, why, grace);
+    tree_child_describe_place(c, where, sizeof(where));
+    snprintf(text, size, "it had not ended after %.3f s, %s%s, and the child was killed%s",
+             (double)(is_own ? k->timeout_ns : c->late_ns) / 1e9, why, grace, where);
     return PTO_ETIMEOUT;
 }
 
-/* ---- runs ---- */
+/* ---- time limits of runs ---- */
 
 static uint64_t look_at_run(struct tree *t, struct tree_run *run, uint64_t now)
 {
@@ -108,9 +151,10 @@ static uint64_t look_at_run(struct tree *t, struct tree_run *run, uint64_t now)
     run->is_cancelled = true;
     pto_error_init(&error);
     error.level = t->level;
-    (void)error_tell(&error, PTO_ETIMEOUT,
-                     "the run was not over after %.3f s, its time-out: nothing more of it starts",
-                     (double)(now - run->begin_ns) / 1e9);
+    (void)error_setf(
+        &error, PTO_ETIMEOUT,
+        "the run was not over after its time-out of %.3f s; its other tasks do not start",
+        (double)(now - run->begin_ns) / 1e9);
     tree_run_fail(run, -1, &error);
     tree_withdraw(t, run);
     return UINT64_MAX;
@@ -121,26 +165,27 @@ uint64_t tree_deadline(struct tree *t)
     uint64_t now = os_now_ns();
     uint64_t first = UINT64_MAX;
     bool is_over = false;
+    bool has_moved = tree_clock_has_moved(t);
 
     assert_held(&t->lock);
     for (struct tree_run *run = t->runs, *next; t->timed_runs != 0 && run != NULL; run = next) {
         bool was_cancelled = run->is_cancelled;
 
-        next = run->next; /* it may have ended */
+        next = run->next; /* look_at_run may remove the run from the list */
         first = smaller(first, look_at_run(t, run, now));
         is_over = is_over || (run->is_cancelled && !was_cancelled);
         if (is_over)
             break;
     }
     for (uint32_t i = 0; i < t->child_count; i++)
-        first = smaller(first, time_look_at_child(t, &t->child[i], now));
+        first = smaller(first, time_look_at_child(t, &t->child[i], now, has_moved));
     if (!is_over)
         return first;
-    tree_dispatch(t); /* a group of it may have been in the way */
-    return now;       /* and again */
+    tree_dispatch(t); /* a group of the late run may have kept other tasks from starting */
+    return now;       /* the caller checks all limits again at once */
 }
 
-/* ---- what an orchestration sets ---- */
+/* ---- time limits that an orchestration sets ---- */
 
 void tree_run_begin_time(struct tree_run *run)
 {

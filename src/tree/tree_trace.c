@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The timeline of a worker. Children say when each task began and ended (RECORD_DONE), by the clock that
- * all processes of a machine share; the worker knows who submitted it, when and where. What
- * chips recorded of their kernels comes in files of theirs (child_trace.c).
+ * The timeline of a worker. Children report when each task began and ended (RECORD_DONE), by the
+ * clock that all processes of a machine share; the worker knows who submitted it, when and where.
+ * Kernels that chips recorded come in separate files (child_trace.c).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -20,53 +20,18 @@
 #include "base/os.h"
 #include "base/spawn.h"
 #include "host/timeline.h"
+#include "pto/recording.h"
 #include "pto/worker_trace.h"
 #include "tree/tree.h"
 #include "tree/tree_run.h"
 #include "tree/tree_trace.h"
+#include "tree/tree_traced.h"
 
-enum { TASKS_MAX = 1 << 22, FILE_NAME = 64, TRACK_TASKS = 1, TRACK_NEVER = 2 };
-
-struct traced_task {
-    uint64_t run;
-    uint64_t submit_ns;
-    uint64_t begin_ns; /* 0: it never ran, or its child died */
-    uint64_t end_ns;
-    uint32_t seq;
-    int32_t child;
-    int32_t status;
-    int32_t line; /* 0: unknown */
-    char name[TREE_NAME];
-    char file[FILE_NAME];
-};
-
-struct traced_run {
-    uint64_t number;
-    uint64_t begin_ns;
-    uint64_t built_ns;
-    uint64_t end_ns;
-    uint64_t tasks;
-    int32_t status;
-};
-
-struct tree_trace {
-    uint64_t base_ns;
-    uint32_t pid;               /* of the orchestrations; the children's come behind */
-    char name[TREE_TRACE_NAME]; /* of a nested worker, before the names of its processes */
-    enum pto_trace chips;
-    struct traced_task *task;
-    uint64_t task_count, task_room;
-    struct traced_run *run;
-    uint64_t run_count, run_room;
-    uint64_t lost;               /* for want of memory */
-    uint64_t flow;               /* tasks of recordings before this one */
-    int file[TREE_CHILDREN_MAX]; /* of chips and nested workers; -1: none */
-    bool is_writing;
-};
+enum { TASKS_MAX = 1 << 22, TRACK_TASKS = 1, TRACK_NEVER = 2 };
 
 /* ---- recording ---- */
 
-/* Room for one more; false: there is none, and it is lost. */
+/* Makes room for one more item; false: out of memory, and the item is lost. */
 static bool trace_make_room(struct tree_trace *trace, void **items, uint64_t count, uint64_t *room,
                             size_t bytes)
 {
@@ -86,30 +51,72 @@ static bool trace_make_room(struct tree_trace *trace, void **items, uint64_t cou
     return true;
 }
 
-void tree_trace_task(struct tree *t, const struct slot *s, const struct tree_task *k)
+/* Returns the index of the name among those of this recording. PTO_RECORDING_NONE: it is lost. */
+static uint32_t trace_enter_name(struct tree_trace *trace, const char name[TREE_NAME])
+{
+    uint64_t i = trace->callable_count;
+
+    while (i > 0 && memcmp(trace->callable[i - 1].name, name, TREE_NAME) != 0)
+        i--;
+    if (i > 0)
+        return (uint32_t)i - 1;
+    if (!trace_make_room(trace, (void **)&trace->callable, trace->callable_count,
+                         &trace->callable_room, sizeof(*trace->callable)))
+        return PTO_RECORDING_NONE;
+    memcpy(trace->callable[trace->callable_count].name, name, TREE_NAME);
+    return (uint32_t)trace->callable_count++;
+}
+
+void tree_trace_submit(struct tree *t, const struct slot *s, struct tree_task *k,
+                       const struct pto_args *args, const struct pto_outputs *out)
 {
     struct tree_trace *trace = t->trace;
     struct traced_task *task;
     const char *slash;
+    uint32_t name;
 
     assert_held(&t->lock);
-    if (!trace_make_room(trace, (void **)&trace->task, trace->task_count, &trace->task_room,
+    name = trace_enter_name(trace, t->callable[k->callable].name);
+    if (name == PTO_RECORDING_NONE ||
+        !trace_make_room(trace, (void **)&trace->task, trace->task_count, &trace->task_room,
                          sizeof(*task)))
         return;
     task = &trace->task[trace->task_count++];
-    *task = (struct traced_task){ .run = k->run->number,
-                                  .submit_ns = k->submit_ns,
-                                  .begin_ns = k->begin_ns,
-                                  .end_ns = k->end_ns,
-                                  .seq = s->seq,
-                                  .child = k->child,
-                                  .status = k->status };
-    memcpy(task->name, t->callable[k->callable].name, sizeof(task->name));
-    if (s->site == NULL)
+    *task = (struct traced_task){
+        .run = k->run->number, .submit_ns = k->submit_ns, .seq = s->seq, .name = name, .child = -1
+    };
+    k->traced = (uint32_t)trace->task_count;
+    if (s->site != NULL) {
+        /* the file name is copied, because its text may be unloaded with the code */
+        slash = strrchr(s->site->file, '/');
+        snprintf(task->file, sizeof(task->file), "%s", slash != NULL ? slash + 1 : s->site->file);
+        task->line = s->site->line;
+    }
+    if (trace->chips == PTO_TRACE_ARGUMENTS)
+        tree_recording_submit(t, s, task, args, out);
+}
+
+void tree_trace_ready(struct tree *t, const struct tree_task *k)
+{
+    assert_held(&t->lock);
+    if (k->traced == 0 || (t->settling == 0 && k->group == NULL))
         return;
-    slash = strrchr(s->site->file, '/'); /* the text may go with the code */
-    snprintf(task->file, sizeof(task->file), "%s", slash != NULL ? slash + 1 : s->site->file);
-    task->line = s->site->line;
+    t->trace->task[k->traced - 1].ready_ns = tree_clock_now(t);
+    t->trace->task[k->traced - 1].ready_by = t->settling;
+}
+
+void tree_trace_task(struct tree *t, const struct tree_task *k)
+{
+    struct traced_task *task;
+
+    assert_held(&t->lock);
+    if (k->traced == 0)
+        return;
+    task = &t->trace->task[k->traced - 1];
+    task->begin_ns = k->begin_ns;
+    task->end_ns = k->end_ns;
+    task->child = k->child;
+    task->status = k->status;
 }
 
 void tree_trace_run(struct tree *t, const struct tree_run *run)
@@ -121,14 +128,14 @@ void tree_trace_run(struct tree *t, const struct tree_run *run)
                          sizeof(*trace->run)))
         return;
     trace->run[trace->run_count++] = (struct traced_run){ .number = run->number,
-                                                          .begin_ns = run->begin_ns,
+                                                          .begin_ns = run->clock_begin_ns,
                                                           .built_ns = run->built_ns,
-                                                          .end_ns = os_now_ns(),
+                                                          .end_ns = tree_clock_now(t),
                                                           .tasks = run->report.tasks,
                                                           .status = run->report.error.status };
 }
 
-/* Empty, and with a file for each chip. NULL: no memory. */
+/* Returns an empty trace, with a file for each chip. NULL: out of memory. */
 static struct tree_trace *make_trace(struct tree *t)
 {
     struct tree_trace *trace = t->trace != NULL ? t->trace : calloc(1, sizeof(*trace));
@@ -139,7 +146,8 @@ static struct tree_trace *make_trace(struct tree *t)
         trace->file[i] = -1;
     t->trace = trace;
     trace->flow += trace->task_count;
-    trace->task_count = trace->run_count = trace->lost = 0;
+    trace->task_count = trace->run_count = trace->callable_count = trace->lost = 0;
+    trace->record_bytes = trace->records_lost = 0;
     for (uint32_t i = 0; i < t->child_count; i++) {
         struct tree_line *line = &t->shared->line[i];
 
@@ -149,7 +157,7 @@ static struct tree_trace *make_trace(struct tree *t)
             trace->file[i] = spawn_lift(memfd_create("pto-timeline", MFD_CLOEXEC));
         if (trace->file[i] >= 0 && ftruncate(trace->file[i], 0) != 0)
             return NULL;
-        a64_store_relaxed(&line->trace_bytes, 0); /* here and below: nothing runs */
+        a64_store_relaxed(&line->trace_bytes, 0); /* relaxed, here and below: no task runs */
         a32_store_relaxed(&line->trace_file, trace->file[i] > 0 ? (uint32_t)trace->file[i] : 0);
     }
     return trace;
@@ -158,32 +166,35 @@ static struct tree_trace *make_trace(struct tree *t)
 static void set_tracing(struct tree *t, bool is_on)
 {
     t->is_traced = is_on;
-    a32_store_relaxed(&t->shared->tracing.is_on, is_on); /* struct tree_tracing says why */
+    a32_store_relaxed(&t->shared->tracing.is_on, is_on); /* relaxed: see struct tree_tracing */
 }
 
-/* Where a nested worker is in the timeline of the root, and what its processes are called. */
-static void name_trace(struct tree *t, const struct tree_tracing *above, uint32_t child)
+/* Sets the place of a nested worker in the root's timeline, and the names of its processes. */
+static void name_trace(struct tree *t, const struct tree_above *above)
 {
     struct tree_trace *trace = t->trace;
     int length = 0;
 
     trace->pid = TREE_TRACE_PID;
     trace->name[0] = '\0';
+    trace->is_nested = above != NULL;
+    trace->above_task = above != NULL ? above->task : 0;
+    trace->above_name[0] = '\0';
     if (above != NULL) {
         trace->pid = TREE_TRACE_NESTED * t->outer.nested->trace;
-        length = snprintf(trace->name, sizeof(trace->name), "%.*s", TREE_TRACE_NAME - 1,
-                          above->name); /* which others can write, too */
+        snprintf(trace->above_name, sizeof(trace->above_name), "%.*s", TREE_TRACE_NAME - 1,
+                 above->tracing->name); /* limited, because children can also write the name */
+        length = snprintf(trace->name, sizeof(trace->name), "%s", trace->above_name);
         (void)snprintf(trace->name + length, sizeof(trace->name) - (size_t)length,
-                       "worker %u: ", child);
+                       "worker %u: ", above->child);
     }
     memcpy(t->shared->tracing.name, trace->name, sizeof(trace->name));
 }
 
-int tree_trace_begin(struct tree *t, enum pto_trace chips, const struct tree_tracing *above,
-                     uint32_t child)
+int tree_trace_begin(struct tree *t, enum pto_trace chips, const struct tree_above *above)
 {
-    uint64_t base_ns =
-        above != NULL ? a64_load_relaxed(&above->base_ns) : os_now_ns(); /* tree_tracing */
+    uint64_t base_ns = above != NULL ? a64_load_relaxed(&above->tracing->base_ns)
+                                     : tree_clock_now(t); /* relaxed: see struct tree_tracing */
     int status = PTO_OK;
 
     pthread_mutex_lock(&t->lock);
@@ -195,8 +206,9 @@ int tree_trace_begin(struct tree *t, enum pto_trace chips, const struct tree_tra
     } else {
         t->trace->base_ns = base_ns;
         t->trace->chips = chips;
-        name_trace(t, above, child);
-        a32_store_relaxed(&t->shared->tracing.chips, (uint32_t)chips); /* as above */
+        name_trace(t, above);
+        /* relaxed: see struct tree_tracing */
+        a32_store_relaxed(&t->shared->tracing.chips, (uint32_t)chips);
         a32_store_relaxed(&t->shared->tracing.pid, t->trace->pid);
         a64_store_relaxed(&t->shared->tracing.base_ns, base_ns);
         set_tracing(t, true);
@@ -213,8 +225,8 @@ void tree_trace_restore(struct tree *t, uint32_t child, uint64_t bytes)
     int file = trace != NULL ? trace->file[child] : -1;
     struct stat found;
 
-    a32_store_relaxed(&shared->is_on,
-                      t->is_traced); /* here and below: struct tree_tracing says why */
+    /* relaxed, here and below: see struct tree_tracing */
+    a32_store_relaxed(&shared->is_on, t->is_traced);
     a32_store_relaxed(&shared->chips, trace != NULL ? (uint32_t)trace->chips : 0);
     a32_store_relaxed(&shared->pid, trace != NULL ? trace->pid : 0);
     a64_store_relaxed(&shared->base_ns, trace != NULL ? trace->base_ns : 0);
@@ -222,7 +234,7 @@ void tree_trace_restore(struct tree *t, uint32_t child, uint64_t bytes)
            sizeof(shared->name));
     a32_store_relaxed(&line->trace_file, file > 0 ? (uint32_t)file : 0);
     if (file < 0 || fstat(file, &found) != 0 || bytes > (uint64_t)found.st_size)
-        bytes = 0; /* nobody knows which of them are whole */
+        bytes = 0; /* the number of complete bytes is unknown */
     a64_store_relaxed(&line->trace_bytes, bytes);
 }
 
@@ -242,7 +254,7 @@ int pto_worker_trace_begin(struct pto_worker *worker, enum pto_trace chips)
         return status;
     if ((uint32_t)chips > PTO_TRACE_ARGUMENTS)
         return PTO_EINVAL;
-    return tree_trace_begin(t, chips, NULL, 0);
+    return tree_trace_begin(t, chips, NULL);
 }
 
 void tree_trace_close(struct tree *t)
@@ -256,6 +268,8 @@ void tree_trace_close(struct tree *t)
             close(trace->file[i]);
     free(trace->task);
     free(trace->run);
+    free(trace->callable);
+    free(trace->records);
     free(trace);
     t->trace = NULL;
 }
@@ -267,7 +281,7 @@ static double trace_micros(const struct tree_trace *trace, uint64_t ns)
     return (double)(int64_t)(ns - trace->base_ns) / 1000;
 }
 
-/* The name of a process or of a track; without a comma before the very first one. */
+/* Writes the name of a process or of a track, without a comma before the very first one. */
 static void trace_put_name(FILE *out, const char *before, const char *what, uint32_t pid,
                            uint32_t tid, const char *name)
 {
@@ -305,7 +319,7 @@ static void put_names(const struct tree *t, const char *before, FILE *out)
     }
 }
 
-/* Where the numbers of its flows begin: those of no other worker of the timeline. */
+/* Returns the first flow identifier, distinct from those of all other workers of the timeline. */
 static uint64_t flow_base(const struct tree_trace *trace)
 {
     return (uint64_t)trace->pid << 32;
@@ -338,7 +352,7 @@ static void put_task(const struct tree_trace *trace, const struct traced_task *k
     double begin = trace_micros(trace, has_run ? k->begin_ns : k->submit_ns);
 
     fputs(",\n{\"ph\":\"X\",\"cat\":\"task\",\"name\":", out);
-    trace_put_string(out, k->name);
+    trace_put_string(out, trace->callable[k->name].name);
     fprintf(out,
             ",\"pid\":%u,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"task\":%u,\"run\":%" PRIu64
             ",\"child\":%d,\"status\":%d,\"result\":",
@@ -364,23 +378,50 @@ static void put_task(const struct tree_trace *trace, const struct traced_task *k
             id, pid, TRACK_TASKS, begin);
 }
 
-/* What a chip or a nested worker recorded: as many bytes as it says are whole. */
-static void trace_put_file(const struct tree *t, uint32_t child, FILE *out)
+/* Copies bytes of a child's file; false: the file is shorter than reported. */
+static bool trace_copy(int file, uint64_t at, uint64_t left, FILE *out)
 {
-    uint64_t left = a64_load_relaxed(&t->shared->line[child].trace_bytes); /* nothing runs */
     char bytes[8192];
-    off_t at = 0;
 
     while (left > 0) {
-        ssize_t got =
-            pread(t->trace->file[child], bytes, left < sizeof(bytes) ? left : sizeof(bytes), at);
+        ssize_t got = pread(file, bytes, left < sizeof(bytes) ? left : sizeof(bytes), (off_t)at);
 
         if (got <= 0)
-            return; /* it has less than it says: what is there is all there is */
+            return false;
         fwrite(bytes, 1, (size_t)got, out);
-        at += got;
+        at += (uint64_t)got;
         left -= (uint64_t)got;
     }
+    return true;
+}
+
+/*
+ * Writes what chips and nested workers recorded: the chunks of a kind, as far as children report
+ * them as complete. Returns how many bytes these have; `out` NULL: only counts.
+ */
+static uint64_t trace_put_chunks(const struct tree *t, enum trace_chunk_kind kind, FILE *out)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < t->child_count; i++) {
+        /* relaxed: no task runs */
+        uint64_t bytes = a64_load_relaxed(&t->shared->line[i].trace_bytes);
+        int file = t->trace->file[i];
+        struct trace_chunk chunk;
+
+        for (uint64_t at = sizeof(chunk); file >= 0 && at <= bytes;
+             at += chunk.bytes + sizeof(chunk)) {
+            if (pread(file, &chunk, sizeof(chunk), (off_t)(at - sizeof(chunk))) != sizeof(chunk) ||
+                chunk.bytes > bytes - at)
+                break; /* children can also write the file, so its rest may be invalid */
+            if (chunk.kind != kind)
+                continue;
+            if (out != NULL && !trace_copy(file, at, chunk.bytes, out))
+                break;
+            sum += chunk.bytes;
+        }
+    }
+    return sum;
 }
 
 void tree_trace_put(const struct tree *t, const char *before, FILE *out)
@@ -392,9 +433,15 @@ void tree_trace_put(const struct tree *t, const char *before, FILE *out)
         put_run(trace, &trace->run[i], out);
     for (uint64_t i = 0; i < trace->task_count; i++)
         put_task(trace, &trace->task[i], flow_base(trace) + trace->flow + i, out);
-    for (uint32_t i = 0; i < t->child_count; i++)
-        if (trace->file[i] >= 0)
-            trace_put_file(t, i, out);
+    (void)trace_put_chunks(t, TRACE_CHUNK_EVENTS, out);
+}
+
+int tree_trace_put_parts(const struct tree *t, FILE *out)
+{
+    int status = tree_recording_put(t, out);
+
+    (void)trace_put_chunks(t, TRACE_CHUNK_PARTS, out);
+    return status;
 }
 
 static int put_document(const void *context, FILE *out)
@@ -411,6 +458,30 @@ static int put_document(const void *context, FILE *out)
     return PTO_OK;
 }
 
+static int put_recording(const void *context, FILE *out)
+{
+    return tree_trace_put_parts(context, out);
+}
+
+static bool trace_ends_with(const char *path, const char *ending)
+{
+    size_t length = strlen(path), end = strlen(ending);
+
+    return length >= end && strcmp(path + length - end, ending) == 0;
+}
+
+static int trace_write_file(struct tree *t, const char *path, struct pto_error *error)
+{
+    if (!trace_ends_with(path, ".ptrec"))
+        return timeline_put(path, put_document, t, error);
+    if (t->trace->task_count == 0)
+        return error_setf(error, PTO_EINVAL,
+                          "%.300s: a recording has tasks, and none was submitted; choose a path "
+                          "that ends in .json",
+                          path);
+    return timeline_put(path, put_recording, t, error);
+}
+
 int pto_worker_trace_write(struct pto_worker *worker, const char *path, struct pto_error *error)
 {
     int status;
@@ -419,14 +490,20 @@ int pto_worker_trace_write(struct pto_worker *worker, const char *path, struct p
     if (status < 0)
         return status;
     if (path == NULL)
-        return error_tell(error, PTO_EINVAL, "there is no path");
+        return error_setf(error, PTO_EINVAL, "there is no path");
+    if (trace_ends_with(path, ".pftrace"))
+        return error_setf(error, PTO_ENOSUP,
+                          "%.300s: .pftrace is a format of one chip; choose a path that ends in "
+                          ".json or .ptrec",
+                          path);
     pthread_mutex_lock(&t->lock);
     tree_drive(t);
     if (t->trace == NULL)
-        status = error_tell(error, PTO_EINVAL,
+        status = error_setf(error, PTO_EINVAL,
                             "nothing was recorded; call pto_worker_trace_begin before the runs");
     else if (t->runs != NULL || t->building != NULL || t->trace->is_writing)
-        status = error_tell(error, PTO_EBUSY, "runs are going on; write the timeline after them");
+        status = error_setf(error, PTO_EBUSY,
+                            "runs are active; write the timeline after they have ended");
     if (status >= 0) {
         set_tracing(t, false);
         t->trace->is_writing = true;
@@ -434,7 +511,7 @@ int pto_worker_trace_write(struct pto_worker *worker, const char *path, struct p
     pthread_mutex_unlock(&t->lock);
     if (status < 0)
         return status;
-    status = timeline_put(path, put_document, t, error);
+    status = trace_write_file(t, path, error);
     pthread_mutex_lock(&t->lock);
     t->trace->is_writing = false;
     pthread_mutex_unlock(&t->lock);

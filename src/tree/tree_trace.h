@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is recorded of runs and the timeline of it (tree_trace.c), and what other processes can see of a worker (tree_show.c).
+ * Records of runs and their timeline (tree_trace.c), and what other processes can see of a worker
+ * (tree_show.c).
  */
 #ifndef PTO_TREE_TRACE_H
 #define PTO_TREE_TRACE_H
@@ -11,27 +12,69 @@
 #include "tree/tree_wire.h"
 
 struct slot;
+struct traced_task;
 struct tree;
 struct tree_callable;
 struct tree_child;
 struct tree_run;
 struct tree_task;
 
-/* tree_trace.c: of a run, and of a task, that has ended; under the lock, if `is_traced`. */
+/* tree_trace.c: records what happened; called with the lock, if `is_traced`. */
 struct tree_trace;
+/* Records that a task was submitted with these arguments, and sets its `traced`. */
+void tree_trace_submit(struct tree *t, const struct slot *s, struct tree_task *k,
+                       const struct pto_args *args, const struct pto_outputs *out);
+/*
+ * Records that a task became ready because of its submit or because of the task `settling` of the
+ * tree.
+ */
+void tree_trace_ready(struct tree *t, const struct tree_task *k);
+/* Record that a task or a run has ended. */
+void tree_trace_task(struct tree *t, const struct tree_task *k);
 void tree_trace_run(struct tree *t, const struct tree_run *run);
-void tree_trace_task(struct tree *t, const struct slot *s, const struct tree_task *k);
 void tree_trace_close(struct tree *t);
-/* Begins a recording; of a nested worker it is part of that of the one above. PTO_EBUSY, PTO_ENOMEM. */
-int tree_trace_begin(struct tree *t, enum pto_trace chips, const struct tree_tracing *above,
-                     uint32_t child);
-void tree_trace_end(struct tree *t);
-/* What is shared of it is as it was, whatever children wrote there; of one, `bytes` were whole. */
-void tree_trace_restore(struct tree *t, uint32_t child, uint64_t bytes);
-/* Writes the events, each behind a comma, the first behind `before`. Nothing runs. */
-void tree_trace_put(const struct tree *t, const char *before, FILE *out);
 
-/* tree_show.c: what others may know. */
+/* Which task of the worker above runs a nested worker, in that worker's recording. */
+struct tree_above {
+    const struct tree_tracing *tracing;
+    uint32_t child; /* number of this worker among the children of the worker above */
+    uint32_t task;  /* number of the task of the worker above that this worker runs */
+};
+
+/*
+ * Begins a recording; that of a nested worker is part of the recording above. PTO_EBUSY,
+ * PTO_ENOMEM.
+ */
+int tree_trace_begin(struct tree *t, enum pto_trace chips, const struct tree_above *above);
+void tree_trace_end(struct tree *t);
+/*
+ * Restores the fields of a recording in shared memory, which a child may have overwritten. `bytes`:
+ * how many bytes of the child's file are complete.
+ */
+void tree_trace_restore(struct tree *t, uint32_t child, uint64_t bytes);
+/*
+ * Writes the events of the recording, each after a comma, the first after `before`. Called while
+ * nothing runs.
+ */
+void tree_trace_put(const struct tree *t, const char *before, FILE *out);
+/*
+ * Writes the parts of the recording: the worker's own, then one for each task that a chip ran.
+ * Nothing runs. PTO_OK or PTO_ENOMEM.
+ */
+int tree_trace_put_parts(const struct tree *t, FILE *out);
+
+/* tree_recording.c: records the arguments of a submit, as a chip does. */
+void tree_recording_submit(struct tree *t, const struct slot *s, const struct traced_task *task,
+                           const struct pto_args *args, const struct pto_outputs *out);
+/* tree_recording.c: writes the worker's own part. PTO_OK or PTO_ENOMEM. */
+int tree_recording_put(const struct tree *t, FILE *out);
+/*
+ * Makes the name that a worker has in recordings from the prefix of its process names: "worker 1: "
+ * gives "worker 1". `name` has TRACED_GROUP_NAME bytes.
+ */
+void tree_recording_name(const char *prefix, char *name);
+
+/* tree_show.c: publishes what other processes may read. */
 void tree_show(struct tree *t);
 void tree_show_child(struct tree *t, struct tree_child *c);
 void tree_show_name(struct tree *t, const struct tree_callable *k);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a worker shares with its children, apart from tensors: the memory that all of them
- * have mapped at the same address begins with it.
+ * Memory that a worker shares with its children, apart from tensors: the start of the memory that
+ * all of them have mapped at the same address.
  *
  * Ordering
  *   R43 drop_domain (child_domain.c) -> A43 tree_cards_has_left   a child has left a domain's memory
- *   R44 mirror_ask (tree_mirror.c) -> A44 child_region_serve   an errand, and what it is to bring
- *   R45 child_region_serve -> A45 mirror_is_free (tree_mirror.c)   what it has brought, and its answer
+ *   R44 mirror_ask (tree_mirror.c) -> A44 child_region_serve   a request, and the data to copy to the card
+ *   R45 child_region_serve -> A45 mirror_is_free (tree_mirror.c)   the copied data, and the answer
  */
 #ifndef PTO_TREE_WIRE_H
 #define PTO_TREE_WIRE_H
@@ -18,37 +18,46 @@
 #include "pto/worker.h"
 #include "link/hello.h"
 #include "link/line.h"
+#include "link/shared_clock.h"
 
 enum {
     TREE_CHILDREN_MAX = 64,
-    TREE_SYMBOL = 128, /* bytes of a function's name, its zero included */
-    TREE_NAME = 64,    /* of a callable's */
+    TREE_SYMBOL = 128, /* bytes of a function's name, with its final zero */
+    TREE_NAME = 64,    /* bytes of a callable's name */
     TREE_PLATFORM = 32,
-    TREE_TEXT = 512, /* of a sentence */
+    TREE_TEXT = 512, /* bytes of an error's text */
     TREE_CALLABLES = 1024,
     TREE_COPY =
-        TREE_CALLABLES,   /* of a task: every child has it; tensors: to, from; scalar: bits below */
-    TREE_NESTED_MAX = 16, /* nested workers above a child, and itself: each has a life pipe */
+        /*
+         * number of the built-in copy task, which every child has. Its tensors: destination,
+         * source; its scalar: enum copy_ends.
+         */
+    TREE_CALLABLES,
+    /* most nested workers on a path from the root down; a process holds a life pipe for each */
+    TREE_NESTED_MAX = 16,
 };
 
-#define TREE_MEMORY_NAME "pto-worker" /* of the file, for people who list descriptors */
+/* name of the shared memory's file, as /proc/PID/fd shows it */
+#define TREE_MEMORY_NAME "pto-worker"
 #define TREE_MAGIC 0x3133656572746f70ull
 
 /*
- * What a nested worker is, for its process. Those that are nested in it, at any depth, are described by
- * as many of these at the beginning of its memory, which it copies before it uses that memory:
- * those that belong to one worker lie together, from `first` on.
+ * Description of a nested worker, passed to its process. All workers nested in it, at any depth,
+ * are described by further structs at the start of its part of the memory; its process copies them
+ * before it uses that memory. The descriptions of the workers nested in one worker are adjacent,
+ * starting at its `first`.
  */
 struct wire_nested {
-    uint64_t addr; /* of its part of the memory */
+    uint64_t addr; /* address of the nested worker's part of the shared memory */
     uint64_t bytes;
-    uint32_t depth; /* 1: the root is its parent */
+    uint32_t depth; /* number of workers above the nested worker; 1: its parent is the root */
     uint32_t nested_count;
     uint32_t first;
-    uint32_t below_count; /* of all that are described there */
-    uint32_t trace;       /* its place in timelines: TREE_TRACE_NESTED */
-    uint32_t trace_below; /* the first place for those that are nested in it */
-    uint64_t deadline_ns; /* for its start-up */
+    uint32_t below_count; /* number of descriptions at the start of the nested worker's memory */
+    /* place of the nested worker in timelines, as defined at TREE_TRACE_NESTED */
+    uint32_t trace;
+    uint32_t trace_below; /* the first place in timelines for workers nested in it */
+    uint64_t deadline_ns; /* time by which the nested worker has to be ready */
     uint64_t task_timeout_ns;
     uint64_t run_timeout_ns;
     uint64_t control_timeout_ns;
@@ -58,99 +67,125 @@ struct wire_nested {
     uint32_t chip_workers;
     uint32_t deps;
     bool has_guards;
-    bool has_program;     /* its children are the program that it is itself */
-    bool has_sub_program; /* its SUB workers are */
+    bool has_nan_check;
+    bool has_program; /* the nested worker's children run the same program as its own process */
+    /* the nested worker's SUB workers run the same program as its own process */
+    bool has_sub_program;
     char platform[TREE_PLATFORM];
-    uint32_t device[TREE_CHILDREN_MAX]; /* of each chip */
+    uint32_t device[TREE_CHILDREN_MAX]; /* device number of each chip */
 };
 
-/* What a child is told first, in a file of its own. */
+/* Parameters of a child, which its process reads first, from a separate file. */
 struct tree_hello {
     struct link_hello link;
     uint32_t child;
     uint32_t kind;          /* enum pto_child_kind */
-    uint32_t process_count; /* of the tree, the parent's included */
-    uint32_t clusters;      /* of a chip, as pto_device_params has them */
+    uint32_t process_count; /* number of processes in the tree, including the worker's */
+    uint32_t clusters;      /* number of clusters of a chip, as in struct pto_device_params */
     uint32_t workers;
     uint32_t device;
-    uint64_t shared; /* address of the struct tree_shared */
+    uint64_t shared; /* address of the worker's struct tree_shared */
     uint64_t memory_max;
-    bool has_guards; /* runs on a chip */
+    bool has_guards;    /* runs on this chip check guards around tensors */
+    bool has_nan_check; /* and look for NaN */
+    bool is_virtual;    /* the child follows the clock in the worker's struct tree_shared */
     char platform[TREE_PLATFORM];
-    struct wire_nested nested; /* PTO_CHILD_WORKER */
+    struct wire_nested nested; /* the nested worker to open, for PTO_CHILD_WORKER */
 };
 
-/* What a child does, of struct tree_status. */
-enum { TREE_STARTING, TREE_IDLE, TREE_RUNNING /* and the number of the callable */ };
+/* What a child is doing: values of `doing` in struct tree_status. */
+enum { TREE_STARTING, TREE_IDLE, TREE_RUNNING /* plus the running callable's number */ };
 
 /*
- * For whoever looks from outside (tree_show.c). Nothing else depends on it: relaxed stores
- * are enough.
+ * State of a child for observers in other processes (tree_show.c). No other code depends on it, so
+ * relaxed stores suffice.
  */
 struct tree_status {
-    alignas(CHANNEL_UNIT) struct a32 pid; /* this and the next: written by the worker only */
+    /* the fields down to nested_at are written by the worker only */
+    alignas(CHANNEL_UNIT) struct a32 pid;
     struct a32 kind;
-    struct a32 device; /* that a chip is */
+    struct a32 device; /* device number of a chip */
     struct a32 generation;
-    struct a64 nested_at; /* of a nested worker: where its struct tree_shared is in the file */
-    alignas(CHANNEL_UNIT) struct a32 doing; /* this and the next: by the child only */
-    struct a64 since_ns;                    /* of a task that runs */
-    struct a64 tasks;                       /* that it has ended */
+    /* for a nested worker: offset of its struct tree_shared in the file of the memory */
+    struct a64 nested_at;
+    /* the fields down to `tasks` are written by the child only */
+    alignas(CHANNEL_UNIT) struct a32 doing;
+    struct a64 since_ns; /* time at which the running task began */
+    struct a64 tasks;    /* number of tasks that the child has ended */
 };
 
-enum errand_kind { ERRAND_OPEN, ERRAND_MOVE, ERRAND_CLOSE };
-enum { ERRAND_PARTS = 4 };
+enum mirror_request_kind { MIRROR_OPEN, MIRROR_MOVE, MIRROR_CLOSE };
+enum { MIRROR_RANGES = 4 };
 
-/* Bytes of a region, by where they begin behind its head. */
-struct errand_part {
+/* Bytes of a region, at an offset from its head, and the direction of their copy. */
+struct mirror_range {
     uint64_t offset;
     uint64_t bytes;
-    bool is_fetch; /* from the card */
+    /* true: copied from the card to the mirror; false: from the mirror to the card */
+    bool is_fetch;
 };
 
 /*
- * What a child whose chip is a card does beside its tasks, one at a time: a region is memory of the card,
- * and what lies in the worker's memory is its mirror (tree_mirror.c).
+ * A request of the worker to a child whose chip is a card. A region is memory of the card, and the
+ * worker has a mirror of it (tree_mirror.c); the child copies between them. A thread of the child
+ * serves the requests, one at a time, while another one runs tasks.
  */
-struct wire_errand {
-    struct a32 asked; /* counts them: written by the worker, when the rest is there */
-    struct a32 done;  /* how many are done: by the child */
-    enum errand_kind kind;
-    uint32_t part_count; /* of ERRAND_MOVE; in this order */
-    uint64_t mirror;     /* address */
-    uint64_t bytes;      /* all of it */
-    struct errand_part part[ERRAND_PARTS];
-    int status; /* this and the next: the child's answer */
+struct wire_mirror_request {
+    /* number of requests made: the worker increments it after it has written the other fields */
+    struct a32 asked;
+    /* number of requests served: the child increments it after it has written its answer */
+    struct a32 done;
+    enum mirror_request_kind kind;
+    /* number of ranges in `part`, for MIRROR_MOVE; they are copied in this order */
+    uint32_t range_count;
+    uint64_t mirror; /* address of the mirror */
+    uint64_t bytes;  /* bytes of the region */
+    struct mirror_range part[MIRROR_RANGES];
+    int status; /* status and text are the child's answer */
     char text[TREE_TEXT];
 };
 
 struct tree_line {
     struct tree_status status;
-    struct a32 trace_file;  /* descriptor of the worker, for timelines of a chip; 0: none */
-    struct a64 trace_bytes; /* whole ones there: written by the child, and while nothing runs */
-    struct waker waker;     /* the child's */
-    struct waker alarm;     /* the same, for what does not wait until a task is over */
-    struct wire_errand errand;
+    /* descriptor in the worker's process of the file for a chip's timelines; 0: none */
+    struct a32 trace_file;
+    /*
+     * number of complete bytes in the timeline file: written by the child, and by the worker while
+     * nothing runs
+     */
+    struct a64 trace_bytes;
+    struct waker waker; /* wakes the child's thread that reads records */
+    /* wakes the child's other threads, for requests that cannot wait until a task is over */
+    struct waker alarm;
+    struct wire_mirror_request mirror_request;
+    /*
+     * where the child's code ended the child with exit or abort, or where it was when the worker
+     * asked; written by the child, and cleared by the worker
+     */
+    struct a32 has_end; /* set after `end` is complete */
+    char end[TREE_TEXT];
     struct stream to_child;
     struct stream to_worker;
 };
 
-/* Also for whoever looks from outside, which may be of another build. */
+/* Start of the shared memory. Observers, which may be built from another version, read it. */
 struct tree_head {
     uint64_t magic;
-    uint32_t shared_bytes; /* of struct tree_shared and struct tree_line */
+    /* sizes of struct tree_shared and struct tree_line, by which observers notice another layout */
+    uint32_t shared_bytes;
     uint32_t line_bytes;
     uint32_t child_count;
     uint32_t level;
-    int32_t pid; /* of the worker */
+    int32_t pid; /* id of the worker's process */
     char platform[TREE_PLATFORM];
 };
 
 /*
- * Processes of timelines: the orchestrations of the root, and of the nested worker at place n at n times
- * TREE_TRACE_NESTED; the children of each follow. Children of the root that are workers have the
- * places from 1 on, by their index, those that are nested in them the places from TREE_TRACE_BELOW
- * on. And the track that a chip's cores follow.
+ * Process numbers in timelines. The root's orchestrations have TREE_TRACE_PID, those of the nested
+ * worker at place n have n times TREE_TRACE_NESTED; the numbers of a worker's children follow its
+ * own. Nested workers that are children of the root have places from 1 on, by index; workers nested
+ * in them have places from TREE_TRACE_BELOW on. The tracks of a chip's cores start at
+ * TREE_TRACE_CORES.
  */
 enum {
     TREE_TRACE_PID = 1,
@@ -160,90 +195,147 @@ enum {
     TREE_TRACE_NAME = 128
 };
 
-/* Written by the worker only, while nothing runs: tasks that are sent later bring it with them. */
+/*
+ * Kinds of chunks that a child appends to its file: each is a struct trace_chunk, then its bytes.
+ */
+enum trace_chunk_kind {
+    TRACE_CHUNK_EVENTS = 1, /* events of the JSON document, each after a comma */
+    TRACE_CHUNK_PARTS       /* parts of a recording (pto/recording.h) */
+};
+
+struct trace_chunk {
+    uint64_t kind; /* enum trace_chunk_kind */
+    uint64_t bytes;
+};
+
+/*
+ * The recording that is active. Only the worker writes this, while nothing runs: the records of
+ * later tasks publish it to the children.
+ */
 struct tree_tracing {
     struct a32 is_on;
-    struct a32 chips; /* enum pto_trace of runs on chips */
-    struct a32 pid;   /* of the worker's orchestrations, in the timeline */
+    struct a32 chips; /* enum pto_trace with which chips run tasks */
+    struct a32 pid;   /* process number of the worker's orchestrations in the timeline */
     struct a64 base_ns;
-    char name
-        [TREE_TRACE_NAME]; /* of a nested worker, before the names of its processes: "worker 1: " */
+    char name[TREE_TRACE_NAME]; /* prefix of a nested worker's process names: "worker 1: " */
 };
 
 struct tree_shared {
     struct tree_head head;
     struct tree_tracing tracing;
-    struct waker waker; /* the worker's */
-    struct a32 calls;   /* counted up by chips that have told something through a region */
-    char name[TREE_CALLABLES + 1][TREE_NAME]; /* of callables: written by the worker only */
-    struct tree_line line[];                  /* by child */
+    /* wakes the threads of the worker that wait for its children */
+    struct waker waker;
+    /* incremented by chips that wrote to a region, whose waiters in the worker check it again */
+    struct a32 calls;
+    struct shared_clock clock; /* clock of a worker in virtual time */
+    /* names of callables, by number: written by the worker only */
+    char name[TREE_CALLABLES + 1][TREE_NAME];
+    struct tree_line line[]; /* shared memory of each child, by its index */
 };
 
-/* Which ends of a copy are memory of the chip; others are the processes' own. */
+/*
+ * Which tensors of a copy are memory of the chip; the others are memory that all processes share.
+ */
 enum copy_ends { COPY_TO_CHIP = 1, COPY_FROM_CHIP = 2 };
 
-/* The body of RECORD_DONE if the task failed. */
+/* The body of RECORD_DONE for a task that failed. */
 struct wire_failure {
     uint32_t count;
-    struct pto_error_place place[PTO_PATH_MAX - 1]; /* below the child */
+    /* places of the failure in the levels below the child */
+    struct pto_error_place place[PTO_PATH_MAX - 1];
     char text[TREE_TEXT];
 };
 
 enum record_kind {
-    /* To a child. */
-    RECORD_TASK = RECORD_PAD + 1, /* key; value: callable; options; body: tensors, scalars */
-    RECORD_LOAD,                  /* key; value: callable; body: struct wire_load */
-    RECORD_UNLOAD,                /* key; value: callable */
-    RECORD_REOPEN,                /* key: a nested worker is to start its dead children */
-    RECORD_OFFER, /* key; value: address of a struct wire_domain, in which the child says how others
-                      come to its window */
-    RECORD_JOIN,  /* the same once all have offered: it makes its context */
-    RECORD_END,   /* it is to end when it has done what came before */
-    /* To the worker. */
-    RECORD_READY,    /* status; body: text */
-    RECORD_DONE,     /* key of a task; status; value, begin_ns: when it ended and began; body, if it
-                        failed: struct wire_failure */
-    RECORD_ANSWERED, /* key of a request; status; body: text */
-    RECORD_PASSED,   /* all was read, and what was read last had been taken back: there is room */
+    /*
+     * From the worker to a child. The comments list the fields of the record's head in use, and its
+     * body.
+     */
+    /* runs a task: key; value: number of the callable; options; body: tensors, scalars */
+    RECORD_TASK = RECORD_PAD + 1,
+    RECORD_LOAD,   /* loads a callable: key; value: its number; body: struct wire_load */
+    RECORD_UNLOAD, /* unloads a callable: key; value: its number */
+    /* sets costs: key; value: address of a struct wire_costs, valid until the answer */
+    RECORD_COSTS,
+    RECORD_REOPEN, /* makes a nested worker start its dead children again: key */
+    /* makes the child offer its window: key; value: address of the struct wire_domain */
+    RECORD_OFFER,
+    /*
+     * sent when all members have offered; the child joins their windows and makes its context: key
+     * and value as for RECORD_OFFER
+     */
+    RECORD_JOIN,
+    RECORD_END, /* the child ends when it has handled the records before this one */
+    /* From a child to the worker. */
+    RECORD_READY, /* the child is ready or has failed to open: status; body: text */
+    /*
+     * a task has ended: its key; status; value, begin_ns: when it ended and began, if it is
+     * recorded or in virtual time; options: not 0 if its virtual time was measured; body, if it
+     * failed: struct wire_failure
+     */
+    RECORD_DONE,
+    RECORD_ANSWERED, /* answer to a request: its key; status; body: text */
+    /*
+     * the child has read all records, and the worker had taken the last of them back: the stream
+     * has room again
+     */
+    RECORD_PASSED,
     RECORD_KINDS
 };
 
-/* What bytes are: OTHER is an artefact or a chip callable, or what the hooks of a program load. */
+/*
+ * Form of the bytes that are loaded. LOAD_OBJECT: a shared object; LOAD_OTHER: a file with a chip's
+ * callable, or bytes for the program's hooks.
+ */
 enum load_form { LOAD_OTHER, LOAD_OBJECT };
 
 /* The body of RECORD_LOAD. */
 struct wire_load {
-    uint64_t addr; /* of the bytes, in the shared memory, until it is answered */
+    uint64_t addr; /* address of the bytes in the shared memory, valid until the answer */
     uint64_t bytes;
-    uint32_t form;            /* enum load_form */
-    uint32_t kind;            /* enum pto_child_kind */
-    uint32_t generation;      /* of its number */
-    uint32_t is_below;        /* levels further down; 0: for the child itself */
-    char symbol[TREE_SYMBOL]; /* empty: the default */
+    uint32_t form; /* enum load_form */
+    uint32_t kind; /* enum pto_child_kind */
+    /* generation of the callable's number, which changes when the number is used again */
+    uint32_t generation;
+    /* number of levels below the child at which the code is loaded; 0: in the child itself */
+    uint32_t is_below;
+    char symbol[TREE_SYMBOL]; /* name of the function; empty: the default name */
     char name[TREE_NAME];
 };
 
 /*
- * A domain over cards. Addresses in the worker's memory stand for what lies on the cards: each child
- * puts its own in their place, in arguments of tasks.
+ * A domain over cards, in the shared memory. Its members' windows and contexts are memory of the
+ * cards; addresses in the worker's memory represent them, and each child replaces these in task
+ * arguments by the card's.
  */
 struct wire_domain {
     uint64_t magic;
-    uint32_t way; /* of chip_window_ways */
+    uint32_t way; /* index of the way of sharing windows that is tried (chip_window_ways) */
     uint32_t count;
-    /* This and the next: the same for all members, written by those that offer. */
+    /* way_count and `waits`: written by all children that offer, with equal values. */
     struct a32 way_count;
-    struct a32 waits; /* whoever joins in this way waits until all do */
+    struct a32 waits; /* with this way, a child that joins waits until all members have joined */
     uint64_t window_bytes;
     struct a32
-        is_lost; /* this and the next: written by the worker, which then wakes their alarms */
-    struct a32 is_over; /* no task uses it any more: children give back what they have of it */
+        /*
+         * is_lost and is_over: written by the worker, which then wakes the alarms of the members'
+         * children
+         */
+        is_lost;
+    struct a32 is_over; /* no task uses the domain any more: children release their parts */
     struct wire_member {
         uint32_t child;
-        struct a32 is_dropped;   /* the child has left all of this struct */
-        uint64_t context;        /* address of sizeof(struct pto_comm_context) bytes */
-        uint64_t window;         /* 0: it has no bytes */
-        struct chip_offer offer; /* written by the child */
+        /* the child has released its part, and no longer uses this struct */
+        struct a32 is_dropped;
+        /*
+         * address in the worker's memory that stands for the member's struct pto_comm_context, which
+         * is on the card
+         */
+        uint64_t context;
+        /* address that stands for the member's window on the card; 0: windows have no bytes */
+        uint64_t window;
+        /* the child's window, for other members to map: written by the child */
+        struct chip_offer offer;
     } member[];
 };
 

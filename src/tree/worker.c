@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers as callers see them: open, close, children. */
+/* Public functions that open and close workers, and that restart their children. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "tree/tree_run.h"
 #include "tree/tree_trace.h"
 
-enum { ATTEMPTS = 8 }; /* of finding addresses that are free in all processes */
+enum { ATTEMPTS = 8 }; /* how often to look for addresses that are free in all processes */
 #define MEMORY_DEFAULT (32ull << 30)
 #define MEMORY_MIN (64ull << 20)
 
@@ -34,9 +34,9 @@ struct tree *worker_get(const struct pto_worker *worker, int *status_out)
     return t;
 }
 
-/* ---- open ---- */
+/* ---- opening a worker ---- */
 
-/* The level of a worker that can be opened; of any other 3. */
+/* Returns the level of a worker with these parameters; 3 if they are invalid. */
 static uint32_t level_of(const struct pto_worker_params *params)
 {
     int level = params->nested_count <= PTO_CHILDREN_MAX ? tree_level_of(params, NULL) : 3;
@@ -55,7 +55,7 @@ int pto_worker_open(const struct pto_worker_params *given, struct pto_worker **w
 
     pto_error_init(&why);
     pto_worker_params_init(&params);
-    status = worker_out == NULL ? error_tell(&why, PTO_EINVAL, "worker_out is NULL")
+    status = worker_out == NULL ? error_setf(&why, PTO_EINVAL, "worker_out is NULL")
                                 : worker_check_params(given, &params, &why);
     for (uint32_t i = 0; status >= 0 && handle == NULL && i < ATTEMPTS; i++) {
         t = calloc(1, sizeof(*t));
@@ -72,14 +72,14 @@ int pto_worker_open(const struct pto_worker_params *given, struct pto_worker **w
         if (status < 0)
             close_tree(t);
         if (status == PTO_EAGAIN && i + 1 < ATTEMPTS)
-            status = PTO_OK; /* elsewhere */
+            status = PTO_OK; /* tries again at other addresses */
     }
     if (status >= 0) {
         *worker_out = handle;
         return PTO_OK;
     }
     if (params.error != NULL) {
-        (void)error_tell(params.error, status, "%s",
+        (void)error_setf(params.error, status, "%s",
                          why.text[0] != '\0' ? why.text : limit_strerror(status, words));
         params.error->level = level_of(&params);
     }
@@ -122,9 +122,10 @@ static int check_devices(const struct pto_worker_params *params, struct pto_erro
     for (uint32_t i = 0; params->devices != NULL && i < params->chip_count; i++)
         for (uint32_t k = 0; k < i; k++)
             if (params->devices[i] == params->devices[k])
-                return error_tell(error, PTO_EINVAL,
-                                  "chips %u and %u are both device %u: each has one of its own", k,
-                                  i, params->devices[i]);
+                return error_setf(
+                    error, PTO_EINVAL,
+                    "chips %u and %u are both device %u; give each chip a different device", k, i,
+                    params->devices[i]);
     return PTO_OK;
 }
 
@@ -135,29 +136,41 @@ static int worker_check_params(const struct pto_worker_params *given,
 
     if (sized_read(params, sizeof(*params), given) < 0) {
         params->error = NULL;
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "the parameters are not initialised: call pto_worker_params_init");
     }
     if (params->chip_count > PTO_CHILDREN_MAX || params->sub_count > PTO_CHILDREN_MAX ||
         params->nested_count > PTO_CHILDREN_MAX ||
         params->chip_count + params->sub_count + params->nested_count > PTO_CHILDREN_MAX ||
         params->chip_count + params->sub_count + params->nested_count == 0)
-        return error_tell(
+        return error_setf(
             error, PTO_EINVAL,
             "%u chips, %u SUB workers and %llu workers: there can be 1 to %d children",
             params->chip_count, params->sub_count, (unsigned long long)params->nested_count,
             PTO_CHILDREN_MAX);
     if (check_devices(params, error) < 0)
         return PTO_EINVAL;
+    if (params->is_virtual && params->nested_count != 0)
+        return error_setf(
+            error, PTO_ENOSUP,
+            "a worker in virtual time cannot have nested workers; leave out is_virtual "
+            "or the nested workers");
+    if (params->is_virtual && params->platform != NULL &&
+        (pto_platform_find(params->platform) == NULL ||
+         !pto_platform_find(params->platform)->is_simulated))
+        return error_setf(error, PTO_ENOSUP,
+                          "virtual time is for workers with simulated chips, and the platform is "
+                          "%.64s; leave is_virtual out",
+                          params->platform);
     if ((uint32_t)params->deps >= PTO_DEPS_COUNT)
-        return error_tell(error, PTO_EINVAL, "deps is %d; there are %s and %s", (int)params->deps,
+        return error_setf(error, PTO_EINVAL, "deps is %d; there are %s and %s", (int)params->deps,
                           pto_deps_name(PTO_DEPS_SAFE), pto_deps_name(PTO_DEPS_SIMPLER));
     if (params->platform == NULL || strlen(params->platform) >= TREE_PLATFORM)
-        return error_tell(error, PTO_ENOSUP, "there is no such platform");
+        return error_setf(error, PTO_ENOSUP, "there is no such platform");
     if (params->memory_max == 0)
         params->memory_max = MEMORY_DEFAULT;
     if (params->memory_max < MEMORY_MIN)
-        return error_tell(error, PTO_EINVAL, "a worker needs %llu MiB of memory", MEMORY_MIN >> 20);
+        return error_setf(error, PTO_EINVAL, "a worker needs %llu MiB of memory", MEMORY_MIN >> 20);
     if (params->startup_timeout_ns == 0)
         params->startup_timeout_ns = PTO_WORKER_STARTUP_DEFAULT_NS;
     if (params->task_timeout_ns == 0)
@@ -169,7 +182,10 @@ static int worker_check_params(const struct pto_worker_params *given,
     return PTO_OK;
 }
 
-/* One file for all that the processes share, mapped where it can be mapped in all of them. */
+/*
+ * Creates the file for all shared memory, and maps it at an address that is likely to be free in
+ * all processes.
+ */
 static int worker_open_file(struct tree *t, uint32_t attempt, struct pto_error *error)
 {
     char *range, why[LIMIT_TEXT];
@@ -177,20 +193,21 @@ static int worker_open_file(struct tree *t, uint32_t attempt, struct pto_error *
 
     t->memory = link_file_make(TREE_MEMORY_NAME, t->bytes);
     if (t->memory < 0)
-        return error_tell(error, PTO_ESYSTEM, "a worker needs a file of %llu MiB in memory: %s",
+        return error_setf(error, PTO_ESYSTEM, "a worker needs a file of %llu MiB in memory: %s",
                           (unsigned long long)(t->bytes >> 20), limit_explain(errno, why));
     range = arena_range_take(t->bytes, attempt);
     if (range == NULL)
-        return error_tell(error, PTO_ENOMEM, "there are no addresses for %llu bytes: %s",
+        return error_setf(error, PTO_ENOMEM, "no address range of %llu bytes is free: %s",
                           (unsigned long long)t->bytes, limit_explain(ENOMEM, why));
-    arena_range_give(range, t->bytes); /* who takes it now is noticed */
+    arena_range_give(range, t->bytes);
+    /* The range is free again: maps there without replacing anything; PTO_EAGAIN if it was taken. */
     status = arena_open(t->memory, range, t->bytes, &t->arena);
     if (status >= 0)
         t->base = range;
     return status;
 }
 
-/* A nested worker has a part of the root's. */
+/* Opens the part of the root's memory that a nested worker has. */
 static int open_part(struct tree *t)
 {
     const struct tree_outer *o = &t->outer;
@@ -211,7 +228,8 @@ static int worker_open_memory(struct tree *t, uint32_t attempt, struct pto_error
     status = t->outer.map != NULL ? open_part(t) : worker_open_file(t, attempt, error);
     if (status < 0)
         return status;
-    t->shared = (void *)arena_take(t->arena, shared_bytes); /* the first: at the beginning */
+    /* the first allocation is at the beginning of the memory, as observers expect */
+    t->shared = (void *)arena_take(t->arena, shared_bytes);
     t->heap_bytes = t->bytes / 2 / page * page;
     t->heap = arena_take(t->arena, t->heap_bytes);
     return t->shared != NULL && t->heap != NULL ? PTO_OK : PTO_ENOMEM;
@@ -228,8 +246,9 @@ static void init_children(struct tree *t)
                                                      : PTO_CHILD_WORKER;
         c->device = c->kind == PTO_CHILD_CHIP ? tree_device_of(&t->params, i) : 0;
         c->state = CHILD_DEAD;
+        c->credits = t->params.is_virtual ? 1 : TREE_CREDITS;
         endpoint_init(&c->link, &t->lock);
-        a32_store_relaxed(&c->is_buried, 1); /* no other thread is here yet */
+        a32_store_relaxed(&c->is_end_handled, 1); /* no other thread uses the worker yet */
     }
     for (uint32_t i = 0; t->shared != NULL && i < t->child_count; i++)
         t->child[i].line = &t->shared->line[i];
@@ -261,13 +280,15 @@ static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error)
         return status;
     status = tree_program_copy(t->params.child_program, &t->program);
     if (status < 0)
-        return error_tell(error, status, "child_program has no path, or too long a one");
+        return error_setf(error, status, "child_program has no path, or its path is too long");
     status = tree_program_copy(t->params.sub_program, &t->sub_program);
     if (status < 0)
-        return error_tell(error, status, "sub_program has no path, or too long a one");
+        return error_setf(error, status, "sub_program has no path, or its path is too long");
     status = worker_open_memory(t, attempt, error);
     init_children(t);
     tree_copy_open(t);
+    if (status >= 0)
+        tree_clock_open(t);
     if (status >= 0)
         status = tree_nested_open(t, &t->params, error);
     if (status >= 0)
@@ -288,9 +309,9 @@ static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error)
     return status;
 }
 
-/* ---- close ---- */
+/* ---- closing a worker ---- */
 
-/* Also what was opened halfway. */
+/* Closes a worker; some steps of opening it may not have been done. */
 static void close_tree(struct tree *t)
 {
     tree_background_stop(t);
@@ -317,7 +338,10 @@ static void close_tree(struct tree *t)
     free(t);
 }
 
-/* Takes the worker away from its callers. */
+/*
+ * Destroys the handle, so that other threads cannot use the worker any more. NULL with a status:
+ * the worker cannot be closed.
+ */
 static struct tree *take_tree(struct pto_worker *worker, int *status_out)
 {
     struct tree *t = worker_get(worker, status_out);
@@ -401,7 +425,7 @@ int pto_worker_child(struct pto_worker *worker, uint32_t child, struct pto_child
     return PTO_OK;
 }
 
-/* All callables that it should have. */
+/* Makes the child load all callables that are registered for it. */
 static int load_all(struct tree *t, uint32_t child, struct pto_error *error)
 {
     int status = PTO_OK;
@@ -417,16 +441,16 @@ static int load_all(struct tree *t, uint32_t child, struct pto_error *error)
     return status;
 }
 
-/* It could not be opened anew: it is as dead as before, once its process has gone. */
+/* Ends a child that could not be started again: it is dead when its process has ended. */
 static void worker_give_up(struct tree_child *c)
 {
     if (c->state == CHILD_DEAD)
         return;
-    c->state = a32_load_acquire(&c->is_buried) != 0 ? CHILD_DEAD : CHILD_BROKEN;
+    c->state = a32_load_acquire(&c->is_end_handled) != 0 ? CHILD_DEAD : CHILD_BROKEN;
     tree_child_kill(c);
 }
 
-/* Nothing is left of the process that was killed. */
+/* Whether the killed process was noticed to have ended. */
 static bool worker_is_gone(void *context)
 {
     return ((const struct tree_child *)context)->state != CHILD_BROKEN;
@@ -442,7 +466,7 @@ int pto_worker_reopen(struct pto_worker *worker, uint32_t child, struct pto_erro
         return status;
     deadline_ns = os_now_ns() + t->params.startup_timeout_ns;
     if (child >= t->child_count)
-        return error_tell(error, PTO_EINVAL, "there is no child %u", child);
+        return error_setf(error, PTO_EINVAL, "there is no child %u", child);
     pthread_mutex_lock(&t->lock);
     (void)tree_await(t, worker_is_gone, &t->child[child], deadline_ns);
     if (t->child[child].kind == PTO_CHILD_WORKER && child_is_ready(&t->child[child])) {
@@ -451,9 +475,10 @@ int pto_worker_reopen(struct pto_worker *worker, uint32_t child, struct pto_erro
         return status;
     }
     if (t->child[child].state != CHILD_DEAD)
-        status = error_tell(error, PTO_EBUSY, "child %u is alive, or about to be", child);
+        status = error_setf(error, PTO_EBUSY, "child %u is alive, or starting", child);
     else
-        t->child[child].state = CHILD_STARTING; /* nobody else starts it */
+        /* keeps other threads from also starting the child */
+        t->child[child].state = CHILD_STARTING;
     t->child[child].is_loading = t->child[child].is_loading || status >= 0;
     pthread_mutex_unlock(&t->lock);
     if (status < 0)
@@ -462,6 +487,8 @@ int pto_worker_reopen(struct pto_worker *worker, uint32_t child, struct pto_erro
     pthread_mutex_lock(&t->lock);
     if (status >= 0)
         status = tree_children_await(t, 1ull << child, deadline_ns, error);
+    if (status >= 0)
+        status = tree_clock_send_costs(t, 1ull << child, error);
     if (status >= 0)
         status = load_all(t, child, error);
     t->child[child].is_loading = false;

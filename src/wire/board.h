@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The board: the part of a real chip's memory over which the host, the scheduler on the
- * control processor and the executors on the cores talk. Nothing of it is a vendor's: what
- * the vendor fixes is in cann/vendor.h.
+ * The board: memory of a real chip through which the host, the scheduler on the control processor
+ * and the executors on the cores communicate. This project defines its layout; cann/vendor.h has
+ * the layouts that the vendor defines.
  *
  *     host       --- struct board_call, as arguments of a launch -->  scheduler
- *     host       <-- struct board_answer, read when the launch has ended; of a run, in its message --
- *     host       --- struct board_wish: cancellation, beside a run -->
- *     host       <-- struct board_live: progress, beside a run --
- *     scheduler  <-- struct board_hello: a core is there --------  core
+ *     host       <-- struct board_answer, read when the launch has ended --
+ *     host       --- struct board_requests: cancellation, during a run -->
+ *     host       <-- struct board_live: progress, during a run --
+ *     scheduler  <-- struct board_hello: a core has started ---  core
  *     scheduler  --- struct board_job, then the doorbell ------->  core
  *
- * Who writes a line writes all of it: each has lines of its own, since a core's cache is not
- * coherent with anybody's and writes whole lines back. The first line of a job changes hands: it is
- * the core's from the doorbell to the answer. Valid C and C++.
+ * A cache line has a single writer, because a core's cache is not coherent with others and writes
+ * whole lines back. The first line of a job changes its writer: the core may write it between the
+ * doorbell and the core's answer, otherwise the scheduler. Valid C and C++.
  */
 #ifndef PTO_BOARD_H
 #define PTO_BOARD_H
@@ -26,24 +26,27 @@ enum {
     BOARD_MAGIC = 0x70746f42,
     BOARD_VERSION = 8,
     BOARD_LINE = 64,
-    BOARD_CORES = 108,    /* of the largest generation */
-    BOARD_WINDOWS = 128,  /* numbers that cores have by nature, with gaps */
-    BOARD_SIZES = 7,      /* of what travels, compared at the first call */
-    BOARD_TEXT = 256,     /* of an answer */
-    BOARD_RUNS = 2,       /* that can be in flight; numbers of such runs follow each other */
-    BOARD_BLOCK_DIES = 2, /* unused bits of a core's number are masked with */
-    BOARD_NUMBER_MASK = 0xfff,
+    BOARD_CORES = 108,   /* number of cores of the largest generation */
+    BOARD_WINDOWS = 128, /* range of the hardware numbers of cores, which have gaps */
+    /* number of structs whose sizes host and scheduler compare at BOARD_OPEN */
+    BOARD_SIZES = 7,
+    BOARD_TEXT = 256, /* bytes of the text in a struct board_answer */
+    /* number of runs that can be in flight; their run numbers are consecutive */
+    BOARD_RUNS = 2,
+    BOARD_BLOCK_DIES = 2,      /* number of dies, each of which numbers its register windows */
+    BOARD_NUMBER_MASK = 0xfff, /* bits of a core's hardware number in a struct board_hello */
     BOARD_TAG_SHIFT = 16
 };
 
-/* Values of a doorbell that are no job: as the vendor's own programs have them. */
+/* Values of a doorbell register that are not job numbers, as in the vendor's own programs. */
 #define BOARD_BELL_EXIT 0x7ffffff0u
-#define BOARD_BELL_OPEN 0x7ffffffdu /* the scheduler is there, and has no job yet */
-#define BOARD_JOB_MAX 0x3fffff00u   /* numbers of jobs, from 1 on */
+#define BOARD_BELL_OPEN 0x7ffffffdu /* the scheduler is running and has no job yet */
+#define BOARD_JOB_MAX 0x3fffff00u   /* the highest job number; jobs are numbered from 1 */
 
 /*
- * What a core answers: the number of the job, and this when it is over; the second bit if its
- * kernel has registered conditions, or failed at it: else nobody looks for them.
+ * A core answers with the number of its job, plus BOARD_COND_FIN when the job is over, plus
+ * BOARD_COND_MORE if the kernel has registered conditions or failed to. Without BOARD_COND_MORE the
+ * scheduler does not look for conditions.
  */
 #define BOARD_COND_FIN 0x80000000u
 #define BOARD_COND_MORE 0x40000000u
@@ -51,24 +54,33 @@ enum {
 #define BOARD_COND_EXIT 0x7ffffffeu
 
 enum board_op {
-    BOARD_OPEN,   /* message: struct board_open; answer: value: the scheduler's own */
-    BOARD_LOAD,   /* message: struct board_load, names, objects; answer: value: code */
-    BOARD_UNLOAD, /* value: code */
-    BOARD_RUN,    /* message: struct run_message, tensors, scalars; the message becomes run_ended */
-    BOARD_KEEP, /* value: memory for the graph that was built last, as much as its run asked for */
-    BOARD_DROP, /* value: a graph, whose memory is somebody else's from now on */
+    /* message: struct board_open; value of the answer: address of the scheduler's state */
+    BOARD_OPEN,
+    /* message: struct board_load, names, objects; value of the answer: handle of the loaded code */
+    BOARD_LOAD,
+    BOARD_UNLOAD, /* value: handle of the loaded code */
+    /* message: struct run_message, tensors, scalars; the scheduler replaces it by a run_ended */
+    BOARD_RUN,
+    /*
+     * value: address of memory of the requested size, to which the scheduler moves the graph built
+     * last
+     */
+    BOARD_KEEP,
+    BOARD_DROP, /* value: handle of a graph whose memory the host reuses from now on */
     BOARD_CLOSE,
-    BOARD_MEET, /* value: tag of a launch of the cores, which come and go without a job */
+    BOARD_MEET, /* value: tag of a launch in which cores only start and end, without a job */
     BOARD_OPS
 };
 
-/* Arguments of a launch. They are copied: nothing is written back. */
+/*
+ * Arguments of a launch of the scheduler. They are copied, so the scheduler cannot answer in them.
+ */
 struct board_call {
     uint64_t board;
     uint32_t magic;
     uint32_t version;
     uint32_t op;       /* enum board_op */
-    uint32_t sequence; /* of the answer */
+    uint32_t sequence; /* number of the call, which the scheduler's answer repeats */
     uint64_t value;
     uint64_t message;
     uint64_t message_bytes;
@@ -79,79 +91,110 @@ struct board_answer {
     uint32_t sequence;
     int32_t status; /* enum pto_status */
     uint32_t pad;
-    uint64_t value; /* of a run that built a graph to be kept: the bytes that it needs */
-    uint64_t bytes; /* of the message, as it was left */
+    /*
+     * Depends on the operation. After a run that built a graph to be kept, the bytes that the graph
+     * needs.
+     */
+    uint64_t value;
+    uint64_t bytes; /* number of bytes that the scheduler has written to the message of the call */
     char text[BOARD_TEXT];
     uint8_t rest[BOARD_LINE - 32];
 };
 
-/* Written by the scheduler while it runs. */
+/* Heartbeat and progress, which the scheduler writes while it runs. */
 struct board_live {
-    uint64_t beats;    /* changes as long as it is alive */
-    uint64_t progress; /* kernels that started or returned */
+    uint64_t beats;    /* a counter that changes as long as the scheduler is alive */
+    uint64_t progress; /* number of starts and returns of kernels so far */
     uint64_t pad[6];
 };
 
-/* Written by the host. */
-struct board_wish {
-    uint64_t cancelled[BOARD_RUNS]; /* number of a run, by what is left of it when divided */
+/* What the host requests of the runs in flight; the host writes it. */
+struct board_requests {
+    /* Run numbers that the host has cancelled: number N is stored at index N % BOARD_RUNS. */
+    uint64_t cancelled[BOARD_RUNS];
     uint64_t pad[6];
 };
 
-/* What a launch of the cores gets, by its address: in the message of its run. */
+/*
+ * Argument of a launch of the cores. The host passes its address to the scheduler in the message of
+ * the run.
+ */
 struct board_launch {
     uint64_t board;
-    uint64_t tag;    /* of this launch alone; below 2^32 */
-    uint64_t sync;   /* where cores signal each other; 0: unknown, or the generation needs none */
-    uint64_t anchor; /* 0, which the compiler of the cores cannot know: core_anchor */
+    uint64_t tag; /* tag of the launch, unique and below 2^32 */
+    /*
+     * Address of memory in which cores signal each other; 0: unknown, or not needed by the
+     * generation.
+     */
+    uint64_t sync;
+    /*
+     * always 0; the compiler of the core's program must not know that (core_anchor has the reason)
+     */
+    uint64_t anchor;
     uint64_t pad[4];
 };
 
 /*
- * Written by a core, once a launch: one word, which is there as a whole or not at all. Its number by
- * nature, which says which register window is its own, and above that the tag of the launch.
+ * A core writes this once in a launch, as one word, so that it is complete or absent: the core's
+ * hardware number, which selects its register window, and above it the tag of the launch.
  */
 struct board_hello {
-    uint64_t there; /* BOARD_HELLO; that of another launch: it has not come yet */
+    /*
+     * tag and hardware number; if the tag is that of another launch, the core has not started yet
+     */
+    uint64_t there;
     uint64_t pad[7];
 };
 
 #define BOARD_HELLO(tag, number) ((tag) << BOARD_TAG_SHIFT | ((number)&BOARD_NUMBER_MASK))
 
-/* Written by the scheduler before a doorbell: its first line, and of the vector what is used. */
+/*
+ * A kernel call for one core. Before a doorbell the scheduler writes the first line and the used
+ * part of the argument vector.
+ */
 struct board_job {
     uint64_t function;
-    uint32_t condition_count; /* 0 at the doorbell; written by the kernel */
-    int32_t condition_error;  /* the same */
-    uint64_t local[6];        /* struct pto_local_context */
-    int64_t args[50];         /* the vector */
-    uint64_t global[3]; /* struct pto_global_context; as the end of the vector, never changed */
+    /* conditions that the kernel has registered; the scheduler sets it to 0 before the doorbell */
+    uint32_t condition_count;
+    /* error of registering a condition; the scheduler sets it to 0 before the doorbell */
+    int32_t condition_error;
+    uint64_t local[6]; /* a struct pto_local_context */
+    int64_t args[50];  /* the argument vector of the kernel */
+    /* a struct pto_global_context; never changes, like the last entries of `args` */
+    uint64_t global[3];
     uint64_t pad[3];
 };
 
 /*
- * What the scheduler saw when cores did not come, go or answer; written by it alone. A condition
- * register that it could not read, because the core has not said which window is its own, is 0.
+ * What the scheduler saw when cores did not start, end or answer; only the scheduler writes it.
+ * `cond` has the cores' condition registers; 0 for a core whose register it could not read, because
+ * the core has not reported its window.
  */
 struct board_seen {
-    uint32_t count; /* of cores; 0: nothing went wrong */
-    uint32_t tag;   /* of the launch */
+    uint32_t count; /* number of entries in `cond`; 0: nothing went wrong */
+    uint32_t tag;   /* tag of the launch of the cores */
     uint32_t pad[14];
     uint32_t cond[(BOARD_CORES + 15) / 16 * 16];
 };
 
-/* Memory that tasks may name, in order: what the host has allocated. */
+/*
+ * A range of memory that tasks may name, an allocation of the host. Ranges are sorted by address.
+ */
 struct board_range {
     uint64_t begin;
     uint64_t end;
 };
 
-/* Register windows, by generation: data, so that the programs are the same for all. */
+/*
+ * Addresses of the cores' registers, as data, so that the device programs are the same for all
+ * generations.
+ */
 struct board_windows {
-    uint64_t base[BOARD_WINDOWS]; /* by a core's number; 0: there is no such core */
+    /* indexed by the hardware number of a core; 0: there is no such core */
+    uint64_t base[BOARD_WINDOWS];
     uint32_t bell_offset;
     uint32_t cond_offset;
-    uint32_t fast_offset; /* 0: there is none */
+    uint32_t fast_offset; /* offset of the register; 0: the generation has no such register */
     uint32_t fast_open;
     uint32_t fast_close;
     uint32_t pad[11];
@@ -160,15 +203,16 @@ struct board_windows {
 struct board {
     uint32_t magic;
     uint32_t version;
-    uint32_t blocks; /* clusters that are used: AIC i and AIV 2i, 2i + 1 are cluster i */
+    uint32_t blocks; /* number of clusters in use; cluster i has AIC i and the AIVs 2i and 2i + 1 */
     uint32_t pad;
-    uint64_t scheduler; /* its own; written by it at BOARD_OPEN */
+    /* address of the scheduler's state, written by the scheduler at BOARD_OPEN */
+    uint64_t scheduler;
     uint64_t pad_line[5];
     struct board_windows windows;
     struct board_answer answer;
     struct board_live live;
-    struct board_wish wish;
-    struct board_hello hello[BOARD_CORES]; /* AICs, then AIVs */
+    struct board_requests requests;
+    struct board_hello hello[BOARD_CORES]; /* one for each core: AICs first, then AIVs */
     struct board_job job[BOARD_CORES];
     struct board_seen seen;
 };
@@ -176,79 +220,89 @@ struct board {
 struct board_open {
     uint32_t size[BOARD_SIZES];
     uint32_t clusters;
-    uint64_t memory_max; /* for intermediate tensors and the engine, as the user has it */
-    uint64_t engine;     /* device memory for the engine */
+    /* memory limit in bytes, for intermediate tensors and the engine, as the user set it */
+    uint64_t memory_max;
+    uint64_t engine; /* address of device memory for tasks and edges */
     uint64_t engine_bytes;
-    uint64_t heap; /* the same for intermediate tensors */
+    uint64_t heap; /* address of device memory for intermediate tensors */
     uint64_t heap_bytes;
 };
 
-/* Kernels lie on the device already; the orchestration's object, if it runs there, follows them. */
+/*
+ * A kernel of struct board_load. Its code is already on the device. The object of an orchestration
+ * that runs on the device follows the kernels in the message.
+ */
 struct board_kernel {
-    uint64_t function; /* 0: there is none with this number */
-    uint64_t core_type;
+    uint64_t function; /* address of the kernel's code on the device; 0: no kernel has this id */
+    uint32_t core_type;
+    /* index of the kernel's first declared argument, from 1; 0: it declares none */
+    uint32_t declared;
 };
 
 struct board_load {
     uint64_t object_bytes;
     uint32_t kernel_count;
     uint32_t
-        entry_bytes; /* names, with their ends, padded to 8; in this order behind the kernels */
+        /* bytes of the entry's name, with its zero, padded to 8; the names follow the kernels */
+        entry_bytes;
     uint32_t name_bytes;
-    uint32_t pad;
+    /* number of words between kernels and names, as kernels declare them; even */
+    uint32_t declared_count;
 };
 
-/* Behind the tensors and scalars of a BOARD_RUN: ranges of memory. */
+/*
+ * The parameters of BOARD_RUN. In the message, struct board_range entries follow the tensors and
+ * scalars.
+ */
 struct board_run {
     uint64_t range_count;
-    uint64_t ranges;       /* address of struct board_range[] */
-    uint64_t left_ns;      /* until the run's deadline; UINT64_MAX: none */
-    uint64_t message_room; /* of the buffer, for the answer */
+    uint64_t ranges;       /* address of an array of struct board_range */
+    uint64_t left_ns;      /* ns until the run's deadline; UINT64_MAX: none */
+    uint64_t message_room; /* size of the message's buffer, in which the scheduler answers */
     uint64_t record;       /* address of a struct board_record; 0: nothing is recorded */
-    uint64_t record_max;   /* of records, a power of two */
+    uint64_t record_max;   /* capacity in records, a power of two */
     uint64_t edge_max;
     uint64_t scope_max;
-    uint64_t mark_max; /* tasks whose arguments may be dumped */
-    uint64_t told_max; /* bytes that tasks and their arguments are told in */
-    uint64_t dump_max; /* bytes of dumps */
-    uint64_t
-        graph_bytes; /* of a graph that the host has written since it ran last; 0: it has not */
-    uint64_t tag;    /* of the launch of its cores */
+    uint64_t mark_max;       /* number of tasks whose arguments may be dumped */
+    uint64_t task_bytes_max; /* capacity in bytes, for the records of tasks and their arguments */
+    uint64_t dump_max;       /* capacity in bytes, for the dumped contents of tensors */
+    uint64_t graph_bytes;    /* size of a graph that the host wrote since the last run; 0: none */
+    uint64_t tag;            /* tag of the launch that started the run's cores */
 };
 
-/* What was recorded of a run. What is behind it: struct message_record. */
+/* Header of a run's records (struct message_record), which follow it in memory. */
 struct board_record {
-    uint64_t count; /* of records, also those that gave way to later ones */
+    uint64_t count; /* number of records of the run, including those that were overwritten */
     uint64_t edge_count;
-    uint64_t edges_lost; /* for lack of room */
+    uint64_t edges_lost; /* number of edges that were not recorded for lack of room */
     uint64_t begin_cycles;
     uint64_t end_cycles;
     uint64_t scope_count;
     uint64_t scopes_lost;
-    uint64_t told_bytes;
-    uint64_t told_lost;
+    uint64_t task_bytes;
+    uint64_t task_records_lost;
     uint64_t dumped_bytes;
     uint64_t dumped_lost;
     uint64_t pad[5];
 };
 
-/* By the submission indices of its tasks. */
+/* An edge between two tasks, which are given by their submit indices. */
 struct board_edge {
     uint32_t before;
     uint32_t after;
 };
 
-static_assert(sizeof(struct board_answer) % BOARD_LINE == 0, "lines of its own");
-static_assert(sizeof(struct board_live) == BOARD_LINE, "a line of its own");
-static_assert(sizeof(struct board_wish) == BOARD_LINE, "a line of its own");
-static_assert(sizeof(struct board_launch) == BOARD_LINE, "a line of its own");
-static_assert(sizeof(struct board_hello) == BOARD_LINE, "a line of its own");
+static_assert(sizeof(struct board_answer) % BOARD_LINE == 0, "whole lines");
+static_assert(sizeof(struct board_live) == BOARD_LINE, "one line");
+static_assert(sizeof(struct board_requests) == BOARD_LINE, "one line");
+static_assert(sizeof(struct board_launch) == BOARD_LINE, "one line");
+static_assert(sizeof(struct board_hello) == BOARD_LINE, "one line");
 static_assert(offsetof(struct board_job, args) == BOARD_LINE, "one line without the vector");
-static_assert(sizeof(struct board_job) % BOARD_LINE == 0, "lines of its own");
-static_assert(sizeof(struct board_seen) % BOARD_LINE == 0, "lines of its own");
-static_assert(sizeof(struct board_record) == 2 * BOARD_LINE, "lines of its own");
-static_assert(sizeof(struct board_windows) % BOARD_LINE == 0, "lines of its own");
-static_assert(offsetof(struct board, answer) % BOARD_LINE == 0, "lines of its own");
-static_assert(offsetof(struct board, hello) % BOARD_LINE == 0, "lines of its own");
+static_assert(sizeof(struct board_job) % BOARD_LINE == 0, "whole lines");
+static_assert(sizeof(struct board_seen) % BOARD_LINE == 0, "whole lines");
+static_assert(sizeof(struct board_record) == 2 * BOARD_LINE, "whole lines");
+static_assert(sizeof(struct board_windows) % BOARD_LINE == 0, "whole lines");
+static_assert(offsetof(struct board, answer) % BOARD_LINE == 0, "whole lines");
+static_assert(offsetof(struct board, hello) % BOARD_LINE == 0, "whole lines");
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The chip callable of the reference: an orchestration and its kernels in one
- * block of memory. Its layout is an ABI, so prebuilt blocks can be read.
+ * The reference's chip callable: an orchestration and its kernels in one block of memory. Its
+ * layout is an ABI, so prebuilt blocks can be read.
  *
  *     struct chip_callable
  *     storage:  orchestration, binary_size bytes
@@ -17,28 +17,30 @@
 
 enum {
     CHIP_CALLABLE_SIGNATURE_MAX = 256,
-    CHIP_CALLABLE_CHILDREN_MAX = 1024, /* func_id is smaller, too */
-    CHIP_CALLABLE_NAME_MAX = 64,       /* with its zero */
+    /* number of kernels in a chip callable, and limit of func_id */
+    CHIP_CALLABLE_CHILDREN_MAX = 1024,
+    CHIP_CALLABLE_NAME_MAX = 64, /* size of a name in bytes, with its final zero */
     CHIP_CALLABLE_CHILD_ALIGN = 64,
     CORE_CALLABLE_SIGNATURE_MAX = 32
 };
 
 struct core_callable {
-    int32_t signature[CORE_CALLABLE_SIGNATURE_MAX]; /* enum pto_direction */
+    int32_t signature[CORE_CALLABLE_SIGNATURE_MAX]; /* enum pto_direction of each parameter */
     int32_t signature_count;
     uint32_t binary_size;
-    uint64_t resolved_addr; /* the loader's; nothing in a file */
+    uint64_t resolved_addr; /* set by the loader; unused in a file */
     uint8_t reserved[48];
 };
 
 struct chip_callable {
-    int32_t signature[CHIP_CALLABLE_SIGNATURE_MAX]; /* enum pto_direction */
+    int32_t signature[CHIP_CALLABLE_SIGNATURE_MAX]; /* enum pto_direction of each parameter */
     int32_t signature_count;
     uint32_t binary_size;
     char func_name[CHIP_CALLABLE_NAME_MAX];
     uint32_t func_name_length;
     int32_t child_func_ids[CHIP_CALLABLE_CHILDREN_MAX];
-    uint32_t child_offsets[CHIP_CALLABLE_CHILDREN_MAX]; /* from the end of this struct */
+    /* byte offsets of the kernels from the end of this struct */
+    uint32_t child_offsets[CHIP_CALLABLE_CHILDREN_MAX];
     int32_t child_count;
     char config_name[CHIP_CALLABLE_NAME_MAX];
     uint32_t config_name_length;

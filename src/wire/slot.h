@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slot: where a live task is stored, from its submit until it has
- * completed. Written by the submitter, then read by whoever runs the task.
+ * A slot stores a live task, from its submit until it has completed. The submitter writes it, then
+ * the thread that runs the task reads it.
  *
- *     line 0   all the state of a task that waits for nobody
- *     line 1   edges, and what few tasks have; a launch needs it for those only
+ *     line 0   all the state of a task without predecessors
+ *     line 1   edges, and rarely used state; a launch reads it only if a task has them
  *     then     tensors[tensor_count]         128 bytes each
  *              scalars[scalar_count]         only if there is more than one
  *              retained[tensor_count + 1]    buffers that this task keeps alive
  *              predicate                     only if it has one
  *
- * In a graph that is launched again, tensors and scalars lie apart, and a task
- * that is not special has one line only: those that a launch goes through are
- * next to each other.
+ * In a graph that is launched again, tensors and scalars are stored separately, and an ordinary
+ * task has one line only, so that the lines that a launch visits are adjacent.
  *
- * An edge lies in the slot of the task that waits and is a member of the list
- * of the task that is waited for. A completed task swaps SLOT_SEALED into its
- * list: whoever finds the mark knows that there is nothing to wait for.
+ * An edge is stored in the slot of the successor and is a member of the list of the predecessor. A
+ * completed task swaps SLOT_SEALED into its list, which shows a later submitter that the task is
+ * complete.
  */
 #ifndef PTO_SLOT_H
 #define PTO_SLOT_H
@@ -29,12 +28,16 @@
 #include "pto/orch.h"
 
 enum { SLOT_LINE_BYTES = 64, SLOT_EDGES_INLINE = 3, SLOT_LANES = 3 };
-enum { SLOT_NO_KERNEL = UINT16_MAX }; /* of a lane, or of a dummy */
+/* kernel id of a lane without a kernel, and of a dummy task */
+enum { SLOT_NO_KERNEL = UINT16_MAX };
 
-/* Not a multiple of a page, so that slots of one class spread over the cache's sets. */
+/*
+ * Slots have SLOT_CLASS_COUNT sizes of up to SLOT_LINES_MAX cache lines. Every size is an odd
+ * number of lines, so that the slots of one size spread over the sets of the cache.
+ */
 enum { SLOT_CLASS_COUNT = 9, SLOT_LINES_MAX = 71 };
 
-/* What `pending` starts with: the submitter takes it away when all edges are linked. */
+/* Initial value of `pending`; the submitter subtracts it when all edges of the task are linked. */
 #define SLOT_BIAS 0x40000000u
 
 #define SLOT_SEALED ((void *)(uintptr_t)1)
@@ -42,22 +45,28 @@ enum { SLOT_CLASS_COUNT = 9, SLOT_LINES_MAX = 71 };
 enum slot_lane {
     SLOT_LANE_AIC = 1,
     SLOT_LANE_AIV0 = 2,
-    SLOT_LANE_AIV1 = 4 /* no lane at all: a dummy, which runs nothing */
+    SLOT_LANE_AIV1 = 4 /* the last lane; a task without any lane is a dummy */
 };
 
 enum slot_flag {
-    SLOT_HAS_BUFFER = 1,   /* created outputs */
-    SLOT_HAS_RETAINED = 2, /* keeps buffers of others alive */
-    SLOT_HAS_SPILL = 4,    /* more edges or retained buffers than fit inline */
-    SLOT_IS_COUNTED = 8,   /* more than one invocation: block_left counts them */
-    SLOT_IS_TEAM = 16,     /* its invocations need cores at the same time: gang, several lanes */
-    SLOT_IS_GANG = 32,     /* all its blocks at the same time */
+    SLOT_HAS_BUFFER = 1,   /* the task has created outputs */
+    SLOT_HAS_RETAINED = 2, /* the task keeps buffers of other tasks alive */
+    SLOT_HAS_SPILL = 4,    /* the task has more edges or retained buffers than fit into its slot */
+    SLOT_IS_COUNTED = 8,   /* the task has more than one invocation; block_left counts them */
+    /*
+     * The invocations of the task need cores at the same time: the task is a gang or has several
+     * lanes.
+     */
+    SLOT_IS_TEAM = 16,
+    SLOT_IS_GANG = 32, /* all blocks of the task run at the same time */
     SLOT_HAS_PREDICATE = 64,
     SLOT_IS_TIMED = 128,
     SLOT_IS_SPECIAL = SLOT_IS_COUNTED | SLOT_IS_TEAM | SLOT_IS_TIMED,
     SLOT_IS_SETTLED_FIRST = SLOT_HAS_PREDICATE | SLOT_IS_TEAM,
-    /* In a graph that is launched, where nobody has buffers: */
-    SLOT_IS_DUMMY = SLOT_HAS_BUFFER, /* no lanes */
+    /*
+     * In launched graphs, where tasks have no buffers, the bit of SLOT_HAS_BUFFER is SLOT_IS_DUMMY.
+     */
+    SLOT_IS_DUMMY = SLOT_HAS_BUFFER, /* the task has no lanes */
     SLOT_IS_WHOLE = SLOT_IS_SPECIAL | SLOT_HAS_PREDICATE,
 };
 
@@ -67,95 +76,125 @@ struct slot;
 
 struct edge {
     struct edge *next;
-    struct slot *self; /* the task that waits */
+    struct slot *self; /* slot of the task that waits */
 };
 
 struct slot_predicate {
     uint64_t addr;
     int64_t target;
     uint8_t op;
-    uint8_t bytes; /* of the element */
+    uint8_t bytes; /* size of the element in bytes */
     uint8_t dtype;
-    uint8_t is_suspect; /* with guards: no task was given to write it */
+    /* In runs with guards: the operand is in an output that no task was to write. */
+    uint8_t is_suspect;
 };
 
-/* The successors of a task in a graph that is launched again, by position in a list of lines. */
+/*
+ * The successors of a task in a graph that is launched again, as a range in an array of line
+ * numbers.
+ */
 struct slot_span {
-    uint32_t first; /* or the line itself, with SPAN_FOLLOWS */
-    uint32_t count; /* or SPAN_IS_ONE */
+    /*
+     * Position of the first successor in the array; with SPAN_FOLLOWS, the line of the only
+     * successor.
+     */
+    uint32_t first;
+    uint32_t count; /* number of successors, or SPAN_IS_ONE */
 };
 
-#define SPAN_FOLLOWS 0x80000000u /* of a line: the task waits for this one only */
-#define SPAN_IS_ONE UINT32_MAX   /* there is one successor, which follows */
+#define SPAN_FOLLOWS 0x80000000u /* bit of `first`: the only successor has no other predecessor */
+#define SPAN_IS_ONE UINT32_MAX   /* value of `count`: there is exactly one successor */
 
-/* Unions: first what a graph that is being built needs, then what one that is launched does. */
+/*
+ * A task. In each union the first member is for a graph that is being built, the second for a graph
+ * that is launched again.
+ */
 struct slot {
     union {
-        struct aptr successors; /* struct edge of those that wait for this task, or SLOT_SEALED */
+        /*
+         * List of struct edge, one for each task that waits for this task; SLOT_SEALED: the task is
+         * complete.
+         */
+        struct aptr successors;
         struct slot_span span;
     };
     union {
-        uint32_t number;        /* index of the slot in the submitter's books */
-        uint32_t built_pending; /* predecessors: what its counter starts with */
+        uint32_t number;        /* index of this slot, for the submitter */
+        uint32_t built_pending; /* number of predecessors, to which each launch sets `pending` */
     };
-    uint32_t seq;                /* which task of the run, from 1 */
-    struct a32 pending;          /* predecessors left; a ready task is linked through it in lists */
-    uint16_t kernel[SLOT_LANES]; /* slot_kernel() */
+    uint32_t seq; /* number of the task in its run, from 1 on */
+    /*
+     * number of predecessors that have not completed; in a ready task, the next one in a list of
+     * ready tasks
+     */
+    struct a32 pending;
+    uint16_t kernel[SLOT_LANES]; /* kernel ids; read with slot_kernel() */
     union {
         struct {
             uint8_t tensor_count;
             uint8_t scalar_count;
         };
-        uint16_t counts; /* both, slot_counts() */
+        uint16_t counts; /* tensor_count and scalar_count as one word: slot_counts() */
     };
     union {
         struct {
             uint8_t lanes;     /* enum slot_lane */
-            uint8_t core_type; /* of its kernel; meaningless for a dummy */
+            uint8_t core_type; /* core type of the task's only kernel; unused for a dummy */
             uint8_t flags;     /* enum slot_flag */
             union {
-                uint8_t edge_count;  /* inline ones in use */
-                uint8_t built_lanes; /* what `lanes` starts with */
+                uint8_t edge_count;  /* number of entries of `edge` in use */
+                uint8_t built_lanes; /* initial value of `lanes` in a launch */
             };
         };
-        uint32_t traits; /* the four of them, slot_traits() */
+        uint32_t traits; /* lanes, core_type, flags and edge_count as one word: slot_traits() */
     };
-    uint64_t scalar; /* the only one, if there is one */
+    uint64_t scalar; /* value of the scalar, if there is exactly one */
     const struct pto_site *site;
     union {
-        uint32_t buffer;  /* the outputs' */
-        uint32_t payload; /* where the tensors are, in lines as slots are */
+        uint32_t buffer;  /* the buffer that has the task's outputs */
+        uint32_t payload; /* position of the tensors in the image, in lines */
     };
-    uint32_t block_count; /* SPMD */
+    uint32_t block_count; /* number of SPMD blocks */
     union {
-        struct pto_task_id id; /* its upper bytes are used for other things: slot_id() */
+        /* id of the task; read with slot_id(), because its upper bytes have other uses */
+        struct pto_task_id id;
         struct {
-            uint8_t id_bytes[5]; /* counter of its ring, and the ring */
+            /* lower bytes of `id`: the task's number in its ring, and the ring */
+            uint8_t id_bytes[5];
             uint8_t timing_slot;
-            uint16_t retained_count; /* in the payload */
+            uint16_t retained_count; /* number of retained buffers in the payload */
         };
     };
 
     struct edge edge[SLOT_EDGES_INLINE];
-    uint32_t edge_chunk;     /* first of a chain of chunks with further edges */
-    uint32_t retained_chunk; /* chain of chunks with further retained buffers */
-    uint32_t block_next;     /* next SPMD block to start; whoever holds the ready task has it */
-    struct a32 block_left;   /* invocations to finish, and conditions to hold */
+    uint32_t edge_chunk; /* first of the chunks with edges that do not fit in `edge` */
+    /* First of the chunks with retained buffers that do not fit in the slot. */
+    uint32_t retained_chunk;
+    /* index of the next SPMD block to start; written by the thread that holds the ready task */
+    uint32_t block_next;
+    /*
+     * number of invocations that have not returned, plus 1 while registered conditions do not hold
+     */
+    struct a32 block_left;
 
     struct pto_tensor tensor[];
 };
 
 static_assert(sizeof(struct slot) == 2 * SLOT_LINE_BYTES, "a slot's header is two lines");
 static_assert(offsetof(struct slot, edge) == SLOT_LINE_BYTES, "line 0 is enough without edges");
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "where id and traits have their parts");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "the parts of id and traits are addressed as on little-endian machines");
 
-/* Not a task, but a node that stands for many edges (graph/graph.h): no task has no blocks. */
+/*
+ * Whether this slot is not a task but a join, a node that replaces many edges (graph/graph.h). A
+ * task has at least one block.
+ */
 static inline bool slot_is_join(const struct slot *s)
 {
     return s->block_count == 0;
 }
 
-/* Of a task with one kernel that always runs once, and no edges. */
+/* Returns the traits of a task with one unconditional kernel, one block and no edges. */
 static inline uint32_t slot_traits(uint32_t core_type, uint32_t flags)
 {
     return (SLOT_LANE_AIC + core_type) | core_type << 8 | flags << 16;
@@ -191,7 +230,10 @@ static inline uint32_t *slot_retained(struct slot *s)
     return (uint32_t *)(void *)(slot_scalars(s) + (s->scalar_count > 1 ? s->scalar_count : 0));
 }
 
-/* There is room for one retained buffer more than tensors: the predicate's operand may need it. */
+/*
+ * Returns the predicate, which follows the retained buffers. There may be one more buffer than
+ * tensors, because the predicate's operand may need one.
+ */
 static inline struct slot_predicate *slot_predicate(struct slot *s)
 {
     uintptr_t end = (uintptr_t)(slot_retained(s) + s->tensor_count + 1);
@@ -204,7 +246,7 @@ static inline uint32_t slot_lane_count(uint32_t lanes)
     return (lanes & 1) + (lanes >> 1 & 1) + (lanes >> 2 & 1);
 }
 
-/* LANE_... of the first one there is. */
+/* Returns the index (LANE_AIC...) of the first lane in use. */
 static inline uint32_t slot_first_lane(uint32_t lanes)
 {
     return (lanes & SLOT_LANE_AIC) != 0    ? LANE_AIC
@@ -212,7 +254,7 @@ static inline uint32_t slot_first_lane(uint32_t lanes)
                                            : LANE_AIV1;
 }
 
-/* The kernel of a lane; a task with one lane has only one. */
+/* Returns the kernel id of a lane; a task with one lane stores only one id. */
 static inline uint32_t slot_kernel(const struct slot *s, uint32_t lane)
 {
     return s->kernel[(s->lanes & (s->lanes - 1)) != 0 ? lane : 0];

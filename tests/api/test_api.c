@@ -241,7 +241,7 @@ static void a_device_that_cannot_be_is_refused(void **state)
         { PTO_EINVAL, 0, NULL, 0, 0, "the platform's name is NULL" },
         { PTO_ENOSUP, 0, "", 0, 0, "a2a3sim, a5sim" },
         { PTO_ENOSUP, 0, "a2a3", 0, 0,
-          "platform a2a3 is not to be had here: ASCEND_HOME_PATH is not set" },
+          "platform a2a3 is not available here: ASCEND_HOME_PATH is not set" },
         { PTO_ENOSUP, 0, "a2a3sim ", 0, 0, "there is no platform a2a3sim ; those that can be" },
         { PTO_EINVAL, 0, "a2a3sim", PTO_CORES_MAX, 0, "1024 clusters are too many" },
         { PTO_EINVAL, 0, "a5sim", UINT32_MAX, 0, "at most 341" },
@@ -293,8 +293,8 @@ static void a_run_that_cannot_be_prepared_is_explained(void **state)
 
     (void)state;
     pto_run_options_init(&options);
-    assert_prepare_says(NULL, callable, NULL, &options, "the device is not open");
-    assert_prepare_says(device, NULL, NULL, &options, "the callable was destroyed");
+    assert_prepare_says(NULL, callable, NULL, &options, "invalid device handle");
+    assert_prepare_says(device, NULL, NULL, &options, "invalid callable handle");
     assert_prepare_says(device, callable, &entry, &options, "2 tensors, but their array is NULL");
     entry = (struct pto_entry){ .scalar_count = 129 };
     assert_prepare_says(device, callable, &entry, &options, "129 scalars; there may be 128");
@@ -394,6 +394,52 @@ static void a_callable_needs_neither_names_nor_kernels(void **state)
     params.orchestration = orchestrate_nothing;
     assert_int_equal(pto_callable_create(&params, &callable), PTO_OK);
     assert_int_equal(pto_run(device, callable, NULL, NULL, NULL), PTO_OK);
+    pto_callable_destroy(callable);
+    pto_device_close(device);
+}
+
+static void orchestrate_echoes(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_COUNT_AIV, PTO_IN(entry->tensor)); /* declares nothing */
+    pto_aiv(o, KERNEL_ECHO, PTO_INOUT(entry->tensor), PTO_INT(7));
+    HERE(pto_aiv(o, KERNEL_ECHO, PTO_INOUT(entry->tensor), PTO_INT(1000)));
+}
+
+static void functions_may_declare_their_arguments(void **state)
+{
+    uint32_t echo[] = { PTO_TENSOR(PTO_UINT64, 1), PTO_SCALAR(PTO_UINT8), 0 };
+    static const uint32_t unknown[] = { 99, 0 };
+    const uint32_t *args[KERNELS] = { [KERNEL_ECHO] = unknown };
+    uint64_t word = 0;
+    struct pto_tensor tensor = pto_tensor_external(&word, PTO_DIMS(1), 1, PTO_UINT64);
+    struct pto_entry entry = { .tensor_count = 1, .tensor = &tensor };
+    struct pto_device *device = open_device(NULL, 0, 1);
+    struct pto_callable *callable = NULL;
+    struct pto_callable_params params;
+    struct pto_run_report report;
+    struct pto_error error;
+
+    (void)state;
+    pto_error_init(&error);
+    pto_callable_params_init(&params);
+    params.orchestration = orchestrate_echoes;
+    params.kernels = kernels;
+    params.kernel_count = KERNELS;
+    params.kernel_args = args;
+    params.error = &error;
+    assert_int_equal(pto_callable_create(&params, &callable), PTO_EINVAL);
+    assert_in(error.text, "kernel 3 (\"echo\") declares its arguments in an unknown way");
+    args[KERNEL_ECHO] = echo;
+    assert_int_equal(pto_callable_create(&params, &callable), PTO_OK);
+    memset(echo, 0xff, sizeof(echo)); /* they were copied */
+    args[KERNEL_ECHO] = NULL;
+    pto_run_report_init(&report);
+    assert_int_equal(pto_run(device, callable, &entry, NULL, &report), PTO_EARGS);
+    assert_in(report.error.text,
+              "kernel \"echo\" declares scalar 0 as uint8, and the task has 0x3e8");
+    assert_int_equal(report.error.site.line, expect_line);
+    assert_int_equal(report.error.kernel, KERNEL_ECHO);
+    assert_int_equal(report.error.argument, -1);
     pto_callable_destroy(callable);
     pto_device_close(device);
 }
@@ -1748,6 +1794,7 @@ int main(void)
         cmocka_unit_test(workers_beyond_the_cores_are_left_out),
         cmocka_unit_test(a_callable_that_cannot_be_is_refused),
         cmocka_unit_test(a_callable_needs_neither_names_nor_kernels),
+        cmocka_unit_test(functions_may_declare_their_arguments),
         cmocka_unit_test(a_callable_keeps_a_copy_of_its_parameters),
         cmocka_unit_test(a_run_that_cannot_be_is_refused_and_reports_nothing),
         cmocka_unit_test(a_run_inside_a_run_of_the_same_device_is_refused),

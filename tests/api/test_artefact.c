@@ -258,11 +258,11 @@ static void each_kind_of_damage_has_its_sentence(void **state)
     assert_text(file.at, 100,
                 "it is truncated: it has 100 bytes, less than the 176 of a header" AGAIN);
     snprintf(expected, sizeof(expected),
-             "it is truncated: it has 4000 bytes, and its header says %zu" AGAIN, file.size);
+             "it is truncated: it has 4000 bytes, and its header has %zu" AGAIN, file.size);
     assert_text(file.at, 4000, expected);
     memcpy(longer, file.at, file.size);
     snprintf(expected, sizeof(expected),
-             "it is too long: it has %zu bytes, and its header says %zu" AGAIN, file.size + 1,
+             "it is too long: it has %zu bytes, and its header has %zu" AGAIN, file.size + 1,
              file.size);
     assert_text(longer, file.size + 1, expected);
     assert_field(FIELD(magic) + 4, 0x0a1a0a0a, false,
@@ -298,19 +298,19 @@ static void damage_with_right_hashes_is_refused(void **state)
         uint32_t value;
         const char *what;
     } cases[] = {
-        { FIELD(mode), 2, "its mode does not exist" },
+        { FIELD(mode), 2, "its mode is unknown" },
         { FIELD(kernel_count), 1025, "it has too many kernels or files" },
         { FIELD(file_count), UINT32_MAX, "it has too many kernels or files" },
-        { FIELD(kernel_count), 3, "its parts are not where they belong" },
-        { FIELD(file_offset), 1, "its parts are not where they belong" },
-        { FIELD(text_size), 1 << 30, "its parts are not where they belong" },
-        { FIELD(callable_size), 1 << 30, "its parts are not where they belong" },
-        { FIELD(callable_offset) + 4, 1, "its parts are not where they belong" },
-        { FIELD(name), 1 << 20, "a text lies outside of its texts" },
-        { kernel + 4, 2, "a kernel has no valid name or core type" },
-        { kernel + 8, UINT32_MAX, "a kernel has no valid name or core type" },
-        { file, UINT32_MAX, "a file that it was made of has no valid name" },
-        { file + 4, 1, "the files that it was made of are not in order" },
+        { FIELD(kernel_count), 3, "its parts are not where its header needs them" },
+        { FIELD(file_offset), 1, "its parts are not where its header needs them" },
+        { FIELD(text_size), 1 << 30, "its parts are not where its header needs them" },
+        { FIELD(callable_size), 1 << 30, "its parts are not where its header needs them" },
+        { FIELD(callable_offset) + 4, 1, "its parts are not where its header needs them" },
+        { FIELD(name), 1 << 20, "a string lies outside of the table of strings" },
+        { kernel + 4, 2, "the name or core type of a kernel is invalid" },
+        { kernel + 8, UINT32_MAX, "the name or core type of a kernel is invalid" },
+        { file, UINT32_MAX, "the name of one of its source files is invalid" },
+        { file + 4, 1, "its source files are not in order" },
         { CHIP(signature_count), 257, "its signature has more than 256 entries" },
         { CHIP(signature), 4, "its signature has an unknown direction" },
         { CHIP(func_name_length), 64, "a name in its chip callable is too long or has no end" },
@@ -319,14 +319,13 @@ static void damage_with_right_hashes_is_refused(void **state)
           "a name in its chip callable is too long or has no end" },
         { CHIP(binary_size), 0, "its orchestration reaches beyond its end, or is empty" },
         { CHIP(binary_size), 1 << 20, "its orchestration reaches beyond its end, or is empty" },
-        { CHIP(child_count), 1,
-          "it has another number of kernels than it says, or more than 1024" },
-        { CHIP(child_func_ids), 1024, "a kernel's func_id is above 1023, or there twice" },
-        { CHIP(child_func_ids) + 4, 3, "a kernel's func_id is above 1023, or there twice" },
-        { CHIP(child_func_ids), 4, "its kernels have other func_ids than it says" },
-        { CHIP(child_offsets), 65, "a kernel is not where one can be" },
-        { CHIP(child_offsets), 0, "a kernel is not where one can be" },
-        { CHIP(child_offsets), 0xffffffc0, "a kernel is not where one can be" },
+        { CHIP(child_count), 1, "its number of kernels differs from its header, or is above 1024" },
+        { CHIP(child_func_ids), 1024, "a kernel's func_id is above 1023, or used twice" },
+        { CHIP(child_func_ids) + 4, 3, "a kernel's func_id is above 1023, or used twice" },
+        { CHIP(child_func_ids), 4, "the func_ids of its kernels differ from its header" },
+        { CHIP(child_offsets), 65, "a kernel has an invalid offset" },
+        { CHIP(child_offsets), 0, "a kernel has an invalid offset" },
+        { CHIP(child_offsets), 0xffffffc0, "a kernel has an invalid offset" },
         { at + 9376 + 64 + 132, 1 << 30, "a kernel reaches beyond the end, or is empty" },
         { at + 9376 + 64 + 132, 0, "a kernel reaches beyond the end, or is empty" },
     };
@@ -411,7 +410,7 @@ static void a_chip_callable_alone_is_read(void **state)
     assert_true(digest_is_equal(&a.identity, &whole.identity));
     blob[file.size - at + 31] = 1;
     assert_int_equal(read_text(blob, file.size - at + 32, text), PTO_EFORMAT);
-    assert_in(text, "follows its last kernel");
+    assert_in(text, "extra bytes follow its last kernel");
     assert_int_equal(read_text(blob, file.size - at - 1, text), PTO_EFORMAT);
     assert_in(text, "kernel reaches beyond the end");
     free(blob);
@@ -575,7 +574,8 @@ static void a_header_outside_of_the_library_is_damage(void **state)
         if (row[i].is_fine)
             assert_int_equal(pto_callable_destroy(callable), PTO_OK);
         else
-            assert_non_null(strstr(error.text, "a header of the tile library lies outside of it"));
+            assert_non_null(strstr(
+                error.text, "a header of the tile library has a path outside of the library"));
         free(file.at);
     }
 }

@@ -12,31 +12,16 @@
  */
 #include "base/elf.h"
 #include "tests/fixture/artefact_test.h"
+#include "tests/fixture/random_test.h"
 
 enum { INPUTS = 200000, SECONDS = 20, INPUT_MAX = 1 << 16, TEXTS_MAX = 64 };
 
 static const char elf_mark[] = "\x7f"
                                "ELF, and no more";
-static uint64_t random_state;
 static uint64_t accepted, refused, objects_accepted;
 static char texts[TEXTS_MAX][PTO_ERROR_TEXT_MAX]; /* the sentences, numbers left out */
 static uint32_t text_count;
 static struct digest_state everything; /* what was read goes in here, so that it is read */
-
-/* splitmix64 */
-static uint64_t next_random(void)
-{
-    uint64_t z = random_state += 0x9e3779b97f4a7c15ull;
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-    return z ^ z >> 31;
-}
-
-static uint32_t below(uint64_t limit)
-{
-    return limit != 0 ? (uint32_t)(next_random() % limit) : 0;
-}
 
 /* ---- what is changed ---- */
 
@@ -121,26 +106,27 @@ static uint64_t interesting(size_t size)
                                 size + 1,  1ull << 31, UINT32_MAX, 1ull << 32, UINT64_MAX,
                                 INT64_MAX, 0xffffffc0, 4096,       1ull << 46 };
 
-    return below(4) == 0 ? next_random() : values[below(sizeof(values) / sizeof(values[0]))];
+    return random_below(4) == 0 ? rng_next(&chance)
+                                : values[random_below(sizeof(values) / sizeof(values[0]))];
 }
 
 /* The start of a table is changed more often than what is far inside. */
 static size_t some_place(const struct input *in)
 {
-    switch (below(4)) {
+    switch (random_below(4)) {
     case 0:
-        return below(in->size < 512 ? in->size : 512);
+        return random_below(in->size < 512 ? in->size : 512);
     case 1:
-        return in->size - 1 - below(in->size < 2048 ? in->size : 2048);
+        return in->size - 1 - random_below(in->size < 2048 ? in->size : 2048);
     default:
-        return below(in->size);
+        return random_below(in->size);
     }
 }
 
 /* A 4- or 8-byte number at a multiple of 4: where fields are. */
 static void change_number(struct input *in)
 {
-    size_t bytes = below(2) == 0 ? 4 : 8;
+    size_t bytes = random_below(2) == 0 ? 4 : 8;
     size_t at = some_place(in) / 4 * 4;
     uint64_t value = interesting(in->size);
     uint64_t old = 0;
@@ -148,8 +134,8 @@ static void change_number(struct input *in)
     if (in->size < bytes || at > in->size - bytes)
         return;
     memcpy(&old, in->at + at, bytes);
-    if (below(3) == 0)
-        value = old + (uint64_t)(int64_t)((int)below(129) - 64);
+    if (random_below(3) == 0)
+        value = old + (uint64_t)(int64_t)((int)random_below(129) - 64);
     memcpy(in->at + at, &value, bytes);
 }
 
@@ -171,32 +157,32 @@ static void change_chip(struct input *in)
         sizeof(struct chip_callable) + 64 + offsetof(struct core_callable, binary_size),
     };
     size_t base = 0;
-    uint32_t value = below(2) == 0 ? (uint32_t)interesting(in->size) : below(2048);
+    uint32_t value = random_below(2) == 0 ? (uint32_t)interesting(in->size) : random_below(2048);
     struct artefact_header h;
 
     if (in->size > sizeof(h) && memcmp(in->at, ARTEFACT_MAGIC, ARTEFACT_MAGIC_BYTES) == 0) {
         memcpy(&h, in->at, sizeof(h));
         base = h.callable_offset;
     }
-    base += fields[below(sizeof(fields) / sizeof(fields[0]))];
+    base += fields[random_below(sizeof(fields) / sizeof(fields[0]))];
     if (base < in->size && in->size - base >= 4)
         memcpy(in->at + base, &value, 4);
 }
 
 static void change_length(struct input *in)
 {
-    size_t size = below(3) == 0 ? in->size + below(300) : below(in->size + 1);
+    size_t size = random_below(3) == 0 ? in->size + random_below(300) : random_below(in->size + 1);
 
     if (size > in->size)
-        memset(in->at + in->size, below(2) == 0 ? 0 : 0x41, size - in->size);
+        memset(in->at + in->size, random_below(2) == 0 ? 0 : 0x41, size - in->size);
     in->size = size;
 }
 
 static void change_piece(struct input *in)
 {
-    const struct bytes *other = &seed[below(seed_count)];
-    size_t from = below(other->size), to = below(in->size);
-    size_t bytes = 1 + below(256);
+    const struct bytes *other = &seed[random_below(seed_count)];
+    size_t from = random_below(other->size), to = random_below(in->size);
+    size_t bytes = 1 + random_below(256);
 
     if (bytes <= other->size - from && bytes <= in->size - to)
         memcpy(in->at + to, (uint8_t *)other->at + from, bytes);
@@ -206,13 +192,13 @@ static void change(struct input *in)
 {
     if (in->size == 0)
         return;
-    switch (below(12)) {
+    switch (random_below(12)) {
     case 0:
     case 1:
-        in->at[some_place(in)] ^= (uint8_t)(1u << below(8));
+        in->at[some_place(in)] ^= (uint8_t)(1u << random_below(8));
         break;
     case 2:
-        in->at[some_place(in)] = (uint8_t)next_random();
+        in->at[some_place(in)] = (uint8_t)rng_next(&chance);
         break;
     case 3:
         change_length(in);
@@ -239,9 +225,9 @@ static void seal(struct input *in)
     if (in->size < sizeof(h) || memcmp(in->at, ARTEFACT_MAGIC, ARTEFACT_MAGIC_BYTES) != 0)
         return;
     memcpy(&h, in->at, sizeof(h));
-    if (below(8) != 0)
+    if (random_below(8) != 0)
         h.size = size;
-    if (below(2) == 0 && h.kernel_count <= 2048 && h.file_count <= 2048) {
+    if (random_below(2) == 0 && h.kernel_count <= 2048 && h.file_count <= 2048) {
         artefact_place(&h);
         h.callable_size = size - h.callable_offset;
     }
@@ -349,19 +335,19 @@ static void readers_survive_anything(void **state)
     static struct input in;
 
     (void)state;
-    random_state = number_from("PTO_FUZZ_SEED", 1);
+    chance.state = number_from("PTO_FUZZ_SEED", 1);
     digest_begin(&everything);
     for (; done < inputs; done++) {
-        uint32_t which = below(seed_count);
+        uint32_t which = random_below(seed_count);
 
         if (getenv("PTO_FUZZ_INPUTS") == NULL && done % 1024 == 0 &&
             now_ns() - start > SECONDS * 1000 * MS)
             break;
         memcpy(in.at, seed[which].at, seed[which].size);
         in.size = seed[which].size;
-        for (uint32_t k = below(4); k < 4; k++)
+        for (uint32_t k = random_below(4); k < 4; k++)
             change(&in);
-        if (below(8) != 0)
+        if (random_below(8) != 0)
             seal(&in);
         if (which >= object_seed)
             try_object(&in);

@@ -12,7 +12,7 @@
 static char store_path[80];
 
 /* What a build told. */
-struct told {
+struct recorded {
     uint32_t compiled;
     uint32_t reused;
     uint32_t compilers;
@@ -23,22 +23,22 @@ struct told {
 
 static void note_event(void *context, const struct pto_build_event *event)
 {
-    struct told *told = context;
+    struct recorded *recorded = context;
 
     assert_int_equal(event->size, sizeof(*event));
     assert_true(event->done <= event->total);
-    told->compiled += event->kind == PTO_BUILD_COMPILED;
-    told->reused += event->kind == PTO_BUILD_REUSED;
-    told->compilers += event->kind == PTO_BUILD_COMPILER;
+    recorded->compiled += event->kind == PTO_BUILD_COMPILED;
+    recorded->reused += event->kind == PTO_BUILD_REUSED;
+    recorded->compilers += event->kind == PTO_BUILD_COMPILER;
     if (event->kind == PTO_BUILD_COMPILING)
-        snprintf(told->reason, sizeof(told->reason), "%s", event->text);
+        snprintf(recorded->reason, sizeof(recorded->reason), "%s", event->text);
     if (event->kind == PTO_BUILD_OUTPUT || event->kind == PTO_BUILD_WARNING)
-        snprintf(told->output, sizeof(told->output), "%s", event->text);
+        snprintf(recorded->output, sizeof(recorded->output), "%s", event->text);
 }
 
 static bool is_stopped(void *context)
 {
-    return ((struct told *)context)->is_stopped;
+    return ((struct recorded *)context)->is_stopped;
 }
 
 static void write_file(const char *name, const char *text)
@@ -76,11 +76,11 @@ static const struct pto_source sources[] = {
     { .path = "kernel.c", .kind = PTO_SOURCE_KERNEL, .func_id = 7, .core = PTO_CORE_AIV },
 };
 
-static struct pto_build_params make_params(struct told *told)
+static struct pto_build_params make_params(struct recorded *recorded)
 {
     struct pto_build_params params;
 
-    memset(told, 0, sizeof(*told));
+    memset(recorded, 0, sizeof(*recorded));
     pto_build_params_init(&params);
     params.platform = "a5sim";
     params.sources = sources;
@@ -88,22 +88,35 @@ static struct pto_build_params make_params(struct told *told)
     params.store = store_path;
     params.event = note_event;
     params.stop = is_stopped;
-    params.context = told;
+    params.context = recorded;
     params.jobs = 2;
     return params;
+}
+
+/* Builds, and expects an artefact of these bytes. */
+static void expect_build(const struct pto_build_params *params, const void *bytes, size_t size)
+{
+    struct pto_error error = { .size = sizeof(error) };
+    size_t again_size;
+    void *again;
+
+    assert_int_equal(pto_build(params, &again, &again_size, &error), PTO_OK);
+    assert_int_equal(again_size, size);
+    assert_memory_equal(again, bytes, size);
+    free(again);
 }
 
 static void a_build_packs_what_it_was_given(void **state)
 {
     static const enum pto_direction signature[] = { PTO_DIR_IN, PTO_DIR_OUT };
-    struct told told;
-    struct pto_build_params params = make_params(&told);
+    struct recorded recorded;
+    struct pto_build_params params = make_params(&recorded);
     struct pto_error error = { .size = sizeof(error) };
     struct artefact artefact;
     struct artefact_kernel kernel;
     bool has_header = false;
-    void *bytes, *again;
-    size_t size, again_size;
+    void *bytes;
+    size_t size;
 
     (void)state;
     params.name = "thing";
@@ -111,8 +124,8 @@ static void a_build_packs_what_it_was_given(void **state)
     params.signature = signature;
     params.signature_count = 2;
     assert_int_equal(pto_build(&params, &bytes, &size, &error), PTO_OK);
-    assert_int_equal(told.compiled, 2);
-    assert_int_equal(told.compilers, 1);
+    assert_int_equal(recorded.compiled, 2);
+    assert_int_equal(recorded.compilers, 1);
     assert_int_equal(artefact_read(bytes, size, &artefact, &error), PTO_OK);
     assert_string_equal(artefact.name, "thing");
     assert_string_equal(artefact.platform, "a5sim");
@@ -129,29 +142,20 @@ static void a_build_packs_what_it_was_given(void **state)
         has_header = has_header || strstr(artefact_file_at(&artefact, i).path, "/value.h") != NULL;
     assert_true(has_header);
 
-    params = make_params(&told);
+    params = make_params(&recorded);
     params.name = "thing";
     params.mode = PTO_MODE_HOST;
     params.signature = signature;
     params.signature_count = 2;
-    assert_int_equal(pto_build(&params, &again, &again_size, &error), PTO_OK);
-    assert_int_equal(told.compiled, 0);
-    assert_int_equal(told.reused, 2);
-    assert_int_equal(again_size, size);
-    assert_memory_equal(again, bytes, size);
-    free(again);
-    /* From the objects, and from nothing at all, it is the same, too. */
+    expect_build(&params, bytes, size);
+    assert_int_equal(recorded.compiled, 0);
+    assert_int_equal(recorded.reused, 2);
+    /* The artefact is the same whether it is made from stored objects or from sources. */
     params.is_explained = true;
-    assert_int_equal(pto_build(&params, &again, &again_size, &error), PTO_OK);
-    assert_int_equal(again_size, size);
-    assert_memory_equal(again, bytes, size);
-    free(again);
+    expect_build(&params, bytes, size);
     params.is_forced = true;
-    assert_int_equal(pto_build(&params, &again, &again_size, &error), PTO_OK);
-    assert_int_equal(told.compiled, 2);
-    assert_int_equal(again_size, size);
-    assert_memory_equal(again, bytes, size);
-    free(again);
+    expect_build(&params, bytes, size);
+    assert_int_equal(recorded.compiled, 2);
     free(bytes);
 }
 
@@ -166,8 +170,8 @@ static void a_device_program_goes_through_the_same_store(void **state)
                                  .include_dir_count = 1,
                                  .flags = flags,
                                  .flag_count = 1 };
-    struct told told;
-    struct pto_build_params params = make_params(&told);
+    struct recorded recorded;
+    struct pto_build_params params = make_params(&recorded);
     struct pto_error error = { .size = sizeof(error) };
     struct stat about;
     void *first, *bytes;
@@ -178,7 +182,7 @@ static void a_device_program_goes_through_the_same_store(void **state)
                "#include <outside.h>\nint program(void) { return CONSTANT + PLACE; }\n");
     write_file("outside.h", "#define CONSTANT 40\n");
     assert_int_equal(pto_compile(&params, &source, &first, &first_size, &error), PTO_OK);
-    assert_int_equal(told.compiled, 1);
+    assert_int_equal(recorded.compiled, 1);
     assert_int_equal(stat("outside.h", &about), 0);
     write_file("outside.h", "#define CONSTANT 48\n");
 
@@ -186,13 +190,13 @@ static void a_device_program_goes_through_the_same_store(void **state)
 
     assert_int_equal(utimensat(AT_FDCWD, "outside.h", stamps, 0), 0);
     assert_int_equal(pto_compile(&params, &source, &bytes, &size, &error), PTO_OK);
-    assert_int_equal(told.compiled, 2);
-    assert_non_null(strstr(told.reason, "/outside.h changed ("));
+    assert_int_equal(recorded.compiled, 2);
+    assert_non_null(strstr(recorded.reason, "/outside.h changed ("));
     assert_true(size != first_size || memcmp(bytes, first, size) != 0);
     free(bytes);
     write_file("outside.h", "#define CONSTANT 40\n");
     assert_int_equal(pto_compile(&params, &source, &bytes, &size, &error), PTO_OK);
-    assert_int_equal(told.compiled, 2);
+    assert_int_equal(recorded.compiled, 2);
     assert_int_equal(size, first_size);
     assert_memory_equal(bytes, first, size);
     free(bytes);
@@ -202,8 +206,8 @@ static void a_device_program_goes_through_the_same_store(void **state)
 static void what_the_compiler_says_comes_through(void **state)
 {
     struct pto_source source = { .path = "wrong.c", .kind = PTO_SOURCE_HOST };
-    struct told told;
-    struct pto_build_params params = make_params(&told);
+    struct recorded recorded;
+    struct pto_build_params params = make_params(&recorded);
     struct pto_error error = { .size = sizeof(error) };
     void *bytes;
     size_t size;
@@ -211,23 +215,23 @@ static void what_the_compiler_says_comes_through(void **state)
     (void)state;
     write_file("wrong.c", "int wrong(void) { return nothing; }\n");
     assert_int_equal(pto_compile(&params, &source, &bytes, &size, &error), PTO_EBUILD);
-    assert_non_null(strstr(told.output, "wrong.c:1:26: error:"));
+    assert_non_null(strstr(recorded.output, "wrong.c:1:26: error:"));
     assert_non_null(strstr(error.text, "wrong.c does not compile"));
     write_file("wrong.c", "int wrong(void) { int unused; return 0; }\n");
     assert_int_equal(pto_compile(&params, &source, &bytes, &size, &error), PTO_OK);
     free(bytes);
-    told.output[0] = '\0';
+    recorded.output[0] = '\0';
     assert_int_equal(pto_compile(&params, &source, &bytes, &size, &error), PTO_OK);
-    assert_int_equal(told.reused, 1);
-    assert_non_null(strstr(told.output, "unused variable"));
+    assert_int_equal(recorded.reused, 1);
+    assert_non_null(strstr(recorded.output, "unused variable"));
     free(bytes);
 }
 
 static void arguments_are_refused_in_sentences(void **state)
 {
     struct pto_source bad[2] = { sources[0], sources[1] };
-    struct told told;
-    struct pto_build_params params = make_params(&told);
+    struct recorded recorded;
+    struct pto_build_params params = make_params(&recorded);
     struct pto_error error = { .size = sizeof(error) };
     void *bytes = &bytes;
     size_t size;
@@ -236,12 +240,12 @@ static void arguments_are_refused_in_sentences(void **state)
     assert_int_equal(pto_build(NULL, &bytes, &size, &error), PTO_EINVAL);
     params.size = 8;
     assert_int_equal(pto_build(&params, &bytes, &size, NULL), PTO_EINVAL);
-    params = make_params(&told);
+    params = make_params(&recorded);
     assert_int_equal(pto_build(&params, NULL, &size, &error), PTO_EINVAL);
     assert_int_equal(pto_compile(&params, NULL, &bytes, &size, &error), PTO_EINVAL);
     params.source_count = 0;
     assert_int_equal(pto_build(&params, &bytes, &size, &error), PTO_EINVAL);
-    params = make_params(&told);
+    params = make_params(&recorded);
     params.sources = bad;
     bad[1].func_id = 1024;
     assert_int_equal(pto_build(&params, &bytes, &size, &error), PTO_EINVAL);
@@ -265,25 +269,25 @@ static void arguments_are_refused_in_sentences(void **state)
 
 static void a_build_can_be_given_up(void **state)
 {
-    struct told told;
-    struct pto_build_params params = make_params(&told);
+    struct recorded recorded;
+    struct pto_build_params params = make_params(&recorded);
     struct pto_error error = { .size = sizeof(error) };
     void *bytes;
     size_t size;
 
     (void)state;
     params.is_forced = true;
-    told.is_stopped = true;
+    recorded.is_stopped = true;
     assert_int_equal(pto_build(&params, &bytes, &size, &error), PTO_ECANCELED);
-    told.is_stopped = false;
+    recorded.is_stopped = false;
     assert_int_equal(pto_build(&params, &bytes, &size, &error), PTO_OK);
     free(bytes);
 }
 
 static void *build_in_thread(void *arg)
 {
-    struct told told;
-    struct pto_build_params params = make_params(&told);
+    struct recorded recorded;
+    struct pto_build_params params = make_params(&recorded);
     struct pto_error error = { .size = sizeof(error) };
     void *bytes = NULL;
     size_t size;

@@ -79,6 +79,20 @@ static struct pto_callable *load_subtract(void)
     return load_recipe(&subtract_recipe);
 }
 
+/* Loads `add_recipe` with a kernel that is compiled from this text. */
+static struct pto_callable *load_with_kernel(const char *text)
+{
+    struct bytes object = compile(text, "");
+    struct recipe recipe = add_recipe;
+    struct pto_callable *callable;
+
+    recipe.kernel.bytes = object.at;
+    recipe.kernel.size = object.size;
+    callable = load_recipe(&recipe);
+    free(object.at);
+    return callable;
+}
+
 static uint32_t objects_of(struct pto_callable *callable)
 {
     struct pto_callable_info info = { .size = sizeof(info) };
@@ -374,16 +388,12 @@ static void static_data_starts_with_the_registration(void **state)
                                "int count;\n"
                                "void kernel_entry(int64_t *args)\n"
                                "{ *(int *)pto_tensor_data(pto_arg_tensor(args, 2)) = ++count; }\n";
-    struct bytes object = compile(text, "");
-    struct recipe recipe = add_recipe;
     struct pto_device *device = open_device("a2a3sim", 0, 1);
     struct pto_callable *callable;
     struct call call;
 
     (void)state;
-    recipe.kernel.bytes = object.at;
-    recipe.kernel.size = object.size;
-    callable = load_recipe(&recipe);
+    callable = load_with_kernel(text);
     for (int i = 0; i < 6; i++) {
         init_call(&call, 0);
         assert_int_equal(run_call(device, callable, &call), PTO_OK);
@@ -392,7 +402,6 @@ static void static_data_starts_with_the_registration(void **state)
             assert_int_equal(pto_unregister(device, callable), PTO_OK);
     }
     close_all(device, callable, NULL);
-    free(object.at);
 }
 
 /* As the tile library has them: without the change both kernels would see one variable. */
@@ -500,22 +509,17 @@ static void hooks_are_handed_over(void **state)
         "    out[0] = (int)((uint32_t (*)(void))hook[0])();\n"
         "    out[1] = pipe(5, 64) != 0 && pipe(5, 64) == pipe(5, 64);\n"
         "}\n";
-    struct bytes object = compile(text, "");
-    struct recipe recipe = add_recipe;
     struct pto_device *device = open_device("a2a3sim", 0, 1);
     struct pto_callable *callable;
     struct call call;
 
     (void)state;
-    recipe.kernel.bytes = object.at;
-    recipe.kernel.size = object.size;
-    callable = load_recipe(&recipe);
+    callable = load_with_kernel(text);
     init_call(&call, 0);
     assert_int_equal(run_call(device, callable, &call), PTO_OK);
     assert_in_range(call.c[0], 0, 1);
     assert_int_equal(call.c[1], 1);
     close_all(device, callable, NULL);
-    free(object.at);
 }
 
 static void assert_not_registered(struct pto_device *device, struct recipe *recipe, int status,
@@ -566,8 +570,8 @@ static void code_that_cannot_be_loaded_is_named(void **state)
     recipe.kernel.bytes = "no object";
     recipe.kernel.size = 9;
     assert_not_registered(device, &recipe, PTO_ELOAD,
-                          "kernel 0 (\"kernel\") of \"binary\" cannot be loaded: it is no shared "
-                          "object (ELF); build it again");
+                          "kernel 0 (\"kernel\") of \"binary\" cannot be loaded: it is not a "
+                          "shared object (ELF); build it again");
     free(object.at);
     object = compile(kernel_text, ADD);
     ((uint8_t *)object.at)[18] = 40; /* e_machine: 32-bit ARM */
@@ -724,7 +728,7 @@ static int run_as_child(struct pto_callable *add, struct pto_callable *subtract)
 {
     struct pto_device *device;
 
-    alarm(20);
+    alarm(HANG_SECONDS);
     device = open_device("a2a3sim", 0, 1);
     run_and_expect(device, subtract, -1, 3);
     run_and_expect(device, add, 1, 3);

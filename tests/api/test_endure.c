@@ -18,6 +18,7 @@
 
 #include "tests/fixture/counts_test.h"
 #include "tests/fixture/open_test.h"
+#include "tests/fixture/random_test.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 enum { HAS_HANDLER = 0, RUNS = 3000, CYCLES = 40 };
@@ -188,6 +189,19 @@ static void submit_good(struct pto_orch *o, const struct pto_tensor *words)
     pto_aiv(o, KERNEL_COUNT, PTO_INOUT(words));
 }
 
+/* A chain that is not over before the run is ended, however late a busy machine does that. */
+static void submit_until_ended(struct pto_orch *o, const struct pto_tensor *words)
+{
+    uint64_t end_ns = now_ns() + HANG_SECONDS * 1000 * MS;
+
+    for (int i = 0; i < CHAIN; i++)
+        pto_aiv(o, KERNEL_NAP, PTO_INOUT(words));
+    while (pto_orch_status(o) == PTO_OK && now_ns() < end_ns) {
+        nap_ns(MS);
+        pto_aiv(o, KERNEL_NAP, PTO_INOUT(words));
+    }
+}
+
 static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 {
     const struct pto_tensor *words = &entry->tensor[0];
@@ -207,8 +221,7 @@ static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
         break;
     case KIND_CANCELLED:
     case KIND_LATE:
-        for (int i = 0; i < CHAIN; i++)
-            pto_aiv(o, KERNEL_NAP, PTO_INOUT(words));
+        submit_until_ended(o, words);
         break;
     case KIND_NO_DATA:
         pto_aiv(o, KERNEL_HOLD, PTO_INOUT(words));
@@ -259,15 +272,9 @@ struct bench {
     struct pto_tensor tensor;
     uint64_t scalar;
     struct pto_entry entry;
-    uint32_t random;
+    struct rng random;
     uint64_t count[KINDS];
 };
-
-static uint32_t next_random(struct bench *b)
-{
-    b->random = b->random * 1664525u + 1013904223u;
-    return b->random >> 8;
-}
 
 static void set_up(struct bench *b, const char *platform)
 {
@@ -304,11 +311,11 @@ static int go_through(struct bench *b, struct pto_run *run, enum kind kind)
 {
     int status;
 
-    if (next_random(b) % 2 == 0)
+    if (rng_below(&b->random, 2) == 0)
         assert_true(pto_run_fd(run) >= 0);
     assert_int_equal(pto_run_launch(run), PTO_OK);
     if (kind == KIND_CANCELLED) {
-        for (uint32_t spins = next_random(b) % 50000; spins > 0; spins--)
+        for (uint32_t spins = rng_below(&b->random, 50000); spins > 0; spins--)
             __asm__ volatile("" ::: "memory");
         assert_int_equal(pto_run_cancel(run), PTO_OK);
     }
@@ -321,18 +328,18 @@ static int start(struct bench *b, enum kind kind)
 {
     struct pto_run_options options;
     struct pto_run *run = NULL;
-    bool is_launch = kind == KIND_GOOD && next_random(b) % 4 == 0;
-    bool is_stepwise = kind == KIND_CANCELLED || next_random(b) % 4 == 0;
+    bool is_launch = kind == KIND_GOOD && rng_below(&b->random, 4) == 0;
+    bool is_stepwise = kind == KIND_CANCELLED || rng_below(&b->random, 4) == 0;
     int status;
 
     pto_run_options_init(&options);
     options.mode =
-        kind != KIND_NO_DATA && next_random(b) % 2 == 0 ? PTO_MODE_HOST : PTO_MODE_STREAM;
-    options.trace = next_random(b) % 16 == 0 ? PTO_TRACE_ORDER : PTO_TRACE_OFF;
+        kind != KIND_NO_DATA && rng_below(&b->random, 2) == 0 ? PTO_MODE_HOST : PTO_MODE_STREAM;
+    options.trace = rng_below(&b->random, 16) == 0 ? PTO_TRACE_ORDER : PTO_TRACE_OFF;
     options.trace_records = 1024;
-    options.timeout_ns = kind == KIND_LATE ? 1 + next_random(b) % MS : 0;
+    options.timeout_ns = kind == KIND_LATE ? 1 + rng_below(&b->random, MS) : 0;
     options.grace_ns = 60000 * MS; /* kernels return, also on a busy machine */
-    options.data_timeout_ns = kind == KIND_NO_DATA ? 1 + next_random(b) % MS : 0;
+    options.data_timeout_ns = kind == KIND_NO_DATA ? 1 + rng_below(&b->random, MS) : 0;
     b->words[1] = 0;
     b->scalar = kind;
     b->entry.tensor_count = kind == KIND_ENTRY ? PTO_ENTRY_TENSORS_MAX + 1 : 1;
@@ -359,7 +366,7 @@ static void run_once(struct bench *b, enum kind kind)
 
 static enum kind random_failure(struct bench *b)
 {
-    enum kind kind = (enum kind)(KIND_GOOD + 1 + next_random(b) % (KINDS - 1));
+    enum kind kind = (enum kind)(KIND_GOOD + 1 + rng_below(&b->random, KINDS - 1));
 
     return kind == KIND_CRASH && !HAS_HANDLER ? KIND_REFUSED : kind;
 }

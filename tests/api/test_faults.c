@@ -42,7 +42,9 @@ enum act {
     ACT_CRASH_LANE,  /* on the second AIV of the cluster */
     ACT_CRASH_LATER, /* when the gate opens */
     ACT_FOREVER,     /* until the gate opens */
-    ACT_10_MS,
+    ACT_SHORT,       /* short_ms, which counts */
+    ACT_LONG,        /* until all short ones are over */
+    ACT_LATE,        /* late_ms */
     ACT_50_MS,
     ACT_300_MS,
     ACT_700_MS,
@@ -51,6 +53,7 @@ enum act {
 };
 
 enum { KERNEL_AIV, KERNEL_AIC, KERNELS };
+enum { SHORT_ONES = 35 };
 
 static uint32_t words[16];
 static uint32_t counted;
@@ -59,10 +62,11 @@ static uint32_t was_on_caller;
 static uint32_t counter;
 static uint64_t caller;      /* its pthread_t */
 static uint32_t signal_next; /* ACT_CRASH: 0 SIGSEGV, else raised */
+static uint32_t short_ms, late_ms;
 
 static bool await(const uint32_t *word, uint32_t value)
 {
-    uint64_t deadline = now_ns() + 20000 * MS;
+    uint64_t deadline = now_ns() + HANG_SECONDS * 1000 * MS;
 
     while (load(word) < value && now_ns() < deadline)
         rest();
@@ -125,8 +129,14 @@ static void act(int64_t *args, int64_t what)
     case ACT_FOREVER:
         stand();
         break;
-    case ACT_10_MS:
-        pass_time(10 * MS);
+    case ACT_SHORT:
+        pass_time(load(&short_ms) * MS);
+        break;
+    case ACT_LONG:
+        (void)await(&counted, SHORT_ONES);
+        break;
+    case ACT_LATE:
+        pass_time(load(&late_ms) * MS);
         break;
     case ACT_50_MS:
         pass_time(50 * MS);
@@ -182,6 +192,7 @@ struct times {
     uint64_t timeout_ms;
     uint64_t stall_ms;
     uint64_t data_ms;
+    uint64_t grace_ms; /* 0: the default */
     enum pto_mode mode;
 };
 
@@ -193,6 +204,7 @@ static struct pto_run_options options_of(struct times times)
     options.timeout_ns = times.timeout_ms * MS;
     options.stall_timeout_ns = times.stall_ms * MS;
     options.data_timeout_ns = times.data_ms * MS;
+    options.grace_ns = times.grace_ms * MS;
     options.mode = times.mode;
     return options;
 }
@@ -245,12 +257,12 @@ static void assert_works(struct pto_device *device)
     assert_int_equal(load(&counted), 3);
 }
 
-static void assert_in_story(struct pto_device *device, const char *part)
+static void assert_in_report(struct pto_device *device, const char *part)
 {
-    static char story[8192];
+    static char report[8192];
 
-    assert_true(pto_device_story(device, story, sizeof(story)) > 0);
-    assert_in(story, part);
+    assert_true(pto_device_last_failure(device, report, sizeof(report)) > 0);
+    assert_in(report, part);
 }
 
 static void assert_lost(struct pto_device *device)
@@ -264,7 +276,7 @@ static void assert_lost(struct pto_device *device)
 /* Opens the gate and waits for those who stood there. */
 static void assert_nobody_is_stuck(void)
 {
-    uint64_t deadline = now_ns() + 20000 * MS;
+    uint64_t deadline = now_ns() + HANG_SECONDS * 1000 * MS;
 
     store(&is_gate_open, 1);
     while (pto_stuck_threads() != 0 && now_ns() < deadline)
@@ -734,11 +746,11 @@ static void a_kernel_that_never_returns_loses_the_device(void **state)
 
         assert_int_equal(run(device, orchestrate_forever_gang, short_stall, &report), PTO_ESTALL);
         assert_in(report.error.text, "kernel \"aiv\" of task 0 does not return (sub_class=S1)");
-        assert_in_story(device, "runs block 3 on AIV 3");
-        assert_in_story(device, "the device is lost");
+        assert_in_report(device, "runs block 3 on AIV 3");
+        assert_in_report(device, "the device is lost");
         assert_int_equal(pto_stuck_threads(), 4);
         assert_lost(device);
-        assert_in_story(device, "sub_class=S1"); /* the story of the stall is kept */
+        assert_in_report(device, "sub_class=S1"); /* the report of the stall is kept */
         assert_works(other);
         assert_int_equal(pto_device_close(device), PTO_OK);
         assert_int_equal(pto_stuck_threads(), 4);
@@ -795,7 +807,7 @@ static void runs_behind_a_lost_one_are_told(void **state)
     assert_int_equal(pto_run_finish(second, &report), PTO_ELOST);
     assert_in(report.error.text, "lost");
     assert_int_equal(pto_run_finish(first, NULL), PTO_ESTALL);
-    assert_in_story(device, "sub_class=S1");
+    assert_in_report(device, "sub_class=S1");
     assert_int_equal(load(&counted), 0);
     assert_int_equal(pto_device_close(device), PTO_OK);
     assert_nobody_is_stuck();
@@ -849,23 +861,30 @@ static void a_graph_that_never_ends_is_told(void **state)
 
 static void orchestrate_long_and_short(struct pto_orch *o, const struct pto_entry *entry)
 {
-    pto_aiv(o, KERNEL_AIV, PTO_INT(0), PTO_INT(ACT_300_MS));
-    for (int i = 0; i < 35; i++)
-        pto_aic(o, KERNEL_AIC, PTO_INOUT(entry->tensor), PTO_INT(ACT_10_MS));
+    pto_aiv(o, KERNEL_AIV, PTO_INT(0), PTO_INT(ACT_LONG));
+    for (int i = 0; i < SHORT_ONES; i++)
+        pto_aic(o, KERNEL_AIC, PTO_INOUT(entry->tensor), PTO_INT(ACT_SHORT));
 }
 
+/* All together take longer than a stall; a busy machine may make one as long: then all is repeated with more time. */
 static void a_long_kernel_is_no_stall_while_others_go_on(void **state)
 {
     (void)state;
     for (uint32_t workers = 1; workers <= 2; workers++) {
-        struct pto_device *device = open_reset(workers, 0);
-        struct pto_run_report report;
+        int status = PTO_ESTALL;
 
-        assert_int_equal(
-            run(device, orchestrate_long_and_short, (struct times){ .stall_ms = 200 }, &report),
-            PTO_OK);
-        assert_int_equal(load(&counted), 36);
-        assert_int_equal(pto_device_close(device), PTO_OK);
+        for (uint32_t factor = 1; factor <= 16 && status == PTO_ESTALL; factor *= 16) {
+            struct pto_device *device = open_reset(workers, 0);
+            struct pto_run_report report;
+
+            store(&short_ms, 10 * factor);
+            status = run(device, orchestrate_long_and_short,
+                         (struct times){ .stall_ms = 200 * factor }, &report);
+            assert_true(status != PTO_OK || load(&counted) == SHORT_ONES + 1);
+            assert_int_equal(pto_device_close(device), PTO_OK);
+            assert_nobody_is_stuck();
+        }
+        assert_int_equal(status, PTO_OK);
     }
 }
 
@@ -875,26 +894,36 @@ static void orchestrate_300_ms(struct pto_orch *o, const struct pto_entry *entry
     pto_aiv(o, KERNEL_AIV, PTO_INOUT(entry->tensor), PTO_INT(ACT_COUNT));
 }
 
-/* Kernels have 200 ms to return once a stall was noticed; a busy machine may take longer. */
+static void orchestrate_late(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_AIV, PTO_INOUT(entry->tensor), PTO_INT(ACT_LATE));
+    pto_aiv(o, KERNEL_AIV, PTO_INOUT(entry->tensor), PTO_INT(ACT_COUNT));
+}
+
+/*
+ * Kernels have 200 ms to return once a stall was noticed. On a busy machine either takes longer: the stall is noticed
+ * when the kernel is over, or the kernel is too late. Then the next attempt gives both more time.
+ */
 static void a_kernel_that_returns_after_the_alarm_does_not_lose_the_device(void **state)
 {
+    int status = PTO_OK, next = PTO_OK;
+
     (void)state;
-    for (int attempt = 0;; attempt++) {
+    for (uint32_t ms = 300; ms <= 30000 && (status != PTO_ESTALL || next != PTO_OK); ms *= 10) {
+        struct times times = { .stall_ms = 200, .grace_ms = ms == 300 ? 0 : 2 * ms };
         struct pto_device *device = open_reset(2, 0);
         struct pto_run_report report;
-        int status = run(device, orchestrate_300_ms, (struct times){ .stall_ms = 200 }, &report);
-        int next;
 
-        assert_int_equal(status, PTO_ESTALL);
-        assert_int_equal(load(&counted), 1);
+        store(&late_ms, ms);
+        status = run(device, orchestrate_late, times, &report);
+        assert_true(status == PTO_ESTALL ? load(&counted) <= 1 : status == PTO_OK);
         next = run(device, orchestrate_well, (struct times){ 0 }, &report);
+        assert_true(next == PTO_OK || (status == PTO_ESTALL && next == PTO_ELOST));
         assert_int_equal(pto_device_close(device), PTO_OK);
         assert_nobody_is_stuck();
-        if (next == PTO_OK)
-            return;
-        assert_int_equal(next, PTO_ELOST);
-        assert_true(attempt < 10);
     }
+    assert_int_equal(status, PTO_ESTALL);
+    assert_int_equal(next, PTO_OK);
 }
 
 static void orchestrate_defer(struct pto_orch *o, const struct pto_entry *entry)
@@ -914,7 +943,7 @@ static void a_condition_that_never_holds_does_not_lose_the_device(void **state)
         assert_int_equal(run(device, orchestrate_defer, (struct times){ .stall_ms = 50 }, &report),
                          PTO_ESTALL);
         assert_in(report.error.text, "sub_class=S4");
-        assert_in_story(device, "which is 0 and has to reach 1");
+        assert_in_report(device, "which is 0 and must reach 1");
         assert_works(device);
     }
     assert_int_equal(pto_device_close(device), PTO_OK);
@@ -924,7 +953,7 @@ static void a_condition_that_never_holds_does_not_lose_the_device(void **state)
 
 static void orchestrate_build_for_ever(struct pto_orch *o, const struct pto_entry *entry)
 {
-    uint64_t end = now_ns() + 10000 * MS;
+    uint64_t end = now_ns() + HANG_SECONDS * 1000 * MS;
 
     while (pto_orch_status(o) == PTO_OK && now_ns() < end) {
         pto_aiv(o, KERNEL_AIV, PTO_INOUT(entry->tensor), PTO_INT(ACT_COUNT));
@@ -953,13 +982,11 @@ static void assert_late(struct pto_device *device, pto_orch_fn orchestration, st
                         const char *says)
 {
     struct pto_run_report report;
-    uint64_t begin = now_ns();
 
     reset();
     assert_int_equal(run(device, orchestration, times, &report), PTO_ETIMEOUT);
-    assert_true(now_ns() - begin < 8000 * MS);
     assert_in(report.error.text, "the run has not ended after");
-    assert_in_story(device, says);
+    assert_in_report(device, says);
     assert_works(device);
 }
 

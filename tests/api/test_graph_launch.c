@@ -17,6 +17,7 @@
 
 #include "tests/fixture/kinds_test.h"
 #include "tests/fixture/open_test.h"
+#include "tests/fixture/random_test.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 enum { HAS_HANDLER = 0 };
@@ -1169,18 +1170,12 @@ static void launch_good_ones(struct pto_graph *graph)
         launch_good(graph, i);
 }
 
-static uint32_t next_random(uint32_t *state)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return *state >> 8;
-}
-
 /* Cancelled at the gate, at every kind of task, and at random moments. */
 static void a_launch_after_a_cancelled_one_is_right(void)
 {
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
     struct pto_run *run;
-    uint32_t random = workers;
+    struct rng random = { workers };
     uint32_t cancelled = 0;
 
     for (uint32_t i = 0; i < PLACES; i++) {
@@ -1199,7 +1194,7 @@ static void a_launch_after_a_cancelled_one_is_right(void)
 
         assert_int_equal(pto_graph_prepare(graph, entry_for(&room[0], i, 3), NULL, &run), PTO_OK);
         assert_int_equal(pto_run_launch(run), PTO_OK);
-        for (uint32_t spins = next_random(&random) % 20000; spins > 0; spins--)
+        for (uint32_t spins = rng_below(&random, 20000); spins > 0; spins--)
             __asm__ volatile("" ::: "memory");
         assert_int_equal(pto_run_cancel(run), PTO_OK);
         status = pto_run_wait(run, 0);
@@ -1228,7 +1223,7 @@ static void assert_fails(struct pto_graph *graph, uint32_t place, uint32_t how, 
         fail_msg("place %u, how %u: %d instead of %d: %s", place, how, status, expected,
                  report.error.text);
     assert_int_equal(report.error.status, expected);
-    assert_true(pto_device_story(device, NULL, 0) > 0);
+    assert_true(pto_device_last_failure(device, NULL, 0) > 0);
 }
 
 static void a_launch_after_a_failed_one_is_right(void)
@@ -1372,7 +1367,7 @@ static void a_launch_is_recorded_as_a_run_is(void)
     struct pto_graph *graph = build(callable, entry_for(&room[0], 2, 3));
     struct pto_run_options options;
     struct pto_run_report report;
-    uint32_t slices[3], flows[3], told[3];
+    uint32_t slices[3], flows[3], recorded[3];
     char path[64];
 
     snprintf(path, sizeof(path), "/tmp/test_graph_launch.%d.json", (int)getpid());
@@ -1390,12 +1385,13 @@ static void a_launch_is_recorded_as_a_run_is(void)
                              PTO_OK);
         assert_int_equal(pto_trace_write(device, path, NULL), PTO_OK);
         slices[i] = count_in_file(path, "\"ph\":\"X\"");
-        told[i] = count_in_file(path, "\"arguments\":[");
+        recorded[i] = count_in_file(path, "\"arguments\":[");
         flows[i] = count_in_file(path, "\"ph\":\"s\"");
         assert_true(slices[i] >= report.executions);
     }
     assert_true(slices[1] == slices[0] && slices[2] == slices[0]);
-    assert_true(told[0] == slices[0] && told[1] == told[0] && told[2] == told[0]);
+    assert_true(recorded[0] == slices[0] && recorded[1] == recorded[0] &&
+                recorded[2] == recorded[0]);
     assert_true(flows[0] != 0 && flows[1] == flows[0] && flows[2] == flows[0]);
     unlink(path);
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);

@@ -20,6 +20,11 @@ enum {
     KERNEL_BEGIN,     /* says that it has begun */
     KERNEL_ATTEND,    /* returns when something was written behind the last element */
     KERNEL_BY_HAND,   /* tensor: two invocations of one task, step by step */
+    KERNEL_SCALARS,   /* a scalar, or none: notes the first slot and the second */
+    KERNEL_COPY,      /* from, to, count: copies so many elements, wherever that is */
+    KERNEL_AXPY,      /* the same: to = 2 from + to */
+    KERNEL_SCALE,     /* tensor, count: doubles so many elements */
+    KERNEL_HALF,      /* the same of 16 bits each: copies those that are one further */
     KERNELS
 };
 
@@ -126,7 +131,57 @@ static void kernel_by_hand(int64_t *args)
     bump(&beside.steps);
 }
 
+static struct {
+    int64_t first;
+    int64_t second;
+} slots;
+
+static void kernel_scalars(int64_t *args)
+{
+    slots.first = args[0];
+    slots.second = args[1];
+}
+
+static void kernel_copy(int64_t *args)
+{
+    const float *from = pto_tensor_data(pto_arg_tensor(args, 0));
+    float *to = pto_tensor_data(pto_arg_tensor(args, 1));
+
+    for (int64_t i = 0; i < args[2]; i++)
+        to[i] = from[i];
+}
+
+static void kernel_axpy(int64_t *args)
+{
+    const float *from = pto_tensor_data(pto_arg_tensor(args, 0));
+    float *to = pto_tensor_data(pto_arg_tensor(args, 1));
+
+    for (int64_t i = 0; i < args[2]; i++)
+        to[i] = 2 * from[i] + to[i];
+}
+
+static void kernel_scale(int64_t *args)
+{
+    float *x = pto_tensor_data(pto_arg_tensor(args, 0));
+
+    for (int64_t i = 0; i < args[1]; i++)
+        x[i] *= 2;
+}
+
+static void kernel_half(int64_t *args)
+{
+    uint16_t *x = pto_tensor_data(pto_arg_tensor(args, 0));
+
+    for (int64_t i = 0; i < args[1]; i++)
+        x[i] = x[i + 1];
+}
+
 static const struct pto_kernel kernels[KERNELS] = {
+    [KERNEL_SCALARS] = { "scalars", kernel_scalars, PTO_CORE_AIV },
+    [KERNEL_COPY] = { "copy", kernel_copy, PTO_CORE_AIV },
+    [KERNEL_AXPY] = { "axpy", kernel_axpy, PTO_CORE_AIV },
+    [KERNEL_SCALE] = { "scale", kernel_scale, PTO_CORE_AIV },
+    [KERNEL_HALF] = { "half", kernel_half, PTO_CORE_AIV },
     [KERNEL_WRITE] = { "write", kernel_write, PTO_CORE_AIV },
     [KERNEL_WRITE_AIC] = { "write-aic", kernel_write, PTO_CORE_AIC },
     [KERNEL_READ] = { "read", kernel_read, PTO_CORE_AIV },
@@ -212,6 +267,53 @@ static void whoever_writes_beyond_a_tensor_is_named(const struct setting *at)
     expect_overrun(at, FULL, FULL + 200, 1, "wrote up to 804 bytes beyond the end");
     expect_overrun(at, FULL, 0, 2 * FULL, "wrote at least 1024 bytes beyond the end");
     expect_overrun(at, FLOATS, -3, 3, "wrote up to 12 bytes before the start of argument 0");
+}
+
+/* Both tensors have a guard where the kernel reads and writes. */
+static void orchestrate_pair(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = floats(plan.floats);
+    struct pto_outputs from, to;
+
+    (void)entry;
+    from = pto_aiv(o, KERNEL_WRITE, PTO_OUT(&info), PTO_INT(0), PTO_INT(plan.floats));
+    to = pto_aiv(o, KERNEL_WRITE, PTO_OUT(&info), PTO_INT(0), PTO_INT(plan.floats));
+    if (to.count == 1)
+        pto_aiv(o, plan.first, PTO_IN(pto_output(from, 0)), PTO_INOUT(pto_output(to, 0)),
+                PTO_INT(plan.floats + plan.count));
+}
+
+static void orchestrate_alone(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = floats(plan.floats);
+
+    (void)entry;
+    if (plan.first == KERNEL_HALF)
+        info = pto_tensor_info_make(PTO_DIMS(plan.floats), 1, PTO_FLOAT16);
+    pto_aiv(o, plan.first, PTO_OUT(&info), PTO_INT(plan.floats + plan.count));
+}
+
+static void a_guard_that_is_copied_into_another_is_noticed(const struct setting *at)
+{
+    for (plan.floats = FLOATS - 1; plan.floats <= FULL; plan.floats += FULL - FLOATS + 1) {
+        for (plan.count = 1; plan.count <= 20; plan.count += 19) {
+            plan.first = KERNEL_COPY;
+            assert_refused(run(at, orchestrate_pair), PTO_EOVERRUN, "kernel \"copy\" wrote up to");
+            plan.first = KERNEL_AXPY;
+            assert_refused(run(at, orchestrate_pair), PTO_EOVERRUN, "kernel \"axpy\" wrote up to");
+        }
+    }
+}
+
+static void a_guard_that_is_updated_in_place_is_noticed(const struct setting *at)
+{
+    plan.count = 2;
+    for (plan.floats = FLOATS - 1; plan.floats <= FULL; plan.floats += FULL - FLOATS + 1) {
+        plan.first = KERNEL_SCALE;
+        assert_refused(run(at, orchestrate_alone), PTO_EOVERRUN, "kernel \"scale\" wrote up to 8");
+        plan.first = KERNEL_HALF;
+        assert_refused(run(at, orchestrate_alone), PTO_EOVERRUN, "kernel \"half\" wrote up to");
+    }
 }
 
 static void orchestrate_team(struct pto_orch *o, const struct pto_entry *entry)
@@ -508,8 +610,8 @@ static void outputs_are_poisoned_when_created_and_when_freed(const struct settin
     memset(&seen, 0, sizeof(seen));
     assert_int_equal(run(at, orchestrate_peek), PTO_OK);
     assert_int_equal(seen.peeks, 3);
-    assert_int_equal(seen.first, 0x7fffffff); /* NaN */
-    assert_int_equal(seen.last, 0x7fffffff);
+    assert_int_equal(seen.first, 0x7fbfffff); /* signalling NaN */
+    assert_int_equal(seen.last, 0x7fbfffff);
     assert_true(seen.freed == 0xfffbfffbfffbfffbull); /* NaN, too, twice */
 }
 
@@ -522,6 +624,35 @@ static void nobody_looks_unless_asked(const struct setting *at)
     plan.count = FLOATS + 1; /* in the padding: harmless, and not looked at */
     assert_int_equal(run_with(at, kernels, KERNELS, orchestrate_write, NULL), PTO_OK);
     assert_int_equal(run_with(at, kernels, KERNELS, orchestrate_read_allocated, NULL), PTO_OK);
+}
+
+/* ---- scalars ---- */
+
+static void orchestrate_scalars(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = floats(1);
+    struct pto_outputs out = pto_aiv(o, KERNEL_READ, PTO_OUT(&info), PTO_INT(5), PTO_INT(7));
+
+    (void)entry;
+    pto_aiv(o, KERNEL_READ, PTO_INOUT(pto_output(out, 0)), PTO_INT(5), PTO_INT(7));
+    pto_aiv(o, KERNEL_SCALARS, PTO_INOUT(pto_output(out, 0)));
+}
+
+/* On one thread, so that an earlier task used the same slots. */
+static void a_scalar_that_was_forgotten_is_no_number(const struct setting *at)
+{
+    uint32_t bits;
+    double wide;
+    float value;
+
+    memset(&slots, 0, sizeof(slots));
+    assert_int_equal(run(at, orchestrate_scalars), PTO_OK);
+    bits = (uint32_t)slots.second;
+    memcpy(&value, &bits, sizeof(value));
+    memcpy(&wide, &slots.second, sizeof(wide));
+    assert_true(value != value);
+    assert_true(wide != wide);
+    assert_int_not_equal(slots.first, slots.second);
 }
 
 /* ---- scopes, guards or not ---- */
@@ -556,6 +687,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         EACH(2, whoever_writes_beyond_a_tensor_is_named),
+        EACH(2, a_guard_that_is_copied_into_another_is_noticed),
+        EACH(2, a_guard_that_is_updated_in_place_is_noticed),
         EACH(2, so_is_a_lane_of_a_team),
         EACH(2, a_lane_that_begins_later_is_not_blamed),
         EACH(2, a_task_beside_the_culprit_is_not_blamed_for_certain),
@@ -565,6 +698,7 @@ int main(void)
         EACH(2, however_many_tiles_there_are),
         EACH(2, outputs_are_poisoned_when_created_and_when_freed),
         EACH(2, nobody_looks_unless_asked),
+        EACH(2, a_scalar_that_was_forgotten_is_no_number),
         EACH(2, an_output_cannot_be_used_after_its_scope),
     };
 

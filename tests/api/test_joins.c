@@ -106,15 +106,15 @@ enum { ALL_EDGES = ROUNDS * TILES * READERS + (ROUNDS - 1) * TILES * (READERS + 
 static void who_asks_is_told_of_every_edge(const struct setting *at)
 {
     struct pto_run_options options;
-    uint64_t told = 0;
+    uint64_t recorded = 0;
 
     clear();
     pto_run_options_init(&options);
     options.edge = count_edge;
-    options.edge_context = &told;
+    options.edge_context = &recorded;
     assert_int_equal(run_with(at, kernels, 2, submit_rounds, &options), PTO_OK);
     assert_ran();
-    assert_int_equal(told, ALL_EDGES);
+    assert_int_equal(recorded, ALL_EDGES);
     assert_int_equal(report.edges, ALL_EDGES);
 }
 
@@ -160,16 +160,16 @@ static void a_launch_records_tasks_only(const struct setting *at)
     assert_int_equal(pto_callable_destroy(callable), PTO_OK);
 }
 
-static void assert_tells(const char *story, const char *part, bool is_told)
+static void assert_tells(const char *report, const char *part, bool is_reported)
 {
-    if ((strstr(story, part) != NULL) != is_told)
-        fail_msg("\"%s\" is %sin \"%s\"", part, is_told ? "not " : "", story);
+    if ((strstr(report, part) != NULL) != is_reported)
+        fail_msg("\"%s\" is %sin \"%s\"", part, is_reported ? "not " : "", report);
 }
 
 static void a_stall_tells_of_tasks_only(const struct setting *at)
 {
     struct pto_run_options options;
-    static char story[16384];
+    static char report[16384];
     char last[64];
 
     clear();
@@ -178,12 +178,12 @@ static void a_stall_tells_of_tasks_only(const struct setting *at)
     options.stall_timeout_ns = 100 * MS;
     assert_int_equal(run_with(at, kernels, 2, submit_rounds, &options), PTO_ESTALL);
     is_stuck = false;
-    assert_true(pto_device_story(at->device, story, sizeof(story)) > 0);
-    assert_tells(story, "waits for task 0\n", true);
+    assert_true(pto_device_last_failure(at->device, report, sizeof(report)) > 0);
+    assert_tells(report, "waits for task 0\n", true);
     snprintf(last, sizeof(last), "waits for task %d", TILES);
-    assert_tells(story, last, false);
-    assert_tells(story, "is ready", false);
-    assert_tells(story, "dummy", false);
+    assert_tells(report, last, false);
+    assert_tells(report, "is ready", false);
+    assert_tells(report, "dummy", false);
 }
 
 int main(void)

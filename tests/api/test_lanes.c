@@ -917,7 +917,7 @@ static void gangs_and_lanes_that_wait_for_cores_are_cancelled(const struct setti
         assert_int_equal(pto_run_cancel(handle), PTO_OK);
         assert_int_equal(pto_run_wait(handle, 5 * MS), PTO_ETIMEOUT); /* a kernel is waited for */
         __atomic_store_n(&scene.word[WORD_OPEN], 1, __ATOMIC_RELEASE);
-        assert_int_equal(pto_run_wait(handle, 10000 * MS), PTO_ECANCELED);
+        assert_int_equal(pto_run_wait(handle, 0), PTO_ECANCELED);
         assert_int_equal(pto_run_finish(handle, NULL), PTO_ECANCELED);
         assert_int_equal(scene.word[WORD_GANG], 0);
         assert_int_equal(pto_callable_destroy(callable), PTO_OK);

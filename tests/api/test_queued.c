@@ -7,6 +7,7 @@
  * measurements counts, because other processes disturb each.
  */
 #include <malloc.h>
+#include <stdalign.h>
 
 #include "tests/fixture/gate_test.h"
 #include "host/host.h"
@@ -20,7 +21,7 @@ enum { FEW = 500, MANY = 6000, TRIES = 10, IS_MEASURED = 1 };
 enum { DUES = 300, STEPS = 20000 };
 
 static float values[16];
-static uint32_t executed;
+static uint32_t executed, misaligned;
 
 static void count_one(int64_t *args)
 {
@@ -35,6 +36,8 @@ static const struct pto_kernel kernels[] = {
 
 static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 {
+    /* compiled orchestrations rely on the alignment of the type */
+    misaligned += (uintptr_t)entry->tensor % alignof(struct pto_tensor) != 0;
     pto_aiv(o, (int32_t)entry->scalar[0], PTO_INOUT(entry->tensor));
 }
 
@@ -86,11 +89,13 @@ static void begin(struct stage *s)
 
 static void finish(struct stage *s, int status)
 {
+    misaligned = 0;
     store(&is_gate_open, 1);
     for (uint32_t i = 0; i < s->count; i++) {
         (void)pto_run_wait(s->run[i], 0);
         assert_int_equal(pto_run_finish(s->run[i], NULL), i == 0 ? PTO_OK : status);
     }
+    assert_int_equal(misaligned, 0);
     assert_int_equal(pto_device_close(s->device), PTO_OK);
     assert_int_equal(pto_callable_destroy(s->callable), PTO_OK);
 }

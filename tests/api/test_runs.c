@@ -69,7 +69,7 @@ static uint64_t true_ns(void)
 
 static void await(const uint32_t *word, uint32_t value)
 {
-    uint64_t deadline = true_ns() + 30000 * MS;
+    uint64_t deadline = true_ns() + HANG_SECONDS * 1000 * MS;
 
     while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value) {
         if (true_ns() > deadline)
@@ -783,7 +783,7 @@ static void a_prepared_run_is_cancelled_at_once(void **state)
     (void)state;
     assert_int_equal(pto_run_cancel(run), PTO_OK);
     assert_int_equal(pto_run_poll(run), PTO_RUN_ENDED);
-    assert_cancelled(run, 0, "before it began");
+    assert_cancelled(run, 0, "before it started");
     assert_int_equal(counted, 0);
     assert_works(device);
     pto_callable_destroy(callable);
@@ -815,7 +815,7 @@ static void a_queued_run_is_cancelled_at_once_and_leaves_the_queue(void **state)
     assert_int_equal(pto_run_wait(first, 0), PTO_OK);
     for (int i = 0; i < 5; i++) {
         if (i % 2 == 0) {
-            assert_cancelled(run[i], 0, "before it began");
+            assert_cancelled(run[i], 0, "before it started");
             continue;
         }
         assert_int_equal(pto_run_wait(run[i], 0), PTO_OK);
@@ -1667,7 +1667,7 @@ static void a_run_that_has_ended_keeps_its_status(void **state)
 /* Exit code of a child that calls fn; 99 if it does not come back. */
 static int in_child(int (*fn)(void))
 {
-    uint64_t deadline = true_ns() + 10000 * MS;
+    uint64_t deadline = true_ns() + HANG_SECONDS * 1000 * MS;
     pid_t child;
     int status;
 

@@ -159,7 +159,7 @@ static void no_change_survives_a_signature(void **state)
     file.at[plain - 1] ^= 1; /* right hashes, an old signature */
     artefact_seal(file.at, plain);
     assert_int_equal(load_for(&file, 1, &error, &signers), PTO_EFORMAT);
-    assert_non_null(strstr(error.text, "signature 1 of it is not right"));
+    assert_non_null(strstr(error.text, "signature 1 of it is invalid"));
     for (size_t cut = 1; cut < 104; cut++) {
         struct bytes part = { file.at, plain + cut };
 
@@ -188,7 +188,7 @@ static void wrong_uses_are_refused(void **state)
     options.trusted_key_count = 1;
     assert_int_equal(pto_callable_load_memory(file.at, file.size, &options, &callable, &error),
                      PTO_EINVAL);
-    assert_non_null(strstr(error.text, "'d75a' is no public key"));
+    assert_non_null(strstr(error.text, "'d75a' is not a public key"));
     options.trusted_key_count = 2;
     assert_int_equal(pto_callable_load_memory(file.at, file.size, &options, &callable, &error),
                      PTO_EINVAL);

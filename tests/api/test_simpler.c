@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* variants: plain - asan: what it builds is not sanitized, and the library's side is test_door's */
+/* variants: plain - asan: what it builds is not sanitized, and the library's side is test_compat's */
 /*
  * Orchestrations in the reference's C++ API, tests/simpler/: built with include/simpler/ for both
  * chips and both modes. Each entry is a test, on one tensor of 64 zeros and one scalar, 7.
@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 #include "pto/build.h"
-#include "pto/door.h"
+#include "pto/log.h"
 #include "tests/fixture/open_test.h"
 
 enum { SIZE = 64, BUILDS = 4, TEXT = 512, SKIPPED = 77 };
@@ -218,7 +218,7 @@ static void the_configuration_counts_when_tasks_are_streamed(void **state)
         status = run(&builds[i], "task_ids", &t);
         expect(&builds[i], "task_ids", status, is_streamed ? -1 : PTO_OK, &t);
         if (is_streamed)
-            assert_non_null(strstr(t.report.error.text, "2 arguments are expected, 1 were given"));
+            assert_non_null(strstr(t.report.error.text, "2 arguments were expected, 1 were given"));
         t.scalar_count = 2; /* more may be given */
         expect(&builds[i], "task_ids", run(&builds[i], "task_ids", &t), PTO_OK, &t);
     }

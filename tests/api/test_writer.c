@@ -132,7 +132,7 @@ static void sees_every_submit_and_the_last_writer(void **state)
     (void)state;
     open_all(&device, &callable);
     for (int mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
-        struct writer_wish wish[] = { { .index = 2 * COLUMNS + 5 }, { .index = 3 * COLUMNS } };
+        struct watched_element wish[] = { { .index = 2 * COLUMNS + 5 }, { .index = 3 * COLUMNS } };
         struct writer_watch watch = { wish, 2 };
         struct tally tally = { 0, true };
 

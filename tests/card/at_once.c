@@ -16,6 +16,7 @@
 
 #include "aicpu.h"
 #include "tests/card/drive.h"
+#include "tests/fixture/random_test.h"
 
 enum { MEMORY_BYTES = 32 << 20, KERNELS = 7 };
 
@@ -74,16 +75,15 @@ static void launch(struct board_call *call, bool is_run)
 /* One word of what is sent is another one, near to what it was, or any. */
 static void send_damaged(struct drive *d, uint64_t tasks, uint32_t damages)
 {
-    uint64_t random = 88172645463325252ull, refused = 0;
+    struct rng numbers = { 0 };
+    uint64_t refused = 0;
 
     d->expected = PTO_EFORMAT;
     for (uint32_t i = 0; i < damages; i++) {
+        uint64_t random = rng_next(&numbers);
         uint32_t word, old;
         char *at;
 
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
         at = d->sent + (random >> 20) % (d->sent_bytes / 4) * 4;
         memcpy(&old, at, sizeof(old));
         word = i % 4 == 0   ? (uint32_t)random

@@ -24,13 +24,14 @@
 
 #include "aicpu.h"
 #include "base/fiber.h"
-#include "cann/device/beside.h"
+#include "cann/device/card_files.h"
 #include "cann/device/dispatcher.h"
 #include "cann/device/fingerprint.h"
 #include "core/core.h"
 #include "core_port.h"
 #include "pto/region.h"
 #include "tests/card/drive.h"
+#include "tests/fixture/random_test.h"
 
 enum {
     LINE = 64,
@@ -67,20 +68,11 @@ static uint32_t window[BOARD_WINDOWS][WINDOW / 4];
 static uint32_t (*program_now)(void *); /* the scheduler, or the dispatcher */
 static void *call_now;
 static uint64_t turns;
-static uint64_t random_state;
 static uint64_t fetched, published, undone;
 static uint64_t seed_now;
 static const char *scene_now = "";
 static uint64_t cancel_number; /* of the run that the host ends after some turns; 0: none */
 static bool is_talking;        /* the host, with the run */
-
-static uint32_t random_below(uint32_t count)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)(random_state >> 33) % count;
-}
 
 /* ---- turns ---- */
 
@@ -97,7 +89,7 @@ static void maybe_give_turn(void)
 
 /* ---- lines ---- */
 
-static void tell_undone(uint64_t at)
+static void report_undone(uint64_t at)
 {
     const struct drive_memory *d = NULL;
     uint64_t hello = offsetof(struct board, hello), job = offsetof(struct board, job);
@@ -124,7 +116,7 @@ static void write_back(struct agent *a, uint64_t at)
         return;
     for (uint32_t i = 0; i < LINE; i++)
         if (a->view[at + i] == a->base[at + i] && memory[at + i] != a->base[at + i]) {
-            tell_undone(at);
+            report_undone(at);
             break;
         }
     memcpy(memory + at, a->view + at, LINE);
@@ -189,7 +181,7 @@ static void write_back_all(struct agent *a, uint64_t at, uint64_t begin, uint64_
 {
     for (uint64_t i = at; i < at + LINE; i++)
         if ((i < begin || i >= end) && a->view[i] != memory[i]) {
-            tell_undone(at);
+            report_undone(at);
             break;
         }
     memcpy(memory + at, a->view + at, LINE);
@@ -405,7 +397,7 @@ static void receive_one(void)
 }
 
 /* When an answer is there, the next number; at the end it goes. */
-static void say_number(void)
+static void append_number(void)
 {
     int32_t answer, number = 7 * talk_turn;
 
@@ -428,7 +420,7 @@ static void talk(void)
     if (random_below(4) != 0)
         return;
     if (talk_received == TALKS && talk_sent == TALKS + 1 && talk_turn <= NUMBERS)
-        say_number();
+        append_number();
     else if (talk_sent <= TALKS && random_below(2) == 0)
         send_one();
     else if (talk_received < TALKS)
@@ -459,7 +451,7 @@ static void launch_program(uint32_t (*program)(void *), void *call, bool is_run)
             talk();
         if (turns == CANCEL_TURNS && is_run && cancel_number != 0)
             ((struct drive_memory *)(void *)memory)
-                ->board.wish.cancelled[cancel_number % BOARD_RUNS] = cancel_number;
+                ->board.requests.cancelled[cancel_number % BOARD_RUNS] = cancel_number;
         left -= agents[agent].is_ended;
         if (turns > TURNS_MAX)
             drive_fail("%s, seed %llu: no end after %llu turns", scene_now,
@@ -632,18 +624,19 @@ static const struct {
 };
 
 /* Tasks one behind the other, each with its arguments, to the last byte. */
-static bool is_told(uint64_t bytes)
+static bool is_reported(uint64_t bytes)
 {
-    const char *told = memory_of_card()->recorded.told;
+    const char *recorded = memory_of_card()->recorded.recorded;
     uint64_t at = 0;
 
     while (at + sizeof(struct chip_task) <= bytes) {
-        const struct chip_task *task = (const struct chip_task *)(const void *)(told + at);
+        const struct chip_task *task = (const struct chip_task *)(const void *)(recorded + at);
 
         if (task->tensor_count > DRIVE_TENSORS || task->scalar_count > 2 || task->dep_count != 0)
             return false;
         at += sizeof(*task) + task->file_bytes + task->tensor_count * sizeof(struct chip_argument) +
-              task->scalar_count * sizeof(uint64_t);
+              task->scalar_count * sizeof(uint64_t) +
+              ((task->flags & CHIP_TASK_HAS_OPERAND) != 0 ? sizeof(struct chip_argument) : 0);
     }
     return at == bytes;
 }
@@ -669,7 +662,7 @@ static void check_record(void)
     bool is_right = head->count != 0 && head->count < 100000 && head->edge_count <= DRIVE_EDGES;
 
     for (uint64_t i = 0; is_right && i < head->count && i < DRIVE_RECORDS; i++)
-        is_right = memory_of_card()->recorded.record[i].kind <= TRACE_DEPTH &&
+        is_right = memory_of_card()->recorded.record[i].kind <= TRACE_CPU &&
                    memory_of_card()->recorded.record[i].time - head->begin_cycles <
                        head->end_cycles - head->begin_cycles;
     for (uint64_t i = 0; is_right && i < head->edge_count; i++)
@@ -678,8 +671,8 @@ static void check_record(void)
     for (uint64_t i = 0; is_right && i < head->scope_count; i++)
         is_right = strncmp(memory_of_card()->recorded.scope[i].site, "orchestration.c", 16) == 0 ||
                    strncmp(memory_of_card()->recorded.scope[i].site, "(unknown)", 10) == 0;
-    is_right = is_right && head->told_bytes <= DRIVE_TOLD && head->dumped_bytes <= DRIVE_DUMPED &&
-               is_told(head->told_bytes) && is_dumped(head->dumped_bytes);
+    is_right = is_right && head->task_bytes <= DRIVE_TOLD && head->dumped_bytes <= DRIVE_DUMPED &&
+               is_reported(head->task_bytes) && is_dumped(head->dumped_bytes);
     if (!is_right)
         drive_fail("%s, seed %llu: what was recorded is not there", scene_now,
                    (unsigned long long)seed_now);
@@ -710,7 +703,7 @@ static void run_once(struct drive *d, uint32_t scene)
                    (unsigned long long)seed_now);
     if (ended->failure.status != (d->purpose != CHIP_BUILD ? scenes[scene].status : PTO_OK))
         drive_fail("%s, seed %llu: the run fails with %d, fault %u", scene_now,
-                   (unsigned long long)seed_now, ended->failure.status, ended->failure.fault);
+                   (unsigned long long)seed_now, ended->failure.status, ended->failure.kind);
     if (d->purpose != CHIP_BUILD) {
         scenes[scene].check();
         if (d->is_recorded)
@@ -769,7 +762,7 @@ static void play_dispatcher(void)
     struct drive_memory *m = memory_of_card();
     struct dispatcher_args *args = (struct dispatcher_args *)(void *)m->message;
     struct dispatcher_launch call = { .args = (uint64_t)(uintptr_t)CARD->message };
-    char path[BESIDE_PATH];
+    char path[CARD_FILE_PATH];
 
     scene_now = "dispatcher";
     for (uint32_t round = 0; round < 2; round++) {
@@ -779,7 +772,7 @@ static void play_dispatcher(void)
                                           .version = DISPATCHER_VERSION };
         snprintf(args->name, sizeof(args->name), "dispatched-%ld-%u", (long)getpid(), round);
         memset(m->load, (int)(seed_now + round), args->inner_bytes);
-        if (beside_path(path, BESIDE_OWN, args->name) < 0)
+        if (card_file_path(path, CARD_FOLDER_OWN, args->name) < 0)
             drive_fail("%s: it is not known where this program lies", scene_now);
         launch_program(DynTileFwkBackendKernelServerInit, &call, false);
         (void)unlink(path);
@@ -830,7 +823,7 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < BOARD_WINDOWS; i++)
         windows[i] = (uint64_t)(uintptr_t)window[i];
     for (seed_now = 1; seed_now <= seeds; seed_now++) {
-        random_state = seed_now * 0x9e3779b97f4a7c15ull;
+        chance.state = seed_now;
         play_dispatcher();
         drive_open(&drive, windows, BELL, COND);
         for (uint32_t scene = 0; scene < sizeof(scenes) / sizeof(scenes[0]); scene++) {

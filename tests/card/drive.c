@@ -90,7 +90,7 @@ void drive_load(struct drive *d, const char *path, const char *entry, const pto_
                                  .entry_bytes = (uint32_t)strlen(entry) / 8 * 8 + 8,
                                  .name_bytes = 8 };
     for (uint32_t i = 0; i < kernel_count; i++)
-        kernel[i] = (struct board_kernel){ (uint64_t)(uintptr_t)kernels[i], core_types[i] };
+        kernel[i] = (struct board_kernel){ (uint64_t)(uintptr_t)kernels[i], core_types[i], 0 };
     strcpy(text, entry);
     text += load->entry_bytes;
     strcpy(text, "drive");
@@ -175,7 +175,7 @@ const struct run_ended *drive_run(struct drive *d, uint32_t tensor_count, uint32
                               .edge_max = DRIVE_EDGES,
                               .scope_max = DRIVE_SCOPES,
                               .mark_max = DRIVE_MARKS,
-                              .told_max = DRIVE_TOLD,
+                              .task_bytes_max = DRIVE_TOLD,
                               .dump_max = DRIVE_DUMPED,
                               .graph_bytes = d->sent != NULL ? d->sent_bytes : 0,
                               .tag = d->runs };

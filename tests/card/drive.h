@@ -36,7 +36,7 @@ struct drive_memory {
         struct board_edge edge[DRIVE_EDGES];
         struct chip_scope scope[DRIVE_SCOPES];
         struct dump_mark mark[DRIVE_MARKS];
-        char told[DRIVE_TOLD];
+        char recorded[DRIVE_TOLD];
         char dumped[DRIVE_DUMPED];
     } recorded;
     _Alignas(4096) int32_t tensor[DRIVE_TENSORS][1024];

@@ -32,19 +32,19 @@ static void what_is_refused_is_told_with_its_place(void **state)
 {
     static const struct {
         const char *entry;
-        enum fault fault;
+        enum failure_kind fault;
         int32_t line;
         int32_t argument;
         uint64_t value;
     } cases[] = {
-        { "unknown_kernel", FAULT_KERNEL, 1000, -1, 99 },
-        { "other_core", FAULT_CORE_TYPE, 1001, -1, KERNEL_SCALE },
-        { "bad_view", FAULT_VIEW, 1005, 1, PTO_VIEW_OUT_OF_RANGE },
-        { "bad_bounds", FAULT_BOUNDS, 1011, 0, 36 },
-        { "bad_element", FAULT_DATA, 1013, -1, DATA_INDEX },
-        { "bad_scalar", FAULT_PASSED, 1014, 0, 5 },
-        { "open_scope", FAULT_SCOPES_OPEN, 1016, -1, 1 },
-        { "ends_scope", FAULT_SCOPE_UNDERFLOW, 0, -1, 0 },
+        { "unknown_kernel", FAILURE_KERNEL, 1000, -1, 99 },
+        { "other_core", FAILURE_CORE_TYPE, 1001, -1, KERNEL_SCALE },
+        { "bad_view", FAILURE_VIEW, 1005, 1, PTO_VIEW_OUT_OF_RANGE },
+        { "bad_bounds", FAILURE_BOUNDS, 1011, 0, 36 },
+        { "bad_element", FAILURE_DATA, 1013, -1, DATA_INDEX },
+        { "bad_scalar", FAILURE_PASSED, 1014, 0, 5 },
+        { "open_scope", FAILURE_SCOPES_OPEN, 1016, -1, 1 },
+        { "ends_scope", FAILURE_SCOPE_UNDERFLOW, 0, -1, 0 },
     };
 
     (void)state;
@@ -53,7 +53,7 @@ static void what_is_refused_is_told_with_its_place(void **state)
 
         run_failing(cases[i].entry, &run);
         assert_int_equal(run.failure.status, PTO_EARGS);
-        assert_int_equal(run.failure.fault, cases[i].fault);
+        assert_int_equal(run.failure.kind, cases[i].fault);
         assert_int_equal(run.failure.site.line, cases[i].line);
         assert_int_equal(run.failure.argument, cases[i].argument);
         assert_int_equal(run.failure.value[0], cases[i].value);
@@ -68,7 +68,7 @@ static void an_orchestration_gives_up(void **state)
     (void)state;
     run_failing("gives_up", &run);
     assert_int_equal(run.failure.status, PTO_EORCH);
-    assert_int_equal(run.failure.fault, FAULT_GAVE_UP);
+    assert_int_equal(run.failure.kind, FAILURE_GAVE_UP);
     assert_string_equal(run.failure.text, "no such model");
 }
 
@@ -79,7 +79,7 @@ static void memory_for_outputs_is_limited(void **state)
     (void)state;
     run_failing("large", &run);
     assert_int_equal(run.failure.status, PTO_ENOMEM);
-    assert_int_equal(run.failure.fault, FAULT_MEMORY);
+    assert_int_equal(run.failure.kind, FAILURE_MEMORY);
     assert_int_equal(run.failure.value[0], SUITE_MEMORY_MAX);
     assert_true(run.failure.value[1] >= 4ull << 30);
 }
@@ -105,7 +105,7 @@ static void a_crash_fails_its_run_only(void **state)
     suite_chip = suite_open();
     run_failing("crashes", &run);
     assert_int_equal(run.failure.status, PTO_ECRASH);
-    assert_int_equal(run.failure.fault, FAULT_CRASH);
+    assert_int_equal(run.failure.kind, FAILURE_CRASH);
     assert_int_equal(run.failure.kernel, KERNEL_CRASH);
     assert_int_equal(run.failure.value[0], 8); /* the address */
 }
@@ -120,7 +120,7 @@ static void a_stall_is_told_with_its_tasks(void **state)
     run.request.stall_ns = 50 * MS;
     run_failing("defers", &run);
     assert_int_equal(run.failure.status, PTO_ESTALL);
-    assert_int_equal(run.failure.fault, FAULT_STALL);
+    assert_int_equal(run.failure.kind, FAILURE_STALL);
     assert_int_equal(run.failure.value[1], STALL_DEFERRED);
     assert_int_equal(run.stall.count, 1);
     assert_int_equal(run.stall.live, 1);

@@ -94,11 +94,11 @@ static void memory_of_others_is_adopted(void **state)
 
     (void)state;
     memset(lent, 0x5a, sizeof(lent));
-    if (!chip_can_adopt(suite_chip))
-        assert_int_equal(chip_adopt(suite_chip, addr, BYTES), PTO_ENOSUP);
-    suite_skip_unless(chip_can_adopt(suite_chip), "adopts no memory");
-    assert_int_equal(chip_adopt(suite_chip, addr, 0), PTO_EINVAL);
-    assert_int_equal(chip_adopt(suite_chip, addr, BYTES), PTO_OK);
+    if (!chip_can_register_memory(suite_chip))
+        assert_int_equal(chip_register_memory(suite_chip, addr, BYTES), PTO_ENOSUP);
+    suite_skip_unless(chip_can_register_memory(suite_chip), "adopts no memory");
+    assert_int_equal(chip_register_memory(suite_chip, addr, 0), PTO_EINVAL);
+    assert_int_equal(chip_register_memory(suite_chip, addr, BYTES), PTO_OK);
     assert_true(chip_contains(suite_chip, addr));
     assert_true(chip_contains(suite_chip, addr + BYTES - 1));
     assert_false(chip_contains(suite_chip, addr - 1));
@@ -113,11 +113,12 @@ static void memory_of_others_is_adopted(void **state)
     assert_free_refused(addr);
     assert_int_equal(chip_check(suite_chip, NULL), PTO_OK); /* there are no guards around it */
     memcpy(before, lent, sizeof(lent));
-    chip_disown(suite_chip, addr);
+    chip_unregister_memory(suite_chip, addr);
     assert_false(chip_contains(suite_chip, addr));
     assert_int_equal(chip_read(suite_chip, addr, &word, sizeof(word), NULL), PTO_EMEMORY);
     assert_memory_equal(before, lent, sizeof(lent));
-    assert_int_equal(chip_adopt(suite_chip, addr, BYTES), PTO_OK); /* and it is closed with it */
+    assert_int_equal(chip_register_memory(suite_chip, addr, BYTES),
+                     PTO_OK); /* and it is closed with it */
 }
 
 static void only_what_was_allocated_is_freed(void **state)

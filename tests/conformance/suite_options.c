@@ -42,7 +42,7 @@ static void a_graph_is_launched_again(void **state)
     assert_int_equal(pto_run_options_vary(&run.options, 0), PTO_OK);
     run.request.purpose = CHIP_BUILD;
     if (!chip_properties(suite_chip)->has_graphs)
-        assert_unsupported(&run, "keeps no graphs");
+        assert_unsupported(&run, "does not support graphs");
     assert_int_equal(suite_execute(&run), PTO_OK);
     assert_non_null(run.graph);
     assert_int_equal(run.report.executions, 0);
@@ -63,7 +63,7 @@ static void a_graph_is_launched_again(void **state)
     run.request.graph = graph;
     run.tensor[0] = pto_tensor_view(&run.tensor[0], (uint32_t[]){ COUNT / 2 }, (uint32_t[]){ 0 });
     assert_int_equal(suite_execute(&run), PTO_EGRAPH);
-    assert_int_equal(run.failure.fault, FAULT_LAUNCH_SHAPE);
+    assert_int_equal(run.failure.kind, FAILURE_LAUNCH_SHAPE);
     assert_int_equal(run.failure.value[0], 0);
     assert_int_equal(run.report.executions, 0);
     chip_drop(suite_chip, graph);
@@ -81,7 +81,7 @@ static void a_graph_that_fails_is_not_kept(void **state)
     init_vector(&run, code);
     run.request.purpose = CHIP_BUILD;
     if (!chip_properties(suite_chip)->has_graphs)
-        assert_unsupported(&run, "keeps no graphs");
+        assert_unsupported(&run, "does not support graphs");
     assert_int_equal(suite_execute(&run), PTO_EARGS);
     assert_null(run.graph);
     chip_unload(suite_chip, code);

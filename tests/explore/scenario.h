@@ -21,6 +21,7 @@
 
 #include <string.h>
 
+#include "overtaken.h"
 #include "scenario_list.h"
 #include "weak.h"
 
@@ -30,9 +31,6 @@
 #define SCHED_CLAIM SCHED_CLAIM_ROOM
 #define SCHED_BATCH SCHED_BATCH_ROOM
 
-/* The store half of this one may be overtaken by later loads, as on Arm; see overtaken_word. */
-static uint32_t model_add(struct a32 *a, uint32_t v);
-static uint32_t model_sub(struct a32 *a, uint32_t v);
 #define a32_add_acq_rel(a, v) model_add(a, v)
 #define a32_sub_acq_rel(a, v) model_sub(a, v)
 #define port_cycles port_cycles_of_machine
@@ -78,35 +76,11 @@ static uint32_t cell[CELLS]; /* what kernels touch; plain memory */
 static uint32_t ran[TASKS];  /* which invocations have, by task */
 static uint32_t wanted[TASKS];
 static uint32_t built[TASKS]; /* stands for what a submit writes after its first edge */
-static struct a32 *overtaken_word;
 
 static uint32_t claim_read[PLACES][SMALL_PUBLIC][EXPLORE_THREAD_MAX];
 static uint8_t claim_winner[PLACES][SMALL_PUBLIC]; /* thread + 1, of the latest claim */
 
 /* ---- wrappers ---- */
-
-/* With one sleeper only, a load and a store are as good as an atomic addition. */
-static uint32_t model_add(struct a32 *a, uint32_t v)
-{
-    uint32_t before;
-
-    if (a != overtaken_word)
-        return a32_add_acq_rel(a, v);
-    before = a32_load_acquire(a);
-    a32_store_release(a, before + v);
-    return before;
-}
-
-static uint32_t model_sub(struct a32 *a, uint32_t v)
-{
-    uint32_t before;
-
-    if (a != overtaken_word)
-        return a32_sub_acq_rel(a, v);
-    before = a32_load_acquire(a);
-    a32_store_release(a, before - v);
-    return before;
-}
 
 static inline bool is_within(const struct a32 *a, const struct a32 *array, uint32_t count)
 {

@@ -13,20 +13,15 @@ static void build_chain(void *arg)
 
     (void)arg;
     graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
-    submit_plain(0, 4, PART_LINGERS, NULL, 0);
-    a = submit_plain(0, 1, PART_LINGERS, NULL, 0);
-    submit_plain(1, 2, PART_LINGERS, &a, 1);
+    submit_simple(0, 4, PART_LINGERS, NULL, 0);
+    a = submit_simple(0, 1, PART_LINGERS, NULL, 0);
+    submit_simple(1, 2, PART_LINGERS, &a, 1);
     graph_scope_end(graph);
 }
 
 static void chain_thread(int id)
 {
     sim_thread(id, build_chain);
-}
-
-static void watch_once(void)
-{
-    watch_places(sim);
 }
 
 static void watch_twice(void)
@@ -90,7 +85,7 @@ static void build_blocks(void *arg)
     (void)arg;
     graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
     a = submit_launch(&on_aiv, 2, false, task_scalar(submitted, 0, 1), PART_LINGERS, NULL, 0);
-    submit_plain(3, 4, PART_NONE, &a, 1);
+    submit_simple(3, 4, PART_NONE, &a, 1);
     graph_scope_end(graph);
 }
 
@@ -106,8 +101,8 @@ static void build_deferred(void *arg)
 
     (void)arg;
     graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
-    a = submit_plain(0, 1, PART_DEFERS, NULL, 0);
-    submit_plain(3, 4, PART_NONE, &a, 1);
+    a = submit_simple(0, 1, PART_DEFERS, NULL, 0);
+    submit_simple(3, 4, PART_NONE, &a, 1);
     graph_scope_end(graph);
 }
 
@@ -137,8 +132,8 @@ static void build_stuck(void *arg)
 {
     (void)arg;
     graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
-    submit_plain(0, 1, PART_RELEASES, NULL, 0);
-    submit_plain(0, 2, PART_WAITS, NULL, 0);
+    submit_simple(0, 1, PART_RELEASES, NULL, 0);
+    submit_simple(0, 2, PART_WAITS, NULL, 0);
     graph_scope_end(graph);
 }
 

@@ -44,6 +44,10 @@ static void note_go(const struct a32 *a);
 #define free(memory) free_model(memory)
 #define dlopen(name, flags) NULL
 
+#include "base/lock.h"
+#undef assert_held
+#define assert_held(lock) explore_assert(lock_owner == explore_self())
+
 #include "sched/deferred.c"
 #include "sched/faults.c"
 #include "sched/offers.c"
@@ -62,9 +66,11 @@ static void note_go(const struct a32 *a);
 #define a32_add_acq_rel(a, v) (note_go(a), a32_add_acq_rel(a, v))
 #define weak_a32_add_acquire(a, v) (note_go(a), weak_a32_add_acquire(a, v))
 
+#include "chip/pipes.c"
 #include "sim/sim.c"
 #include "sim/sim_device.c"
 #include "sim/sim_run.c"
+#include "sim/sim_stuck.c"
 #include "sim/sim_teams.c"
 #include "sim/sim_threads.c"
 
@@ -80,6 +86,11 @@ static void note_go(const struct a32 *a);
 
 static struct sim *sim;
 static uint32_t next_pool;
+
+static inline void watch_once(void)
+{
+    watch_places(sim);
+}
 
 /* ---- threads and lock ---- */
 
@@ -202,7 +213,15 @@ void crash_begin(struct crash *c, const struct a32 *depth)
 {
     c->depth = depth;
     c->signal = 0;
-    (a32_store_relaxed)(&c->is_recalled, 0);
+    (a32_store_relaxed)(&c->recall, CRASH_RECALL_NONE);
+}
+
+/* The thread is in its kernel's own code: the first signal makes it leave. */
+void crash_recall(struct crash *c, pthread_t thread, const void *entry)
+{
+    explore_assert(entry != NULL);
+    (a32_store_release)(&c->recall, CRASH_RECALL_NOW);
+    kill_model(thread, SIGURG);
 }
 
 uint64_t sim_record_lost(const struct sim *m)
@@ -213,8 +232,7 @@ uint64_t sim_record_lost(const struct sim *m)
 
 int sim_guard_kernels(struct sim *m, struct orch_run *run)
 {
-    (void)m;
-    (void)run;
+    m->guarded_kernels = run->kernels;
     return PTO_OK;
 }
 
@@ -225,6 +243,32 @@ void sim_guard_scalars(struct sim *m, struct orch_run *run)
 }
 
 void sim_guard_free(struct sim *m)
+{
+    (void)m;
+}
+
+void sim_free_touched(struct thread *th)
+{
+    (void)th;
+}
+
+void sim_record_touches(struct sim *m)
+{
+    (void)m;
+}
+
+void sim_free_inputs(struct thread *th)
+{
+    (void)th;
+}
+
+void sim_report_uses(struct sim *m, struct pto_run_report *report)
+{
+    (void)m;
+    (void)report;
+}
+
+void sim_forget_uses(struct sim *m)
 {
     (void)m;
 }
@@ -243,7 +287,7 @@ void sim_keep_crash(struct sim *m, const struct thread *th, struct slot *s, uint
     (void)kernel;
 }
 
-void sim_tell_crash(struct sim *m)
+void sim_report_crash(struct sim *m)
 {
     (void)m;
 }
@@ -266,20 +310,66 @@ void sim_keep_builder_crash(struct sim *m, const struct thread *th)
     (void)th;
 }
 
-uint32_t sim_scalar_behind(const struct sim *m, uint64_t addr)
+uint32_t sim_scalar_beyond(const struct sim *m, uint64_t addr)
 {
     (void)m;
     (void)addr;
     return 0;
 }
 
-void orch_crashed(struct orch *o, int signal, uint64_t addr, uint32_t scalar_behind, bool is_torn)
+void orch_crashed(struct orch *o, int signal, uint64_t addr, uint32_t scalar_beyond, bool is_torn)
 {
     (void)is_torn;
-    (void)scalar_behind;
+    (void)scalar_beyond;
     (void)o;
     (void)signal;
     (void)addr;
+}
+
+bool sim_status_tick(struct sim *m, uint64_t sum, uint64_t now_ns)
+{
+    (void)m;
+    (void)sum;
+    (void)now_ns;
+    return false; /* nothing observes it */
+}
+
+void sim_status_describe(struct sim *m)
+{
+    (void)m;
+    explore_assert(false);
+}
+
+void sim_keep_builder_place(struct sim *m, const struct thread *th)
+{
+    (void)m;
+    (void)th;
+}
+
+void crash_ask(struct crash *c, pthread_t thread)
+{
+    (void)c;
+    (void)thread;
+}
+
+uint32_t crash_answer(struct crash *c, uint64_t wait_ns, uintptr_t frame[CRASH_FRAMES_MAX])
+{
+    (void)c;
+    (void)wait_ns;
+    (void)frame;
+    return 0;
+}
+
+uint32_t crash_skip_libraries(uintptr_t frame[CRASH_FRAMES_MAX], uint32_t count, const void *entry)
+{
+    (void)frame;
+    (void)entry;
+    return count;
+}
+
+uint32_t sim_kernel_of(const struct thread *th)
+{
+    return th->core.slot->kernel[0];
 }
 
 void sim_last_words(struct crash *crash, int number)
@@ -700,8 +790,8 @@ static inline struct pto_task_id submit_launch(const struct pto_kernels *lanes, 
     return task;
 }
 
-static inline struct pto_task_id submit_plain(uint32_t reads, uint32_t writes, enum part part,
-                                              const struct pto_task_id *deps, uint32_t dep_count)
+static inline struct pto_task_id submit_simple(uint32_t reads, uint32_t writes, enum part part,
+                                               const struct pto_task_id *deps, uint32_t dep_count)
 {
     return submit_launch(&on_aiv, 1, false, task_scalar(submitted, reads, writes), part, deps,
                          dep_count);
@@ -860,6 +950,12 @@ void sim_record_end(struct sim *m)
     (void)m;
 }
 
+uint64_t sim_record_cpu(uint32_t *thread_out)
+{
+    *thread_out = 0;
+    return 0;
+}
+
 void sim_record_close(struct sim *m)
 {
     (void)m;
@@ -904,7 +1000,7 @@ void local_code_unload(struct chip_code *code)
     (void)code;
 }
 
-int error_tell(struct pto_error *error, int status, const char *format, ...)
+int error_setf(struct pto_error *error, int status, const char *format, ...)
 {
     (void)error;
     (void)format;

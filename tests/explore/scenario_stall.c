@@ -88,7 +88,7 @@ static void build_one(void *arg)
     (void)arg;
     explore_spin();
     graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
-    submit_plain(0, 1, PART_NONE, NULL, 0);
+    submit_simple(0, 1, PART_NONE, NULL, 0);
     graph_scope_end(graph);
 }
 
@@ -128,38 +128,44 @@ static void late_alarm_thread(int id)
 
 /* ---- kernels that never return ---- */
 
-/* A kernel that stays, and a task behind it. */
-static void build_staying(void *arg)
+/* A task that does this in its kernel, and a task that waits for it. */
+static void build_pair(enum part part)
 {
     struct pto_task_id a;
 
-    (void)arg;
     graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
-    a = submit_plain(0, 1, PART_STAYS, NULL, 0);
-    submit_plain(1, 2, PART_NONE, &a, 1);
+    a = submit_simple(0, 1, part, NULL, 0);
+    submit_simple(1, 2, PART_NONE, &a, 1);
     graph_scope_end(graph);
+}
+
+/* build_pair with two lanes in the first task. */
+static void build_pair_of_lanes(enum part part)
+{
+    struct pto_task_id a;
+
+    graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
+    a = submit_launch(&on_two, 1, false, task_scalar(submitted, 0, 1), part, NULL, 0);
+    submit_simple(0x11, 2, PART_NONE, &a, 1);
+    graph_scope_end(graph);
+}
+
+static void build_staying(void *arg)
+{
+    (void)arg;
+    build_pair(PART_STAYS);
 }
 
 static void build_staying_elsewhere(void *arg)
 {
-    struct pto_task_id a;
-
     (void)arg;
-    graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
-    a = submit_plain(0, 1, PART_STAYS_ELSEWHERE, NULL, 0);
-    submit_plain(1, 2, PART_NONE, &a, 1);
-    graph_scope_end(graph);
+    build_pair(PART_STAYS_ELSEWHERE);
 }
 
 static void build_staying_lanes(void *arg)
 {
-    struct pto_task_id a;
-
     (void)arg;
-    graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
-    a = submit_launch(&on_two, 1, false, task_scalar(submitted, 0, 1), PART_STAYS, NULL, 0);
-    submit_plain(0x11, 2, PART_NONE, &a, 1);
-    graph_scope_end(graph);
+    build_pair_of_lanes(PART_STAYS);
 }
 
 /* Somebody is in a kernel, and the graph is complete; or there is nothing to wait for. */
@@ -312,44 +318,45 @@ static void check_recalled(void)
 
 /* ---- what runs is told while it runs; its kernel returns afterwards ---- */
 
-static void note_told(void *context, struct slot *slot, uint32_t core, uint32_t block)
+static void note_reported(void *context, struct slot *slot, uint32_t core, uint32_t block)
 {
-    uint32_t *told = context;
+    uint32_t *recorded = context;
 
     for (struct thread *th = sim->all; th != NULL; th = th->next)
         if (th->core.slot == slot)
             atomic_note_read(&th->core.slot);
     explore_assert(slot->seq == 1 && core >= 1 && block == 0);
-    ++*told;
+    ++*recorded;
 }
 
-static void tell_and_release(void *arg, bool is_stall)
+static void report_and_release(void *arg, bool is_stall)
 {
-    uint32_t told = 0;
+    uint32_t recorded = 0;
 
     explore_assert(!is_stall);
-    port_each_running(sim, note_told, &told);
-    explore_assert(told == (ran[0] == 0)); /* the caller's own has returned, the other one stays */
+    port_each_running(sim, note_reported, &recorded);
+    explore_assert(recorded ==
+                   (ran[0] == 0)); /* the caller's own has returned, the other one stays */
     release_all(arg, is_stall);
 }
 
-static void watch_told(void)
+static void watch_reported(void)
 {
     explore_wait_until(is_stuck, NULL);
     if (explore_peek32(&sim->is_closing) == 0)
         watch_progress(sim);
 }
 
-static void setup_told(void)
+static void setup_reported(void)
 {
-    watch = watch_told;
+    watch = watch_reported;
     open_sim(2, 0);
     job.deadline_ns = 0;
-    job.stalled = tell_and_release;
+    job.stalled = report_and_release;
     may_be_cut_short = true;
 }
 
-static void told_thread(int id)
+static void reporting_thread(int id)
 {
     sim_thread(id, build_staying_elsewhere);
 }
@@ -358,29 +365,14 @@ static void told_thread(int id)
 
 static void build_crash(void *arg)
 {
-    struct pto_task_id a;
-
     (void)arg;
-    graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
-    a = submit_plain(0, 1, PART_CRASHES, NULL, 0);
-    submit_plain(1, 2, PART_NONE, &a, 1);
-    graph_scope_end(graph);
+    build_pair(PART_CRASHES);
 }
 
 static void build_crash_in_lanes(void *arg)
 {
-    struct pto_task_id a;
-
     (void)arg;
-    graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
-    a = submit_launch(&on_two, 1, false, task_scalar(submitted, 0, 1), PART_CRASHES, NULL, 0);
-    submit_plain(0x11, 2, PART_NONE, &a, 1);
-    graph_scope_end(graph);
-}
-
-static void watch_once(void)
-{
-    watch_places(sim);
+    build_pair_of_lanes(PART_CRASHES);
 }
 
 static void setup_crash(void)
@@ -562,7 +554,7 @@ int main(int argc, char **argv)
         { { "alarm", 4, setup_alarm, alarm_thread, check_alarm },
           "F1",
           { .preemption_max = 1, .delay_max = 1, .execution_max = 7500, .random_count = 10000 } },
-        { { "alarm, told", 3, setup_told, told_thread, check_ran },
+        { { "alarm, told", 3, setup_reported, reporting_thread, check_ran },
           "R7 A7",
           { .preemption_max = 1, .delay_max = 0, .execution_max = 5000, .random_count = 10000 } },
         { { "alarm, too late", 2, setup_late_alarm, late_alarm_thread, check_ran },

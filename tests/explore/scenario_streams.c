@@ -8,6 +8,7 @@
  */
 #include <assert.h>
 
+#include "overtaken.h"
 #include "scenario_list.h"
 #include "weak.h"
 
@@ -19,26 +20,6 @@
 enum { CHANNEL_BYTES = 2 * CHANNEL_UNIT, STREAMS = 2 };
 
 static struct stream stream[STREAMS];
-static struct a32 *overtaken_word;
-
-/*
- * The store half of this one, with which a thread announces itself, may be overtaken by later loads, as
- * on Arm. Whoever wakes uses another one.
- */
-static bool model_cas(struct a32 *a, uint32_t *expected, uint32_t v)
-{
-    uint32_t found;
-
-    if (a != overtaken_word)
-        return a32_cas_relaxed(a, expected, v);
-    found = a32_load_relaxed(a);
-    if (found != *expected) {
-        *expected = found;
-        return false;
-    }
-    a32_store_relaxed(a, v);
-    return true;
-}
 
 static bool is_shared(const void *at)
 {

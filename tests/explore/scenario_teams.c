@@ -36,10 +36,10 @@ static void build_lanes(void *arg)
 
     (void)arg;
     graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
-    a = submit_plain(0, 0x400, PART_NONE, NULL, 0);
+    a = submit_simple(0, 0x400, PART_NONE, NULL, 0);
     a = submit_lanes(&on_two, 0x400, 1, PART_LINGERS, &a, 1);
     a = submit_lanes(&on_two, 0x11, 2, PART_NONE, &a, 1);
-    submit_plain(0x22, 1, PART_NONE, &a, 1);
+    submit_simple(0x22, 1, PART_NONE, &a, 1);
     graph_scope_end(graph);
 }
 
@@ -63,13 +63,8 @@ static void build_all_cores(void *arg)
     graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
     submit_lanes(&on_three, 0, 1, PART_NONE, NULL, 0);
     submit_lanes(&on_three, 0, 2, PART_NONE, NULL, 0);
-    submit_plain(0, 4, PART_LINGERS, NULL, 0);
+    submit_simple(0, 4, PART_LINGERS, NULL, 0);
     graph_scope_end(graph);
-}
-
-static void watch_once(void)
-{
-    watch_places(sim);
 }
 
 static void setup_all_cores(void)
@@ -95,7 +90,7 @@ static void build_contended(void *arg)
     graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
     a = submit_launch(&on_aiv, 2, false, task_scalar(submitted, 0, 4), PART_LINGERS, NULL, 0);
     submit_gang(0, 1, NULL, 0);
-    submit_plain(0xc, 0x10, PART_NONE, &a, 1);
+    submit_simple(0xc, 0x10, PART_NONE, &a, 1);
     graph_scope_end(graph);
 }
 
@@ -182,7 +177,7 @@ static void parked_main(void)
     graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
     submit_only(&on_outer, 1, false, task_scalar(0, 0, 1), PART_AIC_WAITS, NULL, 0, &team);
     start_by_hand(team);
-    submit_plain(0, 2, PART_RELEASES, NULL, 0);
+    submit_simple(0, 2, PART_RELEASES, NULL, 0);
     graph_scope_end(graph);
     collect_and_close();
 }
@@ -209,7 +204,7 @@ static void build_stopped(void *arg)
 {
     (void)arg;
     graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
-    submit_plain(0, 4, PART_WAITS, NULL, 0);
+    submit_simple(0, 4, PART_WAITS, NULL, 0);
     submit_gang(0, 1, NULL, 0);
     graph_scope_end(graph);
 }
@@ -244,11 +239,11 @@ static void build_stuck(void *arg)
     (void)arg;
     graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
     if (explore_choose(2) == 0)
-        submit_plain(0, 8, PART_RELEASES, NULL, 0);
+        submit_simple(0, 8, PART_RELEASES, NULL, 0);
     else
         submit_lanes(&on_outer, 0, 8, PART_RELEASES, NULL, 0);
     submit_gang(0, 1, NULL, 0);
-    submit_plain(0, 4, PART_WAITS, NULL, 0);
+    submit_simple(0, 4, PART_WAITS, NULL, 0);
     graph_scope_end(graph);
 }
 

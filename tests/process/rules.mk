@@ -9,7 +9,7 @@ $(B)/test/test_inject: tests/process/rules.mk
 $(B)/test/test_inject: private LDFLAGS_ALL += $(INJECT_WRAPPED:%=-Wl,--wrap=%)
 
 # They load the libraries that the reference's worker loads.
-$(B)/test/test_hostlib_comm $(B)/test/test_hostlib_global: | $(DOOR_LIBS)
+$(B)/test/test_hostlib_comm $(B)/test/test_hostlib_global: | $(COMPAT_LIBS)
 # The libraries call its pto_comm_open.
 $(B)/test/test_hostlib_comm: tests/process/rules.mk
 $(B)/test/test_hostlib_comm: private LDFLAGS_ALL += -Wl,--export-dynamic-symbol=pto_comm_open

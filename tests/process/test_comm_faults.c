@@ -309,7 +309,7 @@ static int compare_times(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void tell_times(void)
+static void report_times(void)
 {
     qsort(noticed.ns, noticed.count, sizeof(noticed.ns[0]), compare_times);
     print_message("             %u times: noticed within %llu us mostly, %llu us at the latest\n",
@@ -353,7 +353,7 @@ static void a_rank_is_killed_after_any_call(void **state)
 {
     (void)state;
     sweep(false, 3);
-    tell_times();
+    report_times();
 }
 
 static void a_rank_stops_at_any_call(void **state)

@@ -17,17 +17,11 @@
 #include "host/handle.h"
 #include "tests/fixture/counts_test.h"
 #include "tests/fixture/fixture.h"
+#include "tests/fixture/random_test.h"
 
 enum { DOMAINS = 150 };
 
-static uint64_t seed;
 static char path[120];
-
-static uint32_t draw(uint32_t below)
-{
-    seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-    return (uint32_t)(seed >> 33) % below;
-}
 
 static uint32_t rounds(uint32_t usual)
 {
@@ -39,14 +33,14 @@ static size_t damage(void *bytes, size_t size, size_t room)
 {
     uint8_t *at = bytes;
 
-    for (uint32_t i = draw(4); i > 0; i--)
-        at[draw((uint32_t)size)] = (uint8_t)draw(256);
-    if (draw(8) == 0)
+    for (uint32_t i = random_below(4); i > 0; i--)
+        at[random_below((uint32_t)size)] = (uint8_t)random_below(256);
+    if (random_below(8) == 0)
         for (size_t i = 0; i < size; i++)
-            at[i] = (uint8_t)draw(256);
-    if (draw(4) == 0)
-        memset(at + draw((uint32_t)size), 0xff, 1);
-    return draw(6) == 0 ? draw((uint32_t)room) : size;
+            at[i] = (uint8_t)random_below(256);
+    if (random_below(4) == 0)
+        memset(at + random_below((uint32_t)size), 0xff, 1);
+    return random_below(6) == 0 ? random_below((uint32_t)room) : size;
 }
 
 /* ---- messages ---- */
@@ -64,12 +58,12 @@ static void messages_are_checked(void **state)
         } m = { .root = { .magic = MEET_MAGIC, .version = MEET_VERSION } }, out;
         const size_t sizes[] = { sizeof(m.root), sizeof(m.hello), sizeof(m.answer),
                                  sizeof(m.part) };
-        uint32_t kind = draw(4), ranks = 1 + draw(300);
+        uint32_t kind = random_below(4), ranks = 1 + random_below(300);
         uint8_t *exact;
         size_t size;
 
         if (kind == 3)
-            m.part = (struct meet_part){ MEET_MAGIC, draw(ranks + 2), draw(110) };
+            m.part = (struct meet_part){ MEET_MAGIC, random_below(ranks + 2), random_below(110) };
         size = damage(&m, sizes[kind], sizeof(m));
         exact = malloc(size + 1); /* so that reading beyond it is noticed */
         assert_non_null(exact);
@@ -124,13 +118,14 @@ static void expect_end(pid_t child)
 
     assert_int_equal(waitpid(child, &code, 0), child);
     if (code != 0)
-        fail_msg("a rank ended with %#x; the seed was %llu", code, (unsigned long long)seed);
+        fail_msg("a rank ended with %#x; the seed was %llu", code,
+                 (unsigned long long)chance.state);
 }
 
 static void send_damaged(int socket, const void *bytes, size_t size)
 {
     char message[600] = { 0 };
-    int fds[4], count = (int)draw(5) - 1;
+    int fds[4], count = (int)random_below(5) - 1;
 
     memcpy(message, bytes, size);
     size = damage(message, size, sizeof(message));
@@ -180,15 +175,15 @@ static void rank_0_hears_anything(void **state)
         for (uint32_t k = 0; k < 6; k++) {
             struct meet_hello hello = { .magic = MEET_MAGIC,
                                         .version = MEET_VERSION,
-                                        .rank = 1 + draw(3),
+                                        .rank = 1 + random_below(3),
                                         .rank_count = 3,
                                         .head_bytes = (uint32_t)sizeof(struct shared_head),
                                         .token = "t" };
 
             sockets[k] = meet_connect(root.name);
-            for (uint32_t n = 1 + draw(3); n > 0 && sockets[k] >= 0; n--)
+            for (uint32_t n = 1 + random_below(3); n > 0 && sockets[k] >= 0; n--)
                 send_damaged(sockets[k], &hello, sizeof(hello));
-            if (draw(3) == 0) {
+            if (random_below(3) == 0) {
                 meet_close_fds(&sockets[k], 1);
                 sockets[k] = -1;
             }
@@ -201,12 +196,13 @@ static void rank_0_hears_anything(void **state)
 /* What a rank hears that takes this test for rank 0. */
 static void answer_badly(int socket)
 {
-    for (uint32_t i = 0; i < 1 + draw(5); i++) {
+    for (uint32_t i = 0; i < 1 + random_below(5); i++) {
         struct meet_answer answer = { .magic = MEET_MAGIC,
-                                      .status = draw(3) == 0 ? -(int)draw(300) : 0 };
-        struct meet_part part = { MEET_MAGIC, draw(3), 1 + draw(3) };
+                                      .status =
+                                          random_below(3) == 0 ? -(int)random_below(300) : 0 };
+        struct meet_part part = { MEET_MAGIC, random_below(3), 1 + random_below(3) };
 
-        if (i == 0 || draw(3) == 0)
+        if (i == 0 || random_below(3) == 0)
             send_damaged(socket, &answer, sizeof(answer));
         else
             send_damaged(socket, &part, sizeof(part));
@@ -219,17 +215,17 @@ static void followers_hear_anything(void **state)
     for (uint32_t i = 0; i < rounds(40); i++) {
         struct meet_root root = { .magic = MEET_MAGIC, .version = MEET_VERSION, .token = "t" };
         char bytes[sizeof(root) + 200];
-        pid_t child = start_rank(1 + draw(2), 3, 50);
+        pid_t child = start_rank(1 + random_below(2), 3, 50);
         int file, listener, socket = -1;
         size_t size;
 
         for (uint32_t k = 0; k < MEET_NAME_BYTES; k++)
-            root.name[k] = (uint8_t)draw(256);
+            root.name[k] = (uint8_t)random_below(256);
         listener = meet_listen(root.name);
         assert_true(listener >= 0);
         memset(bytes, 0, sizeof(bytes));
         memcpy(bytes, &root, sizeof(root));
-        size = draw(5) == 0 ? damage(bytes, sizeof(root), sizeof(bytes)) : sizeof(root);
+        size = random_below(5) == 0 ? damage(bytes, sizeof(root), sizeof(bytes)) : sizeof(root);
         file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         assert_true(file >= 0 && write(file, bytes, size) == (ssize_t)size);
         close(file);
@@ -239,7 +235,7 @@ static void followers_hear_anything(void **state)
         }
         if (socket >= 0)
             answer_badly(socket);
-        if (draw(2) == 0)
+        if (random_below(2) == 0)
             meet_close_fds(&socket, 1);
         expect_end(child);
         if (fcntl(socket, F_GETFD) >= 0)
@@ -302,24 +298,26 @@ static void *scribble(void *context)
     struct shared *d = shared_of(handle_get(HANDLE_COMM, context));
 
     for (;;) {
-        struct shared_head *head = d->head[draw(4) == 0 ? 0 : 1];
-        struct shared_entry *e = &head->entry[draw(4)];
+        struct shared_head *head = d->head[random_below(4) == 0 ? 0 : 1];
+        struct shared_entry *e = &head->entry[random_below(4)];
 
         (void)nanosleep(&(struct timespec){ 0, 20000 }, NULL);
-        if (draw(3) == 0)
-            a32_store_relaxed((struct a32 *)(void *)head + draw(sizeof(*head) / 4), draw(~0u));
-        if (draw(8) == 0)
-            a64_store_relaxed(&e->offset,
-                              draw(2) == 0 ? 4096ull * draw(600) : (uint64_t)draw(~0u) << draw(32));
-        if (draw(8) == 0)
-            a64_store_relaxed(&e->window_bytes, draw(~0u));
-        if (draw(8) == 0)
-            a64_store_relaxed(&e->serial, draw(100));
-        if (draw(8) == 0)
-            a32_store_release(&e->state, draw(7));
-        if (draw(8) == 0)
-            a32_store_relaxed(&head->waker.sleepers, draw(2));
-        if (draw(50) == 0)
+        if (random_below(3) == 0)
+            a32_store_relaxed((struct a32 *)(void *)head + random_below(sizeof(*head) / 4),
+                              random_below(~0u));
+        if (random_below(8) == 0)
+            a64_store_relaxed(&e->offset, random_below(2) == 0
+                                              ? 4096ull * random_below(600)
+                                              : (uint64_t)random_below(~0u) << random_below(32));
+        if (random_below(8) == 0)
+            a64_store_relaxed(&e->window_bytes, random_below(~0u));
+        if (random_below(8) == 0)
+            a64_store_relaxed(&e->serial, random_below(100));
+        if (random_below(8) == 0)
+            a32_store_release(&e->state, random_below(7));
+        if (random_below(8) == 0)
+            a32_store_relaxed(&head->waker.sleepers, random_below(2));
+        if (random_below(50) == 0)
             (void)a32_add_acq_rel(&d->head[0]->trouble, 1);
         (void)a32_add_acq_rel(&d->own->published, 1);
         shared_wake(d, 0);
@@ -359,7 +357,7 @@ static void a_damaged_peer_does_no_harm(void **state)
             assert_true(child[k] >= 0);
             if (child[k] == 0) {
                 alarm(HANG_SECONDS);
-                seed += i;
+                chance.state += i;
                 if (k == 1)
                     run_damaged_rank();
                 run_intact_rank();
@@ -376,8 +374,8 @@ static int begin(void **state)
     const char *room = getenv("TMPDIR"), *given = getenv("PTO_TEST_SEED");
 
     (void)state;
-    seed = given != NULL ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
-    print_message("PTO_TEST_SEED=%llu\n", (unsigned long long)seed);
+    chance.state = given != NULL ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+    print_message("PTO_TEST_SEED=%llu\n", (unsigned long long)chance.state);
     snprintf(folder, sizeof(folder), "%s/pto-fuzz-XXXXXX", room != NULL ? room : "/tmp");
     if (mkdtemp(folder) == NULL)
         return -1;

@@ -24,12 +24,12 @@ static uint32_t tokens_of(const struct routing_case *c, uint32_t rank)
 
 static int32_t expert_of(const struct routing_case *c, uint32_t rank, uint32_t token, uint32_t k)
 {
-    uint64_t seed = (uint64_t)rank << 40 | (uint64_t)token << 16 | k;
-    uint64_t drawn = number_random(&seed);
+    struct rng seed = { (uint64_t)rank << 40 | (uint64_t)token << 16 | k };
+    uint64_t drawn = rng_next(&seed);
 
     if (c->away != 0 && drawn % c->away == 0)
         return -1 - (int32_t)(drawn % 5);
-    return (int32_t)(number_random(&seed) % c->used);
+    return (int32_t)(rng_next(&seed) % c->used);
 }
 
 static float weight_of(uint32_t rank, uint32_t token, uint32_t k)
@@ -274,7 +274,7 @@ static void ask_for_nonsense(struct rank *r)
     if (is_other)
         e.experts[5] = 8;
     expect(r, pto_comm_dispatch(r->domain, &e.routing, e.tokens, e.rows, e.row_counts), PTO_EINVAL,
-           "token 2 of rank 1 goes to expert 8, and there are 8");
+           "token 2 of rank 1 goes to expert 8, but there are only 8");
     e.experts[5] = kept;
     e.routing.width = is_other ? 31 : 32;
     expect(r, pto_comm_dispatch(r->domain, &e.routing, e.tokens, e.rows, e.row_counts), PTO_EINVAL,

@@ -97,7 +97,7 @@ static void device_memory_is_out_of_reach_and_has_bounds(void **state)
     assert_int_equal(pto_mem_alloc(device, 1ull << 45, &other), PTO_ENOMEM);
     assert_int_equal(pto_mem_check(device, &error), PTO_OK);
     assert_int_equal(pto_mem_free(device, addr + 1, &error), PTO_EMEMORY);
-    assert_non_null(strstr(error.text, "lies inside"));
+    assert_non_null(strstr(error.text, "is inside"));
     assert_int_equal(pto_mem_free(device, addr, &error), PTO_OK);
     assert_int_equal(pto_mem_free(device, addr, &error), PTO_EMEMORY);
     assert_non_null(strstr(error.text, "freed before"));
@@ -183,7 +183,7 @@ static void a_failure_has_its_place_in_the_source(void **state)
 {
     struct rig r;
     struct pto_run_options options;
-    char story[4096];
+    char failure[4096];
 
     (void)state;
     if (IS_SANITIZED && !IS_TSAN)
@@ -196,8 +196,8 @@ static void a_failure_has_its_place_in_the_source(void **state)
                    "kernel \"wild\" of task 1 does not return");
     assert_non_null(report.error.site.file);
     assert_non_null(strstr(report.error.text, "source:"));
-    assert_true(pto_device_story(r.device, story, sizeof(story)) > 0);
-    assert_non_null(strstr(story, "task 2, kernel \"count\" (source:"));
+    assert_true(pto_device_last_failure(r.device, failure, sizeof(failure)) > 0);
+    assert_non_null(strstr(failure, "task 2, kernel \"count\" (source:"));
     assert_refused(run_wild(&r, NOTHING), PTO_ELOST, "a kernel never returned");
     assert_int_equal(pto_stuck_threads(), 0); /* none of this process */
     assert_int_equal(pto_device_close(r.device), PTO_OK);
@@ -332,7 +332,7 @@ static void functions_and_observers_are_refused(void **state)
     options.task = watch_task;
     pto_run_report_init(&report);
     assert_refused(pto_run(r.device, wild, entry_of(&r, NOTHING), &options, &report), PTO_ENOSUP,
-                   "`edge` and `task`");
+                   "`edge`, `task` and `step`");
     assert_works(&r);
     assert_int_equal(pto_device_close(r.device), PTO_OK);
     assert_int_equal(pto_callable_destroy(functions), PTO_OK);

@@ -160,7 +160,7 @@ static void rank_0_alone_on_a_dead_jobs_path_is_refused(void **state)
     leave_stale_file();
     start(0, (struct caller){ .rank = 0, .rank_count = 2, .token = "x", .timeout_ms = SHORT_MS });
     finish(0, PTO_ETIMEOUT);
-    assert_told(0, "rank 1 of 2 did not come to ", 1);
+    assert_told(0, "rank 1 of 2 did not arrive at ", 1);
     assert_int_equal(access(path, F_OK), -1);
 }
 
@@ -176,7 +176,7 @@ static void followers_wait_for_a_better_file(void **state)
     leave_stale_file();
     start(1, (struct caller){ .rank = 1, .rank_count = 2, .token = "x", .timeout_ms = SHORT_MS });
     finish(1, PTO_ETIMEOUT);
-    assert_told(1, "what is there was left by a job that has ended", 0);
+    assert_told(1, "the file there was left by a job that has ended", 0);
     assert_int_equal(unlink(path), 0);
 }
 
@@ -184,7 +184,7 @@ static void expect_not_replaced(void)
 {
     start(0, (struct caller){ .rank = 0, .rank_count = 2, .token = "x", .timeout_ms = LONG_MS });
     finish(0, PTO_EINVAL);
-    assert_told(0, "was not left by ranks, or is not this user's; remove it", -1);
+    assert_told(0, "was not created by ranks, or belongs to another user; remove it", -1);
 }
 
 static void what_ranks_did_not_leave_is_kept(void **state)
@@ -248,10 +248,10 @@ static void jobs_do_not_meet_each_other(void **state)
     await_file();
     start(1, (struct caller){ .rank = 0, .rank_count = 2, .token = "y", .timeout_ms = LONG_MS });
     finish(1, PTO_EBUSY);
-    assert_told(1, "another job is meeting at ", -1);
+    assert_told(1, "another job uses ", -1);
     start(2, (struct caller){ .rank = 1, .rank_count = 2, .token = "y", .timeout_ms = SHORT_MS });
     finish(2, PTO_ETIMEOUT);
-    assert_told(2, "what is there is of a job with another token", 0);
+    assert_told(2, "the file there belongs to a job with another token", 0);
     start(3, (struct caller){ .rank = 1, .rank_count = 2, .token = "x", .timeout_ms = LONG_MS });
     finish(0, PTO_OK);
     finish(3, PTO_OK);
@@ -276,7 +276,7 @@ static void a_rank_that_comes_twice_is_told(void **state)
                   .rank = i == 0 ? 0 : 1, .rank_count = 3, .token = "x", .timeout_ms = LONG_MS });
     for (uint32_t i = 0; i < 3; i++) {
         finish(i, PTO_EINVAL);
-        assert_told(i, "both say that they are rank 1", 1);
+        assert_told(i, "both claim to be rank 1", 1);
     }
 }
 
@@ -286,9 +286,9 @@ static void a_rank_that_is_missing_is_named(void **state)
     start(1, (struct caller){ .rank = 1, .rank_count = 3, .token = "x", .timeout_ms = LONG_MS });
     start(0, (struct caller){ .rank = 0, .rank_count = 3, .token = "x", .timeout_ms = 5000 });
     finish(0, PTO_ETIMEOUT);
-    assert_told(0, "rank 2 of 3 did not come to ", 2);
+    assert_told(0, "rank 2 of 3 did not arrive at ", 2);
     finish(1, PTO_ETIMEOUT); /* rank 0 tells it */
-    assert_told(1, "rank 2 of 3 did not come to ", 2);
+    assert_told(1, "rank 2 of 3 did not arrive at ", 2);
 }
 
 static void numbers_of_ranks_that_differ_are_told(void **state)

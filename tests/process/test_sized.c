@@ -16,8 +16,10 @@
 #include "pto/worker.h"
 #include "pto/worker_domain.h"
 #include "pto/worker_region.h"
-#include "pto/door.h"
+#include "pto/worker_virtual.h"
+#include "pto/log.h"
 #include "pto/store.h"
+#include "pto/virtual.h"
 #include "tree/child.h"
 #include "tests/fixture/fixture.h"
 
@@ -25,10 +27,11 @@ enum { WORD = sizeof(size_t), AREA = 1 << 16, FILLING = 0xee };
 
 static char *area; /* AREA bytes before a page that cannot be touched */
 static struct pto_device *device;
+static struct pto_device *virtual_device; /* one kernel has run on it */
 static struct pto_callable *functions, *packed;
 static struct pto_comm *comm;
 static struct pto_domain *domain;
-static struct pto_worker *worker;
+static struct pto_worker *worker, *virtual_worker;
 static uint64_t worker_domain;
 static struct pto_worker_queue *worker_queue;
 static char folder[] = "/tmp/pto-sized-XXXXXX";
@@ -88,6 +91,21 @@ static int use_log(void *given)
 
     (void)pto_log_set(NULL);
     return status;
+}
+
+static int use_virtual_options(void *given)
+{
+    return pto_virtual_set(virtual_device, given, NULL);
+}
+
+static int use_virtual_report(void *given)
+{
+    return pto_virtual_report(virtual_device, given);
+}
+
+static int use_virtual_kernel(void *given)
+{
+    return pto_virtual_kernel(virtual_device, 0, given);
 }
 
 static int use_comm_params(void *given)
@@ -210,6 +228,11 @@ static void submit_nothing(struct pto_level *level, void *context)
 static int use_worker_report(void *given)
 {
     return pto_worker_run(worker, submit_nothing, NULL, given);
+}
+
+static int use_worker_virtual_report(void *given)
+{
+    return pto_worker_virtual_report(virtual_worker, given);
 }
 
 static int use_collective(void *given)
@@ -348,6 +371,10 @@ INIT(pto_child_info)
 INIT(pto_child_hooks)
 INIT(pto_worker_callable)
 INIT(pto_worker_report)
+INIT(pto_worker_virtual_report)
+INIT(pto_virtual_options)
+INIT(pto_virtual_report)
+INIT(pto_virtual_kernel)
 
 #define SIZED(type, ...)                                             \
     {                                                                \
@@ -393,6 +420,10 @@ static const struct row rows[] = {
     SIZED(pto_worker_callable, .use = use_worker_callable, .is_input = true,
           .fill = fill_worker_callable, .least = offsetof(struct pto_worker_callable, path) + WORD),
     SIZED(pto_worker_report, .use = use_worker_report),
+    SIZED(pto_worker_virtual_report, .use = use_worker_virtual_report),
+    SIZED(pto_virtual_options, .is_input = true, .use = use_virtual_options),
+    SIZED(pto_virtual_report, .use = use_virtual_report),
+    SIZED(pto_virtual_kernel, .use = use_virtual_kernel),
 };
 
 #define EACH_ROW(row) \
@@ -554,6 +585,33 @@ static void what_is_not_given_keeps_its_default(void **state)
     assert_true(sized_is_valid(NULL));
 }
 
+static void do_nothing(int64_t *args)
+{
+    (void)args;
+}
+
+static int run_virtual(void)
+{
+    static const struct pto_kernel kernel = { "nothing", do_nothing, PTO_CORE_AIV };
+    struct pto_device_params device_params;
+    struct pto_callable_params params;
+    struct pto_callable *callable;
+    int status;
+
+    pto_device_params_init(&device_params);
+    device_params.is_virtual = true;
+    pto_callable_params_init(&params);
+    params.orchestration = orchestrate;
+    params.kernels = &kernel;
+    params.kernel_count = 1;
+    status = pto_device_open(&device_params, &virtual_device);
+    if (status < 0 || pto_callable_create(&params, &callable) < 0)
+        return -1;
+    status = pto_run(virtual_device, callable, NULL, NULL, NULL);
+    pto_callable_destroy(callable);
+    return status;
+}
+
 static int set_up(void **state)
 {
     static const struct artefact_kernel kernel = { 0, PTO_CORE_AIV, "add", "kernel", 6 };
@@ -586,7 +644,7 @@ static int set_up(void **state)
     device_params.workers = 1;
     pto_callable_params_init(&params);
     params.orchestration = orchestrate;
-    if (pto_device_open(&device_params, &device) < 0 ||
+    if (pto_device_open(&device_params, &device) < 0 || run_virtual() < 0 ||
         pto_callable_create(&params, &functions) < 0 ||
         artefact_make(&parts, &bytes, &size, NULL) < 0)
         return -1;
@@ -597,6 +655,10 @@ static int set_up(void **state)
     pto_domain_params_init(&domain_params);
     domain_params.id = 1;
     pto_worker_params_init(&worker_params);
+    worker_params.is_virtual = true;
+    if (pto_worker_open(&worker_params, &virtual_worker) < 0)
+        return -1;
+    worker_params.is_virtual = false;
     pto_worker_queue_params_init(&worker_queue_params);
     pto_worker_domain_params_init(&worker_domain_params);
     worker_domain_params.name = "first";
@@ -613,10 +675,12 @@ static int tear_down(void **state)
 {
     (void)state;
     pto_worker_close(worker);
+    pto_worker_close(virtual_worker);
     pto_comm_close(comm);
     pto_callable_destroy(packed);
     pto_callable_destroy(functions);
     pto_device_close(device);
+    pto_device_close(virtual_device);
     munmap(area, AREA + (size_t)sysconf(_SC_PAGESIZE));
     return rmdir(folder);
 }

@@ -258,7 +258,7 @@ static void the_environment_names_the_folder(void **state)
     unsetenv("XDG_CACHE_HOME");
     unsetenv("HOME");
     assert_int_equal(store_open(NULL, &store, NULL), PTO_OK);
-    assert_true(has_note(store, "nothing is kept: there is no folder"));
+    assert_true(has_note(store, "nothing is stored: there is no folder"));
     assert_int_equal(put_number(store, 1, 10, &error), PTO_ESYSTEM);
     assert_int_equal(check_number(store, 1), 0);
     store_close(store);
@@ -727,7 +727,7 @@ static void a_file_in_the_place_of_the_folder_is_noted(void **state)
     (void)state;
     run_shell("rm -rf %s; echo > %s", folder, folder);
     store = open_again();
-    a_store_that_cannot_be_written_is_noted_once(store, "nothing is kept");
+    a_store_that_cannot_be_written_is_noted_once(store, "nothing is stored");
     store_close(store);
     assert_int_equal(pto_store_show(folder, &info, &error), PTO_ESYSTEM);
     assert_non_null(strstr(error.text, "cannot be read: Not a directory"));
@@ -788,7 +788,7 @@ static void fill_up(struct store *store)
             is_full = true;
     }
     assert_true(is_full);
-    assert_non_null(strstr(error.text, "not everything is kept"));
+    assert_non_null(strstr(error.text, "not everything is stored"));
     for (uint32_t i = 0; i < 60; i++) {
         int result = check_number(store, i);
 
@@ -829,7 +829,7 @@ static void a_full_disk_is_noted_and_leaves_nothing_behind(void **state)
     assert_int_equal(put_number(store, 200, 5000, NULL), PTO_OK);
     fill_up(store);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    assert_true(has_note(store, "not everything is kept"));
+    assert_true(has_note(store, "not everything is stored"));
     assert_int_equal(info_now().leftovers, 0);
     store_close(store);
 }

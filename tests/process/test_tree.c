@@ -362,7 +362,7 @@ static void what_makes_no_sense_is_refused(void **state)
     one.count = 1;
     one.tensor[0] = numbers(own);
     assert_int_equal(run(submit_one, &one), PTO_EMEMORY);
-    assert_non_null(strstr(run_report.error.text, "no memory of the worker"));
+    assert_non_null(strstr(run_report.error.text, "not memory of the worker"));
     one.tensor[0] = numbers(make_numbers());
     one.tensor[0].shapes[0] = 2 * COUNT; /* the graph's business: the slot is there already */
     one.tensor[0].extent = 2 * COUNT;

@@ -193,7 +193,7 @@ static void what_cannot_be_loaded_or_called_is_told(void **state)
     assert_non_null(strstr(run_report.error.text, "on purpose"));
     close_worker();
     open_with(NULL, 1, NULL);
-    assert_not_loaded("add 5", "no shared object");
+    assert_not_loaded("add 5", "is not a shared object");
     close_worker();
 }
 

@@ -39,7 +39,7 @@ static int end_of(uint32_t index, bool is_sure)
     uint64_t end = now_ns() + 60000 * MS;
 
     while (child(index).state != PTO_CHILD_DEAD ||
-           a32_load_acquire(&tree()->child[index].is_buried) == 0) {
+           a32_load_acquire(&tree()->child[index].is_end_handled) == 0) {
         if (!is_sure)
             return -1;
         if (now_ns() > end)

@@ -11,6 +11,8 @@
 #include "base/file.h"
 #include "pto/watch.h"
 #include "pto/worker_trace.h"
+#include "tool/see/recording.h"
+
 #include "tests/fixture/tree_test.h"
 
 enum { NESTED = 1, NESTED_TWO = 2 }; /* the root has a SUB worker, too */
@@ -187,6 +189,45 @@ static void assert_4a(struct outer *x, int seed)
     }
 }
 
+static uint32_t group_of(const struct see_recording *r, const char *name)
+{
+    for (uint32_t g = 0; g < r->group_count; g++)
+        if (strcmp(r->group[g].name, name) == 0)
+            return g;
+    fail_msg("the recording has no '%s'", name);
+    return 0;
+}
+
+/* Nested workers and their chips have groups; each task has the one above that ran it. */
+static void assert_recorded(void)
+{
+    struct see_recording *r = NULL;
+    char path[600], name[64];
+
+    snprintf(path, sizeof(path), "%s/nested.ptrec", folder);
+    assert_int_equal(pto_worker_trace_write(worker, path, NULL), PTO_OK);
+    assert_int_equal(see_recording_read(path, &r, NULL), PTO_OK);
+    assert_int_equal(r->group_count, 5);
+    assert_int_equal(group_of(r, "worker"), 0);
+    assert_int_equal(r->group[0].parent, PTO_RECORDING_NONE);
+    for (int i = 0; i < 2; i++) {
+        uint32_t nested, chip;
+
+        snprintf(name, sizeof(name), "worker %d", NESTED + i);
+        nested = group_of(r, name);
+        snprintf(name, sizeof(name), "worker %d: chip 0", NESTED + i);
+        chip = group_of(r, name);
+        assert_int_equal(r->group[nested].kind, PTO_RECORDING_GROUP_WORKER);
+        assert_int_equal(r->group[nested].parent, 0);
+        assert_int_equal(r->group[chip].parent, nested);
+        for (uint32_t t = r->group[nested].task_begin; t < r->group[nested].task_end; t++)
+            assert_int_equal(r->task[r->task[t].parent].group, 0);
+        for (uint32_t t = r->group[chip].task_begin; t < r->group[chip].task_end; t++)
+            assert_int_equal(r->task[r->task[t].parent].group, nested);
+    }
+    see_recording_free(r);
+}
+
 static void callables_of_the_top_run_two_levels_down(void **state)
 {
     struct outer x;
@@ -194,6 +235,9 @@ static void callables_of_the_top_run_two_levels_down(void **state)
     (void)state;
     open_tree();
     register_outer(&x);
+    assert_int_equal(pto_worker_trace_begin(worker, PTO_TRACE_ARGUMENTS), PTO_OK);
+    assert_4a(&x, 0);
+    assert_recorded();
     for (int i = 0; i < (IS_SANITIZED ? 5 : 50); i++)
         assert_4a(&x, i);
     assert_int_equal(child(NESTED).kind, PTO_CHILD_WORKER);
@@ -731,11 +775,11 @@ static void chips_are_the_devices_that_are_named(void **state)
     params.nested_count = 1;
     params.error = &error;
     assert_int_equal(pto_worker_open(&params, &worker), PTO_EINVAL);
-    assert_non_null(strstr(error.text, "child 2: chips 0 and 1 are both device 9: "));
+    assert_non_null(strstr(error.text, "child 2: chips 0 and 1 are both device 9; "));
     below.chip_count = 1;
     own[1] = 5;
     assert_int_equal(pto_worker_open(&params, &worker), PTO_EINVAL);
-    assert_non_null(strstr(error.text, "chips 0 and 1 are both device 5: "));
+    assert_non_null(strstr(error.text, "chips 0 and 1 are both device 5; "));
     own[1] = 3;
     assert_int_equal(pto_worker_open(&params, &worker), PTO_OK);
     own[1] = 1; /* it has a copy */

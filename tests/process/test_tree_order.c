@@ -457,7 +457,7 @@ static void what_was_given_but_not_begun_can_be_cancelled(void **state)
 /* ---- room ---- */
 
 /* Whether the child has said something since `from`; it is not read. */
-static bool has_said(const struct tree_child *c, uint64_t from)
+static bool has_printed(const struct tree_child *c, uint64_t from)
 {
     for (uint64_t end = now_ns() + 60000 * MS; now_ns() < end; nap_ns(MS))
         if (a64_load_acquire(&c->line->to_worker.tail) != from)
@@ -491,7 +491,7 @@ static void a_child_tells_of_room_that_it_made_without_a_task(void **state)
         assert_true(channel_take_back(&c->link.line->out, c->link.line->out.last));
     }
     assert_int_equal(kill(c->link.pid, SIGCONT), 0);
-    assert_true(has_said(c, from));
+    assert_true(has_printed(c, from));
     said = (const void *)(c->line->to_worker.bytes + (from & (CHANNEL_BYTES - 1)));
     assert_int_equal(said->kind, RECORD_PASSED);
     pthread_mutex_unlock(&t->lock);

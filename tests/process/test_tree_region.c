@@ -454,7 +454,7 @@ static int bytes_of(int message)
     return message % 97 * 4;
 }
 
-static void *say_all(void *context)
+static void *append_all(void *context)
 {
     const struct talk *x = context;
     int numbers[100];
@@ -482,7 +482,7 @@ static void talk_with_echo(uint64_t depth, int count, int pace_us, bool is_slow,
     x.scalar[12] = (uint64_t)pace_us;
     x.scalar[13] = factor == 2;
     handle = launch(&x);
-    assert_int_equal(pthread_create(&thread, NULL, say_all, &talk), 0);
+    assert_int_equal(pthread_create(&thread, NULL, append_all, &talk), 0);
     for (int i = 0; i < count; i++) {
         pto_worker_message_init(&m);
         m.to = numbers;

@@ -67,6 +67,10 @@ static void is_written_only_after_it_has_begun(void **state)
     assert_int_equal(pto_worker_trace_begin(worker, PTO_TRACE_TIMES), PTO_OK);
     assert_int_equal(pto_worker_trace_write(worker, NULL, &error), PTO_EINVAL);
     assert_int_equal(pto_worker_trace_write(worker, "/nonexistent/x", &error), PTO_ESYSTEM);
+    assert_int_equal(pto_worker_trace_write(worker, "x.pftrace", &error), PTO_ENOSUP);
+    assert_int_equal(pto_worker_trace_write(worker, "x.ptrec", &error), PTO_EINVAL);
+    assert_non_null(strstr(error.text, "a recording has tasks, and none was submitted"));
+    assert_int_equal(access("x.ptrec", F_OK), -1);
     expect("\"runs\":0,\"tasks\":0,\"lost\":0", true);
     close_worker();
 }
@@ -109,7 +113,7 @@ static void waits_for_no_run(void **state)
     wait_word(word + 1, 1);
     assert_int_equal(pto_worker_trace_begin(worker, PTO_TRACE_OFF), PTO_EBUSY);
     assert_int_equal(pto_worker_trace_write(worker, path, &error), PTO_EBUSY);
-    assert_non_null(strstr(error.text, "runs are going on"));
+    assert_non_null(strstr(error.text, "runs are active"));
     __atomic_store_n(word, 1, __ATOMIC_RELEASE);
     assert_int_equal(pto_worker_run_wait(launched, 60000 * MS), PTO_OK);
     assert_int_equal(pto_worker_run_finish(launched, NULL), PTO_OK);

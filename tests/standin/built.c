@@ -141,7 +141,7 @@ static void expect_usable(void)
 /* ---- the parts ---- */
 
 /* The control processor of a card is an aarch64, and never this process. */
-static void tell_where(bool is_emulated)
+static void report_where(bool is_emulated)
 {
     EXPECT(run(TELL, 0) == PTO_OK);
     copy_out();
@@ -299,7 +299,7 @@ int main(int argc, char **argv)
     for (int mode = 0; mode < PTO_MODE_COUNT; mode++)
         build(argv[1], argv[2], (enum pto_mode)mode);
     open_device(argv[1]);
-    tell_where(argc > 3);
+    report_where(argc > 3);
     use_elements();
     meet_failures();
     keep_graph();

@@ -69,7 +69,7 @@ write_program() {
     echo '#include "tests/standin/facts_ours.h"'
     echo 'int main(void) {'
     sed -n '/^enum {$/,/^};$/p' src/cann/vendor.h | sed -nE 's/^ *((ACL|VENDOR)_[A-Z_0-9]+)( = [^,]*)?,.*/    printf("constant\\t\1\\t%lld\\n", (long long)\1);/p'
-    sed -nE 's/^static_assert\((.*) == [0-9]+, "the vendor.s"\);/    printf("layout\\t\1\\t%zu\\n", \1);/p' src/cann/vendor.h src/cann/device/dispatcher.h
+    sed -nE 's/^static_assert\((.*) == [0-9]+, "the vendor.s layout"\);/    printf("layout\\t\1\\t%zu\\n", \1);/p' src/cann/vendor.h src/cann/device/dispatcher.h
     echo 'print_registers(); print_flags(); return print_prototypes(); }'
 }
 

@@ -262,7 +262,7 @@ static void some_runs_are_not_overlapped(void)
         launch(&b, b.in, PLAIN);
         usleep(10000);
         if (kind == 3)
-            CHECK(finish(&b) == PTO_ETIMEOUT && strstr(b.report.error.text, "had not begun"));
+            CHECK(finish(&b) == PTO_ETIMEOUT && strstr(b.report.error.text, "had not started"));
         set_gate(1, 1);
         CHECK(finish(&a) == PTO_OK);
         CHECK(kind == 3 || finish(&b) == PTO_OK);

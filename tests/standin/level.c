@@ -587,7 +587,7 @@ static void test_numbers(void)
     EXPECT_STATUS(run(submit_one, &call), PTO_EMEMORY);
     call.scalar[1] = (uint64_t)(uintptr_t)numbers;
     EXPECT_STATUS(run(submit_one, &call), PTO_EMEMORY);
-    EXPECT(strstr(error.text, "lies in no region, window or context") != NULL);
+    EXPECT(strstr(error.text, "is not in a region, window or context") != NULL);
     EXPECT_STATUS(pto_worker_region_close(region), PTO_OK);
     EXPECT_STATUS(pto_worker_domain_release(worker, domain), PTO_OK);
 }
@@ -888,15 +888,15 @@ static void test_sweep(void)
 {
     static char name[NAMES + 1][NAME_BYTES];
     const char *only = getenv("LEVEL_ONLY"); /* names that begin with it */
-    uint32_t told = 0, tried = 0, count = list_calls(name);
+    uint32_t recorded = 0, tried = 0, count = list_calls(name);
 
     for (uint32_t i = 0; i < count; i++)
         if (only == NULL || strncmp(name[i], only, strlen(only)) == 0) {
             tried++;
-            told += die_at(name[i]);
+            recorded += die_at(name[i]);
         }
-    EXPECT(told != 0);
-    printf("%u of %u names, %u told\n", tried, count, told);
+    EXPECT(recorded != 0);
+    printf("%u of %u names, %u told\n", tried, count, recorded);
     open_worker();
 }
 

@@ -1542,10 +1542,10 @@ static int wait_for_stream(struct stream *s, int32_t ms)
         return ERR_STREAM;
     pthread_mutex_lock(&standin.lock);
     code = !standin_await(is_stream_done, s, ms < 0 ? INT32_MAX : ms) ? ERR_LATE : s->error;
-    if (code == s->error && code != 0 && s->is_told)
+    if (code == s->error && code != 0 && s->is_reported)
         standin_violation("a second wait for a stream that failed: the vendor's never returns");
     if (code == s->error && code != 0)
-        s->is_told = true;
+        s->is_reported = true;
     pthread_mutex_unlock(&standin.lock);
     return code;
 }

@@ -131,8 +131,8 @@ struct stream {
     struct context *context;
     pthread_t thread;
     struct task *first, **last;
-    int error;    /* that a task ended with; it stays */
-    bool is_told; /* the error, once */
+    int error;        /* that a task ended with; it stays */
+    bool is_reported; /* the error, once */
     bool is_busy;
     bool is_ending;
     bool has_ended;

@@ -29,7 +29,7 @@ enum {
     A5_PER_DIE = 18,
     WINDOW_BYTES = 0x6000,
     SPINS = 200,
-    IDLE_NS = 1000000,  /* the control processor's longest sleep: the host's wishes ring no bell */
+    IDLE_NS = 1000000,  /* the control processor's longest sleep: requests ring no doorbell */
     DOZE_NS = 64000000, /* a core's: its bell wakes it */
     CORE_LATE = 507014,
     CORE_EXCEPTION = 507015,
@@ -61,7 +61,7 @@ struct core_here {
     bool is_in_kernel;
     bool has_ended; /* its entry returned; atomic */
     enum core_plan plan;
-    uint32_t bell_told; /* to the core, if the control processor is a process */
+    uint32_t bell_reported; /* to the core, if the control processor is a process */
     /* Signals; all under sync_lock. */
     struct core_here *all; /* of the launch: the cores of block 0, then of block 1 ... */
     uint32_t all_count;
@@ -494,9 +494,9 @@ static void ring_for(struct core_here *core, uint32_t count, struct card *c)
             uint32_t value = __atomic_load_n(bell, __ATOMIC_ACQUIRE);
 
             ended += __atomic_load_n(&core[i].has_ended, __ATOMIC_ACQUIRE);
-            if (value == core[i].bell_told)
+            if (value == core[i].bell_reported)
                 continue;
-            core[i].bell_told = value;
+            core[i].bell_reported = value;
             futex_wake(bell);
         }
         usleep(LOOK_US);

@@ -214,9 +214,9 @@ int aclrtSynchronizeEventWithTimeout(void *event, int32_t ms)
         code = ERR_LATE;
     } else {
         code = e->reached == e->recorded ? e->error : e->stream->error;
-        if (code != 0 && e->stream->is_told)
+        if (code != 0 && e->stream->is_reported)
             standin_violation("a second wait for a stream that failed: the vendor's never returns");
-        e->stream->is_told = e->stream->is_told || code != 0;
+        e->stream->is_reported = e->stream->is_reported || code != 0;
     }
     pthread_mutex_unlock(&standin.lock);
     return code;

@@ -911,7 +911,7 @@ static void lonely_barrier(void)
 static const struct breach {
     const char *name;
     void (*play)(void);
-    const char *told; /* by the stand-in; NULL: nothing */
+    const char *task_records; /* by the stand-in; NULL: nothing */
     const char *setting[2];
 } breaches[] = {
     { "no device", no_device, NULL, { 0 } },
@@ -992,7 +992,8 @@ static bool try_breach(const struct breach *b)
     if (WIFSIGNALED(status) ? WTERMSIG(status) != SIGABRT || b->play != finalize_all
                             : WEXITSTATUS(status) != 0)
         return false;
-    return b->told != NULL ? strstr(text, b->told) != NULL : strstr(text, "standin:") == NULL;
+    return b->task_records != NULL ? strstr(text, b->task_records) != NULL
+                                   : strstr(text, "standin:") == NULL;
 }
 
 int main(int argc, char **argv)

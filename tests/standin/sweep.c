@@ -286,8 +286,8 @@ static bool is_new(const char *name)
     return true;
 }
 
-/* Whether the story names the call, or its code. */
-static bool is_told(const struct outcome *o, const char *what, const char *name)
+/* Whether the report names the call, or its code. */
+static bool is_reported(const struct outcome *o, const char *what, const char *name)
 {
     char answered[64];
 
@@ -304,7 +304,7 @@ static bool is_told(const struct outcome *o, const char *what, const char *name)
     return strstr(o->text, answered) != NULL;
 }
 
-static uint32_t told, silent;
+static uint32_t recorded, silent;
 static double longest;
 
 static void try_call(uint64_t number, const char *what)
@@ -322,13 +322,13 @@ static void try_call(uint64_t number, const char *what)
     snprintf(doing, sizeof(doing), "call %llu (%s): %s", (unsigned long long)number, name, what);
     if (o.status >= 0 && !o.is_right)
         fail("%s: nothing is told, and the result is wrong", doing);
-    if (o.status < 0 && !is_told(&o, what, name))
+    if (o.status < 0 && !is_reported(&o, what, name))
         fail("%s: something else is told: %s", doing, o.text);
     if (o.status >= 0 && !gives_back && name[0] != '\0' && strcmp(what, "down") != 0)
         silent++;
     if (o.ms > LATE_MS)
         fail("%s: takes %.0f ms", doing, o.ms);
-    told += o.status < 0;
+    recorded += o.status < 0;
     longest = o.ms > longest ? o.ms : longest;
     plan(NULL);
     look_around(doing, strcmp(name, "aclFinalizeReference") == 0 || strcmp(what, "down") == 0);
@@ -361,7 +361,7 @@ static void sweep(bool is_few, char **what)
             try_call(i, *w);
     }
     printf("%llu of %llu calls, %u times told, %u times it made no difference, %.0f ms at most\n",
-           (unsigned long long)tried, (unsigned long long)calls, told, silent, longest);
+           (unsigned long long)tried, (unsigned long long)calls, recorded, silent, longest);
 }
 
 /* ---- as it is ---- */
@@ -427,7 +427,7 @@ static void fork_off(void)
     if (child == 0) {
         struct outcome o = play(1);
 
-        _exit(o.status == PTO_EFORKED && strstr(o.text, "was forked") != NULL ? 0 : 1);
+        _exit(o.status == PTO_EFORKED && strstr(o.text, "does not survive a fork") != NULL ? 0 : 1);
     }
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
         fail("a process that was forked from this one was not refused: %d", status);
@@ -445,8 +445,8 @@ static void lose_cards(void)
           "answered 507018 (the scheduler crashed, or refused its call) for the dispatcher" },
         { "aicpu@4=1",
           "answered 507018 (the scheduler crashed, or refused its call) for the scheduler" },
-        { "aicpu@4=hang", "answered 507047 (the wait for an event is over) and the scheduler shows "
-                          "no sign" },
+        { "aicpu@4=hang", "answered 507047 (the wait for an event timed out) and the scheduler's "
+                          "heartbeat" },
         { "aclrtLaunchKernelWithHostArgs@4=207001",
           "answered 207001 (no device memory, or a program could not" },
         { "aclrtBinaryLoadFromData@1=fall",
@@ -467,7 +467,7 @@ static void lose_cards(void)
           "answered 507015 (a core had an exception) for the cores" },
         { "aicpu@4=1;aclrtRecordEvent@2=await",
           "answered 507018 (the scheduler crashed, or refused its call) for the scheduler" },
-        { "core@2=hang", "1 of 3 cores did not come within" },
+        { "core@2=hang", "1 of 3 cores did not start within" },
         { "aclrtMemcpy@2=flip(100000)", "the scheduler on the card's disk is not what was sent" },
     };
 

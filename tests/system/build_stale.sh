@@ -181,7 +181,7 @@ expect 48 0 "a copy of the assembler, earlier in PATH"
 echo >>path/as
 PATH=$work/path:$PATH build --explain
 expect 48 2 "another assembler, earlier in PATH"
-grep -q 'path/as is a part of the compiler now' out || fail "the assembler is not named"
+grep -q 'path/as is now part of the compiler' out || fail "the assembler is not named"
 echo "ok    touched files compile nothing, another flag or compiler everything"
 
 # ---- wrappers ----
@@ -238,7 +238,7 @@ if [ -x /usr/bin/gcc ]; then
     expect 71 1 "a cache that is known by its name is left out"
     CC="ccache gcc" PATH=$work/hostile:$PATH build --verbose
     expect 71 0 "CC with a cache before it"
-    grep -q 'CC names it; left out because it may answer with old objects: ccache' out ||
+    grep -q 'CC names it; skipped because it may return cached objects: ccache' out ||
         fail "what was left out is not said"
 fi
 echo "ok    a wrapper that serves old objects is refused, a known one left out"
@@ -303,7 +303,7 @@ kill -INT "$children"
 code=0
 wait "$children" || code=$?
 [ "$code" = 130 ] || fail "Ctrl-C: exit $code"
-grep -q "interrupted; nothing was written" out || fail "Ctrl-C says nothing"
+grep -q "interrupted; no file was written" out || fail "Ctrl-C says nothing"
 [ ! -e many.ptoc ] || fail "Ctrl-C left an artefact"
 [ -z "$(ls tmp)" ] || fail "Ctrl-C left $(ls tmp)"
 quiet

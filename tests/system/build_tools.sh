@@ -60,7 +60,7 @@ expect 2 "--jobs must be a number" --orchestration orch.c --jobs 0
 expect 2 "--mode must be stream or host" --orchestration orch.c --mode fast
 expect 2 "unknown platform 'nochip'; --platform must be a2a3sim, a5sim, " --orchestration orch.c --platform nochip
 expect 1 "no.c cannot be read: No such file" --orchestration no.c
-expect 1 "what language is that?" --orchestration out
+expect 1 "unknown language" --orchestration out
 expect 1 "the kernel id 0 is taken" $c --kernel 0:aic:a.c
 expect 1 "one orchestration, not 2" $c --orchestration orch.c
 expect 1 "does not define the function other" --orchestration orch.c:other --kernel 0:aiv:a.c
@@ -91,7 +91,7 @@ if command -v clang >/dev/null; then
 fi
 gcc -c -o extra.o -x c - <<<'int extra = 1;'
 expect 0 "2 compiled" $c --flag extra.o
-expect 0 "with the flag extra.o the compiler may read files that nobody knows of" $c --flag extra.o \
+expect 0 "with the flag extra.o the compiler may read files that the build does not know" $c --flag extra.o \
     --explain
 for flags in "-L --flag ." "-x --flag c" "-Wl,-O1" "-isysroot --flag /"; do
     expect 0 "compiled every time" $c --flag $flags --explain
@@ -158,6 +158,27 @@ if command -v g++ >/dev/null; then
 fi
 echo "ok    the vendor's tools are looked for, and used where they are"
 
+# ---- a kernel that is empty in simulation ----
+
+cat >empty.c <<'C'
+#include <pto/kernel.h>
+#ifdef __CPU_SIM
+void kernel_entry(int64_t *args) { (void)args; }
+#else
+void kernel_entry(int64_t *args) { args[0] = 1; }
+#endif
+C
+printf '#include <pto/kernel.h>\nvoid kernel_entry(int64_t *args)\n{\n#ifndef __CPU_SIM\n    args[0] = 1;\n#endif\n}\n' >inner.c
+printf '#include <pto/kernel.h>\nvoid kernel_entry(int64_t *args) { (void)args; } /* __CPU_SIM */\n' >none.c
+sed 's/{ (void)args; }/{ args[0] = 2; }/' empty.c >full.c
+for file in empty inner; do
+    expect 1 "$file.c: the body of its kernel_entry is empty in simulation" --orchestration orch.c --kernel 7:aiv:$file.c
+    grep -q "another source for the kernel 7" out || fail "an empty body: no remedy"
+done
+expect 0 "compiled" --orchestration orch.c --kernel 0:aiv:none.c
+expect 0 "compiled" --orchestration orch.c --kernel 0:aiv:full.c
+echo "ok    a kernel that is empty in simulation only is named"
+
 # ---- the tile library ----
 
 command -v g++ >/dev/null || exit 0
@@ -211,8 +232,100 @@ if ! has __STDCPP_BFLOAT16_T__; then
     expect 1 "uses bfloat16_t, and gcc-$version" --orchestration orch.c --kernel 0:aiv:bf16.cpp --isa isa
     grep -q "would silently compute in fp16" out || fail "bf16: no reason"
 fi
-expect 1 "'v1' is no pin" $t --isa isa --isa-pin v1
-expect 1 "is no git checkout" $t --isa isa --isa-pin 0123456789012345678901234567890123456789
+
+# ---- our headers in front of the library's ----
+
+cat >isa/include/pto/cpu/TMov.hpp <<'C'
+#include <cstdint>
+enum STPhase { Unspecified };
+typedef short half;
+typedef long bfloat16_t;
+namespace pto {
+using ::STPhase;
+enum class SLayout { NoneBox };
+enum class Layout { ND, DN, NZ };
+template <typename Tile> long GetTileElementOffset(long, long);
+template <typename Global, typename List> long MapTileIndicesToGlobalOffset(long, long, List, List);
+template <typename DstTileData, typename From, STPhase phase = STPhase::Unspecified>
+void TMOV_IMPL(DstTileData &, From &)
+{
+}
+}
+C
+echo '#include "pto/cpu/TMov.hpp"' >>isa/include/pto/common/parts.hpp
+cat >moves.cpp <<'C'
+#include <pto/pto-inst.hpp>
+#ifdef PTO_FAST_TMOV_HPP
+enum { is_fast = 1 };
+#else
+enum { is_fast = 0 };
+#endif
+static_assert(is_fast == EXPECTED, "other headers than expected");
+extern "C" void kernel_entry(long *args)
+{
+    args[0] = is_fast;
+}
+C
+m="--orchestration orch.c --kernel 0:aiv:moves.cpp --isa isa"
+expect 0 "its include/pto/cpu/tile_offsets.hpp lacks 'GetTileElementOffset('" $m --explain --flag=-DEXPECTED=0
+# Names in comments are enough: none of these headers is included.
+echo '#pragma once // GetTileElementOffset( MapTileIndicesToGlobalOffset(' >isa/include/pto/cpu/tile_offsets.hpp
+echo '// GetSizeInBytes(' >isa/include/pto/common/pto_tile.hpp
+echo '// TLOAD_TILE_IMPL(TileData CheckTileData(TileData getPadValue(' >isa/include/pto/cpu/TLoad.hpp
+echo '// TStore(GlobalData CheckTileDataStore(GlobalData' >isa/include/pto/cpu/TStore.hpp
+echo '// ConvertStoreValue(' >isa/include/pto/cpu/common.hpp
+echo '// TExtract_Impl(' >isa/include/pto/cpu/TExtract.hpp
+echo '// TMatmulNzZn(TileAcc CheckMadValid(' >isa/include/pto/cpu/TMatmul.hpp
+expect 0 "compiled" $m --flag=-DEXPECTED=1
+expect 0 "0 compiled" $m --flag=-DEXPECTED=1 --isa-overlay on
+expect 1 "other headers than expected" $m --flag=-DEXPECTED=1 --isa-overlay off
+expect 0 "compiled" $m --flag=-DEXPECTED=0 --isa-overlay off
+PTO_ISA_OVERLAY=off expect 0 "0 compiled" $m --flag=-DEXPECTED=0
+PTO_ISA_OVERLAY=off expect 0 "0 compiled" $m --flag=-DEXPECTED=1 --isa-overlay on
+PTO_ISA_OVERLAY=none expect 1 "PTO_ISA_OVERLAY is 'none'; it is on or off" $m
+expect 1 "the overlay of the tile library is 'maybe'; it is on or off" $m --isa-overlay maybe
+expect 1 "other headers than expected" $m --flag=-DEXPECTED=1 --accesses
+expect 0 "compiled" $t --isa isa
+echo "ok    our headers come before the library's, unless they are switched off"
+
+
+# ---- a bfloat16_t of our own ----
+
+mkdir -p typed/include/pto/common
+echo '#include <pto/common/type.hpp>' >typed/include/pto/pto-inst.hpp
+cat >typed/include/pto/common/type.hpp <<'C'
+#ifndef _PTO_INCLUDE_NPU_TYPE_H_
+#define _PTO_INCLUDE_NPU_TYPE_H_
+typedef _Float16 half;
+#if __has_include(<stdfloat>) && __cplusplus >= 202302L && defined(__STDCPP_BFLOAT16_T__)
+#include <stdfloat>
+typedef std::bfloat16_t bfloat16_t;
+#else
+typedef _Float16 bfloat16_t;
+#endif
+#endif
+C
+cat >typed.cpp <<'C'
+#include <pto/pto-inst.hpp>
+#include <type_traits>
+static_assert(!std::is_same_v<bfloat16_t, half> && sizeof(bfloat16_t) == 2, "fp16");
+extern "C" void kernel_entry(long *args)
+{
+    args[0] = (bfloat16_t)257 == 256;
+}
+C
+sed 's/#include <pto/#include "typed\/include\/pto\/common\/type.hpp"\n&/' typed.cpp >early.cpp
+if g++ -std=c++2b -fsyntax-only -x c++ - <<<'_Float16 x;' 2>/dev/null; then
+    expect 0 "compiled" --orchestration orch.c --kernel 0:aiv:typed.cpp --isa typed --flag=-O1
+    if ! has __STDCPP_BFLOAT16_T__; then
+        expect 1 "bfloat16_t is fp16 here: a header of the tile library came before" \
+            --orchestration orch.c --kernel 0:aiv:early.cpp --isa typed
+    fi
+fi
+echo "ok    bfloat16_t is never fp16"
+
+expect 1 "'v1' is not a pin" $t --isa isa --isa-pin v1
+expect 1 "is not a git checkout" $t --isa isa --isa-pin 0123456789012345678901234567890123456789
 expect 1 "but the build is pinned to sha256:0" $t --isa isa --isa-pin sha256:0
 pin=$(sed -n 's/.* are \(sha256:[0-9a-f]*\),.*/\1/p' out)
 expect 0 "0 compiled" $t --isa isa --isa-pin "$pin"
@@ -232,4 +345,4 @@ if command -v git >/dev/null; then
     git -C isa -c user.name=a -c user.email=a@b commit -qam two
     expect 1 "but the build is pinned to $revision" $t --isa isa --isa-pin "$revision"
 fi
-echo "ok    the tile library is found, pinned, patched for older compilers; bf16 is refused there"
+echo "ok    the tile library is found, pinned, and patched for older compilers"

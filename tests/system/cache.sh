@@ -46,9 +46,9 @@ expect 2 "option '--json' takes no value" --json=1
 expect 1 "cannot be the folder of a store" --store ""
 PTO_STORE_MAX=much expect 1 "PTO_STORE_MAX is 'much'; it is a number of bytes" show
 PTO_STORE_MAX=3M json 'd["max_bytes"] == 3 << 20'
-HOME=$work expect 0 "$work/.cache/pto  (not there yet)"
-XDG_CACHE_HOME=$work/x expect 0 "$work/x/pto  (not there yet)"
-PTO_STORE=$work/y expect 0 "$work/y  (not there yet)" verify
+HOME=$work expect 0 "$work/.cache/pto  (does not exist yet)"
+XDG_CACHE_HOME=$work/x expect 0 "$work/x/pto  (does not exist yet)"
+PTO_STORE=$work/y expect 0 "$work/y  (does not exist yet)" verify
 env -u HOME "$pto" cache 2>"$work/out" && fail "a store without a folder"
 grep -q 'set PTO_STORE or HOME' "$work/out" || fail "$(cat "$work/out")"
 [ ! -e "$work/x" ] && [ ! -e "$work/y" ] || fail "a look makes folders"
@@ -118,7 +118,7 @@ grep -q leftovers "$work/out" && { echo "leftovers: $(cat "$work/out")"; exit 1;
 mount -o remount,ro "$work/small"
 "$put" "$work/small/s" 3 20000 >"$work/out" || { echo "a read-only disk is not noted"; exit 1; }
 grep -q 'cannot be written: Read-only file system' "$work/out" || { echo "ro: $(cat "$work/out")"; exit 1; }
-"$pto" cache --store "$work/small/s" | grep -q 'read-only: nothing is added' || { echo "ro: not shown"; exit 1; }
+"$pto" cache --store "$work/small/s" | grep -q 'read-only; no objects are added' || { echo "ro: not shown"; exit 1; }
 "$pto" cache clear --store "$work/small/s" 2>"$work/out" && { echo "cleared a read-only store"; exit 1; }
 grep -q 'could be removed: Read-only' "$work/out" || { echo "ro: $(cat "$work/out")"; exit 1; }
 SH

@@ -49,7 +49,7 @@ expect_all 2 "--scalar '5.5' is not a number that fits the type of 'rows'" -- ru
 cp alpha.npy rows.npy f/data/in
 expect_all 0 "1 passed, 0 failed, 0 skipped" -- test f
 expect_all 0 "1 passed, 0 failed, 0 skipped" -- test f/kernel_config.py --orders 6
-expect_all 0 "not compared: nothing says what is expected" "written  total to total.npy" -- \
+expect_all 0 "not compared: no expected results" "written  total to total.npy" -- \
     run f --scalar 3 --scalar 5 --out total=total.npy
 expect_all 0 "not compared" "written  y to y.npy" -- \
     run f --in x=small.npy --in y=small.npy --scalar 2 --scalar 2 --out y=y.npy
@@ -62,18 +62,18 @@ expect_all 0 "1 passed" -- test f
 rm f/data/out/total.npy
 expect_all 0 "y exact (320 float32), total not compared" -- run f
 rm f/data/out/y.npy
-expect_all 1 "nothing says what is expected" -- test f
+expect_all 1 "the case has no expected results" -- test f
 expect_all 0 "result   ok: not compared" -- run f
 mv f/data/in/x.npy x.npy
 expect_all 1 "argument 'x' has a size that the program leaves open" -- run f
 sed -i '0,/-1,/s//5,/' f/compiled_meta.json
-expect_all 1 "nothing fills argument 'x': put data/in/x.npy into" -- run f
+expect_all 1 "argument 'x' has no data; put data/in/x.npy into" -- run f
 expect_all 0 "result   ok: not compared" "written  total to zero.npy" -- run f --blank --out total=zero.npy
 expect_all 2 "--blank is for folders with a kernel_config.py" -- run vector --blank
 touch f/data/in/x.pt
-expect_all 1 "x.pt is PyTorch's own format" -- run f
+expect_all 1 "x.pt is in PyTorch's own format" -- run f
 expect_all 0 "written  total to total.npy" -- run f --in x=x.npy --out total=total.npy
-expect_all 2 "the scene has no input of that name" -- run f --in 0=x.npy
+expect_all 2 "the scene has no input with that name" -- run f --in 0=x.npy
 expect_all 2 "has no such case for that platform and mode" -- run f --platform a5sim
 expect_all 2 "change its scene.yaml, or kernel_config.py" -- build f --config c
 echo "ok    named arguments"
@@ -88,8 +88,8 @@ expect_all 1 "argument 0 is an input; give it with --in 0=FILE.npy" -- run f
 expect_all 0 "a2a3sim, stream" "written  2 to t.npy" -- \
     run f --in 0=x.npy --in 1=y.npy --out '2=t.npy:float32[1]' --scalar 2.0 --scalar 5
 cmp -s t.npy total.npy || fail "two ways, two results"
-expect_all 1 "is for the other mode" -- run f --mode host
-expect_all 1 "nothing says what the arguments are: there is no compiled_meta.json" -- test f
+expect_all 1 "was compiled for the other mode" -- run f --mode host
+expect_all 1 "the arguments are unknown: there is no compiled_meta.json" -- test f
 echo "ok    numbered arguments"
 
 # ---- what is not run ----
@@ -101,9 +101,9 @@ wrong() { # sed-script phrase
     expect_all 1 "$2" -- build g
     rm -r g
 }
-wrong 's/"aicpu_thread_num": 0,/"enable_sdma": True,/' "enable_sdma wants the DMA engine of a real chip"
-wrong '$a import os\nos.system("touch executed")' "only imports and assignments are read"
-wrong '$a import os\nx = os.system("touch executed")' "os.system is not called"
+wrong 's/"aicpu_thread_num": 0,/"enable_sdma": True,/' "enable_sdma needs the DMA engine of a real chip"
+wrong '$a import os\nos.system("touch executed")' "only imports and assignments are supported"
+wrong '$a import os\nx = os.system("touch executed")' "os.system cannot be called"
 wrong 's/tensormap_and_ringbuffer/aicpu_build_graph/' "unknown runtime 'aicpu_build_graph'"
 wrong 's/scale_add.cpp/none.cpp/' "kernels/aiv/none.cpp' cannot be used"
 [ ! -e executed ] || fail "kernel_config.py was executed"

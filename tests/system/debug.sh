@@ -106,13 +106,13 @@ has gdb.log 'Thread [0-9.]* "pto-child" hit .*Breakpoint 2' 'negate.c:11'
 if PATH=/nowhere "$pto" run mine --gdb >gdb.log 2>&1; then fail "gdb was found"; fi
 has gdb.log 'install gdb'
 if "$pto" run mine --gdb --isolated >gdb.log 2>&1; then fail "two processes were accepted"; fi
-has gdb.log 'one process'
+has gdb.log 'a single process'
 
 # Where no file can be made, code is loaded from memory, and doctor says so.
 TMPDIR=/proc/none ./run one.ptoc >run.log 2>&1 || fail "$(cat run.log)"
 has run.log '^-215: .*kernel "kernel" crashed at address 0x8'
 TMPDIR=/proc/none "$pto" doctor >doctor.log 2>&1 || true
-has doctor.log 'no code can be loaded from /proc/none'
+has doctor.log 'cannot load code from /proc/none'
 
 # valgrind, in the process and while it goes on.
 valgrind -q ./run one.ptoc >valgrind.log 2>&1 || fail "$(cat valgrind.log)"
@@ -174,7 +174,7 @@ for way in '' --isolated; do
     # shellcheck disable=SC2086 # no word, or one
     if "$pto" run orc --platform a5sim --flag="-DHOW='s'" $way >s.log 2>&1; then fail "$(cat s.log)"; fi
     has s.log '^a5sim, stream, small$' '^a5sim, host, small$'
-    [ "$(grep -c 'the orchestration crashed at address 0x10.*, in an operation of the runtime that it gave a bad address .*orch.c:20' s.log)" = 2 ] ||
+    [ "$(grep -c 'the orchestration crashed at address 0x10.*, in an operation of the runtime, to which it passed a bad address .*orch.c:20' s.log)" = 2 ] ||
         fail "$(cat s.log)"
 done
 has a.log 'ended by signal 6 .*, by the orchestration, after this submit'

@@ -35,14 +35,14 @@ int main(int count, char **path)
         }
     for (int i = 0; i < count - 1; i++) {
         struct pto_run_report report;
-        char story[4096];
+        char failure[4096];
         int status;
 
         pto_run_report_init(&report);
         status = pto_run(device, callable[i], &entry, NULL, &report);
         printf("%d: %s\n", status, report.error.text);
-        if (pto_device_story(device, story, sizeof(story)) > 0)
-            printf("%s", story);
+        if (pto_device_last_failure(device, failure, sizeof(failure)) > 0)
+            printf("%s", failure);
         fflush(stdout);
     }
     return pto_device_close(device) == PTO_OK ? 0 : 1;

@@ -106,25 +106,25 @@ before_compiling() {
     start old-version version "The installed CANN is older than 8.5.0" HOME_PATH="$work/old"
     start new-version version "The installed CANN is newer than any" HOME_PATH="$work/new"
     start stub-library functions "A stub library is loaded" HOME_PATH="$work/stub"
-    start absent-card card "There is no card of this number" --card=7
+    start absent-card card "This process sees no card with this number" --card=7
     start busy-card card "The control processor does not start: another process" 'STANDIN_PLAN=aclrtSetDevice@1=507033'
-    start no-rights card "This user has no right to use the card" 'STANDIN_PLAN=aclrtSetDevice@1=507899' 'STANDIN_MESSAGE=open /dev/davinci0: Permission denied'
+    start no-rights card "This user may not" 'STANDIN_PLAN=aclrtSetDevice@1=507899' 'STANDIN_MESSAGE=open /dev/davinci0: Permission denied'
     start broken-driver card "The driver fails" 'STANDIN_PLAN=aclrtSetDevice@1=507899'
     start hanging-card card "Another process holds the card" 'STANDIN_PLAN=aclrtSetDevice@1=hang' PTO_CANN_CALL_MS=300
     start full-card card "Another process uses the card's memory" 'STANDIN_PLAN=aclrtMalloc@1=207001'
     start other-chip card "The card is of another generation" --platform=a5
-    start crash card "The process was ended inside of a call" 'STANDIN_PLAN=aclrtCreateStream@1=die'
-    start exits card "A call of the vendor's ended the process" 'STANDIN_PLAN=aclrtCreateStream@1=exit'
+    start crash card "The process was ended during a call" 'STANDIN_PLAN=aclrtCreateStream@1=die'
+    start exits card "A call of the vendor's library ended the process" 'STANDIN_PLAN=aclrtCreateStream@1=exit'
     start no-programs programs "PTO_CANN_PROGRAMS names a folder without" HOME_PATH="$home" PROGRAMS="$work/empty"
     start description dispatcher "The description of the dispatcher is not accepted" 'STANDIN_PLAN=aclrtBinaryLoadFromFile@1=107000'
-    start dispatcher-fails dispatcher "The extend library refuses its arguments" 'STANDIN_PLAN=aicpu@1=1'
+    start dispatcher-fails dispatcher "The extend library rejects its arguments" 'STANDIN_PLAN=aicpu@1=1'
     start dispatcher-silent dispatcher "The extend library returned without calling" "STANDIN_PLAN=aclrtMemcpy@4=flip($answer_at)"
-    start not-written dispatcher "The card's folder of AICPU programs does not allow to rename" STANDIN_DISK="$work/occupied"
+    start not-written dispatcher "The card's folder of AICPU programs does not allow renaming files" STANDIN_DISK="$work/occupied"
     start changed-bytes dispatcher "The bytes of the scheduler were changed" 'STANDIN_PLAN=aclrtMemcpy@2=flip(5000)'
     start scheduler-fails scheduler "The control processor does not find or load the scheduler" 'STANDIN_PLAN=aicpu@2=1'
-    start scheduler-silent scheduler "The scheduler returned, and its answer is not" 'STANDIN_PLAN=aclrtMemcpy@7=flip(0)'
+    start scheduler-silent scheduler "The scheduler returned, but its answer is not" 'STANDIN_PLAN=aclrtMemcpy@7=flip(0)'
     start scheduler-described scheduler "The description of the scheduler is not accepted" 'STANDIN_PLAN=aclrtBinaryLoadFromFile@2=107000'
-    start part-of-card registers "The card is a part of one" STANDIN_PART=1
+    start part-of-card registers "The card is a part of a card" STANDIN_PART=1
     start busy-driver registers "The driver stays busy" STANDIN_BUSY=99
     start renumbered registers "The driver does not know the card as opened" 'STANDIN_PLAN=halMemCtl@1=4'
     start unmapped registers "This driver does not map the registers of a core" STANDIN_SOC=Ascend950DT 'STANDIN_PLAN=halResMap@1=22'
@@ -132,7 +132,7 @@ before_compiling() {
 }
 from_compiling_on() {
     start no-compiler compile "A compiler of CANN is not installed" HOME_PATH="$work/no-compiler"
-    start refusing-compiler compile "The vendor's compiler takes pointers to global memory in another way" HOME_PATH="$work/strange"
+    start refusing-compiler compile "The vendor's compiler does not accept pointers to global memory" HOME_PATH="$work/strange"
     start lost-copy loop "The card went down during the loop" "STANDIN_PLAN=aclrtMemcpy@$loop_copy=507901"
     start ends-late close "The vendor's libraries crash" LD_PRELOAD="$work/late.so" STANDIN_CARDS=1
     start no-recovery recovery "The card stays down after forced resets" STANDIN_HEALS=9
@@ -140,7 +140,7 @@ from_compiling_on() {
 # The scheduler waits for cores, and the host for the scheduler, as long as on a busy machine.
 slow() {
     start one-core-missing cores "Some cores do not start" 'STANDIN_PLAN=core@3=hang'
-    start no-core cores "No core has come" 'STANDIN_PLAN=core@1..24=hang'
+    start no-core cores "No core has reported its start" 'STANDIN_PLAN=core@1..24=hang'
     start no-link two-cards "There is no link between the two cards" 'STANDIN_PLAN=aclrtDeviceEnablePeerAccess@1=507899'
     start core-fails cores "A core has an exception in the executor" 'STANDIN_PLAN=core@3=1'
     start dispatcher-hangs dispatcher "The program on the control processor does not return" 'STANDIN_PLAN=aicpu@1=hang'
@@ -148,11 +148,11 @@ slow() {
     start refused-program programs "The vendor's compiler refuses the runtime's own code" HOME_PATH="$work/strange" PROGRAMS=
     start no-event one-core "An event cannot be recorded again" 'STANDIN_PLAN=aclrtRecordEvent@1=507899'
     start core-fails-later one-core "A core has an exception in the kernel" 'STANDIN_PLAN=core@25=1'
-    start cores-wait all-cores "Cores do not come although they came before" 'STANDIN_PLAN=core@49=hang'
-    start core-stays one-core "A core does not leave when its run has ended" 'STANDIN_PLAN=cond@85=hang'
+    start cores-wait all-cores "Cores do not start, although they did before" 'STANDIN_PLAN=core@49=hang'
+    start core-stays one-core "A core does not end when its run has ended" 'STANDIN_PLAN=cond@85=hang'
     start limit time-out "The vendor's software ends the run" 'STANDIN_PLAN=aclrtSynchronizeEventWithTimeout@11..99=507017'
-    start ends-badly close "The process was ended inside of a call" 'STANDIN_PLAN=aclFinalizeReference@2=die'
-    start import two-cards "A card does not take the memory of the other" 'STANDIN_PLAN=aclrtMemImportFromShareableHandle@1=507899'
+    start ends-badly close "The process was ended during a call" 'STANDIN_PLAN=aclFinalizeReference@2=die'
+    start import two-cards "A card does not accept the memory of the other" 'STANDIN_PLAN=aclrtMemImportFromShareableHandle@1=507899'
 }
 
 # What rules name is there to be read.
@@ -163,7 +163,7 @@ answer_at=$((144 + $(sed -n 's/.*DISPATCHER_NAME = \([0-9]*\).*/\1/p' src/cann/d
 # A run in which nothing is wrong, with the numbers that the faults need; one card is named as what is missing.
 good() {
     STANDIN_CARDS=1 "$with" "$pto" selfcheck --runs 3 -o "$work/good.txt" >"$work/out" 2>&1 || fail "nothing is wrong: $(cat "$work/out")"
-    grep -q 'two-cards  skipped there is no card 1' "$work/out" || fail "$(cat "$work/out")"
+    grep -q 'two-cards  skipped card 1 does not exist' "$work/out" || fail "$(cat "$work/out")"
     "$pto" selfcheck --read "$work/good.txt" >"$work/read" || fail "$(cat "$work/read")"
     grep -qx 'no step failed' "$work/read" || fail "$(cat "$work/read")"
     loop_copy=$(awk -F'\t' '$3 == "step" && $4 == "loop" { print n + 2; exit } $3 == "aclrtMemcpy" { n++ }' "$work/good.txt")
@@ -184,7 +184,7 @@ for byte in text[:end]:
     digest = (digest ^ byte) * 0x100000001b3 % 2**64
 open(sys.argv[2], "wb").write(text[:end] + b"@ end %s %016x\n" % (text[end:].split()[2], digest))
 CHANGE
-    expect_all 0 "rights /dev/hisi_hdc: No such file" "rights /dev/davinci0: mode 0660" "1. This user has no right to use the card's device nodes" -- selfcheck --read "$work/rights.txt"
+    expect_all 0 "rights /dev/hisi_hdc: No such file" "rights /dev/davinci0: mode 0660" "1. This user may not access the card's device nodes" -- selfcheck --read "$work/rights.txt"
 }
 
 # Programs that were not built before are built by the check, and used by all of its processes. The control processor of the

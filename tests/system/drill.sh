@@ -31,15 +31,18 @@ def paragraph(drill):
         if not drill["why"].startswith("only in mode"):
             skipped.add(f"{drill['drill']}: {drill['why']}")
         return None
-    lines = [drill["why"] or ""] + drill["story"].split("\n")
-    if drill["text"] not in drill["story"]:
+    lines = [drill["why"] or ""] + drill["report"].split("\n")
+    if drill["text"] not in drill["report"]:
         lines += drill["text"].split("\n")
     told = []
     for line in lines:
         line = re.sub(r"0x[0-9a-f]{5,}", "ADDRESS", line)
         line = re.sub(r"(?:src/tool/drill/)?((?:stage|drills_\w+)\.c):\d+", r"\1:LINE", line)
         line = re.sub(r"in line \d+", "in line LINE", line)
-        line = re.sub(r", called from [^;]*|^#\d.*", "", line)  # depends on what is inlined
+        line = re.sub(r", called from \S+ \([^)]*\)|^#\d.*", "", line)  # depends on what is inlined
+        # where a loop is interrupted depends on the moment
+        line = re.sub(r"(is still running|\(sub_class=S1\)), in \S+ \([^)]*\)", r"\1, in PLACE", line)
+        line = re.sub(r"(still being built(?: \(sub_class=S5\))?), in \S+ \([^)]*\)", r"\1", line)
         line = re.sub(r"/\S*/(libpto\.so\.0)", r"\1", line)
         line = re.sub(r"stack of \d+ KiB", "stack of SIZE", line)
         line = re.sub(r"\(kernels run: \d+, tasks submitted: \d+\)", "(COUNTS)", line)

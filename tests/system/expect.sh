@@ -30,3 +30,26 @@ expect_all() { # code phrase... -- arguments
 expect() { # code phrase arguments...
     expect_all "$1" "$2" -- "${@:3}"
 }
+
+# As expect_all, where something has to happen before a time limit ends it, which it does not on a machine that is busy
+# enough: then the limit is longer. It stands for LIMIT in phrases and arguments, and is in the environment as LIMIT.
+expect_late() { # code phrase... -- arguments
+    for LIMIT in 0.5 5; do
+        export LIMIT
+        if (expect_all "${@//LIMIT/$LIMIT}") >"$work/early"; then return; fi
+        echo "      $LIMIT s are too short: $(head -c 400 "$work/early")"
+    done
+    export LIMIT=60
+    expect_all "${@//LIMIT/$LIMIT}"
+}
+
+# Waits for a condition; the machine may be slow.
+until_true() { # what command...
+    local what=$1 i
+    shift
+    for ((i = 0; i < 6000; i++)); do
+        if "$@"; then return; fi
+        sleep 0.05
+    done
+    fail "$what did not happen: $(cat "$work/out" 2>/dev/null)"
+}

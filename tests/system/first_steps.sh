@@ -39,7 +39,7 @@ expect_all 0 vector/small -- test vector --list
 # A scene of level 3 is many builds in one process, and so are several platforms and modes.
 printed() { # arguments...
     env -u HOME "$pto" "$@" >"$work/out" 2>&1 || fail "pto $*: $(cat "$work/out")"
-    grep -c 'nothing is kept: there is no folder for the store' "$work/out" || true
+    grep -c 'nothing is stored: there is no folder for the store' "$work/out" || true
 }
 [ "$(printed run reduce --platform a5sim)" = 1 ] || fail "not once: $(cat "$work/out")"
 [ "$(printed run vector)" = 1 ] || fail "not once: $(cat "$work/out")"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # pto run and pto test name the kernel that leaves its intermediate tensor, and the line of an
 # orchestration that reads scalars which it does not have, also on an isolated device, and let both
-# pass with --no-guards. With a platform, which is a card's, what cards notice: all but the scalars.
+# pass with --no-guards. With a platform, which is a card's, what cards notice: all but the scalars of
+# the entry.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")
@@ -91,6 +92,36 @@ void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 C
 "$pto" run mine --case odd --platform "$platform" >out 2>&1 && fail "what nobody wrote was read"
 [ "$(grep -c 'orch.c:8: argument 0 of task 1 ("axpy") reads 4000 bytes' out)" -eq 2 ] || fail "who reads it is not told"
+
+# A scalar that a submit forgets is NaN; without guards it may be that of the task before, whose y is 2x + y.
+cat >mine/orch.c <<'C'
+#include <pto/orch.h>
+
+void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
+{
+    const struct pto_tensor *x = &entry->tensor[0], *y = &entry->tensor[1];
+
+    pto_aiv(o, 0, PTO_IN(x), PTO_INOUT(y), PTO_FLOAT(1));
+    pto_aiv(o, 0, PTO_IN(x), PTO_INOUT(y));
+}
+C
+cat >mine/kernels/axpy.c <<'C'
+#include <pto/kernel.h>
+
+PTO_KERNEL(args)
+{
+    PTO_GM const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
+    PTO_GM const float *x = PTO_DATA(tensor, float);
+    PTO_GM float *y = PTO_ARG(args, 1, float);
+    float alpha = pto_arg_float(args, 2);
+
+    for (uint32_t i = 0; i < tensor->shapes[0]; i++)
+        y[i] = alpha * x[i] + y[i];
+}
+C
+"$pto" run mine --case odd --platform "$platform" >out 2>&1 && fail "a scalar that is not there passed"
+[ "$(grep -c 'NaN: 1000' out)" -eq 2 ] || fail "a scalar that is not there is not NaN in both modes"
+cp whole-axpy.c mine/kernels/axpy.c
 [ "$platform" = a2a3sim ] || exit 0
 
 cat >mine/orch.c <<'C'

@@ -42,7 +42,7 @@ said() { # phrase
 }
 
 kill_child env
-said "pto run: it was killed in the run by signal 9 (SIGKILL), before its time was over: another process has sent it"
+said "pto run: it was killed in the run by signal 9 (SIGKILL), before its time was over: another process sent it"
 echo "ok    another process"
 
 sed -i 's/for (;;) sleep(1);/(void)sleep;/' "$work/waits/kernels/add.c"
@@ -55,7 +55,7 @@ sed -i 's/(void)sleep;/for (;;) sleep(1);/' "$work/waits/kernels/add.c"
 echo "oom_kill 0" >"$work/vmstat"
 if unshare -m mount --bind "$work/vmstat" /proc/vmstat 2>/dev/null; then # as the kernel counts them
     kill_child unshare -m sh -c 'mount --bind "$0" /proc/vmstat && exec "$@"' "$work/vmstat"
-    said "probably by the kernel, which ended a process for lack of memory (OOM)"
+    said "probably by the kernel, which killed a process for lack of memory (OOM)"
     echo "ok    the kernel, for lack of memory"
 else
     echo "skip  the kernel, for lack of memory: no mounts here"

@@ -9,7 +9,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")
 lib=$(realpath "${PTO_LIB:-build/lib}")
-work=$(mktemp -d)
+source tests/system/expect.sh
 mkdir "$work/tmp"
 export TMPDIR=$work/tmp
 export nap=3217.$$ # seconds of a sleep that only this script starts
@@ -20,22 +20,6 @@ tidy_up() {
     rm -rf "$work"
 }
 trap tidy_up EXIT
-
-fail() {
-    echo "FAIL  $1"
-    exit 1
-}
-
-# Waits for a condition; the machine may be slow.
-until_true() { # what command...
-    local what=$1 i
-    shift
-    for ((i = 0; i < 600; i++)); do
-        if "$@"; then return; fi
-        sleep 0.05
-    done
-    fail "$what did not happen"
-}
 
 # Nothing of a launch is there any more: no folder, no process with the mark.
 is_clean() {
@@ -94,7 +78,7 @@ expect 0 "up" -n 2 -- sh -c "$away; echo up"
 none_left "ranks that end"
 expect 3 "rank 1 ended with code 3" -n 2 -- sh -c "$away; [ \$PTO_RANK = 0 ] || exit 3; exec sleep $nap"
 none_left "a rank that fails"
-expect 124 "seconds are over" -n 2 --timeout 0.5 --grace 0.05 -- sh -c "$away; exec sleep $nap"
+expect 124 "seconds was reached" -n 2 --timeout 0.5 --grace 0.05 -- sh -c "$away; exec sleep $nap"
 none_left "ranks that are late"
 start -n 2 -- sh -c "$away; touch $work/up.\$PTO_RANK; exec sleep $nap"
 kill -INT "$launcher"
@@ -164,13 +148,13 @@ expect 5 "rank 0 ended with code 5" -n 2 -- sh -c 'exit $((5 - 5 * PTO_RANK))'
 # Whoever does not listen is killed.
 expect 9 "rank 0 ended with code 9; the other one was ended" -n 2 --grace 0.05 -- \
     sh -c 'trap "" TERM; [ $PTO_RANK = 1 ] || exit 9; while :; do sleep $nap; done'
-expect 124 "0.2 seconds are over; 3 ranks were ended" -n 3 --timeout 0.2 -- sleep $nap
-expect 124 "seconds are over" -n 1 --timeout 0.1 --grace 0.05 -- sh -c 'kill -STOP $$; echo never'
+expect 124 "time limit of 0.2 seconds was reached; 3 ranks were ended" -n 3 --timeout 0.2 -- sleep $nap
+expect 124 "seconds was reached" -n 1 --timeout 0.1 --grace 0.05 -- sh -c 'kill -STOP $$; echo never'
 # What a rank started ends with it.
 expect 0 "up" -n 2 -- sh -c 'sleep $nap & echo up'
 is_clean "$nap" || fail "a process is left: $(grep -ls "$nap" /proc/[0-9]*/cmdline)"
 : >"$work/broken"
-expect 126 "broken cannot be run" -n 2 -- "$work/broken"
+expect 126 "cannot run $work/broken" -n 2 -- "$work/broken"
 echo "ok    failures and time-outs"
 
 # ---- signals ----
@@ -212,40 +196,7 @@ echo "ok    signals"
 
 # ---- ranks that communicate ----
 
-cat >"$work/sum.c" <<'C'
-#include <stdio.h>
-#include <pto/comm.h>
-int main(void)
-{
-    struct pto_comm_params params;
-    struct pto_domain_params about;
-    struct pto_comm_info info;
-    struct pto_error error;
-    struct pto_comm *comm;
-    struct pto_domain *domain;
-    int32_t got = 0;
-
-    pto_error_init(&error);
-    pto_comm_params_init(&params);
-    params.error = &error;
-    if (pto_comm_open(&params, &comm) < 0)
-        return fprintf(stderr, "%s\n", error.text), 1;
-    pto_comm_info_init(&info);
-    pto_domain_params_init(&about);
-    about.window_bytes = 4096;
-    if (pto_comm_info(comm, &info) < 0 || pto_domain_open(comm, &about, &domain) < 0)
-        return 1;
-    for (uint32_t i = 0; i < info.rank_count; i++)
-        if (pto_comm_fetch_add(domain, i, 0, (int32_t)info.rank + 1, NULL) < 0)
-            return 1;
-    if (pto_comm_barrier(domain, 0, &error) < 0 ||
-        pto_comm_get(domain, info.rank, 0, &got, sizeof(got)) < 0)
-        return fprintf(stderr, "%s\n", error.text), 1;
-    printf("sum %d\n", got);
-    return pto_domain_close(domain, 0, &error) < 0 || pto_comm_close(comm) < 0;
-}
-C
-${CC:-cc} -Iinclude -o "$work/sum" "$work/sum.c" -L"$lib" -lpto -Wl,-rpath,"$lib" ${PTO_TEST_FLAGS:-}
+${CC:-cc} -Iinclude -o "$work/sum" tests/system/sum_run.c -L"$lib" -lpto -Wl,-rpath,"$lib" ${PTO_TEST_FLAGS:-}
 expect 0 "[3] sum 10" -n 4 -- "$work/sum"
 [ "$(grep -c 'sum 10' "$work/out")" = 4 ] || fail "$(cat "$work/out")"
 expect 0 "[0] sum 1" -n 1 -- "$work/sum"

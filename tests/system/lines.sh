@@ -18,15 +18,15 @@ change() { # elements, how else the orchestration differs, for sed
 }
 
 change 12
-expect_all 1 "result   ok" "lines    not looked at: mode host" "lines    FAILED: device memory is used wrongly" \
+expect_all 1 "result   ok" "lines    not checked: only mode host" "lines    FAILED: invalid use of device memory" \
     "task 0 (axpy, orch.c:17) and task 1 (axpy, orch.c:17) may run at the same time, and both write to one cache line, bytes 0 to 63 of argument 'y': the first one 0 to 47, the second one 48 to 63" \
-    "Let what a task writes end with a line (64 bytes), or order the tasks" -- $run
+    "align what each task writes to cache lines (64 bytes), or order the tasks" -- $run
 expect_all 1 "task 0 (axpy, orch.c:17) and task 1" -- test mine --platform a2a3sim --name mine/odd --lines
 expect_all 0 "1 passed" -- test mine --platform a2a3sim --name mine/odd --mode host
-expect_all 2 "is for the run of one chip" -- run reduce --platform a2a3sim --lines
-expect_all 1 "look for shared lines on a simulated one that is not isolated" -- $run --isolated
+expect_all 2 "is for scenes on one chip" -- run reduce --platform a2a3sim --lines
+expect_all 1 "use --lines on a simulated device that is not isolated" -- $run --isolated
 change 16
-expect_all 0 "lines    ok: no two tasks that may run at the same time write to one" -- $run
+expect_all 0 "lines    ok: no two concurrent tasks write to one cache line" -- $run
 echo "  ok     tiles of 12 elements are named, tiles of 16 pass"
 
 # Each waits for the one before it, then each for the one before that: the last two may run at the same time.

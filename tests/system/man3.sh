@@ -16,7 +16,7 @@ cat include/pto/*.h >"$work/headers"
 for header in include/pto/*.h; do
     gcc -Iinclude -x c -fsyntax-only -aux-info "$work/prototypes" "$header"
     sed -n "s|^/\* $header:.*\b\(pto_[a-z0-9_]*\) (.*|\1|p" "$work/prototypes"
-done | sort -u | grep -v '_far$' >"$work/functions" # another way to call the function without it
+done | sort -u | grep -v '_called$' >"$work/functions" # the function without the suffix, not inlined
 sed -n 's/^ *\(pto_[a-z0-9_]*\);$/\1/p' pto.map | sort -u >"$work/exported"
 [ -z "$(comm -23 "$work/exported" "$work/functions")" ] || fail "pto.map has what no header has"
 sed -n 's/^#define \(pto_[a-z0-9_]*\)(.*/\1/p' "$work/headers" >"$work/macros"

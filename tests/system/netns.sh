@@ -15,13 +15,8 @@ else
     echo "network namespaces cannot be made here: unshare -n and unshare -Urn fail"
     exit 77
 fi
-work=$(mktemp -d)
+source tests/system/expect.sh
 trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"' EXIT
-
-fail() {
-    echo "FAIL  $1"
-    exit 1
-}
 
 cat >"$work/rank.c" <<'C'
 #include <stdio.h>
@@ -60,15 +55,6 @@ ends() { # rank code phrase
     [ "$got" = "$2" ] && grep -qF -- "$3" "$work/out.$1" ||
         fail "rank $1: exit $got instead of $2, or no '$3' in: $(cat "$work/out.$1")"
 }
-until_true() { # what command...
-    local what=$1 i
-    shift
-    for ((i = 0; i < 600; i++)); do
-        if "$@"; then return; fi
-        sleep 0.05
-    done
-    fail "$what did not happen"
-}
 declare -A pid
 
 for order in "0 2 1" "1 2 0"; do
@@ -87,7 +73,7 @@ start 0 $apart
 until_true "the start of rank 0" test -s "$PTO_MEET"
 first=${pid[0]}
 PTO_RANK=0 "$work/rank" >"$work/out.second" 2>&1 && fail "a second rank 0 has met others" || true
-grep -q "another job is meeting" "$work/out.second" || fail "second rank 0: $(cat "$work/out.second")"
+grep -q "another job uses" "$work/out.second" || fail "second rank 0: $(cat "$work/out.second")"
 # It is killed; what it has left is no hindrance.
 kill -KILL "$first" 2>/dev/null
 wait "$first" 2>/dev/null || true

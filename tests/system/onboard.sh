@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, guards, qemu, ranks, comm, life, level, worker, scalars, deaths, steady, cards, sweep, hang, files, killed, rules, routes, long, stay, strict, client, selfcheck, profiles, hardware, programs, dialect, rebuild, recorded,
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, guards, declared, qemu, ranks, comm, life, level, worker, scalars, deaths, steady, cards, sweep, hang, files, killed, rules, routes, long, stay, strict, client, selfcheck, profiles, hardware, programs, dialect, rebuild, recorded,
 # all of these by default; whole-sweep, comm-asan, asan, tsan.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -32,10 +32,10 @@ account() { # name file
 
 # ---- what is missing ----
 
-tell_missing() {
+report_missing() {
     unset ASCEND_HOME_PATH
     expect_all 0 "ASCEND_HOME_PATH is not set" -- info
-    expect_all 2 "a2a3 is not to be had here: ASCEND_HOME_PATH is not set; install CANN" -- run vector --platform a2a3
+    expect_all 2 "a2a3 is not available here: ASCEND_HOME_PATH is not set; install CANN" -- run vector --platform a2a3
     mkdir -p "$work/empty"
     ASCEND_HOME_PATH=$work/empty expect_all 0 "libascendcl.so cannot be loaded" "source set_env.sh" -- info
     cp -r "$home" "$work/old"
@@ -48,7 +48,7 @@ tell_missing() {
     gcc -shared -o "$work/stub/lib64/libascendcl.so" "$work/stub.c"
     ASCEND_HOME_PATH=$work/stub expect_all 0 "libascendcl.so of CANN 9.0.0 has no function aclFinalizeReference" -- info
     PTO_CANN_PROGRAMS=$work/empty ASCEND_HOME_PATH=$home expect_all 0 "a real chip needs the program libpto_dispatcher.so" -- info
-    expect_with 0 "a2a3              8       24   ready" "card 0 is Ascend910B3, and that is no a5" -- info
+    expect_with 0 "a2a3              8       24   ready" "card 0 is Ascend910B3, which is not a chip of generation a5" -- info
     expect_with 0 "card 0 can be opened" -- doctor
     STANDIN_CARDS=1 expect_with 1 "child 1: card 1: aclrtSetDevice answered 107001" -- run reduce --platform a2a3
     echo "  ok     what is missing is told"
@@ -82,6 +82,14 @@ run_guards() {
     chmod +x "$work/guarded"
     PTO=$work/guarded tests/system/guards.sh a2a3
     echo "  ok     who leaves an intermediate tensor, and who reads what nobody wrote, is named as in simulation"
+}
+
+# Both the scheduler program and the host, which builds graphs, compare arguments with declarations.
+run_declared() {
+    printf '#!/bin/sh\nexec %s %s "$@"\n' "$with" "$pto" >"$work/declaring"
+    chmod +x "$work/declaring"
+    PTO=$work/declaring tests/system/declared.sh a2a3
+    echo "  ok     a submit that does not fit its kernel's declaration is refused as in simulation"
 }
 
 # Those whose host was killed end by themselves, soon after it.
@@ -230,7 +238,7 @@ run_life() {
     grep -q "HcclAllocComResourceByTiling answered 5 (not supported)" "$work/out" || fail "$(cat "$work/out")"
     STANDIN_SHARE=none HCCL_BUFFSIZE=0 live 30 30 a2a3
     CARD=0 live 30 30 a2a3
-    grep -q "ranks 0 and 1 are both on card 0: each needs one of its own" "$work/out" || fail "$(cat "$work/out")"
+    grep -q "ranks 0 and 1 are both on card 0; give each rank a different card" "$work/out" || fail "$(cat "$work/out")"
     (
         unset ASCEND_HOME_PATH
         got=0
@@ -238,7 +246,7 @@ run_life() {
         [ $got = 10 ] || fail "without the vendor's software the stage is $got"
     )
     # What the communication library says of itself is not believed, whichever part of it is wrong.
-    for stage in "rank says rank 1 of 2, and this is rank 0 of 2: its structs are not those that are known" "count says rank 0 of 1000" \
+    for stage in "rank reports rank 1 of 2, but this is rank 0 of 2: its structs have an unknown layout" "count reports rank 0 of 1000" \
         "size have 16 bytes, and 4096 are asked for: raise HCCL_BUFFSIZE" "base has no window of rank 1"; do
         for topology in mesh ring; do
             STANDIN_SHARE=none STANDIN_TOPOLOGY=$topology STANDIN_LIES=${stage%% *} live 30 30 a2a3
@@ -361,7 +369,7 @@ run_worker_checked() { # variant
     if [ $1 = tsan ]; then
         checked='setarch -R'
         printf 'race:libpto_scheduler\nrace:/executor\n' >"$work/suppressed"
-        export TSAN_OPTIONS=suppressions=$work/suppressed:print_suppressions=0
+        export TSAN_OPTIONS=suppressions=$work/suppressed:print_suppressions=0:atexit_sleep_ms=20
     fi
     play Ascend910B3 a2a3 "$work/a2a3.ptoc" talk windows beside kill
     check_reports "a worker of level 3 on cards, $1"
@@ -432,13 +440,13 @@ run_steady() {
 run_cards() {
     local report
     export STANDIN_CARDS=4
-    STANDIN_REPORT=$work/report.%p expect_with 0 "0 failed, 2 skipped" "case 'eight' needs 8 cards, and 4 are named" -- \
+    STANDIN_REPORT=$work/report.%p expect_with 0 "0 failed, 2 skipped" "case 'eight' needs 8 cards, and --cards names 4" -- \
         test examples/ring examples/vector examples/dispatch --platform a2a3 --cards 3,0-2
     check_reports "cards that were named"
-    expect_with 2 "case 'four' needs 4 cards, and 2 are named" -- run ring --case four --platform a2a3 --cards 2-3
-    expect_with 2 "cards are named, and a2a3sim is simulated" -- run vector --platform a2a3sim --cards 0
+    expect_with 2 "case 'four' needs 4 cards, and --cards names 2" -- run ring --case four --platform a2a3 --cards 2-3
+    expect_with 2 "--cards needs a real platform, and a2a3sim is simulated" -- run vector --platform a2a3sim --cards 0
     for list in 1,1 3-1 x 1, ""; do
-        expect_with 2 "--cards must be numbers and stretches of them, none twice" -- run vector --platform a2a3 --cards "$list"
+        expect_with 2 "--cards must be at most 64 different numbers, or ranges of numbers" -- run vector --platform a2a3 --cards "$list"
     done
     expect_with 1 "card 9: aclrtSetDevice answered 107001 (there is no such device)" -- run vector --platform a2a3 --cards 9
     expect_with 2 "cases on cards run one at a time" -- test examples/vector --platform a2a3 --jobs 2
@@ -561,7 +569,7 @@ leave_no_file() {
     mkdir -p "$work/temporary"
     for plan in aclrtBinaryLoadFromFile@1=die aclrtBinaryLoadFromFile@2=die aclrtBinaryLoadFromFile@1=hang aclrtBinaryLoadFromFile@2=hang \
         aclrtBinaryLoadFromFile@1=507899 cacheless,aclrtBinaryLoadFromFile@1=hang cacheless,aclrtBinaryLoadFromFile@2=hang cacheless,; do
-        phrase="a device of a2a3 cannot be opened: card 0: aclrtBinaryLoadFromFile" code=1
+        phrase="cannot open a device of a2a3: card 0: aclrtBinaryLoadFromFile" code=1
         case $plan in
         *=die) phrase= ;;
         *,) phrase="result   ok" code=0 ;;
@@ -636,7 +644,7 @@ refuse_dispatchers() {
     local name
     mkdir -p "$work/older/cann/device" "$work/foreign"
     sed 's/DISPATCHER_VERSION = 2/DISPATCHER_VERSION = 1/' src/cann/device/dispatcher.h >"$work/older/cann/device/dispatcher.h"
-    gcc -shared -fPIC -I"$work/older" -Isrc -I. -Itests/standin -o "$work/older/libpto_dispatcher.so" src/cann/device/dispatcher.c src/cann/device/beside.c
+    gcc -shared -fPIC -I"$work/older" -Isrc -I. -Itests/standin -o "$work/older/libpto_dispatcher.so" src/cann/device/dispatcher.c src/cann/device/card_files.c
     for name in DynTileFwkBackendKernelServerInit DynTileFwkBackendKernelServer StaticTileFwkBackendKernelServer; do
         echo "unsigned $name(void *args) { return args == 0; }"
     done >"$work/foreign/dispatcher.c"
@@ -645,8 +653,8 @@ refuse_dispatchers() {
         cp "$programs/$name" "$work/older"
         cp "$programs/$name" "$work/foreign"
     done
-    sweep a2a3 first "a dispatcher of version 1 was first in this process, and stays until it ends; this library needs version 2" "$work/older" $programs
-    sweep a2a3 first "the dispatcher did not answer: another one was first in this process" "$work/foreign" $programs
+    sweep a2a3 first "a dispatcher of version 1 was loaded first, and stays until this process ends; this library needs version 2" "$work/older" $programs
+    sweep a2a3 first "the dispatcher did not answer: another one was loaded first" "$work/foreign" $programs
 }
 
 # The card's disk has no room for the scheduler; the dispatcher still fits.
@@ -771,7 +779,7 @@ set_log_level() {
         )
         [ "$(account log_level "$work/report")" = "$3" ] || fail "levels '$1' and '$2' are $(account log_level "$work/report"), not $3"
     done
-    PTO_CANN_LOG_LEVEL=info expect_with 1 "PTO_CANN_LOG_LEVEL is info, and not one of 0 (debug)" -- run vector --platform a2a3
+    PTO_CANN_LOG_LEVEL=info expect_with 1 "PTO_CANN_LOG_LEVEL is info; set it to 0 (debug)" -- run vector --platform a2a3
 }
 
 run_routes() {
@@ -795,7 +803,7 @@ run_long() {
 run_stay() {
     STANDIN_SOC=Ascend950DT STANDIN_PLAN="cond@16=delay(1500)" expect_with 0 "result   ok" -- run vector --case odd --mode stream --platform a5
     STANDIN_REPORT=$work/report STANDIN_PLAN="cond@16=hang" expect_with 1 "result   FAILED: the device is lost (-214)" \
-        "card 0: 1 of 3 cores did not go within 10 s of the last task" -- run vector --case odd --mode stream --platform a2a3
+        "card 0: 1 of 3 cores did not end within 10 s of the last task" -- run vector --case odd --mode stream --platform a2a3
     ! grep -q "elements differ" "$work/out" || fail "outputs are compared that were not read: $(cat "$work/out")"
     [ "$(account violations "$work/report")" = 0 ] || fail "a rule was broken: $(cat "$work/out")"
     echo "  ok     a core may be slow to end after the last task; one that never ends loses the card, and the run fails"
@@ -850,12 +858,12 @@ run_selfcheck() {
     local file=$work/self.txt
     mkdir "$work/tmp"
     export TMPDIR=$work/tmp SECRET_OF_MINE=1 PTO_SOME_TOKEN=1
-    (unset ASCEND_HOME_PATH && expect_all 1 "libraries  FAILED  platform a2a3 is not to be had here: ASCEND_HOME_PATH is not set" "two-cards  not reached" -- selfcheck -o "$file")
-    expect_with 2 "'a2a3sim' is no real chip; a2a3 and a5 are" -- selfcheck --platform a2a3sim
+    (unset ASCEND_HOME_PATH && expect_all 1 "libraries  FAILED  platform a2a3 is not available here: ASCEND_HOME_PATH is not set" "two-cards  not reached" -- selfcheck -o "$file")
+    expect_with 2 "'a2a3sim' is not a real chip; choose a2a3 or a5" -- selfcheck --platform a2a3sim
     for soc in Ascend910B3 Ascend950DT; do
         STANDIN_SOC=$soc expect_with 0 "version    ok      9.0.0" "card       ok      $soc" "dispatcher ok" "scheduler  ok" "registers  ok" "cores      ok      8 AIC and 16 AIV" \
-            "one-core   ok      one core has left its mark" "all-cores  ok      24 cores have met" "loop       ok      20 runs hold what run 2 held" "time-out   ok" \
-            "kernel \"never\" of task 0 is still running" "recovery   ok      one core has left its mark" "close      ok" "two-cards  ok      each has read what the other one wrote" -- \
+            "one-core   ok      one core wrote its mark" "all-cores  ok      24 cores have met" "loop       ok      20 runs hold what run 2 held" "time-out   ok" \
+            "kernel \"never\" of task 0 is still running" "recovery   ok      one core wrote its mark" "close      ok" "two-cards  ok      each has read what the other one wrote" -- \
             selfcheck --runs 20 -o "$file"
         check_selfcheck_file "$file"
     done
@@ -897,7 +905,7 @@ read_other_files() { # file
     : >"$work/nothing"
     expect 1 "was not written by pto selfcheck" selfcheck --read "$work/nothing"
     expect 1 "No such file" selfcheck --read "$work/not-there"
-    expect 2 "goes with --read" selfcheck --json
+    expect 2 "needs --read" selfcheck --json
     "$pto" selfcheck --read "$1" --json >"$work/json" && python3 -c '
 import json, sys
 read = json.load(open(sys.argv[1]))
@@ -914,7 +922,7 @@ interrupt_selfcheck() { # file
     kill -INT $!
     wait $! || code=$?
     [ $code = 130 ] || fail "it ended with $code, interrupted: $(cat "$work/out")"
-    expect_all 0 "first step that failed: card" "inside aclrtCreateStream" "1. The user stopped the check inside of a call of the vendor's" -- selfcheck --read "$1"
+    expect_all 0 "first step that failed: card" "inside aclrtCreateStream" "1. The user stopped the check during a call of the vendor's" -- selfcheck --read "$1"
 }
 
 # ---- the programs themselves ----
@@ -1100,7 +1108,7 @@ run_recorded() {
         expect_all 0 -- run $scene --platform a2a3sim --diagnostics "$work/sim" --no-guards
         expect_with 0 -- run $scene --platform a2a3 --diagnostics "$work/card" --no-guards
         for mode in stream host; do
-            python3 tests/system/same_diagnostics.py "$work"/sim-*a2a3sim-$mode "$work"/card-*a2a3-$mode $([ $mode = stream ] || echo sent) || fail "$scene in mode $mode"
+            python3 tests/system/same_diagnostics.py "$work"/sim-*a2a3sim-$mode "$work"/card-*a2a3-$mode || fail "$scene in mode $mode"
         done
         rm -rf "$work"/sim-* "$work"/card-*
     done
@@ -1192,15 +1200,16 @@ SH
     grep -q 'lacks the key of this compilation' "$work/out" || fail "$(cat "$work/out")"
     set_channels 50 "$header"
     build_hostile 1 "lacks the key of this compilation"
-    grep -q 'beside.c: the object that' "$work/out" || fail "an old object is not noticed at once: $(cat "$work/out")"
+    grep -q 'card_files.c: the object that' "$work/out" || fail "an old object is not noticed at once: $(cat "$work/out")"
     echo "  ok     a header that changes from 40 to 48 is in all programs of the card at the next build, and nothing is compiled without a change"
 }
 
-for part in ${*:-missing scenes guards qemu ranks comm life level worker scalars deaths steady cards sweep hang files killed rules routes long stay strict client selfcheck profiles hardware programs dialect rebuild recorded}; do
+for part in ${*:-missing scenes guards declared qemu ranks comm life level worker scalars deaths steady cards sweep hang files killed rules routes long stay strict client selfcheck profiles hardware programs dialect rebuild recorded}; do
     case $part in
-    missing) tell_missing ;;
+    missing) report_missing ;;
     scenes) run_scenes ;;
     guards) run_guards ;;
+    declared) run_declared ;;
     qemu) run_qemu ;;
     built) run_built ;;
     ranks) run_ranks ;;

@@ -82,7 +82,7 @@ fi
 # ---- scenes ----
 
 expect_clean 0 "made layer-norm.2" new layer-norm.2
-expect_clean 2 "is not a name" new ./-x
+expect_clean 2 "is not a valid name" new ./-x
 cd layer-norm.2
 expect_clean 0 "layer-norm.2: y = alpha" run --platform a2a3sim --mode stream
 expect_clean 0 "compiled" build . -o ../n.ptoc
@@ -104,7 +104,7 @@ expect_clean 2 "--clusters 25, but a2a3sim has at most 24" run --platform a2a3si
 expect_clean 2 "--clusters 37, but the largest chip has at most 36" run --clusters 37
 expect_clean 1 "30 clusters, but a2a3sim has at most 24" run --clusters 30 --mode stream
 printf 'name: x\ncases:\n\t- { name: a }\n' >scene.yaml
-expect_clean 1 "scene.yaml:3:1: the line begins with a tab; indent it with blanks" run
+expect_clean 1 "scene.yaml:3:1: the line begins with a tab; indent it with spaces" run
 cd ..
 expect_clean 0 "vector" run --platform a2a3sim --mode stream # no scene is here
 echo "ok    scenes of this folder, their names, clusters and tabs"

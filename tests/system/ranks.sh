@@ -7,24 +7,14 @@
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+source tests/system/expect.sh
 mkdir "$work/tmp"
 export TMPDIR=$work/tmp
 
-fail() {
-    echo "FAIL  $1"
-    exit 1
-}
-
-# Runs pto, expects an exit code and phrases in what it prints.
-expect() { # code phrase -- words
-    local code=$1 phrase=$2 got=0
-    shift 2
-    timeout 100 "$pto" "$@" >"$work/out" 2>&1 </dev/null || got=$?
-    [ "$got" = "$code" ] || fail "pto $*: exit $got instead of $code: $(cat "$work/out")"
-    grep -qF -- "$phrase" "$work/out" || fail "pto $*: no '$phrase' in: $(cat "$work/out")"
-    ! ls -d "$TMPDIR"/pto-ranks-* 2>/dev/null || fail "pto $*: left a folder"
+# Runs pto, expects an exit code and a phrase in what it prints, and that it leaves no folder.
+expect() { # code phrase words
+    expect_all "$1" "$2" -- "${@:3}"
+    ! ls -d "$TMPDIR"/pto-ranks-* 2>/dev/null || fail "pto ${*:3}: left a folder"
 }
 
 # A copy of an example in which a line is put into a kernel, in front of a pattern.
@@ -59,9 +49,8 @@ expect 1 "rank 3: the result is not the expected one" test "$work/scene" --name 
 
 # Rank 0 never sends: its neighbour waits in its kernel until time is over.
 change ring kernels/send.c 'ring_send' 'if (((const struct pto_comm_context *)args[1])->rank == 0) return;'
-expect 1 "FAILED" run "$work/scene" $one --timeout 0.3 --grace 0.2
-grep -q '\[[0-3]\]   result   FAILED: not over before the deadline' "$work/out" || fail "$(cat "$work/out")"
-expect 1 "rank " test "$work/scene" --name 'ring/four' $one --timeout 0.3 --grace 0.2
+expect_late 1 "]   result   FAILED: not finished before the deadline" -- run "$work/scene" $one --timeout LIMIT --grace 60
+expect_late 1 "rank " -- test "$work/scene" --name 'ring/four' $one --timeout LIMIT --grace 60
 
 # A golden that never returns.
 change moe golden.c 'return 0;' 'while (rank == 1 && ranks == 4) usleep(1000);'
@@ -73,7 +62,7 @@ echo "ok    ranks that fail"
 for option in "--out=data=x.npy" --debug; do
     expect 1 "${option%%=*} is for one process, and case 'four' has 4 ranks" run ring $one "$option"
 done
-expect 1 "is in a process of its own" run allreduce $one --isolated
+expect 1 "its chip is in a separate process" run allreduce $one --isolated
 expect 0 "4 skipped" test examples/ring --name 'ring/four' --isolated
 expect 0 "ok    ring/two" test examples/ring --name 'ring/two' $one --rounds 3 --orders 3
 expect 0 "orders   ok: 2" run moe --case two $one --orders 2
@@ -101,13 +90,6 @@ no_session || fail "pto test left a session of a rank"
 mark=$work/scene
 is_up() { [ "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -o "run $mark" | wc -l)" -ge 6 ]; }
 is_gone() { ! grep -qs "$mark" /proc/[0-9]*/cmdline && ! ls -d "$TMPDIR"/pto-ranks-* >/dev/null 2>&1; }
-until_true() { # what command
-    for ((i = 0; i < 6000; i++)); do
-        if "$2"; then return; fi
-        sleep 0.05
-    done
-    fail "$1 did not happen: $(cat "$work/out")"
-}
 away 'while (ranks == 4) usleep(1000);'
 for signal in INT TERM KILL; do
     rm -f "$work/up"

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the diagnostics of two runs of one case, of a simulated chip and of a card: all that does not depend on time, on addresses
-and on which core was free. A third argument says that the card was sent its graph: then neither scalars nor dependencies are told there
-(docs/compat/diagnostics.md)."""
+and on which core was free."""
 import collections
 import json
 import os
@@ -63,10 +62,7 @@ def executions(folder):
     return len(about["aicore_tasks"]), len(about["aicpu_tasks"])
 
 
-IS_SENT = len(sys.argv) > 3
-for what in (dumps, rows, scopes, names, executions) if IS_SENT else (dumps, deps, rows, scopes, names, executions):
+for what in (dumps, deps, rows, scopes, names, executions):
     one, other = what(sys.argv[1]), what(sys.argv[2])
-    if what is dumps and IS_SENT:
-        one = {key: value for key, value in one.items() if value[0]["kind"] == "tensor"}
     if one != other:
         sys.exit(f"{what.__name__} differ: {str(one)[:1500]}\nand\n{str(other)[:1500]}")

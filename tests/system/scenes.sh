@@ -27,7 +27,7 @@ expect_all 0 "made new; next: pto test new" -- new new
 expect_all 0 "$runs passed, 0 failed, 0 skipped" -- test new
 expect_all 0 "result   ok: y " "written  y to y.npy" -- run new --case odd --out y=y.npy
 expect_all 1 "File exists" -- new new
-expect_all 2 "'a b' is not a name" -- new "a b"
+expect_all 2 "'a b' is not a valid name" -- new "a b"
 expect_all 2 "usage: pto new" -- new
 expect_all 2 "unexpected argument 'b'" -- new a b
 expect_all 1 "No such file" -- new no/where
@@ -77,12 +77,15 @@ expect_all 1 "argument 'y'" "(-211)" -- test over --name '*/odd' --platform a5si
 # A process that says 0 without a result has not passed.
 variant leaves kernels/axpy.c '1a #include <stdlib.h>
 s/y\[i\] = alpha/if (i == 9) exit(0); else y[i] = alpha/'
-expect_all 1 "the process ended in the run, with code 0" -- run leaves --platform a5sim
-expect_all 1 "the process ended in the run, with code 0" -- test leaves --platform a5sim
+for command in run test; do
+    expect_all 1 "the process ended in the run, with code 0" 'pto: exit in kernel "axpy" in block 0 of task ' \
+        "/leaves/orch.c:17), in kernel_entry (axpy.c:13)" -- $command leaves --platform a5sim
+done
 variant quits golden.c '1a #include <stdlib.h>
 s/return 0/exit(0)/'
 expect_all 1 "the process ended in the golden, with code 0" -- run quits --platform a5sim
-variant endless golden.c 's/return 0/for (volatile int i = 0;; i = 1) {} return 0/'
+variant endless golden.c '1i #include <unistd.h>
+s/return 0/for (volatile int i = 0;; i = 1) usleep(1000); return 0/'
 expect_all 1 "it did not finish in time in the golden and was killed" -- run endless --platform a5sim --timeout 0.5
 echo "ok    a wrong result"
 
@@ -91,9 +94,11 @@ echo "ok    a wrong result"
 variant golden_crash golden.c 's/return 0;/if (n == 1024) *(volatile int *)8 = 1; return 0;/'
 variant golden_exit golden.c 's/return 0;/return (int)n;/'
 variant golden_name golden.c 's/"n")/"m")/'
-variant golden_hang golden.c 's/return 0;/for (volatile int go = n == 1024; go;) { } return 0;/'
+variant golden_hang golden.c '1i #include <unistd.h>
+s/return 0;/for (volatile int go = n == 1024; go;) usleep(1000); return 0;/'
 variant kernel_crash kernels/axpy.c 's/y\[i\] = alpha/y[*(volatile int *)8] = alpha/'
-variant kernel_hang kernels/axpy.c 's/y\[i\] = alpha.*/for (volatile int go = 1; go;) { }/'
+variant kernel_hang kernels/axpy.c '1i #include <unistd.h>
+s/y\[i\] = alpha.*/for (volatile int go = 1; go;) usleep(1000);/'
 variant orch_bad orch.c 's/pto_aiv(o, AXPY/pto_aiv(o, 5/'
 variant no_compile kernels/axpy.c 's/y\[i\] = alpha/y[i] = beta/'
 variant bad_yaml scene.yaml 's/^golden:/goldne:/'
@@ -145,7 +150,7 @@ expect_all 2 "--mode must be stream, host or all" -- test new --mode fast
 expect_all 2 "unknown platform 'nochip'" -- test new --platform nochip
 expect_all 1 "1 failed" "not reached" -- test wrong --jobs 1 -x
 expect_all 1 "cannot be written: No such file" -- test new --mode host --junit no/where.xml
-expect_all 2 "its cases: small odd" -- run new --case large
+expect_all 2 "it has: small odd" -- run new --case large
 echo "ok    filters"
 
 # ---- the user's own data ----
@@ -168,7 +173,7 @@ expect_all 0 "result   ok: y exact (5 float32)" -- run new --in x=x.npy --in y=y
 [ "$(value out.npy)" = "12.0 24.0 36.0 48.0 60.0" ] || fail "out.npy: $(value out.npy)"
 expect_all 1 "makes n 6, and another file made it 5" -- run new --in x=x.npy --in y=z.npy
 expect_all 1 "has the shape [5, 1], but argument 'x' has [1024]" -- run new --in x=flat.npy
-expect_all 2 "the scene has no input of that name" -- run new --in q=x.npy
+expect_all 2 "the scene has no input with that name" -- run new --in q=x.npy
 expect_all 2 "cannot be read: No such file" -- run new --in x=none.npy
 expect_all 2 "--in must be NAME=FILE.npy" -- run new --in x
 expect_all 0 -- build --orchestration new/orch.c --kernel 0:aiv:new/kernels/axpy.c --signature in,inout,scalar -o new.ptoc
@@ -176,8 +181,8 @@ expect_all 0 "written  1 to out.npy" "result   ok: not compared" -- run new.ptoc
 [ "$(value out.npy)" = "13.0 26.0 39.0 52.0 65.0" ] || fail "out.npy: $(value out.npy)"
 expect_all 1 "argument 1 is an inout; give it with --in 1=FILE.npy" -- run new.ptoc --in 0=x.npy --scalar 3.0
 expect_all 1 "the entry has 1 scalars; give each with --scalar" -- run new.ptoc --in 0=x.npy --in 1=y.npy
-expect_all 1 "there is no argument 2: the entry has 2" -- run new.ptoc --in 0=x.npy --in 1=y.npy --in 2=y.npy --scalar 1
-expect_all 1 "the arguments have no names here, but numbers" -- run new.ptoc --in x=x.npy
+expect_all 1 "argument 2 does not exist: the entry has 2" -- run new.ptoc --in 0=x.npy --in 1=y.npy --in 2=y.npy --scalar 1
+expect_all 1 "arguments of an artefact have numbers" -- run new.ptoc --in x=x.npy
 expect_all 1 "--scalar must be a number that fits its type, not '9223372036854775808'" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 9223372036854775808
 # What would have no effect is refused.
 expect_all 2 "--scalar is for artefacts" -- run new --scalar 3
@@ -195,7 +200,7 @@ cp -r new twins/b
 expect_all 1 "twins/b has the same name as the scene in twins/a: new" "1 failed" -- test twins --mode host
 expect_all 2 "unknown scene 'old'" -- build old
 expect_all 0 -- build --orchestration new/orch.c --kernel 0:aiv:new/kernels/axpy.c --signature in,out,scalar -o out.ptoc
-expect_all 1 "nothing says its type and shape" -- run out.ptoc --in 0=x.npy --out 1=none.npy --scalar 1.5
+expect_all 1 "the type and shape are unknown" -- run out.ptoc --in 0=x.npy --out 1=none.npy --scalar 1.5
 expect_all 0 "written  1 to none.npy" -- run out.ptoc --in 0=x.npy --out '1=none.npy:float32[5]' --scalar 1.5 --mode host
 [ "$(value none.npy)" = "nan nan nan nan nan" ] || fail "an output begins as something: $(value none.npy)"
 expect_all 0 "written  1 to none.npy" -- run out.ptoc --in 0=x.npy --out 1=none.npy --scalar 1.5

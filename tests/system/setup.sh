@@ -30,7 +30,7 @@ fi
 [ -z "$(find "$work/build" -type f 2>/dev/null)" ] || fail "make leaves $(find "$work/build" -type f | head -3)"
 
 # Each header that is asked for is one without which something does not compile, and none is forgotten.
-for pair in nettle:nettle-dev libelf.h:libelf-dev elfutils:libdw-dev yaml.h:libyaml-dev stdlib.h:libc6-dev; do
+for pair in nettle:nettle-dev gnutls:libgnutls28-dev libelf.h:libelf-dev elfutils:libdw-dev yaml.h:libyaml-dev zlib.h:zlib1g-dev stdlib.h:libc6-dev; do
     hide "${pair%:*}"
     ! CC=$cc tools/setup.sh --look base >"$work/out" 2>&1 || fail "nothing is missing without ${pair%:*}"
     grep -q "${pair#*:}" "$work/out" || fail "without ${pair%:*}: $(cat "$work/out")"

@@ -14,11 +14,11 @@ expect 0 "compiled" build --orchestration orch.c -o a.ptoc
 expect 2 "name an artefact and its --key" sign a.ptoc
 expect 2 "name an artefact and its --key" sign --new-key me --key me.key
 umask 0
-expect 0 "made me.key, to be kept secret" sign --new-key me
+expect 0 "made the secret key me.key" sign --new-key me
 umask 022
 [ "$(stat -c %a me.key)" = 600 ] || fail "the secret key has mode $(stat -c %a me.key)"
-expect 1 "me.pub exists, and is not overwritten" sign --new-key me
-expect 0 "made other" sign --new-key other
+expect 1 "me.pub already exists" sign --new-key me
+expect 0 "key other.key" sign --new-key other
 expect 1 "a.ptoc is not signed" inspect a.ptoc --require-signature me.pub
 expect 1 "a.ptoc is not signed" run a.ptoc --require-signature me.pub
 expect 0 "signed by      nobody" inspect a.ptoc
@@ -34,13 +34,13 @@ expect 1 "is signed by $digits, which is not trusted here" run b.ptoc --require-
 cat other.pub me.pub >both.pub
 expect 0 "result   ok" run b.ptoc --require-signature both.pub --isolated
 printf x | dd of=c.ptoc bs=1 seek=$(($(stat -c %s c.ptoc) - 1)) conv=notrunc status=none
-expect 1 "signature 1 of it is not right" run c.ptoc
+expect 1 "signature 1 of it is invalid" run c.ptoc
 expect 1 "expected 'pto-public-key ' and 64" inspect b.ptoc --require-signature me.key
 expect 1 "cannot be read" inspect b.ptoc --require-signature none.pub
 expect 2 "--require-signature is for artefacts" run vector --require-signature me.pub
 chmod 600 orch.c; expect 1 "expected 'pto-secret-key ' and 64" sign b.ptoc --key orch.c
 chmod 644 me.key
-expect 1 "is no secret" sign b.ptoc --key me.key
+expect 1 "other users can read" sign b.ptoc --key me.key
 chmod 600 me.key
 expect 1 "it is neither an artefact" sign orch.c --key me.key
 echo "ok    signatures"

@@ -12,7 +12,10 @@ static void add(int64_t *args)
 
 struct witness {
     uint32_t *word;
-    ~witness() { ++*word; } // frames that an exception leaves are cleaned up
+    ~witness()
+    {
+        ++*word;
+    } // frames that an exception leaves are cleaned up
 };
 
 static void orchestrate(pto_orch *o, const pto_entry *entry)
@@ -36,5 +39,13 @@ static void orchestrate(pto_orch *o, const pto_entry *entry)
 static const pto_kernel kernels[] = { { "add", add, PTO_CORE_AIV } };
 
 extern "C" __attribute__((visibility("default"))) const pto_callable_params pto_callable;
-const pto_callable_params pto_callable = { sizeof(pto_callable_params), "throws", orchestrate,
-                                           kernels, 1, nullptr, false, nullptr, PTO_DEPS_SAFE };
+const pto_callable_params pto_callable = { sizeof(pto_callable_params),
+                                           "throws",
+                                           orchestrate,
+                                           kernels,
+                                           1,
+                                           nullptr,
+                                           false,
+                                           nullptr,
+                                           PTO_DEPS_SAFE,
+                                           nullptr };

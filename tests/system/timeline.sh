@@ -18,12 +18,23 @@ for times in order times; do
             for fail in '' fail; do
                 "$work/timeline" "$work/t.json" $times $workers $records $fail >"$work/report"
                 python3 tests/system/timeline.py "$work/t.json" "$work/report" $times $records
+                python3 tests/system/track_event.py "$work/t.json.pftrace" "$work/t.json"
             done
         done
     done
 done
 "$work/timeline" "$work/t.json" arguments 2 0 >"$work/report"
 python3 tests/system/timeline.py "$work/t.json" "$work/report" arguments 0
+python3 tests/system/track_event.py "$work/t.json.pftrace" "$work/t.json"
+# the figures of docs/user/recordings.md
+python3 - "$work/t.json" <<'P'
+import json, os, sys
+slices = sum(e["ph"] == "X" for e in json.load(open(sys.argv[1]))["traceEvents"])
+for ending, most in ("", 530), (".pftrace", 75), (".ptrec", 41):
+    size = os.path.getsize(sys.argv[1] + ending) / slices
+    print(f"t.json{ending}: {size:.1f} bytes a slice")
+    assert size <= most, f"more than {most}"
+P
 
 # A kernel, and an orchestration, that call abort: what ran before is there, in the process and isolated.
 pto=$(realpath build/bin/pto)

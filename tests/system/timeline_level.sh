@@ -27,6 +27,6 @@ assert slices["subtract"]["args"]["status"] < 0 and "crash" in slices["subtract"
 assert slices["total"]["pid"] == 1 and slices["total"]["args"]["status"] < 0, slices
 assert slices["add"]["args"]["status"] == 0, slices
 PY
-expect 2 "--trace-records is for the run of one chip" run reduce --trace "$work/t" --trace-records 5
+expect 2 "--trace-records is for scenes on one chip" run reduce --trace "$work/t" --trace-records 5
 expect 1 "timeline FAILED: $work/none/t" run reduce --platform a5sim --mode stream --trace "$work/none/t"
 echo "ok    failures"

@@ -107,6 +107,7 @@ int main(int argc, char **argv)
     struct pto_callable *callable;
     struct pto_device *device;
     struct pto_error error = { .size = sizeof(error) };
+    char binary[4096], recording[4096];
     int status;
 
     if (argc < 5)
@@ -132,7 +133,11 @@ int main(int argc, char **argv)
     status = pto_run(device, callable, NULL, &options, &report);
     if (pto_trace_write(device, "/nowhere/at/all", &error) != PTO_ESYSTEM)
         return 1;
-    if (pto_trace_write(device, argv[1], &error) < 0) {
+    snprintf(binary, sizeof(binary), "%s.pftrace", argv[1]);
+    snprintf(recording, sizeof(recording), "%s.ptrec", argv[1]);
+    if (pto_trace_write(device, argv[1], &error) < 0 ||
+        pto_trace_write(device, binary, &error) < 0 ||
+        pto_trace_write(device, recording, &error) < 0) {
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }

@@ -103,7 +103,7 @@ expect 1 'was made with revision test of the tile library, and 1234 is expected'
 
 size=$(stat -c %s "$artefact")
 head -c 5000 "$artefact" >"$work/cut.ptoc"
-expect 1 "cut.ptoc: it is truncated: it has 5000 bytes, and its header says $size; build or copy it again" "$work/cut.ptoc"
+expect 1 "cut.ptoc: it is truncated: it has 5000 bytes, and its header has $size; build or copy it again" "$work/cut.ptoc"
 cp "$artefact" "$work/bad.ptoc"
 printf x | dd of="$work/bad.ptoc" bs=1 seek=$((size - 100)) conv=notrunc status=none
 expect 1 'bad.ptoc: it was altered: its content does not have the hash that it states' "$work/bad.ptoc"

@@ -37,7 +37,7 @@ file | all)
     echo "ok    ulimit -f"
     ;;&
 descriptor | all)
-    met="the limit of open descriptors is met (16); fix: ulimit -n"
+    met="the limit of open descriptors is reached (16); fix: ulimit -n"
     (
         ulimit -n 16
         expect 1 "$met" run vector --isolated "${on[@]}"

@@ -10,7 +10,7 @@
 #include <sched.h>
 
 #include "base/os.h"
-#include "cann/agent.h"
+#include "cann/driver_thread.h"
 #include "tests/fixture/fixture.h"
 
 enum { FAILED = 207001, NS_PER_S = 1000000000 };
@@ -28,7 +28,7 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
     int code = __real_pthread_mutex_lock(mutex);
 
-    if (card != NULL && mutex == &card->agent_lock &&
+    if (card != NULL && mutex == &card->driver_thread_lock &&
         (cann_is_lost(card) || a32_load_relaxed(&card->is_silent) != 0)) {
         lookers++;
         baffled += card->trouble[0] == '\0';
@@ -87,10 +87,10 @@ static int set_up(void **state)
     card->run[0].image = calloc(1, MESSAGE_BYTES);
     a32_store_relaxed(&card->users, 1);
     pthread_mutex_init(&card->lock, NULL);
-    pthread_mutex_init(&card->agent_lock, NULL);
+    pthread_mutex_init(&card->driver_thread_lock, NULL);
     pthread_mutex_init(&card->memory_lock, NULL);
     pthread_mutex_init(&card->guard_lock, NULL);
-    pthread_mutex_init(&card->wish_lock, NULL);
+    pthread_mutex_init(&card->request_lock, NULL);
     lookers = baffled = 0;
     fails = NULL;
     return 0;
@@ -102,10 +102,10 @@ static int tear_down(void **state)
 
     (void)state;
     sem_post(&released);
-    agent_end_all(c);
+    driver_thread_end_all(c);
     for (uint64_t late_ns = os_now_ns() + 60ull * NS_PER_S;
          a32_load_acquire(&c->users) != 1 && os_now_ns() < late_ns;) /* R of cann_release */
-        (void)sched_yield(); /* an agent that was given up ends by itself */
+        (void)sched_yield(); /* a driver thread that was given up ends by itself */
     card = NULL;
     cann_release(c);
     sem_destroy(&released);
@@ -166,7 +166,7 @@ static void a_request_that_fails_has_a_reason(void **state)
     (void)state;
     pto_error_init(&error);
     fails = "synchronize";
-    assert_int_equal(agent_do(card, ask, &error, NULL), PTO_OK);
+    assert_int_equal(driver_thread_call(card, ask, &error, NULL), PTO_OK);
     assert_non_null(strstr(error.text, "aclrtSynchronizeStreamWithTimeout answered 207001"));
     check_reason("aclrtSynchronizeStreamWithTimeout answered 207001 (no device memory");
 }
@@ -184,7 +184,7 @@ static void a_call_that_hangs_has_a_reason(void **state)
     pto_error_init(&error);
     fails = "hang";
     card->vendor.call_ms = 1;
-    assert_int_equal(agent_do(card, copy, "", &error), PTO_ELOST);
+    assert_int_equal(driver_thread_call(card, copy, "", &error), PTO_ELOST);
     assert_int_equal(a32_load_relaxed(&card->is_silent), 1);
     check_reason("aclrtMemcpy has not returned, and is given up");
 }

@@ -7,6 +7,7 @@
 
 #include "tool/check/check_model.h"
 #include "tests/fixture/fixture.h"
+#include "tests/fixture/random_test.h"
 
 enum { BASE = 4096, ARGS_MAX = 3, SCRIPT_MAX = 8, MEMORY = 640 };
 
@@ -484,16 +485,16 @@ static void a_notifier_never_waits_for_whom_it_notifies(void **state)
                              .is_compared = true };
 
     (void)state;
-    tasks[1].defer = (struct check_defer){ .is_on = true, .wished = { 0, 3 } };
+    tasks[1].defer = (struct check_defer){ .is_on = true, .candidates = { 0, 3 } };
     check_model_prepare(&g);
     assert_int_equal(tasks[1].defer.notifier_count, 2);
     /* The third task follows the deferred one. */
-    tasks[1].defer.wished[1] = 2;
+    tasks[1].defer.candidates[1] = 2;
     check_model_prepare(&g);
     assert_int_equal(tasks[1].defer.notifier_count, 1);
     assert_int_equal(tasks[1].defer.notifiers[0], 0);
     /* The orchestration may wait for the deferred task before it submits the last one. */
-    tasks[1].defer.wished[1] = 3;
+    tasks[1].defer.candidates[1] = 3;
     tasks[3].access_count = 1;
     tasks[3].accesses = &access;
     check_model_prepare(&g);
@@ -535,28 +536,18 @@ static void prepare_orders_what_opted_out(void **state)
 
 /* ---- regions against sets of bytes ---- */
 
-static uint64_t dice_state = 1;
-
-static uint32_t dice(uint32_t n)
-{
-    dice_state ^= dice_state << 13;
-    dice_state ^= dice_state >> 7;
-    dice_state ^= dice_state << 17;
-    return (uint32_t)(dice_state >> 33) % n;
-}
-
 /* A box of an 8 x 8 x 8 cube of bytes, its dimensions in any order. */
 static struct check_region any_box(void)
 {
     struct check_region r = { .size = 512, .ndims = 3, .dtype = PTO_UINT8 };
-    uint32_t turn = dice(3);
+    uint32_t turn = random_below(3);
 
     for (uint32_t d = 0; d < 3; d++) {
         uint32_t at = (d + turn) % 3;
-        uint32_t low = dice(8);
+        uint32_t low = random_below(8);
 
         r.strides[at] = d == 0 ? 64 : d == 1 ? 8 : 1;
-        r.shapes[at] = 1 + dice(8 - low);
+        r.shapes[at] = 1 + random_below(8 - low);
         r.start += low * r.strides[at];
     }
     return r;
@@ -567,21 +558,23 @@ static struct check_region any_region(void)
 {
     static const uint32_t types[] = { PTO_UINT8, PTO_INT16, PTO_FLOAT32, PTO_INT64 };
     static const uint32_t frames[][3] = { { 64, 8, 1 }, { 32, 4, 2 }, { 24, 6, 1 }, { 1, 8, 32 } };
-    struct check_region r = { .addr = dice(3) == 0 ? 4 * dice(4) : 0, .size = 512, .version = 0 };
-    const uint32_t *frame = frames[dice(2) == 0 ? dice(4) : 0];
+    struct check_region r = { .addr = random_below(3) == 0 ? 4 * random_below(4) : 0,
+                              .size = 512,
+                              .version = 0 };
+    const uint32_t *frame = frames[random_below(2) == 0 ? random_below(4) : 0];
     uint64_t room;
 
-    r.dtype = types[dice(3) == 0 ? dice(4) : 0];
-    r.ndims = 1 + dice(3);
+    r.dtype = types[random_below(3) == 0 ? random_below(4) : 0];
+    r.ndims = 1 + random_below(3);
     room = 512 / pto_dtype_size(r.dtype);
-    r.start = dice(3) == 0 ? 0 : dice((uint32_t)room);
+    r.start = random_below(3) == 0 ? 0 : random_below((uint32_t)room);
     room -= r.start + 1;
     for (uint32_t d = 0; d < r.ndims; d++) {
         uint32_t most;
 
-        r.strides[d] = dice(20) == 0 ? 1 + dice(9) : frame[3 - r.ndims + d];
+        r.strides[d] = random_below(20) == 0 ? 1 + random_below(9) : frame[3 - r.ndims + d];
         most = (uint32_t)(room / r.strides[d]) + 1;
-        r.shapes[d] = dice(40) == 0 ? 0 : 1 + dice(most < 5 ? most : 5);
+        r.shapes[d] = random_below(40) == 0 ? 0 : 1 + random_below(most < 5 ? most : 5);
         if (r.shapes[d] != 0)
             room -= (uint64_t)(r.shapes[d] - 1) * r.strides[d];
     }
@@ -614,8 +607,10 @@ static void decisions_agree_with_sets_of_bytes(void **state)
 
     (void)state;
     for (int n = 0; n < 200000; n++) {
-        struct check_region a = dice(2) == 0 ? any_box() : any_region();
-        struct check_region b = dice(50) == 0 ? a : dice(2) == 0 ? any_box() : any_region();
+        struct check_region a = random_below(2) == 0 ? any_box() : any_region();
+        struct check_region b = random_below(50) == 0  ? a
+                                : random_below(2) == 0 ? any_box()
+                                                       : any_region();
         uint8_t in_a[MEMORY], in_b[MEMORY];
         bool meets = false, contains = true, equals = true, covers;
         int rule = 0;

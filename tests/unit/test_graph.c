@@ -781,7 +781,7 @@ static void sixty_four_scopes_nest_and_no_more(void **state)
         alloc_output(rig, 1);
     }
     assert_int_equal(graph_scope_begin(&rig->g, PTO_SCOPE_AUTO, NULL), PTO_EARGS);
-    assert_int_equal(rig->g.refusal.fault, FAULT_SCOPE_DEPTH);
+    assert_int_equal(rig->g.refusal.kind, FAILURE_SCOPE_DEPTH);
     submit_empty(rig);
     for (uint32_t depth = 0; depth < PTO_SCOPE_DEPTH_MAX; depth++)
         end(rig);
@@ -798,7 +798,7 @@ static void an_auto_scope_in_a_manual_one_is_refused(void **state)
     begin(rig, PTO_SCOPE_MANUAL);
     begin(rig, PTO_SCOPE_MANUAL);
     assert_int_equal(graph_scope_begin(&rig->g, PTO_SCOPE_AUTO, NULL), PTO_EARGS);
-    assert_int_equal(rig->g.refusal.fault, FAULT_AUTO_IN_MANUAL);
+    assert_int_equal(rig->g.refusal.kind, FAILURE_AUTO_IN_MANUAL);
     assert_int_equal(rig->g.scope_count, 3);
     end(rig);
     end(rig);
@@ -812,7 +812,7 @@ static void a_scope_of_an_unknown_mode_is_refused(void **state)
 
     (void)state;
     assert_int_equal(graph_scope_begin(&rig->g, (enum pto_scope_mode)2, NULL), PTO_EARGS);
-    assert_int_equal(rig->g.refusal.fault, FAULT_SCOPE_MODE);
+    assert_int_equal(rig->g.refusal.kind, FAILURE_SCOPE_MODE);
     assert_int_equal(rig->g.refusal.value, 2);
     assert_int_equal(rig->g.scope_count, 1);
     rig_close(rig);
@@ -825,7 +825,7 @@ static void a_scope_that_was_not_begun_cannot_end(void **state)
     (void)state;
     end(rig);
     assert_int_equal(graph_scope_end(&rig->g), PTO_EARGS);
-    assert_int_equal(rig->g.refusal.fault, FAULT_SCOPE_UNDERFLOW);
+    assert_int_equal(rig->g.refusal.kind, FAILURE_SCOPE_UNDERFLOW);
     assert_int_equal(rig->g.scope_count, 0);
     rig_close(rig);
 }
@@ -834,28 +834,29 @@ static void a_scope_that_was_not_begun_cannot_end(void **state)
 
 /* Submits and expects a refusal: the task may have its number, but nobody waits for it. */
 static void check_refused_as(struct rig *rig, const struct pto_kernels *kernels,
-                             const struct pto_args *args, enum fault fault)
+                             const struct pto_args *args, enum failure_kind fault)
 {
     struct graph *g = &rig->g;
     uint32_t seq = g->seq, live = g->live, local = g->ids[g->ring].next_local;
     struct pto_outputs out = { { PTO_TASK_ID_INVALID }, 0, NULL };
     struct slot *ready;
 
-    g->refusal.fault = FAULT_NONE;
+    g->refusal.kind = FAILURE_NONE;
     assert_int_equal(graph_submit(g, kernels, args, NULL, &out, &ready), PTO_EARGS);
-    assert_int_equal(g->refusal.fault, fault);
+    assert_int_equal(g->refusal.kind, fault);
     assert_true(g->live == live && g->seq - seq <= 1);
     assert_int_equal(g->ids[g->ring].next_local - local, g->seq - seq);
     assert_false(pto_task_id_is_valid(out.task));
 }
 
-static void check_refused(struct rig *rig, const struct pto_args *args, enum fault fault)
+static void check_refused(struct rig *rig, const struct pto_args *args, enum failure_kind fault)
 {
     check_refused_as(rig, &rig_aiv, args, fault);
 }
 
 /* One argument, as the second of two. */
-static void check_refused_tensor(struct rig *rig, const void *t, uint32_t tag, enum fault fault)
+static void check_refused_tensor(struct rig *rig, const void *t, uint32_t tag,
+                                 enum failure_kind fault)
 {
     struct pto_tensor good = outside(0);
     struct pto_args args;
@@ -879,37 +880,37 @@ static void mistakes_in_the_arguments_are_refused(void **state)
     pto_args_init(&args);
     pto_add_scalar(&args, 1);
     pto_add_input(&args, &t);
-    check_refused(rig, &args, FAULT_ARGS_ERROR);
+    check_refused(rig, &args, FAILURE_ARGS_ERROR);
     pto_args_init(&args);
     for (uint32_t i = 0; i <= PTO_TASK_TENSORS_MAX; i++)
         pto_add_input(&args, &t);
-    check_refused(rig, &args, FAULT_ARGS_ERROR);
+    check_refused(rig, &args, FAILURE_ARGS_ERROR);
     pto_args_init(&args);
     for (uint32_t i = 0; i <= PTO_TASK_SCALARS_MAX; i++)
         pto_add_scalar(&args, i);
-    check_refused(rig, &args, FAULT_ARGS_ERROR);
+    check_refused(rig, &args, FAILURE_ARGS_ERROR);
     pto_args_init(&args);
     pto_add_input(&args, NULL);
-    check_refused(rig, &args, FAULT_ARGS_ERROR);
+    check_refused(rig, &args, FAILURE_ARGS_ERROR);
     pto_args_init(&args);
     args.tensor_count = PTO_TASK_TENSORS_MAX + 1;
-    check_refused(rig, &args, FAULT_ARGS_ERROR);
+    check_refused(rig, &args, FAILURE_ARGS_ERROR);
     pto_args_init(&args);
     args.block_count = 0;
-    check_refused(rig, &args, FAULT_BLOCK_COUNT);
+    check_refused(rig, &args, FAILURE_BLOCK_COUNT);
     assert_int_equal(rig->g.refusal.value, 0);
     args.block_count = INT32_MAX;
-    check_refused(rig, &args, FAULT_BLOCK_COUNT);
+    check_refused(rig, &args, FAILURE_BLOCK_COUNT);
     pto_args_init(&args);
     args.timing_slot = PTO_TIMING_SLOTS;
-    check_refused(rig, &args, FAULT_TIMING_SLOT);
+    check_refused(rig, &args, FAILURE_TIMING_SLOT);
     pto_args_init(&args);
     args.predicate = &predicate;
     predicate.op = PTO_PREDICATE_EQ;
-    check_refused(rig, &args, FAULT_PREDICATE);
+    check_refused(rig, &args, FAILURE_PREDICATE);
     assert_int_equal(rig->g.refusal.value, DATA_TENSOR);
     predicate.op = PTO_PREDICATE_LE + 1;
-    check_refused(rig, &args, FAULT_PREDICATE);
+    check_refused(rig, &args, FAILURE_PREDICATE);
     assert_int_equal(rig->g.refusal.value, DATA_OPERATOR);
     rig_close(rig);
 }
@@ -921,15 +922,17 @@ static void mistakes_in_the_kernels_are_refused(void **state)
 
     (void)state;
     pto_args_init(&args);
-    check_refused_as(rig, &(struct pto_kernels){ -1, RIG_KERNELS, -1 }, &args, FAULT_KERNEL);
+    check_refused_as(rig, &(struct pto_kernels){ -1, RIG_KERNELS, -1 }, &args, FAILURE_KERNEL);
     assert_int_equal(rig->g.refusal.value, RIG_KERNELS);
-    check_refused_as(rig, &(struct pto_kernels){ -1, -1, RIG_KERNEL_NONE }, &args, FAULT_KERNEL);
+    check_refused_as(rig, &(struct pto_kernels){ -1, -1, RIG_KERNEL_NONE }, &args, FAILURE_KERNEL);
     check_refused_as(rig, &(struct pto_kernels){ RIG_KERNEL_AIC, RIG_KERNEL_AIC, -1 }, &args,
-                     FAULT_CORE_TYPE);
+                     FAILURE_CORE_TYPE);
     check_refused_as(rig, &(struct pto_kernels){ -1, RIG_KERNEL_AIV, RIG_KERNELS }, &args,
-                     FAULT_KERNEL);
-    check_refused_as(rig, &(struct pto_kernels){ RIG_KERNEL_AIV, -1, -1 }, &args, FAULT_CORE_TYPE);
-    check_refused_as(rig, &(struct pto_kernels){ -1, RIG_KERNEL_AIC, -1 }, &args, FAULT_CORE_TYPE);
+                     FAILURE_KERNEL);
+    check_refused_as(rig, &(struct pto_kernels){ RIG_KERNEL_AIV, -1, -1 }, &args,
+                     FAILURE_CORE_TYPE);
+    check_refused_as(rig, &(struct pto_kernels){ -1, RIG_KERNEL_AIC, -1 }, &args,
+                     FAILURE_CORE_TYPE);
     rig_close(rig);
 }
 
@@ -941,33 +944,33 @@ static void tensors_that_cannot_be_are_refused(void **state)
 
     (void)state;
     rig_complete(rig, submit_one(rig, &good, PTO_TAG_INPUT));
-    check_refused_tensor(rig, &good, PTO_TAG_NO_DEP + 1, FAULT_TAG);
+    check_refused_tensor(rig, &good, PTO_TAG_NO_DEP + 1, FAILURE_TAG);
     t = pto_tensor_view(&good, EXTENTS(17), EXTENTS(0));
-    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAULT_VIEW);
+    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAILURE_VIEW);
     assert_int_equal(rig->g.refusal.value, PTO_VIEW_OUT_OF_RANGE);
     t = good;
     t.ndims = PTO_MAX_DIMS + 1;
-    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAULT_VIEW);
+    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAILURE_VIEW);
     t = good;
     t.dtype = PTO_DTYPE_COUNT;
-    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAULT_VIEW);
+    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAILURE_VIEW);
     t = good;
     t.is_contiguous = false;
     t.strides[0] = 0;
-    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAULT_VIEW);
+    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAILURE_VIEW);
     assert_int_equal(rig->g.refusal.value, PTO_VIEW_ZERO_STRIDE);
     t = good;
     t.start = 1;
-    check_refused_tensor(rig, &t, PTO_TAG_NO_DEP, FAULT_BOUNDS);
+    check_refused_tensor(rig, &t, PTO_TAG_NO_DEP, FAILURE_BOUNDS);
     assert_int_equal(rig->g.refusal.value, 17 * 4);
     t = good;
     t.extent = (1ull << 62) + 1; /* of which the bytes are 4, with 64 bits */
-    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAULT_BOUNDS);
+    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAILURE_BOUNDS);
     t = good;
     t.start = 1ull << 62;
-    check_refused_tensor(rig, &t, PTO_TAG_INOUT, FAULT_BOUNDS);
+    check_refused_tensor(rig, &t, PTO_TAG_INOUT, FAILURE_BOUNDS);
     t.is_contiguous = false;
-    check_refused_tensor(rig, &t, PTO_TAG_INOUT, FAULT_BOUNDS);
+    check_refused_tensor(rig, &t, PTO_TAG_INOUT, FAILURE_BOUNDS);
     t = good;
     t.owner = pto_task_id_make(0, 0);
     t.ndims = 4;
@@ -975,17 +978,17 @@ static void tensors_that_cannot_be_are_refused(void **state)
         t.shapes[d] = 1u << 16; /* 2^64 elements */
         t.strides[d] = d == 0 ? UINT32_MAX : 1;
     }
-    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAULT_BOUNDS);
+    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAILURE_BOUNDS);
     t = good;
     t.addr = 0;
-    check_refused_tensor(rig, &t, PTO_TAG_OUTPUT_EXISTING, FAULT_NULL_ADDRESS);
+    check_refused_tensor(rig, &t, PTO_TAG_OUTPUT_EXISTING, FAILURE_NULL_ADDRESS);
     info.ndims = 0;
-    check_refused_tensor(rig, &info, PTO_TAG_OUTPUT, FAULT_INFO);
+    check_refused_tensor(rig, &info, PTO_TAG_OUTPUT, FAILURE_INFO);
     info.ndims = PTO_MAX_DIMS + 1;
-    check_refused_tensor(rig, &info, PTO_TAG_OUTPUT, FAULT_INFO);
+    check_refused_tensor(rig, &info, PTO_TAG_OUTPUT, FAILURE_INFO);
     info.ndims = 1;
     info.dtype = PTO_DTYPE_COUNT;
-    check_refused_tensor(rig, &info, PTO_TAG_OUTPUT, FAULT_INFO);
+    check_refused_tensor(rig, &info, PTO_TAG_OUTPUT, FAILURE_INFO);
     rig_close(rig);
 }
 
@@ -997,7 +1000,7 @@ static void outputs_of_more_than_a_tebibyte_are_refused(void **state)
 
     (void)state;
     rig_complete(rig, submit_one(rig, &good, PTO_TAG_INPUT));
-    check_refused_tensor(rig, &info, PTO_TAG_OUTPUT, FAULT_TOO_LARGE);
+    check_refused_tensor(rig, &info, PTO_TAG_OUTPUT, FAILURE_TOO_LARGE);
     rig_close(rig);
 }
 
@@ -1013,7 +1016,7 @@ static void outputs_that_exceed_sixty_four_bits_are_refused(void **state)
     pto_args_init(&args);
     pto_add_output(&args, &info);
     assert_int_equal(graph_alloc(&rig->g, &args, &out), PTO_EARGS);
-    assert_int_equal(rig->g.refusal.fault, FAULT_TOO_LARGE);
+    assert_int_equal(rig->g.refusal.kind, FAILURE_TOO_LARGE);
     rig_close(rig);
 }
 
@@ -1027,26 +1030,26 @@ static void dependencies_that_cannot_be_are_refused(void **state)
     (void)state;
     pto_args_init(&args);
     pto_set_deps(&args, id, NULL, 2);
-    check_refused(rig, &args, FAULT_DEP_INVALID);
+    check_refused(rig, &args, FAILURE_DEP_INVALID);
     assert_int_equal(rig->g.refusal.value, 1);
     id[1] = pto_task_id_make(0, 1); /* never given out; not even this submit's own */
-    check_refused(rig, &args, FAULT_DEP_UNKNOWN);
+    check_refused(rig, &args, FAILURE_DEP_UNKNOWN);
     assert_int_equal(rig->g.refusal.value, 1);
     id[1] = pto_task_id_make(1, 0);
-    check_refused(rig, &args, FAULT_DEP_UNKNOWN);
+    check_refused(rig, &args, FAILURE_DEP_UNKNOWN);
     id[1] = pto_task_id_make(GRAPH_RINGS, 0);
-    check_refused(rig, &args, FAULT_DEP_UNKNOWN);
+    check_refused(rig, &args, FAILURE_DEP_UNKNOWN);
     id[1] = id[0];
     args.dep_kinds = kinds;
-    check_refused(rig, &args, FAULT_DEP_KIND);
+    check_refused(rig, &args, FAILURE_DEP_KIND);
     assert_int_equal(rig->g.refusal.value, 1);
     pto_args_init(&args);
     pto_set_deps(&args, NULL, NULL, 1);
-    check_refused(rig, &args, FAULT_ARGS_ERROR);
+    check_refused(rig, &args, FAILURE_ARGS_ERROR);
     pto_args_init(&args);
     pto_set_deps(&args, id, NULL, 1);
     pto_set_deps(&args, id, NULL, 1);
-    check_refused(rig, &args, FAULT_ARGS_ERROR);
+    check_refused(rig, &args, FAILURE_ARGS_ERROR);
     rig_close(rig);
 }
 
@@ -1062,14 +1065,14 @@ static void a_tensor_of_an_ended_scope_is_refused(void **state)
     kept = alloc_output(rig, 1).tensor[0];
     user = submit_one(rig, &kept, PTO_TAG_INPUT);
     end(rig);
-    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAULT_SCOPE_ENDED);
+    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAILURE_SCOPE_ENDED);
     assert_true(rig->g.refusal.value == t.owner.raw);
-    check_refused_tensor(rig, &kept, PTO_TAG_INPUT, FAULT_SCOPE_ENDED); /* somebody keeps it */
+    check_refused_tensor(rig, &kept, PTO_TAG_INPUT, FAILURE_SCOPE_ENDED); /* somebody keeps it */
     assert_true(rig->g.refusal.scope == NULL); /* its scope has no place in a source */
     rig_complete(rig, user);
-    check_refused_tensor(rig, &kept, PTO_TAG_INPUT, FAULT_SCOPE_ENDED);
+    check_refused_tensor(rig, &kept, PTO_TAG_INPUT, FAILURE_SCOPE_ENDED);
     t.owner = pto_task_id_make(3, 12345);
-    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAULT_SCOPE_ENDED);
+    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAILURE_SCOPE_ENDED);
     rig_close(rig);
 }
 
@@ -1099,25 +1102,25 @@ static void an_allocation_takes_outputs_only(void **state)
     (void)state;
     pto_args_init(&args);
     assert_int_equal(graph_alloc(&rig->g, &args, &out), PTO_EARGS);
-    assert_int_equal(rig->g.refusal.fault, FAULT_ALLOC_ARGS);
+    assert_int_equal(rig->g.refusal.kind, FAILURE_ALLOC_ARGS);
     pto_add_output(&args, &info);
     pto_add_input(&args, &t);
     assert_int_equal(graph_alloc(&rig->g, &args, &out), PTO_EARGS);
-    assert_int_equal(rig->g.refusal.fault, FAULT_ALLOC_ARGS);
+    assert_int_equal(rig->g.refusal.kind, FAILURE_ALLOC_ARGS);
     assert_int_equal(rig->g.refusal.argument, 1);
     pto_args_init(&args);
     pto_add_output(&args, &info);
     pto_add_scalar(&args, 1);
     assert_int_equal(graph_alloc(&rig->g, &args, &out), PTO_EARGS);
-    assert_int_equal(rig->g.refusal.fault, FAULT_ALLOC_ARGS);
+    assert_int_equal(rig->g.refusal.kind, FAILURE_ALLOC_ARGS);
     pto_add_output(&args, &info);
     assert_int_equal(graph_alloc(&rig->g, &args, &out), PTO_EARGS);
-    assert_int_equal(rig->g.refusal.fault, FAULT_ARGS_ERROR);
+    assert_int_equal(rig->g.refusal.kind, FAILURE_ARGS_ERROR);
     pto_args_init(&args);
     bad.ndims = 0;
     pto_add_output(&args, &bad);
     assert_int_equal(graph_alloc(&rig->g, &args, &out), PTO_EARGS);
-    assert_int_equal(rig->g.refusal.fault, FAULT_INFO);
+    assert_int_equal(rig->g.refusal.kind, FAILURE_INFO);
     assert_int_equal(rig->g.seq, 1);
     rig_close(rig);
 }
@@ -1131,7 +1134,7 @@ static void a_run_has_less_than_two_to_the_32_tasks(void **state)
     rig->g.seq = UINT32_MAX - 1;
     submit_empty(rig);
     pto_args_init(&args);
-    check_refused(rig, &args, FAULT_TOO_MANY);
+    check_refused(rig, &args, FAILURE_TOO_MANY);
     rig_close(rig);
 }
 
@@ -1147,7 +1150,7 @@ static void allocations_count_towards_two_to_the_32_tasks(void **state)
     pto_args_init(&args);
     pto_add_output(&args, &info);
     assert_int_equal(graph_alloc(&rig->g, &args, &out), PTO_EARGS);
-    assert_int_equal(rig->g.refusal.fault, FAULT_TOO_MANY);
+    assert_int_equal(rig->g.refusal.kind, FAILURE_TOO_MANY);
     rig_close(rig);
 }
 
@@ -1183,7 +1186,7 @@ static void a_run_without_memory_ends_and_the_next_one_works(void **state)
             }
         }
         assert_int_equal(status, PTO_ENOMEM);
-        assert_int_equal(rig->g.refusal.fault, FAULT_MEMORY);
+        assert_int_equal(rig->g.refusal.kind, FAILURE_MEMORY);
         assert_true(rig->memory.refused > 0);
         rig->memory.max = 4ull << 30;
         assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, false), PTO_OK);

@@ -12,6 +12,7 @@
 
 #include "pto/scene.h"
 #include "tests/fixture/fixture.h"
+#include "tests/fixture/random_test.h"
 
 enum { VALUES = 1 << 16, RANDOM = 1 << 19 };
 
@@ -142,21 +143,13 @@ static void every_tie_goes_to_even(void **state)
     }
 }
 
-static uint32_t next_random(uint64_t *seed)
-{
-    uint64_t x = *seed += 0x9e3779b97f4a7c15ull;
-
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    return (uint32_t)((x ^ (x >> 27)) * 0x94d049bb133111ebull >> 32);
-}
-
 static void any_float_is_rounded_to_the_nearest(void **state)
 {
-    uint64_t seed = 1;
+    struct rng random = { 1 };
 
     (void)state;
     for (uint32_t i = 0; i < RANDOM; i++) {
-        uint32_t bits = next_random(&seed);
+        uint32_t bits = (uint32_t)rng_next(&random);
         /* Every other one has an exponent that float16 has, too, or nearly. */
         float x =
             pto_float_from_bits(i % 2 == 0 ? bits : (bits & 0x807fffff) | (100 + bits % 46) << 23);
@@ -180,11 +173,11 @@ static void any_float_is_rounded_to_the_nearest(void **state)
 /* The general function of goldens rounds in another way, from doubles. */
 static void the_function_for_all_types_agrees(void **state)
 {
-    uint64_t seed = 2;
+    struct rng random = { 2 };
 
     (void)state;
     for (uint32_t i = 0; i < RANDOM / 8; i++) {
-        float x = pto_float_from_bits(next_random(&seed));
+        float x = pto_float_from_bits((uint32_t)rng_next(&random));
 
         if (isnan(x))
             continue;
@@ -196,12 +189,12 @@ static void the_function_for_all_types_agrees(void **state)
 #if defined(__FLT16_MANT_DIG__) && (defined(__x86_64__) || defined(__aarch64__))
 static void the_compiler_agrees(void **state)
 {
-    uint64_t seed = 3;
+    struct rng random = { 3 };
 
     (void)state;
     for (uint32_t i = 0; i < VALUES + RANDOM / 8; i++) {
         float x = i < VALUES ? pto_float16_to_float((uint16_t)i)
-                             : pto_float_from_bits(next_random(&seed));
+                             : pto_float_from_bits((uint32_t)rng_next(&random));
         _Float16 theirs = (_Float16)x;
         uint16_t bits;
 

@@ -5,7 +5,7 @@
  */
 #include "orch/orch.h"
 #include "orch/run_message.h"
-#include "orch/written.h"
+#include "orch/write_set.h"
 
 #include "tests/fixture/port_test.h"
 
@@ -26,7 +26,7 @@ static void written_bytes_are_those_that_were_added(void **state)
     static bool is_written[ROOM];
     struct rng random = { 11 };
     struct pool_budget budget = { .max = POOL_BYTES };
-    struct written w = { .pool = { .owner = &budget } };
+    struct write_set w = { .pool = { .owner = &budget } };
 
     (void)state;
     w.pool.base = malloc(POOL_BYTES);
@@ -35,18 +35,19 @@ static void written_bytes_are_those_that_were_added(void **state)
         const uint64_t base = turn == 0 ? 0x7f0000000003ull : 5;
 
         memset(is_written, 0, sizeof(is_written));
-        written_start(&w);
-        assert_int_equal(written_mask(&w, base, 8), 0);
+        write_set_start(&w);
+        assert_int_equal(write_set_mask(&w, base, 8), 0);
         for (uint32_t i = 0; i < 20000 / TEST_SHARE; i++) {
             uint32_t bytes = 1u << rng_below(&random, 4), at = rng_below(&random, ROOM - bytes);
 
             if (rng_below(&random, 8) == 0) {
-                assert_true(written_add(&w, base + at, bytes));
+                assert_true(write_set_add(&w, base + at, bytes));
                 memset(is_written + at, 1, bytes);
             }
             bytes = 1 + rng_below(&random, 8);
             at = rng_below(&random, ROOM - bytes);
-            assert_int_equal(written_mask(&w, base + at, bytes), naive_mask(is_written, at, bytes));
+            assert_int_equal(write_set_mask(&w, base + at, bytes),
+                             naive_mask(is_written, at, bytes));
         }
     }
     free(w.pool.base);
@@ -55,12 +56,12 @@ static void written_bytes_are_those_that_were_added(void **state)
 static void memory_that_has_run_out_is_said(void **state)
 {
     struct pool_budget budget = { .max = 0 };
-    struct written w = { .pool = { .owner = &budget } };
+    struct write_set w = { .pool = { .owner = &budget } };
 
     (void)state;
-    written_start(&w);
-    assert_false(written_add(&w, 64, 4));
-    assert_int_equal(written_mask(&w, 64, 4), 0);
+    write_set_start(&w);
+    assert_false(write_set_add(&w, 64, 4));
+    assert_int_equal(write_set_mask(&w, 64, 4), 0);
 }
 
 static void the_first_failure_of_a_run_stays(void **state)
@@ -68,8 +69,8 @@ static void the_first_failure_of_a_run_stays(void **state)
     const struct pto_site site = { "orch.c", 7 };
     struct graph graph = { .scope_count = 3 };
     struct orch o = { .graph = &graph, .quota = 5 };
-    struct failure first = orch_failure(PTO_EINVAL, FAULT_TAG, &site);
-    struct failure second = orch_failure(PTO_ENOMEM, FAULT_NONE, NULL);
+    struct failure first = orch_failure(PTO_EINVAL, FAILURE_TAG, &site);
+    struct failure second = orch_failure(PTO_ENOMEM, FAILURE_NONE, NULL);
 
     (void)state;
     assert_int_equal(second.kernel, -1);
@@ -78,7 +79,7 @@ static void the_first_failure_of_a_run_stays(void **state)
     assert_int_equal(orch_fail(&o, &first), PTO_EINVAL);
     assert_int_equal(o.quota, 0); /* the next submit looks */
     assert_int_equal(orch_fail(&o, &second), PTO_EINVAL);
-    assert_int_equal(o.failure.fault, FAULT_TAG);
+    assert_int_equal(o.failure.kind, FAILURE_TAG);
     assert_int_equal(o.failure.scope_depth, 2);
     assert_int_equal(o.failure.site.line, 7);
 }

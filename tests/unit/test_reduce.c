@@ -38,16 +38,15 @@ static void every_short_number_stays_what_it_is(void **state)
 
 static void sums_are_rounded_once_to_the_nearest(void **state)
 {
-    uint64_t seed = 1;
+    struct rng seed = { 1 };
 
     (void)state;
     for (uint32_t d = 0; d < 2; d++)
         for (uint32_t round = 0; round < 4; round++) {
             for (uint32_t i = 0; i < COUNT; i++) {
-                a[i] = (uint16_t)number_random(&seed);
-                b[i] = (uint16_t)(round == 0 ? a[i] ^ (number_random(&seed) & 0x83ff)
-                                             : number_random(&seed));
-                c[i] = (uint16_t)number_random(&seed);
+                a[i] = (uint16_t)rng_next(&seed);
+                b[i] = (uint16_t)(round == 0 ? a[i] ^ (rng_next(&seed) & 0x83ff) : rng_next(&seed));
+                c[i] = (uint16_t)rng_next(&seed);
             }
             reduce(shorts[d], PTO_REDUCE_SUM, 3, COUNT);
             for (uint32_t i = 0; i < COUNT; i++) {

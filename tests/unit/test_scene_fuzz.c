@@ -11,24 +11,9 @@
 #include "tool/scene/scene.h"
 #include "tool/scene/scene_config.h"
 #include "tests/fixture/fixture.h"
+#include "tests/fixture/random_test.h"
 
 enum { COUNT_DEFAULT = 2000, BYTES_MAX = 8192, CHANGES_MAX = 12, SEEDS_MAX = 32 };
-
-static uint64_t random_state;
-
-static uint64_t next_random(void)
-{
-    uint64_t x = random_state += 0x9e3779b97f4a7c15ull;
-
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-}
-
-static size_t below(size_t limit)
-{
-    return limit != 0 ? (size_t)(next_random() % limit) : 0;
-}
 
 /* Bytes that are being changed. */
 struct buffer {
@@ -127,40 +112,42 @@ static const char *const words[] = {
 
 static void change(struct buffer *b, const struct buffer *other)
 {
-    size_t at = below(b->size + 1);
-    const char *word = words[below(sizeof(words) / sizeof(words[0]))];
+    size_t at = random_below(b->size + 1);
+    const char *word = words[random_below(sizeof(words) / sizeof(words[0]))];
 
-    switch (next_random() % 7) {
+    switch (rng_next(&chance) % 7) {
     case 0:
         if (at < b->size)
-            b->bytes[at] = (char)next_random();
+            b->bytes[at] = (char)rng_next(&chance);
         break;
     case 1:
         if (at < b->size)
-            b->bytes[at] = (char)(b->bytes[at] ^ (1 << (next_random() & 7)));
+            b->bytes[at] = (char)(b->bytes[at] ^ (1 << (rng_next(&chance) & 7)));
         break;
     case 2:
         put(b, at, word, strlen(word));
         break;
     case 3:
-        cut(b, at, below(b->size - at + 1) % 40 % (b->size - at + 1));
+        cut(b, at, random_below(b->size - at + 1) % 40 % (b->size - at + 1));
         break;
     case 4: { /* a part of itself again */
         char part[64];
-        size_t from = below(b->size + 1), size = below(b->size - from + 1) % sizeof(part);
+        size_t from = random_below(b->size + 1),
+               size = random_below(b->size - from + 1) % sizeof(part);
 
         memcpy(part, b->bytes + from, size);
         put(b, at, part, size);
         break;
     }
     case 5: { /* a part of another one */
-        size_t from = below(other->size + 1), size = below(other->size - from + 1) % 200;
+        size_t from = random_below(other->size + 1),
+               size = random_below(other->size - from + 1) % 200;
 
         put(b, at, other->bytes + from, size);
         break;
     }
     default: /* the same many times */
-        for (size_t i = below(200); i > 0; i--)
+        for (size_t i = random_below(200); i > 0; i--)
             put(b, at, word, strlen(word));
         break;
     }
@@ -197,16 +184,16 @@ static void any_text_is_taken_or_refused(void **state)
     uint64_t count = setting("PTO_FUZZ_INPUTS", COUNT_DEFAULT), taken = 0;
 
     (void)state;
-    random_state = setting("PTO_FUZZ_SEED", 1);
+    chance.state = setting("PTO_FUZZ_SEED", 1);
     for (uint32_t i = 0; i < PATHS; i++)
         read_seed(paths[i], &seeds[i]);
     for (uint64_t i = 0; i < count; i++) {
         struct pto_error error = { .size = sizeof(error) };
         struct scene *scene = NULL;
 
-        changed = seeds[below(PATHS)];
-        for (size_t n = below(CHANGES_MAX); n > 0; n--)
-            change(&changed, &seeds[below(PATHS)]);
+        changed = seeds[random_below(PATHS)];
+        for (size_t n = random_below(CHANGES_MAX); n > 0; n--)
+            change(&changed, &seeds[random_below(PATHS)]);
         if (scene_parse("f", changed.bytes, changed.size, &scene, &error) == PTO_OK) {
             assert_non_null(scene->name);
             assert_true(scene->case_count > 0);
@@ -226,7 +213,7 @@ static void any_manifest_is_taken_or_refused(void **state)
     uint64_t count = setting("PTO_FUZZ_INPUTS", COUNT_DEFAULT) / 2, taken = 0;
 
     (void)state;
-    random_state = setting("PTO_FUZZ_SEED", 1);
+    chance.state = setting("PTO_FUZZ_SEED", 1);
     read_seed("tests/compiled/axpy/kernel_config.py", &seeds[CONFIG]);
     read_seed("tests/compiled/axpy/compiled_meta.json", &seeds[META]);
     for (uint64_t i = 0; i < count; i++) {
@@ -237,8 +224,8 @@ static void any_manifest_is_taken_or_refused(void **state)
 
         changed = seeds[CONFIG];
         other = seeds[META];
-        for (size_t n = below(CHANGES_MAX); n > 0; n--)
-            change(i % 4 != 0 ? &changed : &other, &seeds[below(2)]);
+        for (size_t n = random_below(CHANGES_MAX); n > 0; n--)
+            change(i % 4 != 0 ? &changed : &other, &seeds[random_below(2)]);
         texts = (struct scene_config_texts){ changed.bytes, changed.size,
                                              i % 8 != 1 ? other.bytes : NULL, other.size };
         if (scene_config_parse("/f", &texts, &scene, &error) == PTO_OK) {
@@ -265,7 +252,7 @@ static void any_bytes_are_taken_or_refused(void **state)
     uint64_t count = setting("PTO_FUZZ_INPUTS", COUNT_DEFAULT), taken = 0;
 
     (void)state;
-    random_state = setting("PTO_FUZZ_SEED", 1);
+    chance.state = setting("PTO_FUZZ_SEED", 1);
     for (uint32_t i = 0; i < 3; i++) {
         seeds[i].size = 0;
         put(&seeds[i], 0, "\x93NUMPY\1\0", 8);
@@ -279,9 +266,9 @@ static void any_bytes_are_taken_or_refused(void **state)
         struct npy npy;
         char *copy;
 
-        changed = seeds[below(3)];
-        for (size_t n = below(CHANGES_MAX); n > 0; n--)
-            change(&changed, &seeds[below(3)]);
+        changed = seeds[random_below(3)];
+        for (size_t n = random_below(CHANGES_MAX); n > 0; n--)
+            change(&changed, &seeds[random_below(3)]);
         copy = malloc(changed.size + 1);
         assert_non_null(copy);
         memcpy(copy, changed.bytes, changed.size);

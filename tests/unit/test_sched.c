@@ -421,8 +421,8 @@ static void a_worker_that_looks_away_is_offered_nothing(void **state)
     (void)state;
     shop_open(2, 0);
     assert_int_equal(sched_run(&w[0], UINT32_MAX), SCHED_IDLE);
-    sched_look_away(&w[0]);
-    sched_look_away(&w[0]); /* it was not looking */
+    sched_clear_hungry(&w[0]);
+    sched_clear_hungry(&w[0]); /* it was not looking */
     for (uint32_t i = 0; i < 3; i++)
         sched_push(&w[1], shop_task(SHOP_AIV));
     assert_int_equal(sched_run(&w[1], 1), SCHED_BUDGET);

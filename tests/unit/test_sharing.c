@@ -320,7 +320,7 @@ static void one_worker_stops_when_enough_are_alive(void **state)
     assert_false(sharing_has_room(&b->sharing, w));
     b->graph.live = 0;
     assert_true(sharing_has_room(&b->sharing, w));
-    sharing_builder_goes_on(&b->sharing, w, 0);
+    sharing_builder_resumes(&b->sharing, w, 0);
     assert_int_equal(sharing_quota(&b->sharing, w), SHARING_LIVE_ALONE);
     free(b);
 }
@@ -341,7 +341,7 @@ static void a_builder_that_shares_is_timed(void **state)
     assert_true(sharing_wants_builder(&b->sharing, w));
     sharing_builder_stops(&b->sharing, w);
     assert_true(sharing_has_room(&b->sharing, w)); /* it runs nothing */
-    sharing_builder_goes_on(&b->sharing, w, 1);
+    sharing_builder_resumes(&b->sharing, w, 1);
     assert_false(sharing_wants_builder(&b->sharing, w));
     assert_int_equal(b->sharing.room_at, 2 * SHARING_LIVE_PER_WORKER);
     free(b);
@@ -369,7 +369,7 @@ static void a_hint_is_given_once_and_taken(void **state)
     assert_false(sharing_has_room(&b->sharing, w)); /* it has some to run itself */
     w->deque_head = 3;
     assert_true(sharing_has_room(&b->sharing, w)); /* others have the rest */
-    sharing_builder_goes_on(&b->sharing, w, 1);
+    sharing_builder_resumes(&b->sharing, w, 1);
     assert_int_equal(sharing_quota(&b->sharing, w), SHARING_LIVE_ALONE);
     free(b);
 }
@@ -410,7 +410,7 @@ static void short_tasks_with_edges_are_built_in_steps(void **state)
     w->deque_tail = 1;
     sharing_builder_stops(&b->sharing, w);
     b->graph.live = SHARING_LIVE_FEW;
-    sharing_builder_goes_on(&b->sharing, w, 1); /* here the edges are seen */
+    sharing_builder_resumes(&b->sharing, w, 1); /* here the edges are seen */
     assert_int_equal(b->sharing.room_at, SHARING_LIVE_FEW + SHARING_LIVE_ALONE);
     b->graph.live = b->sharing.room_at;
     sharing_builder_stops(&b->sharing, w);
@@ -432,15 +432,15 @@ static void a_builder_without_room_goes_on_in_the_end(void **state)
     for (uint32_t i = 1; i < 4; i++) {
         sharing_builder_stops(&b->sharing, w);
         assert_false(sharing_has_room(&b->sharing, w));
-        sharing_builder_goes_on(&b->sharing, w, 0);
+        sharing_builder_resumes(&b->sharing, w, 0);
         assert_int_equal(b->sharing.room_at, 4 << i);
-        assert_int_equal(b->sharing.patience_ns, SHARING_PATIENCE_NS << i);
+        assert_int_equal(b->sharing.room_wait_ns, SHARING_ROOM_WAIT_NS << i);
         b->graph.live = b->sharing.room_at;
     }
     b->graph.live = 0;
-    sharing_builder_goes_on(&b->sharing, w, 0);
+    sharing_builder_resumes(&b->sharing, w, 0);
     assert_int_equal(b->sharing.room_at, 4);
-    assert_int_equal(b->sharing.patience_ns, SHARING_PATIENCE_NS);
+    assert_int_equal(b->sharing.room_wait_ns, SHARING_ROOM_WAIT_NS);
     free(b);
 }
 

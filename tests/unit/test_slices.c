@@ -3,7 +3,7 @@
  * From the records of a run to executions, and from them to files: rings that are written here by hand,
  * tasks that are told of as a chip would, and bytes of them that are damaged.
  */
-#include "orch/telling.h"
+#include "orch/record.h"
 #include "trace/snapshot.h"
 
 #include "tests/fixture/fixture.h"
@@ -150,7 +150,7 @@ static char *take(void *context, uint64_t bytes)
     return at;
 }
 
-static const struct telling_tape own_tape = { take, NULL };
+static const struct record_sink own_tape = { take, NULL };
 
 /* Task `index`: a tensor, an output, a scalar of its own and one of the entry's, one predecessor. */
 static void tell(uint32_t index, const char *file)
@@ -180,8 +180,8 @@ static void tell(uint32_t index, const char *file)
     args.passed_from[1] = 2;
     pto_set_deps(&args, &before, NULL, 1);
     view.args = &args;
-    telling_task(&own_tape,
-                 &(struct orch_told){ .view = &view, .out = &out, .begin = 1, .end = 2 });
+    record_task(&own_tape,
+                &(struct orch_submitted){ .view = &view, .out = &out, .begin = 1, .end = 2 });
 }
 
 static void what_is_told_of_a_task_is_found_again(void **state)
@@ -193,8 +193,8 @@ static void what_is_told_of_a_task_is_found_again(void **state)
     (void)state;
     tell(0, "kernels/first.c");
     tell(3, NULL);
-    snapshot.record.told = tape;
-    snapshot.record.told_bytes = tape_used;
+    snapshot.record.task_records = tape;
+    snapshot.record.task_bytes = tape_used;
     s = make(&snapshot);
     task = s.task[0];
     assert_non_null(task);
@@ -226,15 +226,15 @@ static void damaged_tasks_end_what_is_told(void **state)
     tell(0, "a.c");
     first_bytes = tape_used;
     tell(1, "b.c");
-    snapshot.record.told = tape;
+    snapshot.record.task_records = tape;
     for (uint64_t bytes = 0; bytes <= tape_used; bytes += 8) { /* cut off */
-        snapshot.record.told_bytes = bytes;
+        snapshot.record.task_bytes = bytes;
         s = make(&snapshot);
         assert_int_equal(s.task != NULL && s.task[0] != NULL, bytes >= first_bytes);
         assert_int_equal(s.task != NULL && s.task[1] != NULL, bytes >= tape_used);
         trace_slices_free(&s);
     }
-    snapshot.record.told_bytes = tape_used;
+    snapshot.record.task_bytes = tape_used;
     for (uint64_t at = 0; at < first_bytes; at++) {
         tape[at] ^= 0xff;
         s = make(&snapshot);
@@ -260,8 +260,8 @@ static void a_name_that_is_no_multiple_of_8_bytes_is_refused(void **state)
     (void)state;
     memcpy(tape, &task, sizeof(task));
     memcpy(tape + sizeof(task), "a.c", 4);
-    snapshot.record.told = tape;
-    snapshot.record.told_bytes = sizeof(task) + 4;
+    snapshot.record.task_records = tape;
+    snapshot.record.task_bytes = sizeof(task) + 4;
     s = make(&snapshot);
     assert_null(s.task[0]);
     trace_slices_free(&s);
@@ -280,14 +280,14 @@ static void scopes_have_the_name_of_the_file_without_folders(void **state)
 {
     const struct pto_site site = { "/a/long/way/to/orch.c", 33 };
     struct orch_scope scope = { .site = &site, .depth = 2, .ring = 1, .is_end = true };
-    struct chip_scope told = telling_scope(&scope);
+    struct chip_scope recorded = record_scope(&scope);
 
     (void)state;
-    assert_string_equal(told.site, "orch.c");
-    assert_int_equal(told.line, 33);
-    assert_int_equal(told.is_end, 1);
+    assert_string_equal(recorded.site, "orch.c");
+    assert_int_equal(recorded.line, 33);
+    assert_int_equal(recorded.is_end, 1);
     scope.site = NULL;
-    assert_string_equal(telling_scope(&scope).site, "(unknown)");
+    assert_string_equal(record_scope(&scope).site, "(unknown)");
 }
 
 /* ---- files ---- */
@@ -296,8 +296,10 @@ static char written[8192];
 
 static void write_with(int (*fn)(const struct trace_slices *, FILE *), const struct trace_slices *s)
 {
-    FILE *out = fmemopen(written, sizeof(written), "w");
+    FILE *out;
 
+    memset(written, 0, sizeof(written));
+    out = fmemopen(written, sizeof(written), "w");
     assert_non_null(out);
     assert_int_equal(fn(s, out), PTO_OK);
     assert_int_equal(fclose(out), 0);
@@ -359,6 +361,232 @@ static void scopes_are_lines_with_the_sizes_of_rings(void **state)
     trace_slices_free(&s);
 }
 
+/* Two executions, one without an end, a task that was skipped, and an edge to a task without a slice. */
+static void a_timeline_has_slices_and_the_edges_between_them(void **state)
+{
+    static const struct chip_edge edge[] = { { .before = 0, .after = 1 },
+                                             { .before = 0, .after = 3 } };
+    struct trace_snapshot snapshot = begin();
+    struct trace_slices s;
+
+    (void)state;
+    tell(0, "a.c");
+    snapshot.record.task_records = tape;
+    snapshot.record.task_bytes = tape_used;
+    snapshot.record.edge = edge;
+    snapshot.record.edge_count = 2;
+    trace_put(&ring[0], 10100, TRACE_BEGIN, 1, 2, 0, 0);
+    trace_put(&ring[0], 10200, TRACE_END, 1, 2, 0, 0);
+    trace_put(&ring[0], 10300, TRACE_BEGIN, 2, 1, 2, 0);
+    trace_put(&ring[0], 10400, TRACE_RUN, 3, TRACE_CORE_NONE, 0, 0);
+    record[0][3].nothing = TRACE_SKIPPED;
+    s = make(&snapshot);
+    write_with(trace_write_perfetto, &s);
+    assert_in(written, "\"name\":\"add\",\"pid\":1,\"tid\":6,\"ts\":0.200,\"dur\":0.200,");
+    assert_in(written, "\"task\":0,\"block\":0,\"file\":\"a.c\",\"line\":12,");
+    assert_in(written, "uint32[16]\"");
+    assert_in(written, "\"scalars\":[\"0x5\",\"0x9\"]");
+    assert_in(written, "\"ts\":0.600,\"dur\":1.400,\"args\":{\"task\":1,\"block\":0,\"note\":");
+    assert_in(written, "{\"name\":\"AIV 0\"}");
+    assert_in(written, "{\"name\":\"AIC 1\"}");
+    assert_in(written, "{\"name\":\"skipped\"}");
+    assert_in(written,
+              "{\"ph\":\"s\",\"cat\":\"edge\",\"name\":\"edge\",\"id\":0,\"pid\":1,\"tid\":6,"
+              "\"ts\":0.200}");
+    assert_in(written, "\"id\":0,\"pid\":1,\"tid\":5,\"ts\":0.600}");
+    assert_null(strstr(written, "\"id\":1,"));
+    assert_in(written, "\"edges_without_slices\":1");
+    assert_in(written, "\"skipped\":1,");
+    assert_in(written, "\"tasks_without_slices\":1}");
+    trace_slices_free(&s);
+}
+
+/* A run among others: its events alone, at its place, by the clock of the machine. */
+static void a_timeline_has_a_place_among_others(void **state)
+{
+    const struct trace_place place = { .pid = 7, .track = 100, .base_ns = 400000 };
+    struct trace_snapshot snapshot = begin();
+    struct trace_slices s;
+    FILE *out = fmemopen(written, sizeof(written), "w");
+
+    (void)state;
+    assert_non_null(out);
+    trace_put(&ring[0], 10100, TRACE_BEGIN, 1, 2, 0, 0);
+    trace_put(&ring[0], 10200, TRACE_END, 1, 2, 0, 0);
+    s = make(&snapshot);
+    trace_put_perfetto(&s, &place, out);
+    assert_int_equal(fclose(out), 0);
+    assert_memory_equal(written, ",\n{", 3);
+    assert_in(written, "\"pid\":7,\"tid\":106,\"ts\":100.200,\"dur\":0.200,");
+    assert_null(strstr(written, "process_name"));
+    trace_slices_free(&s);
+}
+
+/* One tensor, always the same, with the tag; and a dependency on no task. */
+static void tell_access(uint32_t index, enum pto_tag tag)
+{
+    static uint32_t words[16];
+    static const struct pto_entry entry;
+    const struct pto_tensor tensor = pto_tensor_external(words, PTO_DIMS(16), 1, PTO_UINT32);
+    struct pto_outputs out = { 0 };
+    struct pto_task_view view = {
+        .index = index, .task = { .raw = 100 + index }, .kernels = { -1, 0, -1 }, .entry = &entry
+    };
+    struct pto_args args;
+
+    pto_args_init(&args);
+    pto_add_input(&args, &tensor);
+    args.tag[0] = (uint8_t)tag;
+    view.args = &args;
+    record_task(&own_tape,
+                &(struct orch_submitted){ .view = &view, .out = &out, .begin = 1, .end = 2 });
+}
+
+/* A task that reads and writes all of a region takes the place of those that wrote it before. */
+static void the_last_writer_of_a_region_is_its_predecessor(void **state)
+{
+    struct trace_snapshot snapshot = begin();
+    struct trace_slices s;
+
+    (void)state;
+    tell_access(0, PTO_TAG_INOUT);
+    tell_access(1, PTO_TAG_INPUT);
+    tell_access(2, PTO_TAG_INOUT);
+    tell_access(3, PTO_TAG_INPUT);
+    snapshot.record.task_records = tape;
+    snapshot.record.task_bytes = tape_used;
+    s = make(&snapshot);
+    write_with(trace_write_deps, &s);
+    assert_in(written, "{\"task_id\":\"102\",\"scope\":\"auto\",");
+    assert_in(written, "{\"pred\":\"100\",\"succ\":\"101\",\"arg\":0,\"source\":\"tensormap\"");
+    assert_in(written, "\"overlap\":\"covered\"");
+    assert_in(written, "{\"pred\":\"100\",\"succ\":\"102\",");
+    assert_in(written, "{\"pred\":\"102\",\"succ\":\"103\",");
+    assert_null(strstr(written, "{\"pred\":\"100\",\"succ\":\"103\","));
+    assert_null(strstr(written, "{\"pred\":\"101\",")); /* it only reads */
+    trace_slices_free(&s);
+}
+
+static void explicit_dependencies_are_edges_with_their_kind(void **state)
+{
+    struct trace_snapshot snapshot = begin();
+    struct trace_slices s;
+
+    (void)state;
+    tell(0, "a.c");
+    snapshot.record.task_records = tape;
+    snapshot.record.task_bytes = tape_used;
+    s = make(&snapshot);
+    write_with(trace_write_deps, &s);
+    assert_in(written,
+              "{\"pred\":\"41\",\"succ\":\"100\",\"arg\":-1,\"source\":\"explicit\",\"flags\":"
+              "[\"wait\",\"retain\"]}");
+    assert_in(written, "{\"idx\":1,\"type\":\"OUTPUT\"}"); /* has no address before its submit */
+    trace_slices_free(&s);
+}
+
+/* ---- arguments before and after tasks ---- */
+
+static _Alignas(16) char dumps[1024];
+static uint64_t dumps_used;
+
+static void dump(struct chip_dump head, const char *content)
+{
+    head.bytes = content != NULL ? strlen(content) : 0;
+    memcpy(dumps + dumps_used, &head, sizeof(head));
+    memcpy(dumps + dumps_used + sizeof(head), content != NULL ? content : "", head.bytes);
+    dumps_used += sizeof(head) + (head.bytes + 7) / 8 * 8;
+}
+
+static struct trace_snapshot begin_dumps(void)
+{
+    struct trace_snapshot snapshot = begin();
+
+    dumps_used = 0;
+    tell(0, "a.c");
+    snapshot.record.task_records = tape;
+    snapshot.record.task_bytes = tape_used;
+    snapshot.record.dumped = dumps;
+    snapshot.diagnostics.args = 2;
+    return snapshot;
+}
+
+/* In the order of tasks, stages and arguments, whatever the order in which they were recorded. */
+static void dumped_arguments_are_listed_with_their_bytes(void **state)
+{
+    struct trace_snapshot snapshot = begin_dumps();
+    struct trace_slices s;
+
+    (void)state;
+    dump((struct chip_dump){ .argument = 1, .is_after = 1, .is_truncated = 1 }, "after");
+    dump((struct chip_dump){ .argument = CHIP_DUMP_SCALARS }, NULL);
+    dump((struct chip_dump){ .argument = 0 }, "before--");
+    dump((struct chip_dump){ .index = TASKS + 1 }, "of no task");
+    dump((struct chip_dump){ .argument = 2 }, "of no argument");
+    snapshot.record.dumped_bytes = dumps_used;
+    snapshot.record.dumped_lost = 3;
+    s = make(&snapshot);
+    write_with(trace_write_args_bytes, &s);
+    assert_string_equal(written, "before--after");
+    write_with(trace_write_args_dump, &s);
+    assert_in(written, "\"total_args\": 4,");
+    assert_in(written, "\"after_completion\": 1,");
+    assert_in(written, "\"input_args\": 3,");
+    assert_in(written, "\"output_args\": 1,");
+    assert_in(written, "\"truncated_args\": 1,");
+    assert_in(written, "\"dropped_records\": 3,");
+    assert_in(written, "\"arg_index\": 1, \"role\": \"output\", \"stage\": \"after_completion\"");
+    assert_in(written, "\"bin_offset\": 8, \"bin_size\": 5, \"truncated\": true");
+    assert_in(written,
+              "\"arg_index\": 3, \"role\": \"input\", \"stage\": \"before_dispatch\", \"kind\": "
+              "\"scalar\"");
+    assert_in(written, "\"value\": 9,");
+    trace_slices_free(&s);
+}
+
+/* The level below has scalars that are marked, and none is. */
+static void scalars_are_dumped_if_marked_or_if_all_are(void **state)
+{
+    struct trace_snapshot snapshot = begin_dumps();
+    struct trace_slices s;
+
+    (void)state;
+    dump((struct chip_dump){ .argument = CHIP_DUMP_SCALARS }, NULL);
+    snapshot.record.dumped_bytes = dumps_used;
+    snapshot.diagnostics.args = 1;
+    s = make(&snapshot);
+    write_with(trace_write_args_dump, &s);
+    assert_in(written, "\"total_args\": 0,");
+    assert_in(written, "\"bin_file\": null");
+    trace_slices_free(&s);
+}
+
+/* They may come from another process. */
+static void a_dump_beyond_its_end_ends_the_list(void **state)
+{
+    struct trace_snapshot snapshot = begin_dumps();
+    struct trace_slices s;
+    uint64_t whole;
+
+    (void)state;
+    dump((struct chip_dump){ .argument = 0 }, "first---");
+    whole = dumps_used;
+    dump((struct chip_dump){ .argument = 0, .is_after = 1 }, "second--");
+    for (uint64_t bytes = 0; bytes <= dumps_used; bytes++) {
+        snapshot.record.dumped_bytes = bytes;
+        s = make(&snapshot);
+        write_with(trace_write_args_bytes, &s);
+        assert_int_equal(strlen(written), bytes < whole ? 0 : bytes < dumps_used ? 8 : 16);
+        trace_slices_free(&s);
+    }
+    ((struct chip_dump *)(void *)(dumps + whole))->bytes = UINT64_MAX - 3;
+    snapshot.record.dumped_bytes = dumps_used;
+    s = make(&snapshot);
+    write_with(trace_write_args_bytes, &s);
+    assert_string_equal(written, "first---");
+    trace_slices_free(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,6 +603,13 @@ int main(void)
         cmocka_unit_test(names_are_texts_of_json),
         cmocka_unit_test(each_execution_is_a_line_of_counters),
         cmocka_unit_test(scopes_are_lines_with_the_sizes_of_rings),
+        cmocka_unit_test(a_timeline_has_slices_and_the_edges_between_them),
+        cmocka_unit_test(a_timeline_has_a_place_among_others),
+        cmocka_unit_test(the_last_writer_of_a_region_is_its_predecessor),
+        cmocka_unit_test(explicit_dependencies_are_edges_with_their_kind),
+        cmocka_unit_test(dumped_arguments_are_listed_with_their_bytes),
+        cmocka_unit_test(scalars_are_dumped_if_marked_or_if_all_are),
+        cmocka_unit_test(a_dump_beyond_its_end_ends_the_list),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -156,7 +156,7 @@ static int map_all(int type, void *in, size_t in_bytes, void *out, size_t *out_b
     return 0;
 }
 
-static int tell_cores(uint32_t device, int32_t module, int32_t info, void *at, int32_t *bytes)
+static int report_cores(uint32_t device, int32_t module, int32_t info, void *at, int32_t *bytes)
 {
     (void)device, (void)module, (void)info;
     assert_int_equal(*bytes, sizeof(cores_there));
@@ -175,7 +175,7 @@ static int map_core(unsigned device, struct vendor_resource *resource, unsigned 
 static void a_cluster_of_a2a3_has_8_mib_of_registers(void **state)
 {
     const struct cann_generation *g = cann_generation_find("a2a3");
-    struct vendor v = { .halMemCtl = map_all, .halGetDeviceInfoByBuff = tell_cores };
+    struct vendor v = { .halMemCtl = map_all, .halGetDeviceInfoByBuff = report_cores };
     uint64_t base[75] = { 0 };
     const char *call = NULL;
 

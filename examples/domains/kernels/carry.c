@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whoever is of both domains gives the sum of the first to all ranks of the second. */
+/* The rank in both domains sends the sum of the first to all ranks of the second. */
 #include "window.h"
 
 PTO_KERNEL(args)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts x into the own window, and tells all ranks of the domain. */
+/* Puts x into this rank's window, and signals all ranks of the domain. */
 #include "window.h"
 
 PTO_KERNEL(args)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * y = the sum of what all chips have. A window has a place for the numbers of each member, then a
- * word for each that says that they are there. Places and words are cache lines of their own: two
+ * flag for each that they are there. Each place and flag has its own cache lines: two
  * chips that wrote to one would undo what the other wrote.
  */
 #include <pto/window.h>

@@ -2,7 +2,7 @@
 /* A block's part of the rod, step by step. */
 #include <pto/kernel.h>
 
-/* Goes on when `expected` arrivals were counted; what the others wrote before is there. */
+/* Returns after `expected` arrivals; earlier writes of the other blocks are then visible. */
 static PTO_AICORE void wait_for_all(PTO_GM uint32_t *arrived, uint32_t expected)
 {
     pto_notify_add(arrived, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts each token into its expert's inbox, then tells every rank that this one has done so. */
+/* Puts each token into its expert's inbox, then signals every rank that this one is done. */
 #include "moe.h"
 
 PTO_KERNEL(args)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A window has a row, then, in a cache line of its own, a word with the round in which the peer wrote
+ * A window has a row, then, in a separate cache line, a word with the round in which the peer wrote
  * it. Members of a group start together, so both are done with a round before the next one.
  */
 #include <pto/window.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adds a block's part to what was accumulated, both rescaled to the larger maximum. */
+/* Adds a block's part to the accumulated sum, both rescaled to the larger maximum. */
 #include <pto/kernel.h>
 
 #include "exp.h"

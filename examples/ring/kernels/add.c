@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A row has come from the neighbour: it is added, and the sum goes on. */
+/* Adds the row that arrived from the neighbour, and sends on the sum. */
 #include "ring.h"
 
 PTO_KERNEL(args)

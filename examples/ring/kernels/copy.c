@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sum has come from the neighbour: it is kept, and goes on unless it has been everywhere. */
+/* Stores the sum that arrived from the neighbour, and sends it on unless all ranks have it. */
 #include "ring.h"
 
 PTO_KERNEL(args)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A real one would tell an engine where the parts go, and which counter to raise. */
+/* A real kernel would give an engine the targets of the parts, and the counter to raise. */
 #include <pto/kernel.h>
 
 PTO_KERNEL(args)

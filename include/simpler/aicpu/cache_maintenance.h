@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For orchestrations that share memory with kernels outside of tensors. Where caches are
-// coherent, only the order counts.
+// Cache maintenance for orchestrations that share memory with kernels outside of tensors. Where
+// caches are coherent, these functions are only memory fences.
 #ifndef PTO_SIMPLER_CACHE_MAINTENANCE_H
 #define PTO_SIMPLER_CACHE_MAINTENANCE_H
 
@@ -9,14 +9,14 @@
 
 #include "pto/region.h"
 
-// What others wrote there before is seen by later reads.
+// Makes earlier writes of other processors to the range visible to later reads.
 inline void cache_invalidate_range(const void *at, size_t bytes)
 {
     pto_lines_fetch(at, bytes);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
 }
 
-// What was written there is seen by whoever sees a later write.
+// Makes writes to the range visible to a processor that sees a later write of the caller.
 inline void cache_flush_range(const void *at, size_t bytes)
 {
     __atomic_thread_fence(__ATOMIC_RELEASE);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An orchestration's end of a queue: it receives input, which it may release in any order, and
-// sends output. A call that fails returns false; error() says why, unless it was only too early.
+// sends output. A call that fails returns false; error() has the reason, unless there is
+// only no message or no room yet.
 #ifndef PTO_SIMPLER_WORKER_CHIP_MESSAGE_QUEUE_H
 #define PTO_SIMPLER_WORKER_CHIP_MESSAGE_QUEUE_H
 
@@ -57,7 +58,7 @@ struct WorkerChipQueueError {
     char message[256];
 };
 
-// The last six of the twelve scalars.
+// The queue's own scalars: the last six of the twelve scalars of the task.
 struct WorkerChipQueueArgs {
     uint64_t magic_version;
     uint64_t depth;
@@ -83,7 +84,7 @@ struct WorkerChipQueueOutputReservation {
     bool valid;
 };
 
-// At most MaxInflight messages that are not a STOP are in use at a time.
+// At most MaxInflight messages, not counting a STOP, are in use at a time.
 template <uint64_t MaxInflight = 1> class WorkerChipQueueEndpoint
 {
     static_assert(MaxInflight > 0 && MaxInflight < PTO_QUEUE_ACTIVE_MAX,
@@ -151,7 +152,7 @@ template <uint64_t MaxInflight = 1> class WorkerChipQueueEndpoint
         }
 
       private:
-        // As many are in use as may be, and what comes next is no STOP.
+        // Whether MaxInflight messages are in use, and the next message is not a STOP.
         bool is_full() const
         {
             struct pto_queue &q = parent_->queue_;
@@ -221,7 +222,7 @@ template <uint64_t MaxInflight = 1> class WorkerChipQueueEndpoint
             if (status == PTO_EINVAL)
                 return parent_->fail(WorkerChipQueueErrorKind::OWNERSHIP,
                                      WorkerChipQueueOp::OUTPUT_PUBLISH,
-                                     "it is no reservation, or no kind of output");
+                                     "invalid reservation, or invalid kind of output");
             return status >= 0 || parent_->fail_with(status, WorkerChipQueueOp::OUTPUT_PUBLISH);
         }
 
@@ -239,10 +240,10 @@ template <uint64_t MaxInflight = 1> class WorkerChipQueueEndpoint
         region_id_ = desc.region_id;
         if (pto_queue_init(&queue_, scalars, true) < 0)
             note(WorkerChipQueueErrorKind::BAD_DESCRIPTOR, WorkerChipQueueOp::INIT,
-                 "the scalars are no queue");
+                 "the scalars do not describe a queue");
         else if (MaxInflight > queue_.depth)
             note(WorkerChipQueueErrorKind::BAD_ARGUMENT, WorkerChipQueueOp::INIT,
-                 "more messages are to be in use than the queue has");
+                 "MaxInflight exceeds the messages of the queue");
     }
     WorkerChipQueueEndpoint(const WorkerChipQueueEndpoint &) = delete;
     WorkerChipQueueEndpoint &operator=(const WorkerChipQueueEndpoint &) = delete;
@@ -260,7 +261,7 @@ template <uint64_t MaxInflight = 1> class WorkerChipQueueEndpoint
         return output_;
     }
 
-    // After something came too late: whether the host has given up.
+    // Called after a time-out: returns whether the host has aborted the queue.
     WorkerChipQueueTimeoutStatus disambiguate_timeout()
     {
         if (is_live() && (pto_queue_is_aborted(&queue_) || pto_region_is_closed(&queue_.region)))
@@ -285,7 +286,7 @@ template <uint64_t MaxInflight = 1> class WorkerChipQueueEndpoint
         std::snprintf(error_.message, sizeof(error_.message), "%s", message);
     }
 
-    // The host is told. Returns false.
+    // Aborts the queue, which notifies the host. Returns false.
     bool fail(WorkerChipQueueErrorKind kind, WorkerChipQueueOp op, const char *message)
     {
         note(kind, op, message);
@@ -297,12 +298,12 @@ template <uint64_t MaxInflight = 1> class WorkerChipQueueEndpoint
     {
         if (status != PTO_EPEER)
             return fail(WorkerChipQueueErrorKind::INVALID_DESCRIPTOR, op,
-                        "what the host wrote is no message");
+                        "the host wrote an invalid message");
         note(WorkerChipQueueErrorKind::REMOTE_ABORTED, op, "the host has given up");
         return false;
     }
 
-    // Tasks of the run go on meanwhile.
+    // Repeats an attempt until it succeeds or the time is over, while tasks of the run continue.
     template <typename Try> bool await(uint64_t timeout_ns, Try attempt)
     {
         const uint64_t begin_ns = pto_region_now_ns();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An orchestration's end of a region. A call that fails returns false and leaves the first
-// error behind; from then on all of them fail.
+// An orchestration's end of a region. A failed call returns false; the first error is kept, and
+// all later calls fail.
 #ifndef PTO_SIMPLER_WORKER_CHIP_ORCH_ENDPOINT_H
 #define PTO_SIMPLER_WORKER_CHIP_ORCH_ENDPOINT_H
 
@@ -88,7 +88,7 @@ class WorkerChipOrchEndpoint
         return desc_;
     }
 
-    // Ours: what the functions of pto/region.h take.
+    // Not part of simpler's API: the region as the functions of pto/region.h take it.
     const struct pto_region &region() const
     {
         return region_;
@@ -144,7 +144,8 @@ class WorkerChipOrchEndpoint
         return true;
     }
 
-    // Tasks of the run go on meanwhile. A time-out is an error, but not the end.
+    // Waits for a counter; tasks of the run continue during the wait. A time-out does not make
+    // later calls fail.
     bool signal_wait(uint64_t counter_addr, int32_t cmp_value, WorkerChipOrchWaitCmp cmp,
                      uint64_t timeout, int32_t &observed)
     {
@@ -159,7 +160,7 @@ class WorkerChipOrchEndpoint
             fail(status == PTO_ETIMEOUT ? WorkerChipEndpointErrorKind::SIGNAL_TIMEOUT
                                         : WorkerChipEndpointErrorKind::LOCAL_OPERATION,
                  WorkerChipEndpointOp::SIGNAL_WAIT, addr, cmp_value, observed,
-                 status == PTO_ETIMEOUT ? "the counter did not come to the value in time"
+                 status == PTO_ETIMEOUT ? "the counter did not reach the value in time"
                  : status == PTO_EPEER  ? "the host has closed the region"
                                         : "the run has failed");
         return status >= 0;
@@ -180,13 +181,13 @@ class WorkerChipOrchEndpoint
     {
         if (pto_region_init(&region_, scalars) < 0)
             fail(WorkerChipEndpointErrorKind::BAD_DESCRIPTOR, WorkerChipEndpointOp::INIT, 0, 0, 0,
-                 "the scalars are no region");
+                 "the scalars do not describe a region");
     }
 
     void fail(WorkerChipEndpointErrorKind kind, WorkerChipEndpointOp op, uint64_t counter,
               int32_t operand, int32_t observed, const char *message)
     {
-        // A later wait may succeed after one that came too late.
+        // Keep the first error, unless it is a time-out, after which a wait may succeed.
         if (has_error() && error_.kind != WorkerChipEndpointErrorKind::SIGNAL_TIMEOUT)
             return;
         error_ =
@@ -206,7 +207,7 @@ class WorkerChipOrchEndpoint
         out = reinterpret_cast<uint64_t>(pto_region_counter(&region_, addr - desc_.counter_base));
         if (out == 0)
             fail(WorkerChipEndpointErrorKind::OUT_OF_BOUNDS, op, addr, operand, 0,
-                 "there is no such counter");
+                 "invalid counter index");
         return out != 0;
     }
 
@@ -217,7 +218,7 @@ class WorkerChipOrchEndpoint
 
         if (at == nullptr)
             fail(WorkerChipEndpointErrorKind::OUT_OF_BOUNDS, op, 0, 0, 0,
-                 "the bytes do not lie in the payload");
+                 "the bytes are outside of the payload");
         return at;
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which engine a workspace of get_dma_workspace is for.
+// The DMA engines for which get_dma_workspace returns a workspace.
 #ifndef PTO_SIMPLER_DMA_WORKSPACE_H
 #define PTO_SIMPLER_DMA_WORKSPACE_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What differs between generations, for kernels that measure time or count cores.
+// Figures that differ between generations, for kernels that measure time or count cores.
 #ifndef PTO_SIMPLER_PLATFORM_CONFIG_H
 #define PTO_SIMPLER_PLATFORM_CONFIG_H
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tile library's first header, found before the library's own, which it includes.
+// Replaces the tile library's first header of this name, which it includes.
 //
-// Generated kernels bring what their chip's compiler has and an older library lacked in
-// simulation: a namespace cache_line_t, and dcci() and dsb(). The library has them by now, and
-// the two clash. So those of the library get other names here, and what a kernel does not
-// bring is found behind it: in a namespace that is searched last, or as a template, which is
-// the worse match.
+// Generated kernels define names of their chip's compiler that older libraries lacked in
+// simulation: a namespace cache_line_t, and dcci() and dsb(). Newer libraries define them as well,
+// and the two clash. So the library's definitions are renamed here, and serve kernels without such
+// definitions: through a namespace that is searched last, or as a template, which is the worse
+// match.
 #ifndef PTO_SIMPLER_PTO_INST_HPP
 #define PTO_SIMPLER_PTO_INST_HPP
 

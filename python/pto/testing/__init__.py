@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of kernels and orchestrations: scenes as classes, comparison, a plug-in for pytest.
 
-`help(pto.testing.scene)` says what a scene is.
+`help(pto.testing.scene)` describes scenes.
 """
 
 from .arguments import Scalar, TaskArgsBuilder, TensorArg

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class TensorArg(NamedTuple):
-    """A tensor and its name: anything that pto.Tensor takes."""
+    """A tensor and its name: any object that pto.Tensor accepts."""
 
     name: str
     value: Any
@@ -66,13 +66,13 @@ class TaskArgsBuilder:
         return [spec.name for spec in self._specs if isinstance(spec, TensorArg)]
 
     def rebind(self, name: str, value: Any) -> None:
-        """Puts another tensor in the place of one."""
+        """Replaces a tensor by another one."""
         index = [spec.name for spec in self._specs].index(name)
         self._specs[index] = self._specs[index]._replace(value=value)
         self._data[name] = value
 
     def clone(self) -> TaskArgsBuilder:
-        """A copy, the contents of tensors included."""
+        """Returns a copy, including the contents of tensors."""
         return type(self)(*(spec._replace(value=_copy(spec.value)) for spec in self._specs))
 
 

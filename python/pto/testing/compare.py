@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares results with what is expected, by the rules of `pto test` (docs/user/scenes.md)."""
+"""Compares results with expected ones, by the rules of `pto test` (docs/user/scenes.md)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHOWN = 5
 
 
 class Mismatch(NamedTuple):
-    """What differs between a result and what was expected."""
+    """The difference between a result and the expected one."""
 
     name: str
     dtype: str
@@ -47,7 +47,7 @@ def compare(
     atol: float | None = None,
     equal_nan: bool = True,
 ) -> Mismatch | None:
-    """Returns what differs, or None.
+    """Returns the difference, or None.
 
     An element is right if it equals the expected one, or is off by at most
     ``atol + rtol * |expected|``; tolerances that are not given are those of the type.
@@ -98,7 +98,7 @@ def compare(
 
 
 def _numbers(value: Any) -> tuple[Any, str]:
-    """An array of numpy with the same values, and the name of the type that they had."""
+    """Returns a numpy array with the same values, and the name of the original type."""
     import numpy as np
 
     if hasattr(value, "detach") and hasattr(value, "is_floating_point"):  # torch
@@ -113,7 +113,7 @@ def _numbers(value: Any) -> tuple[Any, str]:
 
 
 def _tolerance(dtype: str) -> tuple[float, float]:
-    """rtol and atol of a type; one that the runtime does not have has to be equal."""
+    """Returns rtol and atol of a type; a type that the runtime lacks must match exactly."""
     try:
         return pto.dtype(dtype).tolerance[:2]
     except pto.InvalidArgument:

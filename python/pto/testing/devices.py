@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices are lent to tests: no two that run at the same time have the same one."""
+"""Allocates devices to tests: no two concurrent tests share one."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from .options import Options, simulated
 
 
 def needed(cases: Iterable[Mapping]) -> int:
-    """How many devices the largest of these cases asks for."""
+    """Returns the number of devices of the largest of these cases."""
     return max((case.get("config", {}).get("device_count", 1) for case in cases), default=1)
 
 
 class DevicePool:
-    """The devices of --device. Without that option simulated chips are as many as somebody asks for."""
+    """The devices of --device. Without that option there are as many simulated chips as a test needs."""
 
     def __init__(self, ids: list[int], is_limited: bool = True):
         self._available = list(ids)
         self._count = len(ids)
         self._next = max(ids, default=-1) + 1  # if there are as many as needed
         self._is_limited = is_limited
-        self._changed = threading.Condition()  # its lock may be taken twice
+        self._changed = threading.Condition()  # a recursive lock
 
     @classmethod
     def of(cls, options: Options, platform: str | None) -> DevicePool:
@@ -31,7 +31,7 @@ class DevicePool:
         return cls(options.devices, is_limited)
 
     def allocate(self, count: int = 1) -> list[int]:
-        """Some that are free, or an empty list."""
+        """Returns free devices, or an empty list."""
         with self._changed:
             if not self._is_limited:
                 missing = range(self._next, self._next + count - len(self._available))
@@ -48,7 +48,7 @@ class DevicePool:
             self._changed.notify_all()
 
     def take(self, count: int, who: str) -> list[int]:
-        """The same as `allocate`; ValueError says that there are too few."""
+        """As `allocate`, but raises ValueError if there are too few."""
         ids = self.allocate(count)
         if len(ids) < count:
             raise ValueError(
@@ -58,7 +58,7 @@ class DevicePool:
 
     @contextlib.contextmanager
     def lend(self, count: int) -> Iterator[list[int]]:
-        """Waits until so many are free; all of them, if there are not so many at all."""
+        """Waits until so many devices are free, or all if there are fewer."""
         if self._is_limited:
             count = min(count, self._count)
         with self._changed:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scenes of level 3 run on: chips and SUB workers, each of them a process."""
+"""The environment of level-3 scenes: chips and SUB workers, each of them a process."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class CallableNamespace:
         return tuple(self._entries), tuple(self._entries.values())
 
     def keep(self, *objects):
-        """Keeps things for as long as the callables are there."""
+        """Keeps objects alive as long as the callables."""
         self._kept += objects
         return objects[0] if len(objects) == 1 else objects or None
 
 
 class Node:
-    """Workers for the cases of a class, each with as many chips and SUB workers as its case asks for.
-    Cases that ask for the same, one after the other, share one."""
+    """Workers for the cases of a class, each with the chips and SUB workers of its case. Consecutive cases
+    of the same size share one."""
 
     def __init__(self, platform: str, devices: list[int], callables: Mapping[str, Mapping[str, Any]]):
-        """`callables`: by name, what Worker.register is called with."""
+        """`callables`: arguments of Worker.register, by name."""
         self._platform = platform
         self._devices = devices
         self._targets = callables
@@ -48,7 +48,7 @@ class Node:
         self._callables: CallableNamespace | None = None
 
     def open(self, chips: int, subs: int):
-        """A worker of this size, and its callables."""
+        """Returns a worker of this size, and its callables."""
         import pto
 
         if self._size != (chips, subs):
@@ -68,13 +68,13 @@ class Node:
 
 @functools.lru_cache(maxsize=None)
 def _load(source: str, function_name: str) -> tuple[ctypes.CDLL, int]:
-    """Compiles an orchestration in C. What it calls is in the library that this process has."""
+    """Compiles an orchestration in C, which calls the library of this process."""
     import pto
     from pto import _pto
 
     name = "the orchestration" if "\n" in source else source
     image = pto.build_object(source, name="orchestration", flags=["-Wl,-z,undefs"])
-    # The extension comes with the library, whose names are to be found by others, too.
+    # The extension includes the library; make its names visible to other objects.
     ctypes.CDLL(_pto.__file__, mode=os.RTLD_NOW | os.RTLD_NOLOAD | os.RTLD_GLOBAL)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "orchestration.so")
@@ -87,12 +87,12 @@ def _load(source: str, function_name: str) -> tuple[ctypes.CDLL, int]:
     try:
         function = getattr(library, function_name)
     except AttributeError:
-        raise ValueError(f"{name} has no function {function_name!r}: say `function_name`") from None
+        raise ValueError(f"{name} has no function {function_name!r}: set `function_name`") from None
     return library, ctypes.cast(function, ctypes.c_void_p).value
 
 
 def from_c(spec: Mapping, params: Mapping) -> Callable:
-    """An orchestration in C as one in Python; it gets those parameters that are whole numbers."""
+    """Wraps an orchestration in C as one in Python; it gets the parameters that are whole numbers."""
     _, address = _load(spec["source"], spec.get("function_name", "orchestrate"))
     numbers = {name: value for name, value in params.items() if isinstance(value, int)}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of a test run: one table for pytest and for files that are run by themselves."""
+"""The options of a test run: one table for pytest and for standalone files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOG_LEVELS = {"debug": 10, "info": 20, "timing": 25, "warn": 30, "error": 40, "n
 
 
 def parse_level(text: str | int) -> int:
-    """The number of a log level, which may be given by name."""
+    """Returns the number of a log level, which may be given by name."""
     text = str(text).lower()
     if text in LOG_LEVELS:
         return LOG_LEVELS[text]
@@ -89,7 +89,15 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
         "--enable-swimlane-overhead",
         dict(action="store_true", default=False, help="with --enable-chip-swimlane, for simpler's own converter"),
     ),
-    ("--sanitizer", dict(default="none", help="only none: what is tested is the library as it was built")),
+    ("--sanitizer", dict(default="none", help="only none: the tests use the library as it was built")),
+    (
+        "--accesses",
+        dict(action="store_true", default=False, help="fail at the first access that its task's arguments do not allow"),
+    ),
+    (
+        "--races",
+        dict(action="store_true", default=False, help="look for tasks of a chip that race; of level 2, and without --rounds"),
+    ),
     ("--outputs", dict(default="outputs", help="folder for what diagnostics write")),
 ]
 
@@ -100,7 +108,7 @@ class Options:
 
     platform: str | None = None
     devices: list[int] = field(default_factory=lambda: [0])
-    has_devices: bool = False  # they were asked for: there are no others
+    has_devices: bool = False  # the user named them: use no others
     cases: list[tuple[str | None, str | None]] = field(default_factory=list)
     manual: str = "exclude"
     runtime: str | None = None
@@ -115,12 +123,14 @@ class Options:
     pmu: int = 0
     deps: bool = False
     scopes: bool = False
+    accesses: bool = False
+    races: bool = False
     outputs: str = "outputs"
     warnings: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, get) -> Options:
-        """``get(name)`` returns the value of an option; ValueError says which one is wrong."""
+        """``get(name)`` returns the value of an option; ValueError names an invalid one."""
         devices = parse_devices(get("--device") or "0")
         parallel = get("--max-parallel")
         if parallel != "auto" and not (str(parallel).isdigit() and int(parallel) > 0):
@@ -156,13 +166,21 @@ class Options:
             pmu=get("--enable-pmu"),
             deps=get("--enable-dep-gen"),
             scopes=get("--enable-scope-stats"),
+            accesses=get("--accesses"),
+            races=get("--races"),
             outputs=get("--outputs"),
         )
+        options.check_accesses()
         if options.rounds > 1 and options.is_diagnosed():
             options.warnings.append("diagnostics are off: --rounds is above 1")
             options.swimlane = options.dump_args = options.pmu = 0
             options.deps = options.scopes = False
         return options
+
+    def check_accesses(self) -> None:
+        """Makes what is compiled from now on report accesses, here and in processes that are started."""
+        if self.accesses:
+            os.environ["PTO_ACCESSES"] = "1"
 
     def is_diagnosed(self) -> bool:
         return bool(self.swimlane or self.dump_args or self.pmu or self.deps or self.scopes)

@@ -21,12 +21,11 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from _pytest.reports import TestReport  # pytest 6 does not export it
 
 from .devices import DevicePool, needed
 from .options import OPTIONS, Options, find_isa, simulated
 from .scene import check_selectors, select
-
-OPTIONS_KEY: pytest.StashKey[Options] = pytest.StashKey()
 
 SESSION_TIMEOUT_EXIT = 124
 
@@ -40,7 +39,7 @@ _MARKERS = [
     "sdma: needs a workspace for DMA",
 ]
 
-# Names for levels of the log that pytest's own option may be given.
+# Names of log levels that pytest's own option accepts.
 for _name, _level in (("TIMING", 25), ("NULL", 60)):
     logging.addLevelName(_level, _name)
     setattr(logging, _name, _level)
@@ -49,7 +48,7 @@ for _name, _level in (("TIMING", 25), ("NULL", 60)):
 def pytest_addoption(parser):
     group = parser.getgroup("pto", "scenes")
     for name, keywords in OPTIONS:
-        if name != "--log-level":  # pytest has it
+        if name != "--log-level":  # defined by pytest
             group.addoption(name, **keywords)
     group.addoption("--require-pto-isa", action="store_true", help="stop at once if there is no tile library")
     group.addoption("--pto-session-timeout", type=int, default=0, help="seconds for everything, then exit 124")
@@ -72,7 +71,7 @@ def pytest_configure(config):
         raise pytest.UsageError(str(error)) from None
     for warning in options.warnings:
         config.issue_config_time_warning(pytest.PytestConfigWarning(warning), stacklevel=2)
-    config.stash[OPTIONS_KEY] = options
+    config.pto_options = options
     if get("--pto-session-timeout") and get("--pto-worker") is None:
         _limit_session(get("--pto-session-timeout"))
 
@@ -88,7 +87,7 @@ def _limit_session(seconds: int) -> None:
     timer.start()
 
 
-# Which tests run, and where.
+# Selection and placement of tests.
 
 
 def _platforms(node) -> list[str] | None:
@@ -105,7 +104,7 @@ def _platforms(node) -> list[str] | None:
 def pytest_generate_tests(metafunc):
     if "st_platform" not in metafunc.fixturenames:
         return
-    options = metafunc.config.stash[OPTIONS_KEY]
+    options = metafunc.config.pto_options
     named = _platforms(metafunc.definition)
     if options.platform is None:
         here = [p for p in simulated() if named is None or p in named]
@@ -113,7 +112,7 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_collection_modifyitems(config, items):
-    options = config.stash[OPTIONS_KEY]
+    options = config.pto_options
     try:
         check_selectors({item.cls for item in items if hasattr(getattr(item, "cls", None), "_st_level")}, options)
     except ValueError as error:
@@ -170,19 +169,19 @@ def _why_not(item, options: Options) -> str | None:
 @pytest.fixture(scope="session")
 def device_pool(request):
     """The devices that tests may have."""
-    options = request.config.stash[OPTIONS_KEY]
+    options = request.config.pto_options
     return DevicePool.of(options, options.platform)
 
 
 @pytest.fixture(scope="session")
 def st_platform(request):
     """The platform that a test runs on."""
-    return getattr(request, "param", None) or request.config.stash[OPTIONS_KEY].platform
+    return getattr(request, "param", None) or request.config.pto_options.platform
 
 
 @pytest.fixture
 def st_device_ids(request, device_pool) -> Iterator[list[int]]:
-    """Devices for one test, as many as its marker device_count says."""
+    """Devices for one test, by its marker device_count."""
     ids = _take(device_pool, request, _marked_count(request.node))
     yield ids
     device_pool.release(ids)
@@ -202,7 +201,7 @@ def _close_all(workers: dict) -> None:
 
 @pytest.fixture
 def st_worker(request, st_platform, device_pool, _pto_workers) -> Iterator:
-    """What a scene runs on: of a chip one for all classes alike, of a node one for each test."""
+    """The device or worker of a scene: one per kind for scenes of a chip, one per test for a node."""
     cls = request.node.cls
     if cls is None or not hasattr(cls, "open_worker") or not hasattr(cls, "_st_level"):
         pytest.skip("st_worker is for classes with @scene_test")
@@ -212,9 +211,9 @@ def st_worker(request, st_platform, device_pool, _pto_workers) -> Iterator:
     if key is not None and key in _pto_workers:
         yield _pto_workers[key]
     else:
-        if key is None and st_platform not in simulated():  # its children need the cards
+        if key is None and st_platform not in simulated():  # the children of the next worker need the cards
             _close_all(_pto_workers)
-        ids = _take(device_pool, request, needed(_cases(cls, [st_platform], request.config.stash[OPTIONS_KEY])))
+        ids = _take(device_pool, request, needed(_cases(cls, [st_platform], request.config.pto_options)))
         try:
             worker = cls.open_worker(st_platform, ids)
             if key is None:
@@ -255,18 +254,18 @@ def pytest_runtestloop(session):
     config = session.config
     if config.getoption("--pto-worker") is not None:
         return _serve(session, config.getoption("--pto-worker"))
-    options = config.stash[OPTIONS_KEY]
+    options = config.pto_options
     if options.parallel <= 1 or config.option.collectonly or len(session.items) < 2 or session.testsfailed:
         return None
     return _Spread(session, options).run()
 
 
 def _group(item) -> tuple:
-    return item.path, getattr(item, "cls", None) or item.name
+    return item.nodeid.split("::")[0], getattr(item, "cls", None) or item.name
 
 
 def _device_count(item, options: Options) -> int:
-    """How many devices a test needs."""
+    """Returns the number of devices that a test needs."""
     count = _marked_count(item)
     if not hasattr(getattr(item, "cls", None), "open_worker"):
         return count
@@ -289,8 +288,8 @@ def _serve(session, descriptors: str) -> bool:
     for line in os.fdopen(read):
         order = json.loads(line)
         items = [by_id[nodeid] for nodeid in order["tests"]]
-        config.stash[OPTIONS_KEY].devices = order["devices"]
-        # What comes next is not known yet: all fixtures end with the group.
+        config.pto_options.devices = order["devices"]
+        # The next test is not known yet: end all fixtures with the group.
         for item, following in zip(items, [*items[1:], None]):
             config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         _write(pipe, {"done": True})
@@ -351,7 +350,7 @@ class _Spread:
                 return
 
     def drive(self) -> None:
-        """One process after another, should one end early."""
+        """Runs tests in a process, and starts another one if it ends early."""
         child = None
         while True:
             try:
@@ -373,12 +372,12 @@ class _Spread:
     def report(self, item, data) -> None:
         report = self.config.hook.pytest_report_from_serializable(config=self.config, data=data)
         if isinstance(report.longrepr, list):
-            report.longrepr = tuple(report.longrepr)  # of a skipped test; JSON has lists only
+            report.longrepr = tuple(report.longrepr)  # of a skipped test; JSON turns the tuple into a list
         self.reports.put(("report", item, report))
 
 
-def _lost(item, reason: str) -> pytest.TestReport:
-    return pytest.TestReport(
+def _lost(item, reason: str) -> TestReport:
+    return TestReport(
         nodeid=item.nodeid,
         location=item.location,
         keywords={},
@@ -410,7 +409,7 @@ class _Child:
         self.names, self.pipe = os.fdopen(self.names, "w"), os.fdopen(self.pipe)
 
     def run(self, items: list, devices: list[int], report) -> list:
-        """Runs tests on these devices. Returns those without an end, because the process has ended."""
+        """Runs tests on these devices. Returns the unfinished ones if the process has ended."""
         by_id = {item.nodeid: item for item in items}
         left = dict(by_id)
         try:
@@ -428,7 +427,7 @@ class _Child:
         return list(left.values())
 
     def end(self) -> str:
-        """Ends the process and says how it ended."""
+        """Ends the process and returns how it ended."""
         try:
             self.names.close()
         except BrokenPipeError:

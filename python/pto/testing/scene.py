@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenes as classes: what to build, which cases to try, inputs, and what is right.
+"""Scenes as classes: sources, cases, inputs, and expected results.
 
     @pto.testing.scene_test(level=2, runtime="tensormap_and_ringbuffer")
     class TestAdd(pto.testing.SceneTestCase):
@@ -10,13 +10,13 @@
         CASES = [{"name": "small", "platforms": ["a2a3sim", "a5sim"], "params": {"n": 1024}}]
 
         def generate_args(self, params): ...     # returns TaskArgsBuilder(TensorArg(...), ...)
-        def compute_golden(self, args, params): ...  # changes the tensors of args into what is right
+        def compute_golden(self, args, params): ...  # writes the expected values into the tensors of args
 
-pytest finds such classes (`pytest -p pto.testing.plugin`); a file can also be run by itself,
+pytest finds such classes (`pytest -p pto.testing.plugin`); a file can also be run standalone,
 if it ends with `SceneTestCase.run_module(__name__)`.
 
 A scene of level 3 has several callables, for chips and for SUB workers, and a function that submits
-them. Its cases say how many devices and SUB workers they need:
+them. Its cases define how many devices and SUB workers they need:
 
     def orchestrate(level, callables, args, config):    # level: pto.Level; config: of the case
         half = level.submit(callables.add, args.x, args.y, level.new(args.x.shape), children=0)
@@ -58,7 +58,7 @@ from .options import Options
 CONFIG_KEYS = frozenset({"aicpu_thread_num", "runtime_env", "device_count", "num_sub_workers"})
 RING_KEYS = frozenset({"ring_task_window", "ring_heap", "ring_dep_pool"})
 
-# Of a scene of level 3, and of its callables: for chips, and for SUB workers in Python and in C.
+# Keys of a level-3 scene and of its callables: for chips, and for SUB workers in Python and in C.
 NODE_KEYS = frozenset({"orchestration", "callables"})
 ENTRY_KEYS = {
     "orchestration": frozenset({"name", "orchestration", "incores"}),
@@ -66,14 +66,14 @@ ENTRY_KEYS = {
     "source": frozenset({"name", "source", "function_name", "signature"}),
 }
 
-# What runtimes of simpler are called here.
+# Modes by the names of simpler's runtimes.
 MODES = {"tensormap_and_ringbuffer": "stream", "host_build_graph": "host", "stream": "stream", "host": "host"}
 
-_GOLDEN_THREADS_MAX = 8  # more make torch slower on tensors of this size
+_GOLDEN_THREADS_MAX = 8  # more threads make torch slower on tensors of this size
 
 
 class SceneTestLevel(enum.IntEnum):
-    """Of which size a scene is."""
+    """The level of a scene."""
 
     CHIP = 2
     NODE = 3
@@ -81,7 +81,7 @@ class SceneTestLevel(enum.IntEnum):
 
 
 def scene_level(level: int) -> Callable:
-    """Says of which level a class or a function is."""
+    """Sets the level of a class or a function."""
     try:
         level = SceneTestLevel(level)
     except ValueError:
@@ -113,7 +113,7 @@ def scene_test(level: int, runtime: str = "tensormap_and_ringbuffer") -> Callabl
 
 
 def check_cases(cls: type) -> None:
-    """Refuses cases whose config has keys that nobody knows."""
+    """Rejects cases whose config has unknown keys."""
     for i, case in enumerate(getattr(cls, "CASES", ())):
         where = f"{cls.__name__}.CASES[{i}]"
         _check_mapping(case, where, None)
@@ -135,7 +135,7 @@ def _check_mapping(value: Any, where: str, keys: frozenset | None) -> None:
 
 
 def _with_absolute_paths(spec: dict, folder: Path) -> dict:
-    """The same with paths that no longer depend on the current folder."""
+    """Returns a copy with absolute paths."""
     spec = _absolute_source(spec, folder)
     if "callables" in spec:
         spec["callables"] = [_with_absolute_paths(entry, folder) for entry in spec["callables"]]
@@ -148,7 +148,7 @@ def _with_absolute_paths(spec: dict, folder: Path) -> dict:
 
 def _absolute_source(entry: Mapping, folder: Path) -> dict:
     entry = dict(entry)
-    if "source" in entry and "\n" not in str(entry["source"]):  # otherwise it is the text itself
+    if "source" in entry and "\n" not in str(entry["source"]):  # otherwise the text of the source
         entry["source"] = str(folder / entry["source"])
     if "extra_include_dirs" in entry:
         entry["extra_include_dirs"] = [
@@ -171,7 +171,7 @@ def include_dirs(kernel: Mapping) -> list[str]:
 
 
 def is_manual(manual: Any, platform: str | None) -> bool:
-    """Whether the value of `manual` holds for a platform: true, a platform, or several."""
+    """Whether `manual` (true, a platform, or several) applies to a platform."""
     if isinstance(manual, str):
         return manual == platform
     if isinstance(manual, Iterable):
@@ -180,7 +180,7 @@ def is_manual(manual: Any, platform: str | None) -> bool:
 
 
 def select(cls: type, platform: str, cases: list[tuple[str | None, str | None]], manual: str) -> list[dict]:
-    """The cases of a class that are asked for."""
+    """Returns the selected cases of a class."""
     return [
         case
         for case in cls.CASES
@@ -191,7 +191,7 @@ def select(cls: type, platform: str, cases: list[tuple[str | None, str | None]],
 
 
 def check_selectors(classes: Iterable[type], options: Options) -> None:
-    """Refuses --case with a name that no class has."""
+    """Rejects --case with an unknown name."""
     names = {cls.__name__ for cls in classes}
     for class_name, case_name in options.cases:
         if class_name is not None and class_name not in names:
@@ -203,7 +203,7 @@ def check_selectors(classes: Iterable[type], options: Options) -> None:
 
 @contextlib.contextmanager
 def golden_threads():
-    """Keeps torch from using more threads than help."""
+    """Limits the threads of torch."""
     torch = sys.modules.get("torch")
     before = torch.get_num_threads() if torch else 0
     if before <= _GOLDEN_THREADS_MAX:
@@ -218,7 +218,7 @@ def golden_threads():
 
 @contextlib.contextmanager
 def environment(values: Mapping[str, str]):
-    """Variables of the environment for a while."""
+    """Sets environment variables temporarily."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -232,7 +232,7 @@ def environment(values: Mapping[str, str]):
 
 
 def output_folder(outputs: str | Path, label: str) -> Path:
-    """A new folder for what the diagnostics of a case write."""
+    """Makes a new folder for the diagnostics of a case."""
     safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in label)
     for attempt in range(1000):
         suffix = f"_{attempt}" if attempt else ""
@@ -246,34 +246,34 @@ def output_folder(outputs: str | Path, label: str) -> Path:
 
 
 class SceneTestCase:
-    """A scene. Subclasses say CALLABLE, CASES, generate_args and compute_golden."""
+    """A scene. Subclasses define CALLABLE, CASES, generate_args and compute_golden."""
 
     CALLABLE: dict = {}
     CASES: list[dict] = []
     RTOL: float | None = None  # None: by type
     ATOL: float | None = None
-    SKIP_GOLDEN: bool = False  # true: a case is right if it runs
+    SKIP_GOLDEN: bool = False  # true: a case passes if it runs
     RUNTIME_ENV: dict = {}
 
-    # What a scene says.
+    # Methods that a scene defines.
 
     def generate_args(self, params: dict) -> TaskArgsBuilder:
         """The arguments of the orchestration, in order."""
         raise NotImplementedError(f"{type(self).__name__} has no generate_args")
 
     def compute_golden(self, args: TaskArgsBuilder, params: dict) -> None:
-        """Changes the tensors of a copy of the arguments into what is right."""
-        raise NotImplementedError(f"{type(self).__name__} has no compute_golden, and does not say SKIP_GOLDEN")
+        """Writes the expected values into the tensors of a copy of the arguments."""
+        raise NotImplementedError(f"{type(self).__name__} has no compute_golden, and does not set SKIP_GOLDEN")
 
     def compare_outputs(self, test_args, golden_args, output_names, params) -> None:
-        """Raises AssertionError if an output is not right."""
+        """Raises AssertionError if an output is wrong."""
         self.compare_named(test_args, golden_args, output_names)
 
-    # How it is run.
+    # Running a scene.
 
     @classmethod
     def check_callables(cls) -> None:
-        """Refuses a scene of level 3 that does not say what to submit, or how."""
+        """Rejects a level-3 scene without an orchestration or callables."""
         where = f"{cls.__name__}.CALLABLE"
         _check_mapping(cls.CALLABLE, where, NODE_KEYS)
         orchestration = cls.CALLABLE.get("orchestration")
@@ -289,7 +289,7 @@ class SceneTestCase:
             _check_mapping(entry, f"{where} callables[{i}]", None)
             name = entry.get("name")
             if not isinstance(name, str) or name in names:
-                raise ValueError(f"{where} callables[{i}] needs a name of its own, not {name!r}")
+                raise ValueError(f"{where} callables[{i}] needs a unique name, not {name!r}")
             names.add(name)
             kind = next((kind for kind in ENTRY_KEYS if kind in entry), None)
             if kind is None:
@@ -298,12 +298,12 @@ class SceneTestCase:
 
     @classmethod
     def worker_key(cls, platform: str) -> Any:
-        """Classes with the same key share a worker; None: it is for this class alone."""
+        """Classes with the same key share a worker; None: no sharing."""
         return (platform, "pto") if cls._st_level == SceneTestLevel.CHIP else None
 
     @classmethod
     def open_worker(cls, platform: str, devices: list[int]):
-        """What the scene runs on."""
+        """Opens the device or worker of the scene."""
         import pto
 
         if cls._st_level == SceneTestLevel.CHIP:
@@ -314,7 +314,7 @@ class SceneTestCase:
 
     @classmethod
     def is_usable(cls, worker) -> bool:
-        """Whether other classes may go on with it: a kernel that never returned takes its device along."""
+        """Whether other classes may reuse it: a kernel that never returned loses its device."""
         return not worker.info["is_lost"]
 
     @classmethod
@@ -324,9 +324,14 @@ class SceneTestCase:
 
         return pto.compile(**build_params(cls.CALLABLE, platform, cls._st_runtime))
 
+    def build_callable(self, platform: str):
+        """Compiles what the cases run; the store then has it, and compiling it again takes no time."""
+        cls = type(self)
+        return cls.build(platform) if cls._st_level == SceneTestLevel.CHIP else cls.build_callables(platform)
+
     @classmethod
     def build_callables(cls, platform: str) -> dict[str, dict[str, Any]]:
-        """Compiles the callables of a scene of a node: by name, what Worker.register is called with."""
+        """Compiles the callables of a level-3 scene. Returns arguments of Worker.register by name."""
         import pto
 
         targets: dict[str, dict[str, Any]] = {}
@@ -344,7 +349,7 @@ class SceneTestCase:
         return targets
 
     def run_case(self, worker, platform: str, case: dict, options: Options) -> None:
-        """Runs a case and compares. AssertionError: a result is not right."""
+        """Runs a case and compares. AssertionError: a result is wrong."""
         if self._st_level == SceneTestLevel.NODE:
             self._run_on_node(worker, case, options)
             return
@@ -354,6 +359,8 @@ class SceneTestCase:
 
         def execute(args):
             worker.run(callable, *(spec.value for spec in args.specs), **settings)
+            if options.races:
+                refuse_races(worker)
 
         args = self.generate_args(case.get("params", {}))
         self.repeat(args, case, execute, options, compared=names(args), restored=names(args))
@@ -386,7 +393,7 @@ class SceneTestCase:
         try:
             self.repeat(args, case, execute, options, compared=names, restored=names)
         except Exception:
-            node.close()  # the next case gets one that nothing has happened to
+            node.close()  # the next case gets a fresh one
             raise
 
     def repeat(self, args, case, execute, options: Options, *, compared, restored, golden=None) -> None:
@@ -411,6 +418,18 @@ class SceneTestCase:
             self.compute_golden(golden, params)
         return golden
 
+    def expected_names(self, args: TaskArgsBuilder) -> list[str]:
+        """Which tensors compute_golden makes."""
+        return args.tensor_names()
+
+    def network_plan(self, args: TaskArgsBuilder, case: dict):
+        """What `pto run` runs of a case (pto.testing.network)."""
+        from .network import NotANetwork, chip_plan
+
+        if self._st_level != SceneTestLevel.CHIP:
+            raise NotANetwork(f"it is a scene of level {int(self._st_level)} of pto.testing")
+        return chip_plan(self, args, case)
+
     def compare_named(self, test_args, golden_args, names, equal_nan: bool = True) -> None:
         for name in names:
             mismatch = compare(
@@ -426,7 +445,7 @@ class SceneTestCase:
 
     @staticmethod
     def output_names(spec: Mapping) -> Callable[[TaskArgsBuilder], list[str]]:
-        """Returns a function that tells which tensors of arguments the signature calls outputs."""
+        """Returns a function that selects the tensors that are outputs by the signature."""
         signature = [direction_name(d) for d in spec["orchestration"].get("signature", [])]
 
         def names(args: TaskArgsBuilder) -> list[str]:
@@ -447,7 +466,7 @@ class SceneTestCase:
         }
 
     def folder_for(self, case: dict, options: Options) -> Path | None:
-        """Where the diagnostics of a case go; None: there are none."""
+        """Returns the folder of the diagnostics of a case; None: no diagnostics."""
         if not options.is_diagnosed():
             return None
         return output_folder(options.outputs, f"{type(self).__name__}_{case['name']}")
@@ -455,17 +474,17 @@ class SceneTestCase:
     # With pytest, and without.
 
     def test_run(self, st_platform, st_worker, request):
-        """All cases of the platform that are asked for."""
+        """Runs the selected cases of the platform."""
         import pytest
 
         cases = self._matching_cases(st_platform, request)
         if not cases:
             pytest.skip(f"{type(self).__name__} has no case for {st_platform} that is asked for")
         for case in cases:
-            self.run_case(st_worker, st_platform, case, request.config.stash[options_key()])
+            self.run_case(st_worker, st_platform, case, request.config.pto_options)
 
     def _matching_cases(self, st_platform, request) -> list[dict]:
-        options = request.config.stash[options_key()]
+        options = request.config.pto_options
         return select(type(self), st_platform, options.cases, options.manual)
 
     @staticmethod
@@ -476,20 +495,13 @@ class SceneTestCase:
         main(module_name)
 
 
-def options_key():
-    """Where pytest keeps the options of a run."""
-    from .plugin import OPTIONS_KEY
-
-    return OPTIONS_KEY
-
-
 def direction_name(direction: Any) -> str:
-    """in, out, inout or scalar: of a text, or of a member of an enum with these names."""
+    """Returns in, out, inout or scalar for a text or an enum member of that name."""
     return str(getattr(direction, "name", direction)).lower()
 
 
 def build_params(spec: Mapping, platform: str, runtime: str) -> dict[str, Any]:
-    """What pto.compile is told about the callable of a chip."""
+    """Returns the arguments of pto.compile for the callable of a chip."""
     import pto
 
     orchestration = spec["orchestration"]
@@ -514,11 +526,22 @@ def build_params(spec: Mapping, platform: str, runtime: str) -> dict[str, Any]:
     )
 
 
+def refuse_races(device) -> None:
+    """AssertionError: tasks of the last run of a device race. It was recorded with its arguments."""
+    from pto._profile import races
+
+    found = races(device)
+    if found:
+        raise AssertionError(found)
+
+
 def run_options(case: Mapping, runtime: str, options: Options, folder: Path | None) -> dict[str, Any]:
-    """Keywords for the run of a case."""
+    """Returns keywords for the run of a case."""
     config = case.get("config", {})
     rings = config.get("runtime_env", {})
     settings: dict[str, Any] = {"mode": MODES[runtime]}
+    if options.races:
+        settings["trace"] = "arguments"
     settings.update((name.removeprefix("ring_"), value) for name, value in rings.items())
     if folder is not None:
         settings["diagnostics"] = dict(

@@ -28,7 +28,7 @@ class Result(NamedTuple):
 
 
 def main(module_name: str) -> None:
-    """Runs the scenes of a module, and exits: 0 if all is right."""
+    """Runs the scenes of a module, and exits: 0 if all passed."""
     module = sys.modules[module_name]
     parser = argparse.ArgumentParser(description=module.__doc__)
     for name, keywords in OPTIONS:
@@ -56,7 +56,7 @@ def main(module_name: str) -> None:
 
 
 def _chosen(module, options: Options) -> list[tuple[type, str, list[dict]]]:
-    """Classes, platforms and cases that are asked for."""
+    """Returns the selected classes, platforms and cases."""
     classes = [
         cls
         for cls in vars(module).values()
@@ -132,7 +132,7 @@ def _print(result: Result) -> None:
 
 
 def _spread(chosen, options: Options, is_exit_first: bool) -> list[Result]:
-    """Each class and platform in a process of its own."""
+    """Runs each class and platform in a separate process."""
     results: list[Result] = []
     devices = DevicePool.of(options, options.platform)
     with tempfile.TemporaryDirectory() as folder:

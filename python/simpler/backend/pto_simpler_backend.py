@@ -3,20 +3,26 @@
 
 from __future__ import annotations
 
+import ast
 import base64
+import configparser
 import hashlib
 import io
+import re
 import tarfile
-import tomllib
 import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = ["_task_interface.py", "simpler", "simpler_setup"]
+FILES = ["_task_interface.py", "pto_simpler_pytest.py"]
+FOLDERS = ["simpler", "simpler_setup"]
 
 
-def _project() -> dict:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+def _project(section: str = "project") -> dict:
+    """A section of pyproject.toml, which is also an INI file, because Python 3.9 has no module for TOML."""
+    file = configparser.RawConfigParser(inline_comment_prefixes="#")
+    file.read(ROOT / "pyproject.toml", encoding="utf-8")
+    return {key: ast.literal_eval(re.sub(r"^{ (\w+) =", r"{ '\1':", value)) for key, value in file[section].items()}
 
 
 def _name() -> str:
@@ -33,14 +39,20 @@ def _metadata() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _entry_points() -> str:
+    names = _project("project.entry-points.pytest11")
+    return "\n".join(["[pytest11]", *(f"{name} = {target}" for name, target in names.items())]) + "\n"
+
+
 def _sources() -> list[Path]:
-    found = [ROOT / MODULES[0]] + [path for name in MODULES[1:] for path in sorted((ROOT / name).rglob("*.py"))]
+    found = [ROOT / name for name in FILES] + [p for name in FOLDERS for p in sorted((ROOT / name).rglob("*.py"))]
     return [path for path in found if "__pycache__" not in path.parts]
 
 
 def _write_wheel(folder: str, files: dict[str, bytes]) -> str:
     info = f"{_name()}.dist-info"
     files[f"{info}/METADATA"] = _metadata().encode()
+    files[f"{info}/entry_points.txt"] = _entry_points().encode()
     files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: pto\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     record = ""
     for name, data in files.items():

@@ -5,9 +5,10 @@ docs/compat/python-package.md says what is there. This is the distribution pto-s
 imported where simpler itself is installed, too, because nobody could tell which one was meant.
 """
 
-from ._guard import check_alone, refuse
+from ._guard import check_alone, explain_modules, refuse
 
 check_alone()
+explain_modules()
 
 _MODULES = (
     "_log",

@@ -26,8 +26,9 @@ class _Slot:
     callable: pto.Callable
     digest: bytes
 
-    def spans(self) -> _log.Spans:
-        """Those of a run of it."""
+    def begin_run(self) -> _log.Spans:
+        """Writes the first line of a run and returns what keeps its other ones."""
+        _log.write(20, "aicpu_execute", f"AicpuExecutor: Initializing (the engine of pto-runtime {pto.__version__})")
         return _log.Spans(int.from_bytes(self.digest[:8], "little"))
 
 
@@ -54,7 +55,7 @@ class NativeRun:
 
 
 def run_options(config: CallConfig, mode: str) -> dict[str, Any]:
-    """What a CallConfig says, as keywords for pto."""
+    """Converts a CallConfig to keywords of pto."""
     options: dict[str, Any] = {"mode": mode}
     env = config.runtime_env
     if env.any():
@@ -77,7 +78,7 @@ def check_config(config: CallConfig, platform: str) -> None:
     most = _THREADS_MAX[platform.removesuffix("sim")]
     count = config.aicpu_thread_num
     if count < 0 or count == 1 or count > most:
-        raise ValueError(f"aicpu_thread_num is {count}; it is 0 for the platform's own, or 2 to {most}")
+        raise ValueError(f"aicpu_thread_num is {count}; it must be 0, for the platform's default, or from 2 to {most}")
 
 
 class ChipWorker:
@@ -94,8 +95,15 @@ class ChipWorker:
         self._lock = threading.RLock()
         self._active: NativeRun | None = None
         self._runs = 0
+        self.is_recorded = False  # runs are recorded with their arguments
 
     supports_concurrent_native_prepare = False
+
+    def run_options(self, config: CallConfig) -> dict[str, Any]:
+        options = run_options(config, self.mode)
+        if self.is_recorded:
+            options["trace"] = "arguments"
+        return options
 
     def close(self) -> None:
         if self._active is not None:
@@ -191,8 +199,8 @@ class ChipWorker:
                 callable_id=callable_id,
                 args=[chip_tensor(args.tensor(i)) for i in range(args.tensor_count())]
                 + scalars(args),
-                options=run_options(config, self.mode),
-                spans=slot.spans(),
+                options=self.run_options(config),
+                spans=slot.begin_run(),
                 begin_ns=time.monotonic_ns(),
             )
             run.spans.add("chip.run.bind", 1, run.begin_ns, time.monotonic_ns() - run.begin_ns)
@@ -216,12 +224,12 @@ class ChipWorker:
         try:
             report = run.run.result()
         except pto.Error as error:
-            _log.tell_failure(error.status, str(error))
+            _log.report_failure(error.status, str(error))
             raise RuntimeError(f"run failed with code {error.status}: {error}") from error
         finally:
             run.phase = "ended"
             run.spans.add("chip.run.runner_run", 1, run.launch_ns, time.monotonic_ns() - run.launch_ns)
-        tell_device_time(run.spans, report)
+        report_device_time(run.spans, report)
 
     def _finalize_native_run(self, run: NativeRun) -> None:
         self._require(run, None, "finalize_native_run failed")
@@ -266,7 +274,7 @@ def _with_settings(config: CallConfig | None, settings: dict) -> CallConfig:
     return config
 
 
-def tell_device_time(spans: _log.Spans, report) -> None:
+def report_device_time(spans: _log.Spans, report) -> None:
     name = "chip.run.runner_run.device_wall"
     spans.add(name, 2, 0, report.ns or 1, "clk=dev")
     for slot, (begin, end) in report.timing.items():

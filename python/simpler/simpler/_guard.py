@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps these modules from standing in the way of an installed original, and says what is not there."""
+"""Prevents these modules from shadowing an installed original, and explains missing names."""
 
 from __future__ import annotations
 
 import importlib.machinery
+import opcode
 import os
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ _HOSTS = "there are no workers on other hosts"
 _MAILBOX = "processes do not talk through mailboxes of simpler's layout"
 _ADDRESSES = "runs have no buffers at addresses of their own"
 
-# What simpler has, its examples, tests or pypto use, and this package has not; and why.
+# Names of simpler that its examples, its tests or pypto use and that this package lacks, with the reason.
 ABSENT = {
     "Worker.add_worker": "there are levels 2 and 3",
     "Worker.add_remote_worker": _HOSTS,
@@ -58,7 +59,14 @@ _DEFAULT = "it has what simpler's examples, its scene tests and pypto use at lev
 
 
 def check_alone() -> None:
-    """ImportError: simpler itself is there as well, and nobody has said which one is meant."""
+    """Raises ImportError if simpler itself is also installed and the user has not chosen one, or if both are mixed."""
+    setup = getattr(sys.modules.get("simpler_setup"), "__file__", None)
+    if setup is not None and not Path(setup).resolve().is_relative_to(_HERE):
+        raise ImportError(
+            f"simpler_setup is simpler's own ({setup}), but simpler is that of pto-simpler ({_HERE}). "
+            "Set PYTHONSAFEPATH=1, so that Python (3.11 or later) does not import from the current folder, or work in "
+            "another one; for pytest, see docs/compat/python-package.md."
+        )
     if os.environ.get(_ASKED) == "1":
         return
     elsewhere = [entry for entry in sys.path if Path(entry or ".").resolve() != _HERE]
@@ -71,10 +79,43 @@ def check_alone() -> None:
             )
 
 
-def refuse(module: str, name: str) -> AttributeError:
-    """The error for a name that is not there."""
+class AbsentName(ImportError):
+    """A name of ABSENT is imported. Test runners skip files that do so."""
+
+    pto_absent = True
+
+
+class AbsentModule(AbsentName, ModuleNotFoundError):
+    """A module of ABSENT is imported."""
+
+
+class _AbsentModules:
+    """Comes last in sys.meta_path: gives the reason for modules that no other finder finds."""
+
+    @staticmethod
+    def find_spec(name: str, path=None, target=None):
+        if name in ABSENT:
+            raise AbsentModule(f"{name} is not in pto-simpler: {ABSENT[name]}", name=name)
+
+
+def explain_modules() -> None:
+    """Lets the import of a module of ABSENT raise its reason."""
+    sys.meta_path.append(_AbsentModules)
+
+
+def _imports(frame) -> bool:
+    """Whether the code of a frame is executing `from MODULE import NAME`."""
+    return frame.f_code.co_code[frame.f_lasti] == opcode.opmap["IMPORT_FROM"]
+
+
+def refuse(module: str, name: str) -> Exception:
+    """The error for a name that is not there; for the __getattr__ of a module."""
     full = f"{module}.{name}"
-    return AttributeError(f"{full} is not in pto-simpler: {ABSENT.get(full, _DEFAULT)}")
+    text = f"{full} is not in pto-simpler: {ABSENT.get(full, _DEFAULT)}"
+    # Python would replace an AttributeError by an ImportError without the reason.
+    if full in ABSENT and _imports(sys._getframe(2)):
+        return AbsentName(text, name=module)
+    return AttributeError(text)
 
 
 def unsupported(name: str) -> NotImplementedError:

@@ -46,7 +46,7 @@ def is_on(level: int) -> bool:
 
 
 def begin(level: int, function: str) -> str:
-    """What lines begin with."""
+    """Returns the prefix of lines."""
     return f"[mono_ns={time.monotonic_ns()}][T0x{threading.get_ident():x}][{_NAMES[level]}] {function}: "
 
 
@@ -66,7 +66,7 @@ _invocations = itertools.count(1)
 
 
 class Spans:
-    """The `[STRACE]` lines of one run: what it spent its time with. They are written when it has ended."""
+    """The `[STRACE]` lines of one run with its durations, written when it has ended."""
 
     def __init__(self, hid: int):
         self.hid = hid
@@ -107,7 +107,7 @@ _SCHEDULER_CODES = 100
 _OWN_CODES = 200
 
 
-def tell_failure(status: int, text: str) -> None:
+def report_failure(status: int, text: str) -> None:
     """The lines that programs look for when a run has failed."""
     code = -status
     is_own = code > _OWN_CODES
@@ -122,7 +122,7 @@ def tell_failure(status: int, text: str) -> None:
     kind = "runtime_status" if is_own else "sched_error_code" if is_scheduler else "orch_error_code"
     name = _CODES.get(code, f"status {status}")
     write(40, "validate_runtime", f"error detail: {kind}={code} {name} - {text}")
-    write(40, "validate_runtime", f"error hint: `pto explain {status}` says what to do")
+    write(40, "validate_runtime", f"error hint: `pto explain {status}` describes the remedy")
 
 
 def __getattr__(name: str):

@@ -55,7 +55,7 @@ def scalars(args) -> list[ctypes.c_uint64]:
 
 
 def memory_of(buffer: Buffer) -> Any:
-    """What keeps a buffer: a tensor of pto, if it is a part of one."""
+    """Returns the owner of a buffer: a tensor of pto, if it is a part of one."""
     return buffer.memory if isinstance(buffer.memory, pto.Tensor) else buffer
 
 

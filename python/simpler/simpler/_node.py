@@ -39,7 +39,7 @@ _DEFAULT = CallConfig()
 
 
 class RunResources:
-    """What ends with a run: its domains by name, unless somebody takes one out."""
+    """Objects that end with a run: its domains by name, unless one is taken out."""
 
     def __init__(self):
         self.live_domains: dict[str, CommDomainHandle] = {}
@@ -48,13 +48,13 @@ class RunResources:
 
 
 class Node:
-    """Children of a worker, and what they know."""
+    """Children of a worker, and their registrations."""
 
     def __init__(self, worker):
         config = worker._config
         self._worker = worker
         self._mode = MODES[worker._runtime]
-        self._options: dict = {}  # of the task that was submitted last
+        self._options: dict = {}  # of the last submitted task
         self._level: Any = None
         self._kept: list = []
         self._talks: list = []  # regions and queues of the run that is being built, and domains that were released
@@ -100,7 +100,7 @@ class Node:
             raise RuntimeError(f"Worker.unregister: {error}") from error
 
     def target(self, registration, config: CallConfig | None):
-        """What a task of this callable is submitted with."""
+        """Returns the arguments of a task of this callable."""
         if isinstance(registration.target, ChipCallable):
             config = _DEFAULT if config is None else config
             check_config(config, self._worker._platform)
@@ -170,7 +170,7 @@ class Node:
             if self._level is not None:
                 self._talks.append(handle)
                 return
-            owner._drain()  # then nobody has it
+            owner._drain()  # no owner is left
             handle._run_ended()
 
         handle = CommDomainHandle(
@@ -226,7 +226,7 @@ class Node:
         return made
 
     def chip_scalars(self, args, chip: int) -> list:
-        """The scalars of a task on a chip. simpler has no type for addresses: docs/compat/python-package.md says which they are."""
+        """Returns the scalars of a task on a chip; docs/compat/python-package.md lists which are addresses."""
         values = [args.scalar(i) for i in range(args.scalar_count())]
         addresses = set()
         for domain in self._worker._live_domains.values():
@@ -291,7 +291,7 @@ class Node:
             self._level = self.resources = None
 
     def _give_up(self, run, talks) -> None:
-        """Ends a run whose orchestration has raised; its tasks are told, so that none waits for the host."""
+        """Ends a run whose orchestration raised an exception; notifies its tasks, so that none waits for the host."""
         run.cancel()
         for talk in talks:
             if not isinstance(talk, CommDomainHandle):

@@ -38,7 +38,7 @@ def worker_path_for_id(path_id: int) -> str:
 
 
 def mint_owner_instance_id() -> bytes:
-    """A random name for whoever makes buffers."""
+    """A random name for the maker of buffers."""
     return os.urandom(OWNER_INSTANCE_ID_BYTES)
 
 
@@ -79,7 +79,7 @@ class Buffer:
     base: int = 0
     owner_worker_id: int = 0
     closed: bool = False
-    # What the memory belongs to: kept for as long as the buffer, or a tensor of it, is there.
+    # Owner of the memory, kept alive by the buffer and its tensors.
     memory: Any = None
 
     def to_descriptor(self) -> BufferDescriptor:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What names a registered callable: a digest of what it is, in simpler's own form."""
+"""The identity of a registered callable: a digest of its contents, in simpler's form."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _bytes(value: bytes) -> bytes:
 
 
 def chip_descriptor(target, platform: str, runtime: str) -> bytes:
-    """What is hashed for a chip callable: platform, runtime, code and signature."""
+    """Returns the hashed contents of a chip callable: platform, runtime, code and signature."""
     signature = _number(1) + _number(target.sig_count)
     signature += b"".join(_number(int(target.sig(i))) for i in range(target.sig_count))
     return b"".join(
@@ -42,7 +42,7 @@ def chip_descriptor(target, platform: str, runtime: str) -> bytes:
 
 
 def python_descriptor(function) -> bytes:
-    """The same for a function of Python: its name, its code, and what it has from where it was made."""
+    """Returns the hashed contents of a Python function: its name, its code, and captured variables."""
     code = getattr(function, "__code__", None)
     parts = [getattr(function, "__module__", ""), getattr(function, "__qualname__", repr(function))]
     if code is not None:

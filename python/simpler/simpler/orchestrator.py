@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an orchestration of level 3 can do: `def f(orch, args, config)`."""
+"""The interface of a level-3 orchestration: `def f(orch, args, config)`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TAGS = {
 
 
 class Orchestrator:
-    """Submits tasks to the chips and SUB workers of a worker. Tensors say which waits for which."""
+    """Submits tasks to the chips and SUB workers of a worker. Tensors determine their order."""
 
     def __init__(self, worker, level):
         self._worker = worker
@@ -43,7 +43,7 @@ class Orchestrator:
     def submit_next_level_group(
         self, handle, args_list: Sequence[TaskArgs], config: CallConfig | None = None, *, workers: Sequence[int]
     ) -> None:
-        """Tasks that start together, each on a chip of its own."""
+        """Submits tasks that start together, each on a separate chip."""
         if len(workers) != len(args_list):
             raise ValueError(f"there are {len(args_list)} lists of arguments, and {len(workers)} workers")
         if len(set(workers)) != len(workers):

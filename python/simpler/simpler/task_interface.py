@@ -58,7 +58,7 @@ __all__ = [
 
 
 def scalar_to_uint64(value) -> int:
-    """The 64 bits of a scalar: a float is 32 bits wide, a ctypes scalar as wide as it says."""
+    """The 64 bits of a scalar: a float is 32 bits wide, a ctypes scalar has the width of its type."""
     if isinstance(value, float):
         return struct.unpack("<I", struct.pack("<f", value))[0]
     if isinstance(value, (ctypes.c_float, ctypes.c_double)):

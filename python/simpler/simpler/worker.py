@@ -27,7 +27,7 @@ from _task_interface import (
 )
 
 from . import _log
-from ._chip import MODES, ChipWorker, check_config, run_options, tell_device_time
+from ._chip import MODES, ChipWorker, check_config, report_device_time
 from ._guard import ABSENT, refuse, unsupported
 from ._memory import bytes_of, host_view, named_tensor, scalars
 from .buffer import (
@@ -44,7 +44,7 @@ from .task_interface import CommDomainHandle
 
 # Keywords of Worker by level; what the others mean is not needed here.
 _KEYWORDS = {
-    2: {"platform", "runtime", "device_id", "enable_sdma"},
+    2: {"platform", "runtime", "device_id", "enable_sdma", "heap_ring_size"},
     3: {
         "platform", "runtime", "device_ids", "num_sub_workers", "enable_sdma", "heap_ring_size",
         "startup_timeout_s", "py_control_timeout_s",
@@ -85,11 +85,11 @@ class _Call:
         slot = chip._slots[slot_id]
         self.chip = chip
         self._args = args  # kept until it has ended
-        self._spans = slot.spans()
+        self._spans = slot.begin_run()
         self._begin = time.monotonic_ns()
         tensors = [named_tensor(tensor) for tensor in args._tensors]
         self.arguments = (slot.callable, *tensors, *scalars(args))
-        self.options = run_options(config, chip.mode)
+        self.options = chip.run_options(config)
         self._bound = time.monotonic_ns()
 
     def end(self, report) -> None:
@@ -97,7 +97,7 @@ class _Call:
         spans.add("chip.run.bind", 1, begin, bound - begin)
         spans.add("chip.run.runner_run", 1, bound, now - bound)
         if report is not None:
-            tell_device_time(spans, report)
+            report_device_time(spans, report)
         end = time.monotonic_ns()
         spans.add("chip.run.validate", 1, now, end - now)
         spans.add("chip.run", 0, begin, end - begin)
@@ -105,8 +105,8 @@ class _Call:
 
 
 def _failure(error: pto.Error) -> RuntimeError:
-    """What a run that failed raises; programs look for its lines of log."""
-    _log.tell_failure(error.status, str(error))
+    """The exception of a failed run; programs search its text for log lines."""
+    _log.report_failure(error.status, str(error))
     return RuntimeError(f"run failed with code {error.status}: {error}")
 
 
@@ -137,7 +137,7 @@ class RunHandle:
 
     def _end(self, timeout: float | None) -> None:
         if not self._run.wait(timeout):
-            raise TimeoutError(f"the run is not over after {timeout} s; it goes on")
+            raise TimeoutError(f"the run is not over after {timeout} s; it continues")
         try:
             report = self._run.result()
         except pto.Error as error:
@@ -185,7 +185,7 @@ class Worker:
     # Life.
 
     def init(self, prewarm_config: CallConfig | None = None) -> None:
-        """Opens the chips. What was registered before is loaded now."""
+        """Opens the chips, and loads earlier registrations."""
         with self._lock:
             if self._state != "new":
                 raise RuntimeError(f"Worker.init: the worker is {self._state}")
@@ -231,7 +231,7 @@ class Worker:
             self._state = "closed"
 
     def _drain(self) -> None:
-        """Waits for the runs; whoever has their handles is told how they went."""
+        """Waits for the runs, whose handles get their results."""
         for handle in list(self._accepted_run_handles):
             with contextlib.suppress(RuntimeError):
                 handle.wait()
@@ -336,7 +336,7 @@ class Worker:
         call.end(report)
 
     def submit(self, callable, args=None, config=None) -> RunHandle:
-        """The same, without waiting for the end."""
+        """As run, without waiting for the end."""
         if self.level != 2:
             self._require_ready("submit")
             config = CallConfig() if config is None else config
@@ -382,7 +382,7 @@ class Worker:
 
     @property
     def _building_run_resources(self):
-        """What ends with the run that is being built; None: none is."""
+        """Returns the objects that end with the run being built; None: there is none."""
         return self._node.resources if self._node is not None else None
 
     # Memory of chips.

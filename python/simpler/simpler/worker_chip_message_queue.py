@@ -46,7 +46,7 @@ class WorkerChipQueue(Talk):
         self.output = _Output(self)
 
     def chip_task_arg_scalars(self) -> list[int]:
-        """What the task needs to find it: twelve scalars."""
+        """Returns the twelve scalars by which the task finds it."""
         return list(self._live().scalars)
 
     def request_stop(self, timeout: float) -> None:
@@ -58,7 +58,7 @@ class WorkerChipQueue(Talk):
         return _at_once(lambda: self.request_stop(_NOW))
 
 
-_NOW = 1e-9  # of a second: what is not possible at once is not waited for
+_NOW = 1e-9  # of a second: effectively a poll
 
 
 def _at_once(action) -> bool:
@@ -82,7 +82,7 @@ class _Input:
             self._queue._live().send(data, timeout=_positive(timeout))
 
     def try_enqueue(self, buffer_or_none, nbytes: int) -> bool:
-        """The same, if there is room."""
+        """Sends a message if there is room."""
         return _at_once(lambda: self.enqueue(buffer_or_none, nbytes, _NOW))
 
 

@@ -42,14 +42,14 @@ _COMPARE = {
 
 @dataclass(frozen=True)
 class SignalTestResult:
-    """Whether a counter compared as asked, and what it was."""
+    """The result of a comparison of a counter, and its value."""
 
     matched: bool
     observed: int
 
 
 class Talk:
-    """What a run has to talk with a task. It can be used until it is freed, or the run has ended."""
+    """Communication of a run with a task, usable until it is freed or the run has ended."""
 
     def __init__(self, what: str, talk: Any, chip: int):
         self._what = what
@@ -63,18 +63,18 @@ class Talk:
         return self._talk
 
     def described(self, chip: int) -> list[int]:
-        """What a task on the chip needs to find it; empty if it is another chip's, or was freed."""
+        """Returns the scalars by which a task on the chip finds it; empty for another chip or after free."""
         return list(self._talk.scalars) if self._state == "live" and chip == self._chip else []
 
     def free(self) -> None:
-        """Gives it up. The task can still read what it was sent; the memory goes when the run has ended."""
+        """Frees it. The task can still read earlier messages; the memory is freed when the run has ended."""
         if self._state == "live":
             self._state = "been released"
 
     def _close(self) -> None:
         if self._state == "live":
             self._state = "ended with its run"
-        with contextlib.suppress(pto.Error):  # a task has it, and is told; or it was closed before
+        with contextlib.suppress(pto.Error):  # the task that uses it is notified; or it is already closed
             self._talk.close()
 
     _run_ended = _close
@@ -88,7 +88,7 @@ class WorkerChipOrchCounter:
         self.offset = offset
 
     def notify(self, value: int, op: NotifyOp = NotifyOp.Set) -> None:
-        """Sets it, or adds to it. The task sees what was written before."""
+        """Sets the counter, or adds to it. The task sees earlier writes."""
         bits = ctypes.c_int32(int(value)).value
         with told("notify"):
             self._region._live().notify(self.offset, bits, add=NotifyOp(op) is NotifyOp.Add)
@@ -100,7 +100,7 @@ class WorkerChipOrchCounter:
         return SignalTestResult(_COMPARE[WaitCmp(cmp)][1](observed, int(cmp_value)), observed)
 
     def wait(self, cmp_value: int, cmp: WaitCmp, timeout: float) -> int:
-        """Waits until it compares as asked, and returns what it is."""
+        """Waits until the comparison holds, and returns the value."""
         if timeout is None or not timeout > 0:
             raise ValueError("a wait for a counter needs a timeout above 0, in seconds")
         region = self._region._live()
@@ -118,7 +118,7 @@ class WorkerChipOrchRegion(Talk):
         return self._talk.scalars[1]
 
     def descriptor_scalars(self) -> list[int]:
-        """What the task needs to find it: six scalars."""
+        """Returns the six scalars by which the task finds it."""
         return list(self._live().scalars)
 
     def payload_write(self, offset: int, host_buffer, nbytes: int | None = None) -> None:

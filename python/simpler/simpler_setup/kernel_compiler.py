@@ -31,7 +31,7 @@ class KernelCompiler:
         extra_include_dirs: Sequence[str] | None = None,
         build_dir: str | None = None,
     ) -> bytes:
-        """A kernel. `build_dir` has no meaning here: the store keeps what was compiled."""
+        """A kernel. `build_dir` is ignored: the store keeps compiled objects."""
         return self._compile(
             source_path,
             kind="kernel",
@@ -81,7 +81,7 @@ class KernelCompiler:
 
 
 def _existing(folders: Sequence[str] | None) -> list[str]:
-    """Folders of simpler's sources, which code names beside its own, are not there."""
+    """Drops folders of simpler's sources, which do not exist here."""
     return [str(folder) for folder in folders or [] if os.path.isdir(folder)]
 
 

@@ -14,7 +14,7 @@ DEFAULT_LOG_LEVEL = "timing"
 
 
 def parse_level(level: str | int) -> int:
-    """The number of a level; of a name that nobody knows, that of `timing`."""
+    """Returns the number of a level; an unknown name is treated as `timing`."""
     if isinstance(level, int):
         return level
     name = {"warning": "warn"}.get(level.lower(), level.lower())

@@ -25,7 +25,7 @@ class RuntimeBinaries:
 
 
 class RuntimeBuilder:
-    """Says which runtimes there are. Nothing has to be built."""
+    """Lists the runtimes. They need no build."""
 
     def __init__(self, platform: str = "a2a3"):
         self.platform = platform

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pto.testing
 from pto.testing import CallableNamespace, Mismatch, Scalar, SceneTestLevel, TaskArgsBuilder, TensorArg, compare
 from pto.testing import scene_level, scene_test
 from pto.testing.options import Options, parse_case
-from pto.testing.scene import environment, golden_threads, include_dirs, is_manual, output_folder, select
+from pto.testing.scene import environment, golden_threads, include_dirs, is_manual, output_folder, refuse_races, select
 from simpler._guard import refuse
 from simpler.task_interface import scalar_to_uint64
 
@@ -174,7 +176,7 @@ def l3_compile_cache_key(module: str, qualname: str, name: str, platform: str, r
 
 
 def _compile_chip_callable_from_spec(spec, platform: str, runtime: str, cache_key: tuple) -> ChipCallable:
-    """A chip callable from sources; what was compiled before comes from pto's store."""
+    """Compiles a chip callable; unchanged sources come from pto's store."""
     if cache_key not in _compiled:
         compiler = KernelCompiler(platform=platform)
         orchestration = spec["orchestration"]
@@ -329,10 +331,45 @@ class SceneTestCase(pto.testing.SceneTestCase):
             output_prefix=str(folder) if folder else "",
         )
         if self._st_level == SceneTestLevel.CHIP:
-            self._run_and_validate_l2(worker, self.build_callable(platform), case, **settings)
+            self._run_recorded(worker._chip_worker, options.races, self.build_callable(platform), case, worker, settings)
         else:
             handles = type(self)._st_chip_handles
             self._run_and_validate_l3(worker, handles, type(self)._st_sub_handles, case, **settings)
+        if folder:
+            self._show(folder, case)
+
+    def _run_recorded(self, chip, races: bool, callable_obj, case: dict, worker, settings: dict) -> None:
+        """Runs a case of a chip; tests may override the method that it calls. Searches the last run for races."""
+        chip.is_recorded = races
+        try:
+            self._run_and_validate_l2(worker, callable_obj, case, **settings)
+            if races:
+                refuse_races(chip.device)
+        finally:
+            chip.is_recorded = False
+
+    def _show(self, folder: Path, case: dict) -> None:
+        """Writes the names of kernels, and what the tools make of the other files."""
+        from .tools import deps_viewer, swimlane_converter
+
+        entries = (self.CALLABLE, *self.CALLABLE.get("callables", []))
+        kernels = [kernel for entry in entries for kernel in entry.get("incores", [])]
+        names = {str(kernel["func_id"]): kernel.get("name") or Path(kernel["source"]).stem for kernel in kernels}
+        name_map = {"level": int(self._st_level), "orchestrator_name": None, "callable_id_to_name": names}
+        label = _sanitize_for_filename(f"{type(self).__name__}_{case['name']}")
+        (folder / f"name_map_{label}.json").write_text(json.dumps(name_map))
+        for tool, name in ((deps_viewer, "deps.json"), (swimlane_converter, "chip_swimlane_records.json")):
+            if (folder / name).is_file():
+                tool.main([str(folder / name)])
+
+    def network_plan(self, args: TaskArgsBuilder, case: dict):
+        from pto.testing.network import chip_plan
+
+        from .network import level_plan
+
+        if self._st_level != SceneTestLevel.CHIP:
+            return level_plan(self, args, case)
+        return chip_plan(self, args, case, lambda value: ctypes.c_uint64(scalar_to_uint64(value)))
 
     def folder_for(self, case: dict, options: Options) -> Path | None:
         if not options.is_diagnosed():

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pto-simpler: simpler's names mean what they mean there."""
+"""pto-simpler: simpler's names behave as in simpler."""
 
 import ctypes
+import importlib
+import json
 import os
 import struct
 import subprocess
@@ -21,6 +23,7 @@ from simpler.buffer import AccessMode, BackendKind, mint_owner_instance_id, wrap
 from simpler.callable_identity import CallableHandle
 from simpler.worker_chip_message_queue import WorkerChipQueueOpcode
 from simpler.worker_chip_orch_comm import NotifyOp, SignalTestResult, WaitCmp
+from simpler_setup.log_config import configure_logging
 from simpler_setup.torch_interop import make_chip_tensor_arg, torch_dtype_to_datatype
 
 
@@ -105,8 +108,21 @@ def test_what_is_not_there_is_named():
             module.nothing
     with pytest.raises(TypeError, match="has no devices: it takes"):
         simpler.worker.Worker(level=2, devices=[1])
+    assert simpler.worker.Worker(level=2, heap_ring_size=1 << 20).level == 2
     with pytest.raises(ValueError, match="HASHID_FORMAT_INVALID"):
         CallableHandle("sha256:00", "CHIP_CALLABLE", "LOCAL_CHIP")
+
+
+def test_imports_of_what_is_not_there_have_the_reason():
+    with pytest.raises(ImportError, match="simpler.worker.MpiL3GroupSpec is not in pto-simpler: .*other hosts"):
+        from simpler.worker import MpiL3GroupSpec  # noqa: F401
+    with pytest.raises(ModuleNotFoundError, match="simpler.remote_l3_worker is not in pto-simpler: .*other hosts"):
+        importlib.import_module("simpler.remote_l3_worker")
+    with pytest.raises(ImportError, match="cannot import name 'Wrker'"):
+        from simpler.worker import Wrker  # noqa: F401
+    with pytest.raises(ModuleNotFoundError, match="No module named 'simpler.wrker'"):
+        importlib.import_module("simpler.wrker")
+    assert not hasattr(simpler.worker, "MpiL3GroupSpec")
 
 
 def test_an_installed_original_is_not_shadowed(tmp_path):
@@ -118,6 +134,44 @@ def test_an_installed_original_is_not_shadowed(tmp_path):
         assert done.returncode == 1 and f"simpler itself is installed, too ({tmp_path}" in done.stderr
     env["PTO_SIMPLER_SHADOWS"] = "1"
     subprocess.run([sys.executable, "-c", "import simpler"], env=env, check=True)
+
+
+def test_a_package_of_a_checkout_is_not_mixed_with_ours(tmp_path):
+    (tmp_path / "simpler_setup").mkdir()
+    (tmp_path / "simpler_setup" / "__init__.py").write_text("from simpler import env_manager\n")
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, sys.path)), PTO_SIMPLER_SHADOWS="1")
+    command = [sys.executable, "-m", "simpler_setup.tools.deps_viewer"]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1 and f"simpler_setup is simpler's own ({tmp_path}" in done.stderr
+    assert "PYTHONSAFEPATH=1" in done.stderr
+    env["PYTHONSAFEPATH"] = "1"
+    folder = tmp_path if sys.version_info >= (3, 11) else "/"
+    done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True)
+    assert "deps_viewer: there is no outputs/" in done.stderr
+
+
+def test_pytest_runs_the_tests_of_a_checkout(tmp_path):
+    (tmp_path / "simpler_setup").mkdir()
+    for name in ("conftest.py", "simpler_setup/__init__.py", "simpler_setup/scene_test.py"):
+        (tmp_path / name).write_text("raise ImportError('of the checkout')\n")
+    (tmp_path / "helper.py").write_text("ANSWER = 42\n")
+    (tmp_path / "test_a.py").write_text(
+        "import helper, simpler_setup\n"
+        "def test_a(st_platform):\n    assert (st_platform, helper.ANSWER) == ('a5sim', 42) and simpler_setup.scene_test\n"
+    )
+    (tmp_path / "test_absent.py").write_text("from simpler.worker import _OFF_ACCEPTED\n")
+    (tmp_path / "test_module.py").write_text("import simpler.remote_l3_protocol\n")
+    (tmp_path / "test_wrong.py").write_text("from simpler.worker import Wrker\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\n")
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
+    command = [sys.executable, "-m", "pytest", "-p", "pto_simpler_pytest", "--platform", "a5sim", "-rs"]
+    files = ["test_a.py", "test_absent.py", "test_module.py"]
+    done = subprocess.run([*command, *files], env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert "1 passed, 2 skipped" in done.stdout, done.stdout + done.stderr
+    assert "simpler.worker._OFF_ACCEPTED is not in pto-simpler: processes do not talk" in done.stdout
+    assert "simpler.remote_l3_protocol is not in pto-simpler: " in done.stdout
+    done = subprocess.run([*command, "test_wrong.py"], env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert "cannot import name 'Wrker'" in done.stdout and done.returncode == 2
 
 
 ORCHESTRATION = """
@@ -266,12 +320,70 @@ def test_a_worker_runs_a_callable_with_tensors_of_torch(worker, capfd):
     worker.run(worker.handle, args, ti.CallConfig())
     assert torch.equal(y, 1 + 3 * torch.arange(8))
     lines = capfd.readouterr().err
+    assert "AicpuExecutor" not in lines  # a line of level info
     spans = [span.name for span in simpler_setup.tools.strace_timing.parse_spans(lines.splitlines())]
     assert {"chip.run", "chip.run.bind", "chip.run.runner_run.device_wall"} <= set(spans)
     handles = [worker.submit(worker.handle, args) for _ in range(3)]
     for handle in handles:
         handle.result(timeout=60)
     assert all(handle.done for handle in handles) and torch.equal(y, 1 + 12 * torch.arange(8))
+    configure_logging("info")
+    worker.run(worker.handle, args, ti.CallConfig())
+    configure_logging("timing")
+    assert capfd.readouterr().err.count("[INFO] aicpu_execute: AicpuExecutor: Initializing") == 1
+
+
+def test_the_tools_read_the_files_of_a_run(worker, capfd, tmp_path, monkeypatch):
+    folder = tmp_path / "outputs" / "run"
+    config = ti.CallConfig()
+    config.enable_dep_gen = config.enable_chip_swimlane = True
+    config.enable_dump_args = 2
+    config.output_prefix = str(folder)
+    x, y = torch.arange(4, dtype=torch.float32), torch.ones(4)
+    worker.run(worker.handle, arguments(*(simpler_setup.make_tensor_arg(worker, t) for t in (x, y)), 5), config)
+    (tmp_path / "log").write_text(capfd.readouterr().err)
+    (folder / "name_map_run.json").write_text('{"callable_id_to_name": {"0": "add_vectors"}}')
+    monkeypatch.chdir(tmp_path)
+
+    def show(tool, *words):
+        importlib.import_module(f"simpler_setup.tools.{tool}").main([*words])
+        return capfd.readouterr().out
+
+    assert "5 tasks, 4 edges" in show("deps_viewer")  # the newest run is found
+    lines = (folder / "deps_viewer.txt").read_text().splitlines()
+    assert {"SUMMARY", "tasks: 5", "func_name_map: yes", "TASK DETAILS", "  FANOUT: t1"} <= set(lines)
+    assert "t1 kind=submit func_id=[-1,0,-1] func_name=add_vectors blocks=1 fanin=1 fanout=1" in lines
+    assert "add_vectors" in show("swimlane_converter", str(folder / "chip_swimlane_records.json"), "-o", "lane.json")
+    events = json.loads((tmp_path / "lane.json").read_text())["traceEvents"]
+    assert [e["name"] for e in events if e["ph"] == "X" and e["pid"] == 1] == [f"add_vectors(t{i})" for i in range(5)]
+    assert [e["ph"] for e in events if e["name"] == "dependency"] == 4 * ["s", "f"]
+    assert "1 runs" in show("strace_timing", "log") and "device_wall" in show("strace_timing", "log", "--tree")
+    assert "        Host        Device" in show("strace_timing", "log", "--rounds-table")
+    assert "input before_dispatch  FLOAT32[4] 16 bytes" in show("dump_viewer", "--task", "0x1", "--arg", "0", "--export")
+    (values,) = folder.glob("args_dump/*.txt")
+    assert values.read_text().splitlines()[1:] == ["0.0", "1.0", "2.0", "3.0"]
+
+
+def test_a_tool_that_cannot_do_its_work_says_why(tmp_path, capsys):
+    for tool, words in (
+        ("deps_viewer", "there is no outputs/"),
+        ("critical_path", "use `pto profile"),
+        ("sched_overhead_analysis", "use `pto profile"),
+        ("hbg_bind_phases", "use strace_timing"),
+        ("scene_test_compile", "run them once with --skip-golden"),
+        ("core_swimlane", "which simulated chips do not have"),
+        ("scope_stats_plot", "scope_stats.jsonl has a line"),
+    ):
+        command = [sys.executable, "-m", f"simpler_setup.tools.{tool}"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 1 and done.stdout == "" and words in done.stderr and "Trace" not in done.stderr
+    (tmp_path / "empty").write_text("")
+    for tool in ("strace_timing", "swimlane_converter", "deps_viewer"):
+        with pytest.raises(ValueError, match="empty (has no|is not a JSON)"):
+            importlib.import_module(f"simpler_setup.tools.{tool}").main([str(tmp_path / "empty")])
+    with pytest.raises(SystemExit):
+        importlib.import_module("simpler_setup.tools.deps_viewer").main(["deps.json", "--engine", "dot"])
+    assert "--engine is only valid with --format html" in capsys.readouterr().err
 
 
 def test_memory_of_the_chip_is_copied_and_freed(worker):
@@ -300,6 +412,31 @@ def test_a_run_that_fails_has_the_code_and_the_lines_that_programs_look_for(work
     assert "PTO2 runtime failed: orch_error_code=9 sched_error_code=0 runtime_status=-9" in lines
     assert "error detail:" in lines and "EXPLICIT_ORCH_FATAL" in lines and "error hint:" in lines
     worker.run(worker.handle, arguments(y, y, 1))
+
+
+def test_accesses_are_checked_and_kernels_without_a_name_have_their_number(tmp_path, monkeypatch):
+    def build(name, text):
+        (tmp_path / f"{name}.cpp").write_text(text)
+        return str(tmp_path / f"{name}.cpp")
+
+    monkeypatch.setenv("PTO_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("PTO_ACCESSES", "1")
+    compiler = simpler_setup.KernelCompiler("a2a3sim")
+    text = KERNEL.replace("y->data_as<float>()[i] +=", "y->data_as<float>()[i + 1] =")
+    kernel = compiler.compile_incore(build("far", text), "aiv", pto_isa_root="")
+    orchestration = build("three", ORCHESTRATION.replace("task(0,", "task(3,"))
+    entry = compiler.compile_orchestration("tensormap_and_ringbuffer", orchestration)
+    signature = [ti.ArgDirection.IN, ti.ArgDirection.INOUT, ti.ArgDirection.SCALAR]
+    far = ti.ChipCallable.build(signature, "add", entry, [(3, ti.CoreCallable.build(signature, kernel))])
+    one = simpler.worker.Worker(level=2, platform="a2a3sim", runtime="tensormap_and_ringbuffer")
+    one.init()
+    try:
+        handle = one.register(far)
+        args = arguments(*[simpler_setup.make_tensor_arg(one, torch.zeros(8)) for _ in range(2)], 1)
+        with pytest.raises(RuntimeError, match=r'kernel "kernel_3" wrote 4 bytes outside .*directly after argument 1'):
+            one.run(handle, args)
+    finally:
+        one.close()
 
 
 def test_handles_are_counted_and_belong_to_their_worker(worker, add):
@@ -586,7 +723,7 @@ def test_an_orchestration_that_raises_ends_its_conversations(pair):
         queue = orch.create_worker_chip_queue(worker_id=0, depth=4, input_arena_bytes=64, output_arena_bytes=64)
         orch.submit_next_level(pair.handles["talk"], scalars(queue.chip_task_arg_scalars()), config, worker=0)
         queue.input.enqueue(b"a", nbytes=1, timeout=60)
-        queue.output.dequeue_into(bytearray(1), timeout=60)  # so the task runs, and waits for the next one
+        queue.output.dequeue_into(bytearray(1), timeout=60)  # the task runs and waits for the next value
         args.append(orch.allocate_domain(name="pair", workers=[0, 1], window_size=64))
         raise KeyError("of the orchestration")
 

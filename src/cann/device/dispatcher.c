@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The dispatcher: a small object that the vendor's extend library writes to the device's disk,
- * loads once per process and calls. It writes the scheduler to the vendor's folder of programs, or
- * else to its own folder, under the name that the host gave it, so that the vendor's launches find
- * it there: by another name first, then renamed, so that no process maps half of it, and what is on
- * the disk is read back.
+ * The dispatcher: a small object that the vendor's extend library writes to the card's disk, loads
+ * once in each process, and calls. It writes the scheduler to the vendor's folder of programs, or
+ * else to its own folder, under a name that the host has chosen, where the vendor's launches find
+ * it. It writes a file of another name and then renames it, so that no process maps an incomplete
+ * file, and reads it back.
  */
 #include "cann/device/dispatcher.h"
 
@@ -15,12 +15,14 @@
 #include <unistd.h>
 
 #include "aicpu.h"
-#include "cann/device/beside.h"
+#include "cann/device/card_files.h"
 #include "cann/device/fingerprint.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The extend library looks all three up. Only the first call has something to do. */
+/*
+ * The extend library looks for these three functions. Only a call of the first one has work to do.
+ */
 EXPORT uint32_t DynTileFwkBackendKernelServerInit(void *args);
 EXPORT uint32_t DynTileFwkBackendKernelServer(void *args);
 EXPORT uint32_t StaticTileFwkBackendKernelServer(void *args);
@@ -44,27 +46,27 @@ static int read_back(const char *path, struct dispatcher_args *args)
     return count < 0 ? EIO : 0;
 }
 
-static enum dispatcher_step install_in(struct dispatcher_args *args, enum beside_folder folder)
+static enum dispatcher_step install_in(struct dispatcher_args *args, enum card_folder folder)
 {
     const void *object = (const void *)(uintptr_t)args->inner;
-    char path[BESIDE_PATH], other[BESIDE_PATH], name[DISPATCHER_NAME + 48];
+    char path[CARD_FILE_PATH], other[CARD_FILE_PATH], name[DISPATCHER_NAME + 48];
 
     args->error = 0;
     args->name[DISPATCHER_NAME - 1] = '\0';
-    /* Dies of a card share the disk: the name has the process and the device. */
+    /* Several devices share the disk, so the temporary name contains the process and the device. */
     snprintf(name, sizeof(name), ".%s.%ld.%llu", args->name, (long)getpid(),
              (unsigned long long)args->device);
     if (args->name[0] == '\0' || strchr(args->name, '/') != NULL ||
-        beside_path(path, folder, args->name) < 0 || beside_path(other, folder, name) < 0) {
+        card_file_path(path, folder, args->name) < 0 || card_file_path(other, folder, name) < 0) {
         args->error = EINVAL;
         return DISPATCHER_FOLDER;
     }
     snprintf(args->path, sizeof(args->path), "%.*s", (int)sizeof(args->path) - 1, path);
     if (read_back(path, args) == 0 && args->bytes == args->inner_bytes &&
         args->fingerprint == fingerprint_of(object, args->inner_bytes))
-        return DISPATCHER_DONE; /* it is there from an earlier process */
+        return DISPATCHER_DONE; /* another process has installed the file before */
     (void)unlink(other);
-    args->error = beside_write(other, object, args->inner_bytes, 0755);
+    args->error = card_file_write(other, object, args->inner_bytes, 0755);
     if (args->error != 0)
         return DISPATCHER_WRITE;
     if (rename(other, path) != 0) {
@@ -76,17 +78,17 @@ static enum dispatcher_step install_in(struct dispatcher_args *args, enum beside
     return args->error == 0 ? DISPATCHER_DONE : DISPATCHER_READ;
 }
 
-/* The folder that is known to work comes first; the dispatcher's own is where else it may be. */
+/* Tries the vendor's folder, which is known to work, and then the dispatcher's own. */
 static enum dispatcher_step dispatcher_install(struct dispatcher_args *args)
 {
     /* mutation: programs-own-folder */
-    enum dispatcher_step step = install_in(args, BESIDE_KNOWN);
+    enum dispatcher_step step = install_in(args, CARD_FOLDER_KNOWN);
 
     args->known_error = args->error;
-    return step == DISPATCHER_DONE ? step : install_in(args, BESIDE_OWN);
+    return step == DISPATCHER_DONE ? step : install_in(args, CARD_FOLDER_OWN);
 }
 
-/* 0 or 1 only: other numbers mean something to the vendor's scheduler. */
+/* Returns only 0 or 1: the vendor's scheduler interprets other numbers. */
 uint32_t DynTileFwkBackendKernelServerInit(void *launch)
 {
     struct dispatcher_args *args;
@@ -107,7 +109,10 @@ uint32_t DynTileFwkBackendKernelServerInit(void *launch)
     return 0;
 }
 
-/* Nothing is launched through these two, but a version may call them when it loads the dispatcher. */
+/*
+ * The host launches neither of these, but a version of CANN may call them when it loads the
+ * dispatcher.
+ */
 uint32_t DynTileFwkBackendKernelServer(void *args)
 {
     (void)args;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The block of arguments with which the vendor's extend library loads the dispatcher and calls it.
- * Its first 120 bytes are the vendor's; the rest is ours.
+ * Arguments with which the host launches the vendor's extend library, which loads and calls the
+ * dispatcher. The vendor defines the first 120 bytes; the rest is for the dispatcher.
  */
 #ifndef PTO_DISPATCHER_H
 #define PTO_DISPATCHER_H
@@ -17,7 +17,7 @@ enum {
     DISPATCHER_PATH = 192
 };
 
-/* Of the arguments of a launch only one word counts. */
+/* Arguments of a launch of the vendor's extend library; only `args` is used. */
 struct dispatcher_launch {
     uint64_t unused[5];
     uint64_t args; /* address of a struct dispatcher_args */
@@ -26,39 +26,43 @@ struct dispatcher_launch {
 
 struct dispatcher_args {
     uint64_t unused[12];
-    uint64_t object; /* the dispatcher itself */
+    uint64_t object; /* address of the dispatcher's own object */
     uint64_t object_bytes;
     uint64_t device;
-    /* Ours: a dispatcher of another version, which came first in its process, refuses. */
-    uint64_t inner; /* the scheduler's object */
+    /*
+     * The following fields are for the dispatcher. If the process has loaded another version of the
+     * dispatcher before, that version refuses the call.
+     */
+    uint64_t inner; /* address of the scheduler's object */
     uint64_t inner_bytes;
     uint32_t magic;
     uint32_t version;
-    char name[DISPATCHER_NAME]; /* of the file, without a folder */
-    /* The answer. */
+    char name[DISPATCHER_NAME]; /* name of the scheduler's file, without a folder */
+    /* The dispatcher writes its answer to the following fields. */
     uint32_t answer_magic;
     uint32_t answer_version;
-    int32_t error; /* of the system; 0: it is there */
-    uint32_t step; /* enum dispatcher_step */
+    int32_t error; /* errno; 0: the file was written */
+    uint32_t step; /* enum dispatcher_step: where the installation failed, or DISPATCHER_DONE */
     uint64_t bytes;
-    uint64_t fingerprint; /* of the file as it was read back */
-    int32_t known_error;  /* of the system, in the vendor's folder; 0: the file is there */
+    uint64_t fingerprint; /* fingerprint of the scheduler's file, as it was read back */
+    /* errno of the attempt in the vendor's folder; 0: the file was written there */
+    int32_t known_error;
     uint32_t pad;
-    char path[DISPATCHER_PATH]; /* of the file */
+    char path[DISPATCHER_PATH]; /* path of the scheduler's file */
 };
 
 enum dispatcher_step {
     DISPATCHER_DONE,
-    DISPATCHER_FOLDER, /* where the dispatcher lies is not known */
+    DISPATCHER_FOLDER, /* the dispatcher's own folder is unknown */
     DISPATCHER_WRITE,
     DISPATCHER_RENAME,
     DISPATCHER_READ
 };
 
-static_assert(offsetof(struct dispatcher_launch, args) == 40, "the vendor's");
-static_assert(sizeof(struct dispatcher_launch) == 208, "the vendor's");
-static_assert(offsetof(struct dispatcher_args, object) == 96, "the vendor's");
-static_assert(offsetof(struct dispatcher_args, device) == 112, "the vendor's");
-static_assert(offsetof(struct dispatcher_args, inner) == 120, "ours begins here");
+static_assert(offsetof(struct dispatcher_launch, args) == 40, "the vendor's layout");
+static_assert(sizeof(struct dispatcher_launch) == 208, "the vendor's layout");
+static_assert(offsetof(struct dispatcher_args, object) == 96, "the vendor's layout");
+static_assert(offsetof(struct dispatcher_args, device) == 112, "the vendor's layout");
+static_assert(offsetof(struct dispatcher_args, inner) == 120, "our own fields begin here");
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The executor: what a core does from the beginning of a launch to its end. It says that it is
- * there, waits for its bell, runs what the job line says, and answers through its condition
- * register. In the intersection of C and C++17; compiled once for each type of core.
+ * The executor: the program that a core runs from the beginning of a launch to its end. It
+ * acknowledges its start, waits until its doorbell rings, runs the job in its job line, and answers
+ * by its condition register. Written in the common subset of C and C++17, and compiled once for
+ * each type of core.
  */
 #include "core_port.h"
 #include "wire/board.h"
@@ -17,7 +18,7 @@ enum { CORE_IS_AIV = 0 };
 
 typedef void (*executor_kernel)(CORE_SHARED int64_t *args);
 
-/* Until the bell has another value than before. */
+/* Waits until the doorbell register has a new value other than 0, and returns that. */
 static inline CORE_FUNCTION uint32_t await_bell(uint32_t before)
 {
     uint32_t times = 0;
@@ -39,27 +40,29 @@ CORE_ENTRY void CORE_NAME(CORE_SHARED struct board_launch *launch)
     uint32_t index = core_block();
     uint32_t bell, answer;
 
-    core_fetch_line(launch); /* of an earlier launch there may be something left */
-    if (launch->anchor != 0) /* never */
+    core_fetch_line(launch); /* the cache may still have this line from an earlier launch */
+    if (launch->anchor != 0) /* never true: keeps core_anchor in the program */
         core_anchor((CORE_SHARED uint32_t *)launch);
     board = (CORE_SHARED struct board *)(uintptr_t)launch->board;
     core_fetch_line(board);
     core_set_sync(
-        launch->sync); /* before any kernel: kernels of a cluster signal each other there */
+        /* before any kernel runs: kernels of a cluster signal each other by this address */
+        launch->sync);
     if (CORE_IS_AIV)
         index = board->blocks + 2 * index + core_sub_block();
     hello = &board->hello[index];
     job = &board->job[index];
-    core_fetch_line(hello); /* so there may of an earlier device */
+    /* the cache may still have this line from before the device was opened */
+    core_fetch_line(hello);
     hello->there = BOARD_HELLO(launch->tag, core_number());
     core_publish_line(hello);
-    bell = await_bell(0); /* the scheduler has found the window */
+    bell = await_bell(0); /* the scheduler rings when it has found this core's register window */
     core_set_cond(BOARD_COND_FIN | BOARD_COND_IDLE);
     for (;;) {
         if (bell == BOARD_BELL_EXIT)
             break;
         if (bell != BOARD_BELL_OPEN) {
-            core_fetch_all(); /* the job, and what its tasks' predecessors wrote */
+            core_fetch_all(); /* drops cached copies of the job, and of what earlier tasks wrote */
             core_set_cond(bell);
             core_before_call(job->function);
             ((executor_kernel)(uintptr_t)job->function)(job->args);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What names a program on the device's disk: its content. The same function on both sides, so
- * that the host knows the name that the dispatcher has written.
+ * The hash of a program's contents, which is part of its file name on the card's disk. Host and
+ * dispatcher use the same function, so the host knows the name.
  */
 #ifndef PTO_FINGERPRINT_H
 #define PTO_FINGERPRINT_H
@@ -9,7 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* FNV-1a in 64 bits, of bytes that may come in pieces. */
+/*
+ * FNV-1a with 64 bits. Bytes may be added in several calls, the first of which gets
+ * FINGERPRINT_START.
+ */
 #define FINGERPRINT_START 0xcbf29ce484222325ull
 
 static inline uint64_t fingerprint_add(uint64_t hash, const void *bytes, size_t size)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The port of a real chip: jobs, teams, and the clock. The whole is told in scheduler.h. */
+/*
+ * The port of the engine to a real chip: jobs, teams, and the clock. scheduler.h has an overview.
+ */
 #include "cann/device/scheduler.h"
 
 #include <stdio.h>
@@ -8,15 +10,24 @@
 #include "aicpu.h"
 
 enum {
-    LOOK_TURNS = 64,          /* between two looks around, when there is something to do */
-    LOOK_NS = 10000,          /* the same when there is nothing */
-    TEAM_LAPSE_NS = 10000000, /* without a core coming back, while a team waits */
+    /*
+     * calls of port_turn between two checks of the clock and of the host's requests, while there is
+     * work
+     */
+    LOOK_TURNS = 64,
+    /*
+     * nanoseconds between two checks of the clock and of the host's requests, while there is no
+     * work
+     */
+    LOOK_NS = 10000,
+    /* how long a team may wait without a core being returned, before ordinary tasks may go first */
+    TEAM_LAPSE_NS = 10000000,
 };
 
 static void start_teams(struct machine *m);
-static void tell_of_teams(struct machine *m);
+static void update_attend_teams(struct machine *m);
 
-/* ---- time, and what goes wrong ---- */
+/* ---- time, and failures ---- */
 
 uint64_t port_now_ns(void)
 {
@@ -28,7 +39,7 @@ void port_relax(void)
     aicpu_idle(0);
 }
 
-/* The process is the vendor's, and ends: that is what the host is told. */
+/* Ends the vendor's process on the card, which the host notices. */
 _Noreturn void port_panic(const char *what, const char *file, int line)
 {
     fprintf(stderr, "pto: the engine's state is broken: %s does not hold (%s:%d)\n", what, file,
@@ -38,12 +49,12 @@ _Noreturn void port_panic(const char *what, const char *file, int line)
 
 void port_wake(void *machine)
 {
-    (void)machine; /* nobody sleeps */
+    (void)machine; /* nothing to wake: the scheduler's only thread does not sleep */
 }
 
 void port_core_reset(struct core *core)
 {
-    (void)core; /* kernels do not run here */
+    (void)core; /* nothing to do: this processor runs no kernels */
 }
 
 bool port_core_lost(struct core *core, struct slot *s)
@@ -60,7 +71,10 @@ static struct unit *ascend_unit_of(struct machine *m, uint32_t type, uint32_t in
     return &m->unit[index + (type == PTO_CORE_AIV ? m->clusters : 0)];
 }
 
-/* The core gets the vector and the tensors it points at, and the line with all else; then its bell. */
+/*
+ * Writes the job line, with the task's tensors and scalars, to memory, and rings the core's
+ * doorbell.
+ */
 static inline void ascend_start_job(struct machine *m, struct unit *u, struct slot *s,
                                     const struct pto_tensor *tensor, pto_kernel_fn fn,
                                     uint32_t block, uint32_t block_count)
@@ -73,7 +87,8 @@ static inline void ascend_start_job(struct machine *m, struct unit *u, struct sl
     job->condition_count = 0;
     job->condition_error = 0;
     aicpu_send(job, offsetof(struct board_job, args) + vector_bytes); /* mutation: job-not-sent */
-    if (block == 0) /* for all blocks, which start in order */
+    /* blocks of a task start in order, so the first one writes the tensors for all */
+    if (block == 0)
         aicpu_send(tensor, s->tensor_count * sizeof(*tensor));
     u->slot = s;
     u->block = block;
@@ -82,7 +97,7 @@ static inline void ascend_start_job(struct machine *m, struct unit *u, struct sl
     aicpu_set_register(u->bell, u->number);
 }
 
-/* The same on a core that had none. */
+/* Starts a job on a core that has none. */
 static void start_on(struct machine *m, uint32_t type, uint32_t index, struct slot *s,
                      const struct pto_tensor *tensor, pto_kernel_fn fn, uint32_t block,
                      uint32_t block_count)
@@ -93,7 +108,7 @@ static void start_on(struct machine *m, uint32_t type, uint32_t index, struct sl
     ascend_start_job(m, u, s, tensor, fn, block, block_count);
 }
 
-/* ---- what is looked at around a job, if somebody records or there are guards ---- */
+/* ---- checks before and after a job, for recorders and guards ---- */
 
 static const struct pto_tensor *ascend_tensors_of(const struct machine *m, const struct slot *s)
 {
@@ -102,10 +117,18 @@ static const struct pto_tensor *ascend_tensors_of(const struct machine *m, const
 
 static void enter_guarded(struct machine *m, struct unit *u, const struct slot *s)
 {
+    int64_t *args = u->job->args;
+    uint32_t used = s->tensor_count + s->scalar_count;
+
+    guarded_poison_unused(args, s); /* the start of the job sends the other arguments to memory */
+    aicpu_send(&args[used], (PTO_ARG_LOCAL - used) * sizeof(args[0]));
     u->found = (uint8_t)guarded_enter(&m->unit[0].watch, &u->watch, s, ascend_tensors_of(m, s));
 }
 
-/* Of a task that starts on the worker's core, or of a team that has none yet. */
+/*
+ * Called when a task starts on the worker's core, or when the first lane of a team does. False: its
+ * inputs are damaged.
+ */
 static bool watch_start(void *context, const struct slot *s, enum trace_kind kind)
 {
     struct machine *m = context;
@@ -115,7 +138,8 @@ static bool watch_start(void *context, const struct slot *s, enum trace_kind kin
         !guarded_begin(&m->sched, s, tensor, s->kernel[s->kernel[0] == SLOT_NO_KERNEL]))
         return false;
     if (m->dumps.level != 0)
-        dumps_watch(&m->dumps, s, tensor, kind); /* ends are seen by whoever takes answers */
+        /* the code that takes the cores' answers records the end */
+        dumps_watch(&m->dumps, s, tensor, kind);
     if (m->run.has_guards && (s->flags & SLOT_IS_TEAM) == 0)
         enter_guarded(m, ascend_unit_of(m, s->core_type, m->worker->core_index[s->core_type]), s);
     return true;
@@ -123,12 +147,13 @@ static bool watch_start(void *context, const struct slot *s, enum trace_kind kin
 
 void port_set_watch(struct machine *m)
 {
-    guarded_withdraw(&m->unit[0].watch); /* of cores that did not come back */
+    /* drops the watches of cores that never returned, in an earlier run */
+    guarded_withdraw(&m->unit[0].watch);
     m->ring.watch_fn = watch_start;
     m->ring.watch_context = m;
 }
 
-/* A lane of a team begins. */
+/* Called before a lane of a team starts. */
 __attribute__((cold, noinline)) static void look_before(struct machine *m, struct unit *u,
                                                         const struct slot *s, uint32_t lane,
                                                         uint32_t block)
@@ -158,7 +183,8 @@ enum port_start port_core_start(struct core *core, struct slot *s, const struct 
     struct machine *m = core->owner;
     uint32_t type = s->core_type;
 
-    m->worker->core_mask &= (uint8_t) ~(1u << type); /* it stays taken */
+    /* the core is not free again until its job has ended */
+    m->worker->core_mask &= (uint8_t) ~(1u << type);
     start_on(m, type, m->worker->core_index[type], s, tensor, fn, block, block_count);
     return PORT_SENT;
 }
@@ -179,7 +205,8 @@ bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type)
     uint32_t index = seats_next(&m->seats, core_type, 0);
 
     if (index == m->seats.count[core_type])
-        w->core_none |= (uint8_t)(1u << core_type); /* until one comes back */
+        /* no core of the type is free; set until a core is returned */
+        w->core_none |= (uint8_t)(1u << core_type);
     if (index == m->seats.count[core_type] || is_kept_for_teams(m))
         return false;
     seats_take(&m->seats, core_type, index);
@@ -188,7 +215,10 @@ bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type)
     return true;
 }
 
-/* A core has one task at a time. */
+/*
+ * Returns how many tasks may be sent now: one to the worker's core, and one to each other free
+ * core.
+ */
 uint32_t port_core_room(void *machine, uint32_t core_type)
 {
     const struct machine *m = machine;
@@ -203,7 +233,7 @@ static inline void free_core(struct machine *m, uint32_t type, uint32_t index)
     m->worker->core_none &= (uint8_t) ~(1u << type);
 }
 
-/* The worker's core of the type is free. */
+/* Frees the worker's core of this type. */
 static inline void yield_core(struct machine *m, struct worker *w, uint32_t type)
 {
     w->core_mask &= (uint8_t) ~(1u << type);
@@ -220,7 +250,10 @@ void port_cores_yield(void *machine, struct worker *w)
     start_teams(m);
 }
 
-/* What the kernel of a core has registered. The line is the scheduler's again, until the next job. */
+/*
+ * Reads the conditions that a kernel has registered. Until the next job only the scheduler writes
+ * the job line.
+ */
 static struct core_slab *fetch_conditions(const struct unit *u, struct core_slab *slab)
 {
     const struct board_job *job = u->job;
@@ -235,7 +268,7 @@ static struct core_slab *fetch_conditions(const struct unit *u, struct core_slab
     return slab;
 }
 
-/* The core is done with its job, and gets another one at once, or is free. */
+/* Called when a core has finished its job: gives it another one at once, or frees it. */
 static inline void ascend_take_back(struct machine *m, struct unit *u, bool has_more)
 {
     struct worker *w = m->worker;
@@ -243,7 +276,7 @@ static inline void ascend_take_back(struct machine *m, struct unit *u, bool has_
     struct core_slab slab;
     uint32_t type = is_kept_for_teams(m) ? PTO_CORE_TYPES : u->type;
 
-    if (w->trace != NULL) { /* the next one is looked at where all are */
+    if (w->trace != NULL) { /* a recorded run: the caller looks for the next task */
         ascend_look_after(m, u);
         type = PTO_CORE_TYPES;
     }
@@ -260,7 +293,7 @@ static inline void ascend_take_back(struct machine *m, struct unit *u, bool has_
                      0, 1);
 }
 
-/* Of the cores that have a job, those that are done with it. */
+/* Takes back the cores that have finished their jobs. Returns their number. */
 static uint32_t take_answers(struct machine *m)
 {
     uint32_t count = 0;
@@ -280,9 +313,9 @@ static uint32_t take_answers(struct machine *m)
     return count;
 }
 
-/* ---- teams: what must start together gets all its cores in one step or none ---- */
+/* ---- teams: tasks that start together get all their cores in one step, or none ---- */
 
-static void tell_of_teams(struct machine *m)
+static void update_attend_teams(struct machine *m)
 {
     sched_attend(&m->sched, ascend_has_teams(m) ? ATTEND_TEAMS : 0, ATTEND_TEAMS);
 }
@@ -297,18 +330,19 @@ void port_team_start(void *machine, struct slot *s)
         m->is_lapsed = false;
         m->team_since_ns = aicpu_now_ns();
     }
-    a32_store_relaxed(&s->pending, 0); /* a link; one thread */
+    a32_store_relaxed(&s->pending, 0); /* list link that only the scheduler's thread uses */
     if (line->first == 0)
         line->first = at;
     else
-        a32_store_relaxed(&graph_slot(&m->graph, line->last)->pending, at); /* a link */
+        /* list link that only the scheduler's thread uses */
+        a32_store_relaxed(&graph_slot(&m->graph, line->last)->pending, at);
     line->last = at;
     start_teams(m);
 }
 
 /*
- * A gang, or one block of several lanes. False: not now. True without any that has started: the
- * run has failed by what the task was to read.
+ * Starts a gang, or one block of a task with several lanes. False: too few cores are free. True
+ * although nothing was started: the run has failed because of the task's inputs.
  */
 static bool ascend_start_unit(struct machine *m, struct slot *s)
 {
@@ -347,7 +381,8 @@ static struct slot *ascend_pop_team(struct machine *m, struct team_line *line)
 {
     struct slot *s = graph_slot(&m->graph, line->first);
 
-    line->first = a32_load_relaxed(&s->pending); /* a link; one thread */
+    /* list link that only the scheduler's thread uses */
+    line->first = a32_load_relaxed(&s->pending);
     return s;
 }
 
@@ -374,15 +409,16 @@ static void start_teams(struct machine *m)
             if (s->block_next == s->block_count)
                 (void)ascend_pop_team(m, line);
         } else if (line == &m->gangs && m->is_lapsed) {
-            line = &m->mixes; /* it may be one of these that the gang's cores wait for */
+            /* while the gang waits, tasks with several lanes may get the cores that it waits for */
+            line = &m->mixes;
         } else {
             break;
         }
     }
-    tell_of_teams(m);
+    update_attend_teams(m);
 }
 
-/* ---- for whoever tells the story of a stall ---- */
+/* ---- reporting a stalled run ---- */
 
 void port_each_running(void *machine,
                        void (*each)(void *context, struct slot *s, uint32_t core, uint32_t block),
@@ -406,12 +442,13 @@ bool port_is_queued(void *machine, const struct slot *slot)
 
             if (s == slot)
                 return true;
-            at = a32_load_relaxed(&s->pending); /* a link; one thread */
+            /* list link that only the scheduler's thread uses */
+            at = a32_load_relaxed(&s->pending);
         }
     return false;
 }
 
-/* ---- the clock, the host's wishes ---- */
+/* ---- the clock, and requests of the host ---- */
 
 static uint64_t grace_of(const struct machine *m)
 {
@@ -426,7 +463,7 @@ static void stop_run(struct machine *m, bool is_stall, uint64_t now_ns)
         orch_describe_stall(&m->orch, is_stall);
         sched_attend(&m->sched, ATTEND_FAILED, 0);
     }
-    start_teams(m); /* drops them */
+    start_teams(m); /* removes waiting teams from the queues: their tasks are skipped */
     if (m->give_up_ns == 0)
         m->give_up_ns = now_ns + grace_of(m);
 }
@@ -444,10 +481,11 @@ static void ascend_look_around(struct machine *m, uint64_t now_ns)
     m->looked_ns = now_ns;
     m->board->live.progress = m->progress;
     port_beat(m);
-    aicpu_fetch(&m->board->wish, sizeof(m->board->wish));
-    if (m->board->wish.cancelled[m->number % BOARD_RUNS] == m->number)
+    aicpu_fetch(&m->board->requests, sizeof(m->board->requests));
+    if (m->board->requests.cancelled[m->number % BOARD_RUNS] == m->number)
         sched_attend(&m->sched, ATTEND_CANCELLED, 0);
-    if (m->progress != m->progress_seen || m->orch.is_listening) { /* to something outside */
+    /* is_listening: the orchestration waits for a message from outside of the run */
+    if (m->progress != m->progress_seen || m->orch.is_listening) {
         m->progress_seen = m->progress;
         m->stall_since_ns = now_ns;
     }
@@ -494,7 +532,7 @@ bool port_turn(struct machine *m)
     return false;
 }
 
-/* ---- the orchestration waits ---- */
+/* ---- while the orchestration waits ---- */
 
 void port_room(void *machine)
 {
@@ -506,10 +544,10 @@ void port_room(void *machine)
     while (!sharing_has_room(sharing, m->worker) && !port_is_given_up(m)) {
         if (port_turn(m))
             since_ns = aicpu_now_ns();
-        else if (aicpu_now_ns() - since_ns >= sharing->patience_ns)
+        else if (aicpu_now_ns() - since_ns >= sharing->room_wait_ns)
             break;
     }
-    sharing_builder_goes_on(sharing, m->worker, aicpu_now_ns());
+    sharing_builder_resumes(sharing, m->worker, aicpu_now_ns());
 }
 
 int port_wait(void *machine, uint32_t slot, uint32_t seq, uint64_t deadline_ns)
@@ -531,16 +569,19 @@ void port_poll(void *machine)
     sharing_builder_waited(&m->orch.sharing);
 }
 
-/* One that goes on whatever it is told is left: what it holds stays with it. */
-void port_linger(void *machine)
+/*
+ * Called when an orchestration continues after a failure: leaves it, if it does not end in time.
+ * Its resources stay allocated.
+ */
+void port_poll_failed(void *machine)
 {
     struct machine *m = machine;
 
     uint64_t now_ns = aicpu_now_ns();
 
     (void)port_turn(m);
-    if (m->linger_ns == 0)
-        m->linger_ns = now_ns + grace_of(m);
-    if (m->is_building && now_ns >= m->linger_ns)
+    if (m->failed_until_ns == 0)
+        m->failed_until_ns = now_ns + grace_of(m);
+    if (m->is_building && now_ns >= m->failed_until_ns)
         longjmp(m->back, 1);
 }

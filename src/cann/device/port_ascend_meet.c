@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The port of a real chip: cores come and go. */
+/* The port of the engine to a real chip: start and end of the cores. */
 #include "cann/device/scheduler.h"
 
 #include <string.h>
@@ -7,11 +7,11 @@
 #include "aicpu.h"
 
 enum {
-    MEET_S = 2, /* for all cores together */
+    MEET_S = 2, /* seconds that all cores together may take to start */
     SECOND_NS = 1000000000,
 };
 
-/* The core says which window is its own. */
+/* Finds a core's register window by the physical number that the core has written. */
 static bool find_window(struct machine *m, uint32_t index)
 {
     const struct board_windows *windows = &m->board->windows;
@@ -21,7 +21,8 @@ static bool find_window(struct machine *m, uint32_t index)
     uint32_t number;
 
     aicpu_fetch(hello, sizeof(*hello));
-    there = *(const volatile uint64_t *)&hello->there; /* once */
+    /* `there` is read once, because the core may be writing it */
+    there = *(const volatile uint64_t *)&hello->there;
     if (there >> BOARD_TAG_SHIFT != m->tag)
         return false;
     number = (uint32_t)there & BOARD_NUMBER_MASK;
@@ -63,8 +64,11 @@ int port_meet_cores(struct machine *m, uint32_t tag, uint32_t *missing_out, uint
         }
         if (aicpu_now_ns() >= until_ns)
             return PTO_ETIMEOUT;
-        port_beat(
-            m); /* cores have a limit of their own, which may be longer than the host's patience */
+        /*
+         * the host watches the heartbeat, perhaps with a shorter limit than that of the cores'
+         * start
+         */
+        port_beat(m);
         aicpu_idle(idle++);
     }
 }

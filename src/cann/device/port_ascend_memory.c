@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The port of a real chip: memory of the engine, and what tasks may name of the card's. */
+/* The port of the engine to a real chip: memory that the engine uses. */
 #include "cann/device/scheduler.h"
 
 #include <string.h>
@@ -46,9 +46,9 @@ static_assert(sizeof(struct pto_local_context) == sizeof(((struct board_job *)0)
                   sizeof(((struct board_job *)0)->args) == PTO_ARG_COUNT * sizeof(int64_t),
               "a kernel finds them there");
 static_assert(sizeof(struct pto_completion[PTO_COMPLETIONS_MAX]) % BOARD_LINE == 0,
-              "each core has lines of its own");
+              "cores share no line");
 
-/* A core, and what jobs do not change of its line. */
+/* Initialises the state of a core, and the fields of its job line that jobs do not change. */
 static void set_unit(struct machine *m, uint32_t at, struct pto_completion *condition)
 {
     struct unit *u = &m->unit[at];
@@ -79,7 +79,8 @@ int port_set_memory(struct machine *m, const struct board_open *open)
     struct share share = { .machine = m };
     uint64_t own = (sizeof(*condition) * m->core_count + PAGE - 1) / PAGE * PAGE;
 
-    aicpu_fetch(m->board->job, m->core_count * sizeof(m->board->job[0])); /* the host made them */
+    /* the host has written the initial job lines */
+    aicpu_fetch(m->board->job, m->core_count * sizeof(m->board->job[0]));
     for (uint32_t i = 0; i < m->core_count; i++)
         set_unit(m, i, condition[i]);
     aicpu_publish(m->board->job, m->core_count * sizeof(m->board->job[0]));
@@ -91,14 +92,18 @@ int port_set_memory(struct machine *m, const struct board_open *open)
         return PTO_ENOMEM;
     ascend_each_pool(m, give_share, &share);
     m->graph.heap_pool = (struct pool){ .base = (char *)(uintptr_t)open->heap,
-                                        .limit = open->heap_bytes, /* nobody expects zeros there */
+                                        /*
+                                         * the whole pool may be used, because its memory need not
+                                         * be zeroed
+                                         */
+                                        .limit = open->heap_bytes,
                                         .max = open->heap_bytes,
                                         .owner = &m->budget };
     m->budget.max = open->memory_max;
     return PTO_OK;
 }
 
-/* The memory is there: it gets a value. */
+/* Initialises a pool, whose memory exists already. */
 bool port_pool_grow(struct pool *pool, uint64_t bytes)
 {
     struct pool_budget *budget = pool->owner;
@@ -115,63 +120,4 @@ bool port_pool_grow(struct pool *pool, uint64_t bytes)
     budget->used += limit - pool->limit;
     pool->limit = limit;
     return true;
-}
-
-/* For functions that get no machine. This object is loaded by a name of its own for each device. */
-static struct machine *machine_here;
-
-void port_begin(struct machine *m)
-{
-    machine_here = m;
-}
-
-/* Whether there is memory: in what the host has allocated, or in the engine's own. */
-static bool is_memory(const struct machine *m, uint64_t addr, uint32_t bytes)
-{
-    const struct pool *heap = &m->graph.heap_pool;
-    uint64_t low = 0, high = m->range_count;
-
-    if (addr >= (uint64_t)(uintptr_t)heap->base &&
-        addr - (uint64_t)(uintptr_t)heap->base <= heap->max - bytes)
-        return true;
-    if (m->launched != NULL && m->launched->built.image.heap_bytes >= bytes &&
-        addr - m->launched->built.image.heap <= m->launched->built.image.heap_bytes - bytes)
-        return true;
-    while (low < high) {
-        uint64_t middle = (low + high) / 2;
-
-        if (m->ranges[middle].end <= addr)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < m->range_count && addr >= m->ranges[low].begin &&
-           m->ranges[low].end - addr >= bytes;
-}
-
-bool port_can_read(uint64_t addr, uint32_t bytes)
-{
-    if (!is_memory(machine_here, addr, bytes))
-        return false;
-    aicpu_fetch((const void *)(uintptr_t)addr, bytes); /* a core may have written it */
-    return true;
-}
-
-bool port_write(uint64_t addr, uint32_t bytes, uint64_t bits)
-{
-    if (!is_memory(machine_here, addr, bytes))
-        return false;
-    memcpy((void *)(uintptr_t)addr, &bits, bytes);
-    aicpu_publish((const void *)(uintptr_t)addr, bytes);
-    return true;
-}
-
-void port_filled(uint64_t addr, uint64_t bytes)
-{
-    aicpu_publish((const void *)(uintptr_t)addr, bytes);
-}
-
-void port_fetch(uint64_t addr, uint64_t bytes)
-{
-    aicpu_fetch((const void *)(uintptr_t)addr, bytes);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scheduler program: one function, which the host launches with a struct board_call. It
- * returns 0, or 1 if the call itself makes no sense: other numbers mean something to the vendor's
- * scheduler. What came of the call is the answer on the board.
+ * The scheduler program. It has one function, which the host launches with a struct board_call. The
+ * function returns 0, or 1 if the call itself is invalid, but no other numbers, which the vendor's
+ * scheduler would interpret. The result of the call is in the answer on the board.
  */
 #include "cann/device/scheduler.h"
 
@@ -16,24 +16,16 @@
 
 #include "aicpu.h"
 #include "base/object.h"
-#include "cann/device/beside.h"
+#include "cann/device/card_files.h"
+#include "cann/device/card_kernels.h"
 #include "cann/device/message.h"
-#include "orch/telling.h"
-
-/* A callable: kernels are addresses on the device. */
-struct code {
-    void *object; /* of the orchestration; NULL: it runs on the host */
-    pto_orch_fn orchestration;
-    bool is_simpler;
-    uint32_t kernel_count;
-    struct graph_kernel kernel[];
-};
+#include "orch/record.h"
 
 __attribute__((visibility("default"))) uint32_t pto_scheduler(void *args);
 
-/* ---- answers ---- */
+/* ---- answers to the host ---- */
 
-static int scheduler_tell(struct board *board, int status, const char *format, ...)
+static int scheduler_error_set(struct board *board, int status, const char *format, ...)
 {
     va_list values;
 
@@ -43,7 +35,7 @@ static int scheduler_tell(struct board *board, int status, const char *format, .
     return status;
 }
 
-/* ---- open, close ---- */
+/* ---- opening and closing ---- */
 
 static void set_sizes(uint32_t size[BOARD_SIZES])
 {
@@ -64,20 +56,21 @@ static int open_machine(const struct board_call *call, struct board *board)
 
     set_sizes(size);
     if (call->message_bytes < sizeof(*open) || memcmp(size, open->size, sizeof(size)) != 0)
-        return scheduler_tell(
-            board, PTO_ENOSUP,
-            "the scheduler on the device was built in another way than the library");
+        return scheduler_error_set(board, PTO_ENOSUP,
+                                   "the scheduler on the device is not of the same build as the "
+                                   "library; build both together");
     if (open->clusters == 0 || open->clusters > BOARD_CORES / 3)
-        return scheduler_tell(board, PTO_EINVAL, "%u clusters are none, or too many",
-                              open->clusters);
+        return scheduler_error_set(board, PTO_EINVAL,
+                                   "the cluster count %u is out of range (1 to %u)", open->clusters,
+                                   (uint32_t)BOARD_CORES / 3);
     m = aligned_alloc(128, (sizeof(*m) + 127) / 128 * 128);
     if (m == NULL)
-        return scheduler_tell(board, PTO_ENOMEM, "the control processor has no memory");
+        return scheduler_error_set(board, PTO_ENOMEM, "the control processor has no memory");
     memset(m, 0, sizeof(*m));
     m->worker = aligned_alloc(128, (sizeof(*m->worker) + 127) / 128 * 128);
     if (m->worker == NULL) {
         free(m);
-        return scheduler_tell(board, PTO_ENOMEM, "the control processor has no memory");
+        return scheduler_error_set(board, PTO_ENOMEM, "the control processor has no memory");
     }
     m->board = board;
     m->clusters = open->clusters;
@@ -99,8 +92,8 @@ static int open_machine(const struct board_call *call, struct board *board)
     if (status < 0) {
         free(m->worker);
         free(m);
-        return scheduler_tell(board, status, "%llu bytes for the engine are too few",
-                              (unsigned long long)open->engine_bytes);
+        return scheduler_error_set(board, status, "%llu bytes for the engine are too few",
+                                   (unsigned long long)open->engine_bytes);
     }
     board->answer.value = (uint64_t)(uintptr_t)m;
     return PTO_OK;
@@ -113,9 +106,9 @@ static int close_machine(struct machine *m)
     return PTO_OK;
 }
 
-/* ---- code ---- */
+/* ---- loading callables ---- */
 
-/* What an orchestration of the reference's interface says of itself. */
+/* Prints a log line of an orchestration that uses the reference's interface. */
 static void log_line(int level, const char *function, const char *format, va_list values)
 {
     (void)level;
@@ -124,31 +117,34 @@ static void log_line(int level, const char *function, const char *format, va_lis
     fputc('\n', stderr);
 }
 
-/* From a file of its own, whose name nobody gets again, so that no two objects are taken for one. */
+/*
+ * Loads the object of an orchestration. It is written to a file with a unique name, because the
+ * loader takes files with equal names for one object.
+ */
 static void *scheduler_load_object(struct board *board, const char *object, uint64_t bytes,
                                    uint64_t number, const char *name)
 {
-    const char *own = beside_own_name();
-    char path[BESIDE_PATH], file[256];
+    const char *own = card_file_own_name();
+    char path[CARD_FILE_PATH], file[256];
     void *handle = NULL;
     int error = ENOENT;
 
     snprintf(file, sizeof(file), ".%.100s.%ld.%llu", own != NULL ? own : "", (long)getpid(),
              (unsigned long long)number);
-    for (int i = 0; i < BESIDE_FOLDERS && error != 0; i++)
-        if (beside_path(path, (enum beside_folder)i, file) == 0)
-            error = beside_write(path, object, bytes, 0700);
+    for (int i = 0; i < CARD_FOLDERS && error != 0; i++)
+        if (card_file_path(path, (enum card_folder)i, file) == 0)
+            error = card_file_write(path, object, bytes, 0700);
     if (error != 0)
-        (void)scheduler_tell(board, PTO_ELOAD,
-                             "the orchestration of \"%.80s\" cannot be written: %s", name,
-                             strerror(error));
+        (void)scheduler_error_set(board, PTO_ELOAD,
+                                  "the orchestration of \"%.80s\" cannot be written: %s", name,
+                                  strerror(error));
     else
         handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (error == 0 && handle == NULL)
-        (void)scheduler_tell(board, PTO_ELOAD,
-                             "the orchestration of \"%.60s\" cannot be loaded: %.120s", name,
-                             dlerror());
-    (void)unlink(path); /* it stays mapped */
+        (void)scheduler_error_set(board, PTO_ELOAD,
+                                  "the orchestration of \"%.60s\" cannot be loaded: %.120s", name,
+                                  dlerror());
+    (void)unlink(path); /* the loaded object stays mapped */
     return handle;
 }
 
@@ -156,7 +152,7 @@ typedef pto_orch_fn (*bind_fn)(void *entry, void *config,
                                void (*log)(int level, const char *function, const char *format,
                                            va_list values));
 
-static int scheduler_find_entry(struct board *board, struct code *code, const char *entry,
+static int scheduler_find_entry(struct board *board, struct scheduler_code *code, const char *entry,
                                 const char *name)
 {
     void *function = dlsym(code->object, entry);
@@ -164,11 +160,11 @@ static int scheduler_find_entry(struct board *board, struct code *code, const ch
     bind_fn bind;
 
     if (function == NULL)
-        return scheduler_tell(board, PTO_ELOAD,
-                              "the orchestration of \"%.80s\" has no function %.64s; export it",
-                              name, entry);
+        return scheduler_error_set(
+            board, PTO_ELOAD, "the orchestration of \"%.80s\" has no function %.64s; export it",
+            name, entry);
     if (dlsym(code->object, OBJECT_OWN_SYMBOL) != NULL)
-        return scheduler_tell(
+        return scheduler_error_set(
             board, PTO_ENOSUP,
             "the orchestration of \"%.80s\" is a binary for the reference's runtime, which "
             "real chips do not run yet; compile it with include/simpler",
@@ -183,7 +179,7 @@ static int scheduler_find_entry(struct board *board, struct code *code, const ch
     return PTO_OK;
 }
 
-static int unload_code(struct code *code)
+static int unload_code(struct scheduler_code *code)
 {
     if (code->object != NULL)
         dlclose(code->object);
@@ -194,18 +190,17 @@ static int unload_code(struct code *code)
 static int scheduler_load_code(const struct board_call *call, struct board *board)
 {
     const struct board_load *load = (const struct board_load *)(uintptr_t)call->message;
-    const struct board_kernel *kernel = (const struct board_kernel *)(const void *)(load + 1);
-    const char *entry = (const char *)(kernel + load->kernel_count);
+    uint64_t kernel_bytes =
+        load->kernel_count * sizeof(struct board_kernel) + load->declared_count * sizeof(uint32_t);
+    const char *entry = (const char *)(load + 1) + kernel_bytes;
     const char *name = entry + load->entry_bytes;
-    struct code *code = calloc(1, sizeof(*code) + load->kernel_count * sizeof(code->kernel[0]));
+    struct scheduler_code *code = calloc(1, sizeof(*code) + board_kernel_room(load));
     int status = PTO_OK;
 
     if (code == NULL)
-        return scheduler_tell(board, PTO_ENOMEM, "the control processor has no memory");
+        return scheduler_error_set(board, PTO_ENOMEM, "the control processor has no memory");
     code->kernel_count = load->kernel_count;
-    for (uint32_t i = 0; i < load->kernel_count; i++)
-        code->kernel[i] = (struct graph_kernel){ (pto_kernel_fn)(uintptr_t)kernel[i].function,
-                                                 (uint32_t)kernel[i].core_type };
+    board_copy_kernels(load, code->kernel);
     if (load->object_bytes != 0) {
         code->object = scheduler_load_object(board, name + load->name_bytes, load->object_bytes,
                                              (uint64_t)(uintptr_t)code, name);
@@ -219,12 +214,13 @@ static int scheduler_load_code(const struct board_call *call, struct board *boar
     return PTO_OK;
 }
 
-/* ---- runs ---- */
+/* ---- building and launching graphs ---- */
 
 static void scheduler_build(struct machine *m)
 {
     m->is_building = true;
-    aptr_store_relaxed(&m->orch.builder, __builtin_thread_pointer()); /* only compared */
+    /* only compared, never dereferenced */
+    aptr_store_relaxed(&m->orch.builder, __builtin_thread_pointer());
     if (setjmp(m->back) == 0)
         orch_build(&m->orch);
     else
@@ -233,13 +229,16 @@ static void scheduler_build(struct machine *m)
     m->is_building = false;
 }
 
-/* Outputs come first, then the graph itself. */
+/* Returns the bytes that the outputs of a kept graph take, in front of the graph. */
 static uint64_t outputs_bytes(const struct built_graph *b)
 {
     return (b->image.heap_bytes + GRAPH_OUTPUT_ALIGN - 1) / GRAPH_OUTPUT_ALIGN * GRAPH_OUTPUT_ALIGN;
 }
 
-/* It is kept: nothing of it runs, and the host is told how much memory it needs. */
+/*
+ * Ends a run that has built a graph to be kept: none of its tasks run, and the host gets the size
+ * of the graph.
+ */
 static void end_building(struct machine *m, struct board *board)
 {
     sched_discard(m->worker);
@@ -249,7 +248,10 @@ static void end_building(struct machine *m, struct board *board)
     board->answer.value = outputs_bytes(&m->building) + m->building_bytes;
 }
 
-/* What was noted while it was built is still there: no run came between. */
+/*
+ * Copies the built graph to memory that the host has allocated. The engine's state is still that of
+ * the build: no run came between.
+ */
 static int keep_graph(struct machine *m, uint64_t memory, struct board *board)
 {
     struct built_graph *b = &m->building;
@@ -257,32 +259,35 @@ static int keep_graph(struct machine *m, uint64_t memory, struct board *board)
     uint64_t bytes = m->building_bytes;
 
     if (bytes == 0)
-        return scheduler_tell(board, PTO_EINVAL, "there is no graph to be kept");
+        return scheduler_error_set(board, PTO_EINVAL, "there is no graph to be kept");
     m->building_bytes = 0;
     if (b->has_lost_fact)
-        return scheduler_tell(board, PTO_ENOMEM,
-                              "the control processor has no memory for what the graph uses");
+        return scheduler_error_set(board, PTO_ENOMEM,
+                                   "the control processor has no memory for what the graph uses");
     built_graph_fill(b, &m->orch, (char *)graph + CARD_GRAPH_HEAD, memory);
     *graph = (struct card_graph){ .built = *b, .bytes = bytes };
     board->answer.value = (uint64_t)(uintptr_t)graph;
     return PTO_OK;
 }
 
-/* What is left of it in this cache would undo what the next owner of the memory writes. */
+/*
+ * Drops the graph's lines from this cache: they would later overwrite data of the memory's next
+ * owner.
+ */
 static int drop_graph(const struct card_graph *graph)
 {
     aicpu_publish(graph, graph->bytes);
     return PTO_OK;
 }
 
-/* One that the host has built: nothing in it is believed before it was looked at. */
+/* Takes over a graph that the host has built. Everything in it is validated before it is used. */
 static int take_graph(struct machine *m, struct card_graph *graph, uint64_t bytes,
-                      const struct code *code)
+                      const struct scheduler_code *code)
 {
     const struct image_limits limits = { .kernels = code->kernel,
                                          .kernel_count = code->kernel_count,
                                          .clusters = m->clusters };
-    const char *wrong = "it is not as long as it says";
+    const char *wrong = "its length differs from its header";
 
     aicpu_fetch(graph, bytes);
     if (bytes > CARD_GRAPH_HEAD && graph->bytes == bytes)
@@ -291,8 +296,8 @@ static int take_graph(struct machine *m, struct card_graph *graph, uint64_t byte
     if (wrong == NULL)
         return PTO_OK;
     aicpu_publish(graph, bytes);
-    return scheduler_tell(m->board, PTO_EFORMAT,
-                          "the graph that the host has built makes no sense: %s", wrong);
+    return scheduler_error_set(m->board, PTO_EFORMAT,
+                               "the graph that the host has built is invalid: %s", wrong);
 }
 
 static void scheduler_run_to_end(struct machine *m)
@@ -310,7 +315,7 @@ static void scheduler_run_to_end(struct machine *m)
     }
 }
 
-/* ---- the recorder ---- */
+/* ---- recording a run ---- */
 
 static void scheduler_add_edge(void *context, uint32_t before, uint32_t after)
 {
@@ -329,24 +334,34 @@ static void scheduler_add_scope(void *context, const struct orch_scope *scope)
     if (m->record->scope_count == m->room.scope_max)
         m->record->scopes_lost++;
     else
-        m->scope[m->record->scope_count++] = telling_scope(scope);
+        m->scope[m->record->scope_count++] = record_scope(scope);
 }
 
-static char *scheduler_take_told(void *context, uint64_t bytes)
+static char *scheduler_take_record(void *context, uint64_t bytes)
 {
     struct machine *m = context;
 
-    if (bytes > m->room.told_max - m->record->told_bytes) {
-        m->record->told_lost++;
+    if (bytes > m->room.task_bytes_max - m->record->task_bytes) {
+        m->record->task_records_lost++;
         return NULL;
     }
-    m->record->told_bytes += bytes;
-    return m->told + (m->record->told_bytes - bytes);
+    m->record->task_bytes += bytes;
+    return m->task_records + (m->record->task_bytes - bytes);
 }
 
-static void scheduler_add_task(void *context, const struct orch_told *told)
+static void scheduler_add_task(void *context, const struct orch_submitted *submit)
 {
-    telling_task(&(struct telling_tape){ scheduler_take_told, context }, told);
+    record_task(&(struct record_sink){ scheduler_take_record, context }, submit);
+}
+
+static void scheduler_add_element(void *context, const struct orch_element *element)
+{
+    record_element(&(struct record_sink){ scheduler_take_record, context }, element);
+}
+
+static void scheduler_add_launched(void *context, const struct built_graph *graph)
+{
+    record_launched(&(struct record_sink){ scheduler_take_record, context }, graph);
 }
 
 static struct dump_mark *scheduler_mark_of(void *context, uint64_t index)
@@ -409,22 +424,22 @@ static void begin_record(struct machine *m, const struct board_run *more)
     m->edge = (struct board_edge *)(uintptr_t)at.edge;
     m->scope = (struct chip_scope *)(uintptr_t)at.scope;
     m->mark = (struct dump_mark *)(uintptr_t)at.mark;
-    m->told = (char *)(uintptr_t)at.told;
+    m->task_records = (char *)(uintptr_t)at.task_records;
     m->dumped = (char *)(uintptr_t)at.dumped;
     m->ring = (struct trace_ring){ .record = (struct trace_record *)(uintptr_t)at.record,
                                    .mask = (uint32_t)more->record_max - 1,
                                    .has_each_time = true,
-                                   .live = UINT32_MAX, /* unlike any */
+                                   .live = UINT32_MAX, /* no task count: so the first is recorded */
                                    .ready = UINT32_MAX };
     *m->record = (struct board_record){ .begin_cycles = m->begin_cycles };
     m->worker->trace = &m->ring;
     m->run.wired_fn = scheduler_add_edge;
     m->run.wired_context = m->run.recorder.context = m;
-    if (m->run.options->trace == PTO_TRACE_ARGUMENTS && m->launched != NULL)
-        telling_launched(&(struct telling_tape){ scheduler_take_told, m },
-                         &m->launched->built.image);
-    if (m->run.options->trace == PTO_TRACE_ARGUMENTS)
-        m->run.recorder.tell = scheduler_add_task;
+    if (m->run.options->trace == PTO_TRACE_ARGUMENTS) {
+        m->run.recorder.submitted = scheduler_add_task;
+        m->run.recorder.element = scheduler_add_element;
+        m->run.recorder.launched = scheduler_add_launched;
+    }
     if (m->run.options->diagnostics.has_scopes)
         m->run.recorder.scope = scheduler_add_scope;
     begin_dumps(m);
@@ -445,7 +460,7 @@ static void end_record(struct machine *m)
     m->record->end_cycles = port_cycles();
     aicpu_publish(m->edge, head->edge_count * sizeof(*m->edge));
     aicpu_publish(m->scope, head->scope_count * sizeof(*m->scope));
-    aicpu_publish(m->told, head->told_bytes);
+    aicpu_publish(m->task_records, head->task_bytes);
     aicpu_publish(m->dumped, head->dumped_bytes);
     aicpu_publish(m->ring.record, (m->ring.count - ring_lost(m)) * sizeof(*m->ring.record));
     aicpu_publish(m->record, sizeof(*m->record));
@@ -454,25 +469,28 @@ static void end_record(struct machine *m)
 static void scheduler_begin_run(struct machine *m, const struct run_message *run,
                                 const struct board_run *more, struct pto_entry *entry)
 {
-    const struct code *code = (const struct code *)(uintptr_t)run->code;
+    const struct scheduler_code *code = (const struct scheduler_code *)(uintptr_t)run->code;
     uint64_t now_ns = aicpu_now_ns();
 
-    m->run = (struct orch_run){ .function = m->launched == NULL ? code->orchestration : NULL,
-                                .is_built_only = run->purpose == CHIP_BUILD,
-                                .graph = m->launched != NULL          ? &m->launched->built
-                                         : run->purpose == CHIP_BUILD ? &m->building
-                                                                      : NULL,
-                                .code = (const void *)(uintptr_t)code->orchestration,
-                                .kernels = code->kernel,
-                                .kernel_count = code->kernel_count,
-                                .entry = entry,
-                                .options = &run->options,
-                                .has_rings = run->has_rings != 0,
-                                .has_guards = m->launched != NULL ? m->launched->built.has_guards
-                                                                  : run->options.has_guards,
-                                .is_whole_only = code->is_simpler,
-                                .stall_ns = run->stall_ns,
-                                .time_ns = run->options.timeout_ns };
+    m->run = (struct orch_run){
+        .function = m->launched == NULL ? code->orchestration : NULL,
+        .context = code->context,
+        .is_built_only = run->purpose == CHIP_BUILD,
+        .graph = m->launched != NULL          ? &m->launched->built
+                 : run->purpose == CHIP_BUILD ? &m->building
+                                              : NULL,
+        .code = code->own != NULL ? code->own : (const void *)(uintptr_t)code->orchestration,
+        .guard = code->guard,
+        .kernels = code->kernel,
+        .kernel_count = code->kernel_count,
+        .entry = entry,
+        .options = &run->options,
+        .has_rings = run->has_rings != 0,
+        .has_guards = m->launched != NULL ? m->launched->built.has_guards : run->options.has_guards,
+        .is_whole_only = code->is_simpler,
+        .stall_ns = run->stall_ns,
+        .time_ns = run->options.timeout_ns
+    };
     m->ranges = (const struct board_range *)(uintptr_t)more->ranges;
     m->range_count = more->range_count;
     aicpu_fetch(m->ranges, m->range_count * sizeof(*m->ranges));
@@ -483,7 +501,7 @@ static void scheduler_begin_run(struct machine *m, const struct run_message *run
     if (m->run.has_guards || m->dumps.level != 0)
         port_set_watch(m);
     m->deadline_ns = more->left_ns < UINT64_MAX - now_ns ? now_ns + more->left_ns : UINT64_MAX;
-    m->give_up_ns = m->linger_ns = m->team_since_ns = 0;
+    m->give_up_ns = m->failed_until_ns = m->team_since_ns = 0;
     m->progress = m->progress_seen = m->lane_executions = 0;
     m->turns = m->idle = 0;
     m->is_lapsed = m->is_lost = m->is_builder_gone = false;
@@ -491,9 +509,10 @@ static void scheduler_begin_run(struct machine *m, const struct run_message *run
     m->gangs = m->mixes = (struct team_line){ 0 };
     m->worker->core_mask = m->worker->core_none = 0;
     seats_init(&m->seats, m->clusters);
-    a32_store_relaxed(
-        &m->sched.attention,
-        m->board->wish.cancelled[run->number % BOARD_RUNS] == run->number ? ATTEND_CANCELLED : 0);
+    a32_store_relaxed(&m->sched.attention,
+                      m->board->requests.cancelled[run->number % BOARD_RUNS] == run->number
+                          ? ATTEND_CANCELLED
+                          : 0);
     sched_start(&m->sched, m->run.kernels, m->run.options->order_seed);
     orch_reset(&m->orch);
 }
@@ -505,7 +524,7 @@ static void lead_run(struct machine *m, struct board *board)
 
     if (orch_start(&m->orch, &m->run) < 0)
         return;
-    m->worker->is_shared = true; /* tasks come back outside of its loop */
+    m->worker->is_shared = true; /* cores return tasks to the worker outside of the worker's loop */
     sharing_begin(
         &m->orch.sharing, m->worker,
         &(struct sharing_run){ .live_max = live_max != 0 ? live_max : 8 * m->core_count,
@@ -543,7 +562,7 @@ static void report_run(struct machine *m, struct pto_run_report *report)
         report->core_tasks[i] = m->unit[i].number;
     if (m->record != NULL)
         report->records_lost = m->record->edges_lost + m->record->scopes_lost +
-                               m->record->told_lost + m->record->dumped_lost + ring_lost(m);
+                               m->record->task_records_lost + m->record->dumped_lost + ring_lost(m);
     for (uint32_t i = 0; i < PTO_TIMING_SLOTS; i++) {
         uint64_t begin = a64_load_relaxed(&m->sched.timing[i].begin);
         uint64_t end = a64_load_relaxed(&m->sched.timing[i].end);
@@ -555,7 +574,9 @@ static void report_run(struct machine *m, struct pto_run_report *report)
     }
 }
 
-/* Names of files, each in a place of fixed size: their ends, if they are longer. */
+/*
+ * Puts the name of a file into a field of fixed size. A name that is too long loses its beginning.
+ */
 static void scheduler_put_name(char *to, const char *file)
 {
     size_t length = file != NULL ? strlen(file) : 0;
@@ -595,14 +616,15 @@ static void scheduler_put_ended(struct machine *m, struct run_ended *ended)
 static int check_run(struct machine *m, const struct run_message *run, const struct board_run *more,
                      struct board *board)
 {
-    const struct code *code = (const struct code *)(uintptr_t)run->code;
+    const struct scheduler_code *code = (const struct scheduler_code *)(uintptr_t)run->code;
 
-    m->building_bytes = 0; /* the host has not asked for it */
+    m->building_bytes = 0; /* the host did not ask for the graph that was built before */
     m->launched = run->purpose == CHIP_LAUNCH ? (struct card_graph *)(uintptr_t)run->graph : NULL;
     if (run->tensor_count > PTO_ENTRY_TENSORS_MAX || run->scalar_count > PTO_ENTRY_SCALARS_MAX)
-        return scheduler_tell(board, PTO_EFORMAT, "a run has too many arguments");
+        return scheduler_error_set(board, PTO_EFORMAT, "a run has too many arguments");
     if (m->launched == NULL && code->orchestration == NULL)
-        return scheduler_tell(board, PTO_EFORMAT, "a run has neither an orchestration nor a graph");
+        return scheduler_error_set(board, PTO_EFORMAT,
+                                   "a run has neither an orchestration nor a graph");
     return more->graph_bytes != 0 && m->launched != NULL
                ? take_graph(m, m->launched, more->graph_bytes, code)
                : PTO_OK;
@@ -620,18 +642,21 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
 
     m->entry = (struct pto_entry){ run->tensor_count, run->scalar_count, tensor, scalar };
     for (uint32_t i = run->tensor_count; i < PTO_ENTRY_TENSORS_MAX; i++)
-        tensor[i] = pto_tensor_absent(i); /* as the host marks them */
-    /* The host writes the next message there: a line that is left in this cache would undo that. */
+        tensor[i] = pto_tensor_absent(i); /* absent tensors are marked as the host marks them */
+    /*
+     * The host writes its next message to this memory: lines that this cache has changed must not
+     * be written over it later.
+     */
     aicpu_publish(tensor, PTO_ENTRY_TENSORS_MAX * sizeof(*tensor));
     if (port_meet_cores(m, (uint32_t)more->tag, &missing, &seconds) < 0) {
         port_note_cores(m);
         (void)port_dismiss_cores(m, true);
-        return scheduler_tell(board, PTO_ELOST, "%u of %u cores did not come within %u s", missing,
-                              m->core_count, seconds);
+        return scheduler_error_set(board, PTO_ELOST, "%u of %u cores did not start within %u s",
+                                   missing, m->core_count, seconds);
     }
     if (m->is_dead)
-        status = scheduler_tell(board, PTO_ELOST, "the run before it did not end");
-    if (status < 0) { /* the cores were waiting */
+        status = scheduler_error_set(board, PTO_ELOST, "an earlier run on this card did not end");
+    if (status < 0) { /* the cores have started and wait for jobs */
         (void)port_dismiss_cores(m, m->is_dead);
         return status;
     }
@@ -649,41 +674,45 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
     }
     m->is_dead = m->is_lost || m->is_builder_gone;
     end_record(m);
-    if (more->graph_bytes != 0 && m->launched != NULL) /* the host may write another one there */
+    /* the host may write another graph to this memory */
+    if (more->graph_bytes != 0 && m->launched != NULL)
         (void)drop_graph(m->launched);
     scheduler_put_ended(m, (struct run_ended *)(void *)(message + MESSAGE_ENDED));
     board->answer.bytes = MESSAGE_BYTES - MESSAGE_ENDED;
     aicpu_publish(message + MESSAGE_ENDED, board->answer.bytes);
-    /* A run that has failed keeps its own error; one whose tasks are all done fails by this. */
+    /*
+     * A run that has failed keeps its error. One whose tasks are all done fails because the cores
+     * did not end.
+     */
     if (left != 0 && m->orch.status >= 0) /* mutation: core-stays-unseen */
-        return scheduler_tell(board, PTO_ELOST,
-                              "%u of %u cores did not go within %d s of the last task", left,
-                              m->core_count, PORT_DISMISS_S * AICPU_SLOWNESS);
+        return scheduler_error_set(board, PTO_ELOST,
+                                   "%u of %u cores did not end within %d s of the last task", left,
+                                   m->core_count, PORT_DISMISS_S * AICPU_SLOWNESS);
     return PTO_OK;
 }
 
-/* Cores come and go without a job. */
+/* Lets the cores start and end without a job. */
 static int meet_only(struct machine *m, uint32_t tag, struct board *board)
 {
     uint32_t missing, seconds;
 
     if (m->is_dead)
-        return scheduler_tell(board, PTO_ELOST, "the run before it did not end");
+        return scheduler_error_set(board, PTO_ELOST, "an earlier run on this card did not end");
     if (port_meet_cores(m, tag, &missing, &seconds) < 0) {
         port_note_cores(m);
         (void)port_dismiss_cores(m, true);
         m->is_dead = true;
-        return scheduler_tell(board, PTO_ELOST, "%u of %u cores did not come within %u s", missing,
-                              m->core_count, seconds);
+        return scheduler_error_set(board, PTO_ELOST, "%u of %u cores did not start within %u s",
+                                   missing, m->core_count, seconds);
     }
     if (port_dismiss_cores(m, false) == 0)
         return PTO_OK;
     port_note_cores(m);
     m->is_dead = true;
-    return scheduler_tell(board, PTO_ELOST, "cores have come, and do not go");
+    return scheduler_error_set(board, PTO_ELOST, "the cores have started, but do not end");
 }
 
-/* ---- calls ---- */
+/* ---- calls of the host ---- */
 
 static int take_call(const struct board_call *call, struct board *board)
 {
@@ -701,7 +730,7 @@ static int take_call(const struct board_call *call, struct board *board)
     case BOARD_LOAD:
         return scheduler_load_code(call, board);
     case BOARD_UNLOAD:
-        return unload_code((struct code *)(uintptr_t)call->value);
+        return unload_code((struct scheduler_code *)(uintptr_t)call->value);
     case BOARD_RUN:
         return run_code(m, call, board);
     case BOARD_KEEP:
@@ -714,12 +743,15 @@ static int take_call(const struct board_call *call, struct board *board)
     case BOARD_MEET:
         return meet_only(m, (uint32_t)call->value, board);
     default:
-        return scheduler_tell(board, PTO_ENOSUP, "the scheduler does not know request %u",
-                              call->op);
+        return scheduler_error_set(board, PTO_ENOSUP, "the scheduler does not know request %u",
+                                   call->op);
     }
 }
 
-/* The host may read it when the next run has begun. */
+/*
+ * Copies the answer to the run's message: the host may read it there when the next run has already
+ * begun.
+ */
 static void keep_answer(const struct board_call *call, const struct board *board)
 {
     char *answer = (char *)(uintptr_t)call->message + MESSAGE_ANSWER;
@@ -736,12 +768,13 @@ uint32_t pto_scheduler(void *args)
     if (call == NULL || call->magic != BOARD_MAGIC || call->board == 0)
         return 1;
     board = (struct board *)(uintptr_t)call->board;
-    aicpu_fetch(board, offsetof(struct board, job)); /* jobs are the scheduler's own */
+    /* fetches the board except the jobs, which only the scheduler writes */
+    aicpu_fetch(board, offsetof(struct board, job));
     if (call->message != 0)
         aicpu_fetch((const void *)(uintptr_t)call->message, call->message_bytes);
     memset(&board->answer, 0, sizeof(board->answer));
     if (call->version != BOARD_VERSION || board->version != BOARD_VERSION)
-        board->answer.status = scheduler_tell(
+        board->answer.status = scheduler_error_set(
             board, PTO_ENOSUP, "the scheduler on the device speaks version %d, the library %u",
             BOARD_VERSION, call->version);
     else

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a simulated chip does not have: engines that copy beside the cores, for which the
- * answer is the border's own code, so that a worker says it to its user; and streams.
+ * Features that a simulated chip lacks: copy engines, for which the functions return the code that
+ * makes a worker report it, and streams.
  */
 #include "compat/hostlib/hostlib.h"
 
-/* Nothing here looks at its arguments. */
+/* The functions of this file ignore their arguments. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 int simpler_provision_dma_workspace(struct worker_device *d, uint32_t kinds, const void *warmup,
@@ -18,7 +18,7 @@ int simpler_provision_dma_workspace(struct worker_device *d, uint32_t kinds, con
     return WORKER_UNSUPPORTED;
 }
 
-/* Nothing has to be made ready, and no stream exists: NULL is a stream that works here. */
+/* There is nothing to prepare and there are no streams: the NULL stream is valid here. */
 int ensure_acl_ready_ctx(struct worker_device *d, int device_id)
 {
     return 0;

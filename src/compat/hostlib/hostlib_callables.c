@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Callables by id. A blob that is equal to one that another id has is not loaded
- * again. Nothing changes while a run is prepared.
+ * Callables by id. A blob that equals that of another id is not loaded again. Callables cannot
+ * change while a run is prepared.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@ static int callables_load(struct worker_device *d, int32_t id, const void *blob,
                           struct pto_error *error);
 static void callables_share(struct worker_device *d, struct hostlib_callable *own);
 
-/* Says why an id cannot be changed; NULL: it can. */
+/* Returns the reason why an id cannot be changed; NULL: it can. */
 static const char *callables_find_obstacle(const struct worker_device *d, int32_t id)
 {
     assert_held(&d->lock);
@@ -66,7 +66,8 @@ int simpler_unregister_callable(struct worker_device *d, int32_t id)
         for (uint32_t i = 0; i < WORKER_CALLABLES_MAX; i++)
             is_shared = is_shared || d->callable[i].callable == callable;
         if (callable != NULL && !is_shared)
-            (void)pto_callable_destroy(callable); /* no run uses it: none is prepared */
+            /* cannot fail: no run is prepared, so no run uses the callable */
+            (void)pto_callable_destroy(callable);
     }
     pthread_mutex_unlock(&d->lock);
     if (obstacle != NULL)
@@ -99,11 +100,11 @@ static int callables_load(struct worker_device *d, int32_t id, const void *blob,
     if (status < 0)
         return status;
     pto_callable_info_init(&info);
-    (void)pto_callable_info(own.callable, &info); /* it is one */
+    (void)pto_callable_info(own.callable, &info); /* cannot fail: the handle is valid */
     memcpy(own.digest, info.digest, sizeof(own.digest));
     callables_share(d, &own);
     status = pto_register(d->device, own.callable, error);
-    if (status < 0) { /* a shared one is registered */
+    if (status < 0) { /* a callable shared with another id is already registered */
         (void)pto_callable_destroy(own.callable);
         return status;
     }
@@ -116,7 +117,7 @@ static int callables_load(struct worker_device *d, int32_t id, const void *blob,
     return PTO_OK;
 }
 
-/* Takes the callable of an id with the same content, if there is one. */
+/* Uses the callable of another id if its content is equal. */
 static void callables_share(struct worker_device *d, struct hostlib_callable *own)
 {
     for (uint32_t i = 0; i < WORKER_CALLABLES_MAX; i++)
@@ -129,8 +130,8 @@ static void callables_share(struct worker_device *d, struct hostlib_callable *ow
 }
 
 /*
- * The caller passes no size: what the blob says is all there is. Its counts are looked at
- * before they are followed; the rest is checked by whoever loads it.
+ * The caller passes no size, so the blob's own counts are the only source. They are checked before
+ * use; the loader checks the rest.
  */
 static size_t size_of_blob(const struct chip_callable *blob)
 {

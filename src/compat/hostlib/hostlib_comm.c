@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Communicators and their domains, as the border has them, over include/pto/comm.h:
+ * Communicators and their domains for the worker interface, implemented with include/pto/comm.h:
  *
  *     comm_init                    the ranks meet at the path that all are given
  *     comm_alloc_windows           a domain of all ranks, for barriers and derived contexts
  *     comm_alloc_domain_windows    a domain of some
  *
- * Contexts are made here. They have no workspace, so waits of kernels look, and are
- * not woken. Handles are looked up in a list: one that was destroyed is refused.
+ * Contexts are made here. They have no workspace, so waits of kernels poll and cannot be woken.
+ * Handles are looked up in a list, so a destroyed one is refused.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,11 +15,11 @@
 #include "compat/hostlib/hostlib.h"
 #include "pto/comm.h"
 
-/* Of a domain that has a context for kernels. */
+/* The windows of a domain, with the context that kernels get for them. */
 struct comm_windows {
     struct comm_windows *next;
     uint64_t id;
-    struct pto_domain *domain; /* NULL: a part of the windows of all ranks */
+    struct pto_domain *domain; /* NULL: the windows are parts of those of all ranks */
     struct hostlib_context *context;
     uint32_t rank;
     uint32_t rank_count;
@@ -30,14 +30,14 @@ struct comm_handle {
     struct pto_comm *comm;
     uint32_t rank;
     uint32_t rank_count;
-    pthread_mutex_t lock;         /* of what follows */
-    uint32_t failures;            /* to allocate the following */
-    struct comm_windows *base;    /* of all ranks; NULL: not allocated yet */
-    struct comm_windows *domains; /* by their ids */
+    pthread_mutex_t lock;         /* guards the fields below */
+    uint32_t failures;            /* failed attempts to allocate `base` */
+    struct comm_windows *base;    /* windows of all ranks; NULL: not allocated yet */
+    struct comm_windows *domains; /* list of the other domains, found by their ids */
     struct comm_windows *derived;
 };
 
-/* Ids of the domain of all ranks, another one after each failure; a caller's cannot have them. */
+/* Ids for the domain of all ranks, which callers cannot use. Each failed attempt uses one up. */
 enum { BASE_IDS = 256 };
 #define BASE_ID (UINT64_MAX - BASE_IDS + 1)
 
@@ -89,14 +89,14 @@ void *comm_init(int rank, int ranks, void *stream, const char *rendezvous)
     struct pto_comm *comm;
     struct comm_handle *h;
 
-    (void)stream; /* there are none */
+    (void)stream; /* simulated chips have no streams */
     if (rendezvous == NULL || rendezvous[0] == '\0') {
-        LOG(PTO_LOG_ERROR, "rank %d has no path to meet the others at", rank);
+        LOG(PTO_LOG_ERROR, "rank %d got no path at which the ranks meet", rank);
         return NULL;
     }
     if (ranks < 1 || ranks > PTO_CONTEXT_RANKS || rank < 0 || rank >= ranks) {
-        LOG(PTO_LOG_ERROR, "rank %d of %d: there are 1 to %d ranks, counted from 0", rank, ranks,
-            PTO_CONTEXT_RANKS);
+        LOG(PTO_LOG_ERROR, "rank %d of %d is invalid: there are 1 to %d ranks, numbered from 0",
+            rank, ranks, PTO_CONTEXT_RANKS);
         return NULL;
     }
     pto_error_init(&error);
@@ -104,7 +104,7 @@ void *comm_init(int rank, int ranks, void *stream, const char *rendezvous)
     params.rank = rank;
     params.rank_count = (uint32_t)ranks;
     params.path = rendezvous;
-    params.token = ""; /* whatever the environment says is of another job */
+    params.token = ""; /* the token in the environment is meant for ranks of another job */
     params.error = &error;
     if (pto_comm_open(&params, &comm) < 0) {
         LOG(PTO_LOG_ERROR, "rank %d of %d: %s", rank, ranks, error.text);
@@ -127,7 +127,10 @@ static void hostlib_free_all(struct comm_windows *w)
     }
 }
 
-/* Waits for the others only if all have windows; domains that are left are dropped. */
+/*
+ * Closes a communicator. Waits for the other ranks only if all ranks have windows; domains that are
+ * still open are abandoned.
+ */
 int comm_destroy(void *comm)
 {
     struct comm_handle *h = find_handle(__func__, comm), **link;
@@ -179,7 +182,7 @@ int comm_alloc_windows(void *comm, size_t bytes, uint64_t *context_out)
     return 0;
 }
 
-/* The context of all ranks' windows; NULL: there are none. */
+/* Returns the context of all ranks' windows; NULL if there are none. */
 static const struct pto_comm_context *find_base(const char *function, struct comm_handle *h)
 {
     const struct comm_windows *base;
@@ -232,32 +235,34 @@ int comm_barrier(void *comm)
 
 /* ---- domains ---- */
 
-/* Ranks of a domain, as a caller lists them; the own one is where it says. */
+/* Checks the ranks of a domain, as a caller lists them: this rank must be number `domain_rank`. */
 static bool are_ranks(const char *function, const struct comm_handle *h, const uint32_t *ranks,
                       size_t rank_count, uint32_t domain_rank)
 {
     if (ranks == NULL || rank_count == 0 || rank_count > h->rank_count ||
         domain_rank >= rank_count) {
         hostlib_log(PTO_LOG_ERROR, function,
-                    "rank %" PRIu32 " is to be number %" PRIu32
-                    " of %zu: a domain has 1 to %" PRIu32 " of the ranks",
+                    "rank %" PRIu32 " cannot be number %" PRIu32
+                    " of %zu: a domain has 1 to %" PRIu32 " ranks",
                     h->rank, domain_rank, rank_count, h->rank_count);
         return false;
     }
     for (size_t i = 0; i < rank_count; i++)
         if (ranks[i] >= h->rank_count) {
-            hostlib_log(PTO_LOG_ERROR, function, "there is no rank %" PRIu32 " among %" PRIu32,
-                        ranks[i], h->rank_count);
+            hostlib_log(PTO_LOG_ERROR, function,
+                        "there is no rank %" PRIu32 ": there are %" PRIu32 " ranks", ranks[i],
+                        h->rank_count);
             return false;
         }
     if (ranks[domain_rank] != h->rank)
         hostlib_log(PTO_LOG_ERROR, function,
-                    "number %" PRIu32 " is rank %" PRIu32 ", and this is rank %" PRIu32,
+                    "number %" PRIu32 " of the domain is rank %" PRIu32
+                    ", but this process is rank %" PRIu32,
                     domain_rank, ranks[domain_rank], h->rank);
     return ranks[domain_rank] == h->rank;
 }
 
-/* Nobody is asked: every rank knows where the windows of all are. */
+/* Makes a context of some ranks. Needs no communication, because every rank knows all windows. */
 int comm_derive_context(void *comm, const uint32_t *ranks, size_t rank_count, uint32_t domain_rank,
                         size_t offset, size_t bytes, uint64_t *context_out)
 {
@@ -304,7 +309,7 @@ int comm_alloc_domain_windows(void *comm, uint64_t id, const uint32_t *ranks, si
         return WORKER_FAILED;
     if (bytes == 0 || id >= BASE_ID) {
         LOG(PTO_LOG_ERROR, "domain %" PRIu64 " of %zu bytes: %s", id, bytes,
-            bytes == 0 ? "its windows have to have some" : "the id is taken");
+            bytes == 0 ? "windows must not be empty" : "the id is taken");
         return WORKER_FAILED;
     }
     pto_domain_params_init(&params);
@@ -385,7 +390,7 @@ static int open_windows(const char *function, struct comm_handle *h,
         return status;
     }
     pto_domain_info_init(&info);
-    (void)pto_domain_info(w->domain, &info); /* it was opened just now */
+    (void)pto_domain_info(w->domain, &info); /* cannot fail: the domain was just opened */
     w->rank = info.rank;
     w->rank_count = info.rank_count;
     status = fill_context(w, params->window_bytes);
@@ -397,13 +402,14 @@ static int open_windows(const char *function, struct comm_handle *h,
     return 0;
 }
 
-/* Waits for the others, and frees them in any case. */
+/* Waits for the other ranks, and frees the windows in any case. */
 static int close_windows(const char *function, struct comm_handle *h, struct comm_windows *w)
 {
     struct pto_error error;
     int status;
 
-    hostlib_context_destroy(w->context); /* no copy goes there any more */
+    /* copies use the context to find windows, so it goes first */
+    hostlib_context_destroy(w->context);
     pto_error_init(&error);
     status = pto_domain_close(w->domain, 0, &error);
     if (status < 0)

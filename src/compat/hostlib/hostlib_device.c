@@ -9,7 +9,7 @@ static void forget_device(struct worker_device *d);
 static bool keep_allocation(struct worker_device *d, uint64_t addr, uint64_t bytes);
 static bool drop_allocation(struct worker_device *d, uint64_t addr);
 
-/* ---- the life of a device ---- */
+/* ---- create, init, finalize, destroy ---- */
 
 struct worker_device *create_device_context(void)
 {
@@ -36,8 +36,8 @@ void destroy_device_context(struct worker_device *d)
 }
 
 /*
- * The programs for a chip's own processors are not needed: our engine does their work.
- * Nor has anything to be warmed: memory sizes itself.
+ * The programs for a chip's own processors are ignored, because this runtime's engine does their
+ * work. There is no warm-up, because memory is sized on demand.
  */
 int simpler_init(struct worker_device *d, int device_id, const uint8_t *aicpu, size_t aicpu_bytes,
                  const uint8_t *aicore, size_t aicore_bytes, const uint8_t *dispatcher,
@@ -97,7 +97,7 @@ int finalize_device(struct worker_device *d)
     return 0;
 }
 
-/* Its memory went with it. */
+/* Called after the device was closed, which has freed its memory. */
 static void forget_device(struct worker_device *d)
 {
     d->device = NULL;
@@ -236,21 +236,24 @@ int hostlib_reserve(struct pto_device *device, struct hostlib_block *block, uint
     return status;
 }
 
-/* ---- what the worker asks about the pipeline ---- */
+/* ---- queries about the pipeline ---- */
 
 const struct pipeline_contract *get_pipeline_contract(void)
 {
     return &hostlib_variant.contract;
 }
 
-/* A second run is not prepared while the first one goes on, as on the reference's simulators. */
+/*
+ * Returns 0: as on the reference's simulators, a run is prepared only after the previous one has
+ * ended.
+ */
 int supports_concurrent_native_prepare_ctx(struct worker_device *d)
 {
     (void)d;
     return 0;
 }
 
-/* There are no streams. */
+/* Returns 0: simulated chips have no streams. */
 size_t get_run_stream_set_create_count(struct worker_device *d)
 {
     (void)d;
@@ -258,9 +261,10 @@ size_t get_run_stream_set_create_count(struct worker_device *d)
 }
 
 /*
- * A streamed run has arguments of its own, in the memory of its slot, and shares the
- * rest; a host-built one shares nothing, so the memory of its slot is its bank. Our
- * engine's own memory has no address that others could use.
+ * Returns the address of a resource of a run, by the names of the reference's pipeline. A streamed
+ * run has its arguments in the memory of its slot and shares all other memory. A host-built run
+ * shares nothing, so the memory of its slot is also its "bank". The engine's memory has no address
+ * that a caller could use.
  */
 static uint64_t read_block(struct worker_device *d, const struct hostlib_block *block)
 {

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a failed run prints: a line of codes that programs parse, then what the code
- * is called and what went wrong, then what to do.
+ * The output of a failed run: a line of codes that programs parse, then the name of the code, the
+ * error, and the remedy.
  */
 #include "compat/hostlib/hostlib.h"
 
-/* The reference's names, and what helps here. Codes from 100 on are its scheduler's. */
+/*
+ * Names of the reference's codes, with remedies for this runtime. Codes from 100 on are those of
+ * the reference's scheduler.
+ */
 static const struct {
     int code;
     const char *name;
@@ -29,15 +32,15 @@ static const struct {
       "use at most as many blocks as there are cores for them at the same time, or do without "
       "the synchronous start" },
     { 8, "TENSOR_WAIT_TIMEOUT",
-      "see which task should have written the tensor, and why it has not ended" },
-    { 9, "EXPLICIT_ORCH_FATAL", "the orchestration itself ended the run; its message says why" },
+      "find the task that should have written the tensor, and why it has not ended" },
+    { 9, "EXPLICIT_ORCH_FATAL", "the orchestration itself ended the run; see its message" },
     { 10, "SCOPE_TASKS_OVERFLOW", "submit fewer tasks in one scope" },
     { 11, "TENSORMAP_OVERFLOW", "use fewer regions at a time, or end scopes earlier" },
     { 100, "SCHEDULER_TIMEOUT",
-      "sub_class says what the tasks were waiting for; SIMPLER_SCHEDULER_TIMEOUT_MS sets the "
+      "sub_class names what the tasks were waiting for; SIMPLER_SCHEDULER_TIMEOUT_MS sets the "
       "time, for kernels that are just slow" },
     { 101, "ASYNC_COMPLETION_INVALID",
-      "see which address and type of condition the kernel registers" },
+      "check the address and the type of the condition that the kernel registers" },
     { 102, "ASYNC_WAIT_OVERFLOW", "register fewer conditions in one kernel" },
     { 103, "ASYNC_REGISTRATION_FAILED", "register fewer conditions for one task" },
     { 104, "READY_QUEUE_OVERFLOW", "let fewer tasks become ready at a time" },
@@ -45,14 +48,13 @@ static const struct {
 
 enum { SCHEDULER_CODES = 100, OWN_CODES = 200 };
 
-void hostlib_tell_failure(int status, const struct pto_error *error)
+void hostlib_log_failure(int status, const struct pto_error *error)
 {
     int code = -status;
     bool is_own = code > OWN_CODES;
     bool is_scheduler = !is_own && code >= SCHEDULER_CODES;
     const char *name = pto_strerror(status);
-    const char *hint = "the line above says what went wrong; `pto run` with the same callable "
-                       "tells more";
+    const char *hint = "see the line above; `pto run` with the same callable prints more";
 
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
         if (codes[i].code == code) {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Domains across workers that have no communicator: each makes a window, describes it,
- * and gets the descriptions of all from whoever carries them.
+ * and receives the descriptions of all through its caller.
  *
- * A window is a memory file. Its description says which process has it open, and under
- * which number; other processes open it through /proc, where the system admits
- * processes of the same user only. The file has a name of random bytes, so a process or a
- * number that was used again is noticed, and is sealed, so it cannot shrink under
- * those who have mapped it. It ends with the processes that use it.
+ * A window is a memory file. Its description has the pid of the process that has it open and the
+ * descriptor; other processes open it through /proc, which admits processes of the same user only.
+ * The file has a random name, so a reused pid or descriptor is noticed. It is sealed, so it cannot
+ * shrink while it is mapped. It is freed with the last process that uses it.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -30,11 +29,11 @@
 
 enum { KEY_BYTES = 16, NAME_BYTES = 64, SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
-/* In `handle` of a description; behind it all bytes are 0. */
+/* Layout of the first bytes of `handle` in struct worker_domain; its other bytes are 0. */
 struct window_handle {
     char magic[8];
     int32_t process;
-    int32_t file; /* number in that process */
+    int32_t file; /* number of the descriptor in that process */
     uint8_t key[KEY_BYTES];
 };
 
@@ -43,14 +42,16 @@ static const char MAGIC[8] = "ptowin1";
 struct global_domain {
     struct global_domain *next;
     uint64_t id;
-    struct worker_domain own; /* as it was described */
+    struct worker_domain own; /* description of this process's window */
     int file;
-    struct hostlib_context *context; /* its windows are mapped here */
+    /* Context with the addresses at which this process has mapped the windows. */
+    struct hostlib_context *context;
     bool is_imported;
 };
 
 static struct {
-    pthread_mutex_t lock; /* also held by those who map: it does not take long */
+    /* Guards the list of domains; also held while windows are mapped, which takes little time. */
+    pthread_mutex_t lock;
     struct global_domain *first;
 } domains = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -58,7 +59,10 @@ static int make_window(struct global_domain *g);
 static int import_all(struct global_domain *g, const struct worker_domain *theirs);
 static void global_destroy(struct global_domain *g);
 
-/* The place where it is, or where a new one goes. */
+/*
+ * Returns the pointer in the list that leads to the domain with this id, or the one at the end of
+ * the list.
+ */
 static struct global_domain **global_find(uint64_t id)
 {
     struct global_domain **link = &domains.first;
@@ -127,7 +131,7 @@ int comm_global_domain_import(uint64_t id, const struct worker_domain *theirs, s
         LOG(PTO_LOG_ERROR, "domain %" PRIu64 ": %s", id,
             g == NULL        ? "it was not prepared"
             : g->is_imported ? "it is complete already"
-                             : "there has to be one description for each rank");
+                             : "there must be one description for each rank");
     else
         status = import_all(g, theirs);
     if (status >= 0) {
@@ -138,7 +142,7 @@ int comm_global_domain_import(uint64_t id, const struct worker_domain *theirs, s
     return status;
 }
 
-/* One that does not exist was released before. */
+/* Releases a domain. Succeeds as well if no domain has this id, because it was already released. */
 int comm_global_domain_release(uint64_t id)
 {
     struct global_domain *g, **link;
@@ -164,7 +168,7 @@ static void make_name(const uint8_t key[KEY_BYTES], char name[NAME_BYTES])
         length += snprintf(name + length, NAME_BYTES - (size_t)length, "%02x", key[i]);
 }
 
-/* Whether a path of /proc leads to the file of that name. */
+/* Whether a path in /proc leads to the memory file with this name. */
 static bool leads_to(const char *path, const char *name)
 {
     char found[2 * NAME_BYTES], wanted[2 * NAME_BYTES];
@@ -211,7 +215,7 @@ static int make_window(struct global_domain *g)
     return PTO_OK;
 }
 
-/* A file that may be mapped: of this user or root, of that size, and so it stays. */
+/* Whether a file is safe to map: owned by this user or root, of that size, and sealed. */
 static bool is_safe(int file, uint64_t bytes)
 {
     struct stat info;
@@ -223,7 +227,10 @@ static bool is_safe(int file, uint64_t bytes)
            (uint64_t)info.st_size == bytes;
 }
 
-/* The window behind a handle; 0: there is none any more, or it is not ours to have. */
+/*
+ * Maps the window that a handle describes and returns its address. 0: the window is gone, or
+ * belongs to another user.
+ */
 static uint64_t map_window(const struct window_handle *handle, uint64_t bytes)
 {
     char name[NAME_BYTES], path[NAME_BYTES];
@@ -232,7 +239,8 @@ static uint64_t map_window(const struct window_handle *handle, uint64_t bytes)
 
     make_name(handle->key, name);
     snprintf(path, sizeof(path), "/proc/%" PRId32 "/fd/%" PRId32, handle->process, handle->file);
-    if (leads_to(path, name)) /* nothing else is opened, not even to look at it */
+    /* Checked before opening: opening another file could have side effects. */
+    if (leads_to(path, name))
         file = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (file < 0)
         return 0;
@@ -243,15 +251,16 @@ static uint64_t map_window(const struct window_handle *handle, uint64_t bytes)
     return window;
 }
 
-/* ---- descriptions, which come from outside ---- */
+/* ---- descriptions of windows, which come from other processes ---- */
 
-/* Whether it is one of this domain, whatever its handle may be. */
+/* Whether a description is one of this domain; its handle is checked when it is mapped. */
 static bool is_description(const struct global_domain *g, const struct worker_domain *d)
 {
     struct worker_domain as_ours = g->own;
 
     as_ours.rank = d->rank;
-    memcpy(as_ours.handle, d->handle, sizeof(struct window_handle)); /* and 0 behind it */
+    /* The rest of the handle must be 0. */
+    memcpy(as_ours.handle, d->handle, sizeof(struct window_handle));
     return memcmp(&as_ours, d, sizeof(*d)) == 0 && d->rank < d->rank_count &&
            memcmp(d->handle, MAGIC, sizeof(MAGIC)) == 0;
 }
@@ -269,7 +278,7 @@ static void unmap_others(struct global_domain *g)
         }
 }
 
-/* Maps the window of a rank; false: it cannot be, or was. */
+/* Maps the window of a rank. False: it cannot be mapped, or is already mapped. */
 static bool import_one(struct global_domain *g, const struct worker_domain *d)
 {
     struct window_handle handle;
@@ -283,7 +292,7 @@ static bool import_one(struct global_domain *g, const struct worker_domain *d)
     return g->context->context.window_in[d->rank] != 0;
 }
 
-/* Each is copied first: whoever gave it may change it. */
+/* Copies each description before checking it: the caller may change it at any time. */
 static int import_all(struct global_domain *g, const struct worker_domain *theirs)
 {
     uint32_t own_count = 0;
@@ -295,7 +304,7 @@ static int import_all(struct global_domain *g, const struct worker_domain *their
         if (!is_description(g, &d) || own_count > 1 || !import_one(g, &d)) {
             LOG(PTO_LOG_ERROR,
                 "domain %" PRIu64 ": description %" PRIu32 ", of rank %" PRIu32 " and %" PRIu64
-                " bytes, does not lead to a window of %" PRIu64 " bytes that this process can map",
+                " bytes, is not that of a window of %" PRIu64 " bytes that this process can map",
                 g->id, i, d.rank, d.bytes, g->own.bytes);
             unmap_others(g);
             return WORKER_FAILED;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines on stderr, in the form that the reference's tools and tests parse:
+ * Log lines on stderr, in the format that the reference's tools and tests parse:
  *
  *     [mono_ns=...][T0x...][LEVEL] function: text
  *
- * A line is one write, so those of several threads do not mix. The threshold is in
- * memory of the worker's, which all libraries of the process share; before it is
- * bound nothing is printed.
+ * A line is one write, so lines of several threads do not mix. The threshold is in the worker's
+ * memory, which all libraries of the process share; nothing is printed before it is bound.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,7 +20,7 @@
 enum { LINE_BYTES = 2048 };
 
 static struct {
-    pthread_mutex_t lock; /* of stderr */
+    pthread_mutex_t lock; /* serialises writes to stderr */
     struct log_state *state;
 } log = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -66,7 +65,7 @@ int simpler_host_log_bind_state(struct log_state *state)
     return pto_log_set(&theirs);
 }
 
-/* What orchestrations print. */
+/* Prints the log lines of orchestrations compiled for the reference. */
 static void print_theirs(void *context, int level, const char *function, const char *text)
 {
     (void)context;
@@ -81,7 +80,7 @@ int64_t hostlib_now_ns(void)
     return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-/* Returns the state if the level is printed, else NULL. */
+/* Returns the state of the log if lines of this level are printed, else NULL. */
 static struct log_state *state_for(int level)
 {
     struct log_state *state = __atomic_load_n(&log.state, __ATOMIC_ACQUIRE);
@@ -108,7 +107,7 @@ void hostlib_log(enum pto_log_level level, const char *function, const char *for
 void hostlib_span(const struct worker_run *run, const char *name, int depth, int64_t begin_ns,
                   int64_t ns, const char *attributes)
 {
-    if (state_for(PTO_LOG_TIMING) == NULL) /* a system call less */
+    if (state_for(PTO_LOG_TIMING) == NULL) /* saves a system call if timing lines are not printed */
         return;
     hostlib_log(PTO_LOG_TIMING, "emit_host_span",
                 "[STRACE] v=1 pid=%d tid=%ld inv=%" PRIu64 " hid=%" PRIx64
@@ -117,7 +116,10 @@ void hostlib_span(const struct worker_run *run, const char *name, int depth, int
                 begin_ns, ns, attributes);
 }
 
-/* Both clocks at one moment, once in a process: readers find the time of day with it. */
+/*
+ * Prints both clocks as read at one moment, from which readers derive the time of day. Once in a
+ * process.
+ */
 static void print_clocks_once(struct log_state *state)
 {
     int32_t pid = (int32_t)getpid();

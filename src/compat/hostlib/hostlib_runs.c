@@ -5,9 +5,8 @@
  *     prepare -> launch -> poll, wait -> finalize
  *        \------------------------------/   abandoned
  *
- * A device has one run at a time, from its preparation until it is finalized. The
- * memory of a run is the caller's: what is not zero there is a run, or was never
- * cleared.
+ * A device has one run at a time, from its preparation until it is finalized. The memory of a run
+ * belongs to the caller: if it is not zero, it holds a run, or was never cleared.
  *
  * Spans:  chip.run                                    prepare to finalize
  *           chip.run.bind                             arguments copied
@@ -25,7 +24,7 @@
 
 #define RUN_MAGIC 0x6e75722d6f747000ull /* "\0pto-run" */
 
-enum { PMU_PIPES = 2 }; /* the counters that an unknown number stands for */
+enum { PMU_PIPES = 2 }; /* group of counters that is used if the requested number is unknown */
 
 static const char *find_fault(const struct worker_device *d, const struct worker_run *run,
                               int32_t id, const struct worker_config *config,
@@ -36,8 +35,8 @@ static int bind_run(struct worker_run *run, int32_t id, const struct worker_args
 static struct worker_run *hostlib_run_of(const struct worker_device *d, struct worker_run *run,
                                          const char *function);
 static void hostlib_release_run(struct worker_run *run);
-static void tell_end(struct worker_run *run);
-static void tell_device_time(const struct worker_run *run, const struct pto_run_report *report);
+static void trace_runner_end(struct worker_run *run);
+static void trace_device_time(const struct worker_run *run, const struct pto_run_report *report);
 
 size_t get_runtime_size(void)
 {
@@ -55,7 +54,7 @@ int simpler_prepare_run(struct worker_device *d, struct worker_run *run, int32_t
                         const struct worker_args *args, const struct worker_config *config,
                         const struct worker_ticket *ticket)
 {
-    static uint64_t invocations; /* of this process */
+    static uint64_t invocations; /* runs launched in this process */
     const char *fault;
     int status;
 
@@ -69,15 +68,15 @@ int simpler_prepare_run(struct worker_device *d, struct worker_run *run, int32_t
     memset(run, 0, sizeof(*run));
     run->device = d;
     run->ticket = *ticket;
-    run->hid = (uint64_t)id;
     run->begin_ns = hostlib_now_ns();
     if (!claim_device(run)) {
         LOG(PTO_LOG_ERROR,
-            "callable %d cannot be prepared: another run of the device is; finalize "
-            "it first",
+            "callable %d cannot be prepared: another run of the device is prepared; finalize that "
+            "run first",
             id);
         return WORKER_FAILED;
     }
+    memcpy(&run->hid, d->callable[id].digest, sizeof(run->hid));
     run->invocation = __atomic_add_fetch(&invocations, 1, __ATOMIC_RELAXED);
     status = bind_run(run, id, args, config);
     hostlib_span(run, "chip.run.bind", 1, run->begin_ns, hostlib_now_ns() - run->begin_ns, "");
@@ -102,11 +101,12 @@ int simpler_launch_run(struct worker_device *d, struct worker_run *given)
         LOG(PTO_LOG_ERROR, "the run cannot be launched: %s", pto_strerror(status));
         run->phase = RUN_ENDED;
         run->status = status;
-        tell_end(run);
+        trace_runner_end(run);
         return status;
     }
     run->phase = RUN_LAUNCHED;
-    if (run->ticket.accepted != NULL) /* whoever sees the value sees a run that was launched */
+    /* Release: a thread that reads this value sees a launched run. */
+    if (run->ticket.accepted != NULL)
         __atomic_store_n(run->ticket.accepted, run->ticket.accepted_value, __ATOMIC_RELEASE);
     return 0;
 }
@@ -129,7 +129,7 @@ int simpler_poll_run(struct worker_device *d, struct worker_run *given)
     }
 }
 
-/* The engine's own deadlines end a run in which nothing moves. */
+/* Waits without a deadline, because the engine's deadlines end a stalled run. */
 int simpler_wait_run(struct worker_device *d, struct worker_run *given)
 {
     struct worker_run *run = hostlib_run_of(d, given, __func__);
@@ -139,7 +139,7 @@ int simpler_wait_run(struct worker_device *d, struct worker_run *given)
     if (run->phase == RUN_LAUNCHED) {
         run->status = pto_run_wait(run->run, UINT64_MAX);
         run->phase = RUN_ENDED;
-        tell_end(run);
+        trace_runner_end(run);
     }
     return run->status;
 }
@@ -161,14 +161,14 @@ int simpler_finalize_run(struct worker_device *d, struct worker_run *given)
     pto_run_report_init(&report);
     status = pto_run_finish(run->run, &report);
     if (!was_launched)
-        status = 0; /* "cancelled", which is what the caller wants */
+        status = 0; /* the run was cancelled, as requested */
     else if (status < 0)
-        hostlib_tell_failure(status, &report.error);
+        hostlib_log_failure(status, &report.error);
     else
         status = hostlib_unstage(run);
     hostlib_span(run, "chip.run.validate", 1, begin_ns, hostlib_now_ns() - begin_ns, "");
     if (was_launched && status >= 0)
-        tell_device_time(run, &report);
+        trace_device_time(run, &report);
     hostlib_release_run(run);
     return status;
 }
@@ -188,7 +188,7 @@ int simpler_run(struct worker_device *d, struct worker_run *run, int32_t id,
     return end < 0 ? end : status;
 }
 
-/* ---- what they share ---- */
+/* ---- helpers ---- */
 
 static bool wants_diagnostics(const struct worker_config *config)
 {
@@ -196,7 +196,7 @@ static bool wants_diagnostics(const struct worker_config *config)
            config->dep_gen != 0 || config->scope_stats != 0;
 }
 
-/* What is wrong with a call of prepare; NULL: nothing. */
+/* Returns what is wrong with a call of simpler_prepare_run; NULL: nothing. */
 static const char *find_fault(const struct worker_device *d, const struct worker_run *run,
                               int32_t id, const struct worker_config *config,
                               const struct worker_ticket *ticket)
@@ -206,22 +206,23 @@ static const char *find_fault(const struct worker_device *d, const struct worker
     if (ticket->slot >= WORKER_SLOTS || ticket->bank >= WORKER_SLOTS)
         return "there are two slots and two banks, 0 and 1";
     if ((uintptr_t)run % alignof(struct worker_run) != 0)
-        return "the memory of the run is not aligned; get_runtime_alignment says how it has to be";
+        return "the memory of the run is not aligned; get_runtime_alignment returns the alignment";
     if (run->magic == RUN_MAGIC)
         return "its memory has a run that was prepared: finalize it first";
     if (run->magic != 0)
-        return "the memory of a run has to be zero before it is used for the first time";
+        return "the memory of a run must be zero before it is first used";
     if (id < 0 || id >= WORKER_CALLABLES_MAX || d->callable[id].callable == NULL)
         return "it is not registered";
     if (config->aicpu_threads < 0 || config->aicpu_threads == 1 ||
         config->aicpu_threads > hostlib_variant.threads_max)
-        return "aicpu_thread_num is 0 for the platform's own, or from 2 to what the platform has";
+        return "aicpu_thread_num must be 0 (the platform's default), or from 2 to the platform's "
+               "maximum";
     if (wants_diagnostics(config) && config->output_prefix[0] == '\0')
         return "diagnostics need an output_prefix, the folder for their files";
     return NULL;
 }
 
-/* One run at a time has the device, and its callables. */
+/* Makes this the only run of the device, and locks its callables against changes. */
 static bool claim_device(struct worker_run *run)
 {
     struct worker_device *d = run->device;
@@ -235,7 +236,10 @@ static bool claim_device(struct worker_run *run)
     return is_free;
 }
 
-/* A variable of the environment chooses other counters than the caller does. */
+/*
+ * Selects the diagnostics of a run. A variable in the environment overrides the caller's choice of
+ * counters.
+ */
 static void ask_diagnostics(struct worker_run *run, const struct worker_config *config,
                             struct pto_diagnostics *wanted)
 {
@@ -255,7 +259,7 @@ static void ask_diagnostics(struct worker_run *run, const struct worker_config *
     wanted->has_scopes = config->scope_stats != 0;
 }
 
-/* Rings are sized as the caller says. What it leaves open never limits it. */
+/* Applies the caller's ring sizes; a size of 0 is unlimited. */
 static int bind_run(struct worker_run *run, int32_t id, const struct worker_args *args,
                     const struct worker_config *config)
 {
@@ -268,7 +272,7 @@ static int bind_run(struct worker_run *run, int32_t id, const struct worker_args
 
     if (args != NULL && ((uint32_t)args->tensor_count > PTO_ENTRY_TENSORS_MAX ||
                          (uint32_t)args->scalar_count > PTO_ENTRY_SCALARS_MAX)) {
-        LOG(PTO_LOG_ERROR, "there are %d tensors and %d scalars; there may be %d and %d",
+        LOG(PTO_LOG_ERROR, "there are %d tensors and %d scalars; the limits are %d and %d",
             args->tensor_count, args->scalar_count, PTO_ENTRY_TENSORS_MAX, PTO_ENTRY_SCALARS_MAX);
         return WORKER_FAILED;
     }
@@ -292,7 +296,7 @@ static int bind_run(struct worker_run *run, int32_t id, const struct worker_args
     return status;
 }
 
-/* The run that is in the caller's memory. NULL: there is none of this device. */
+/* Returns the run in the caller's memory; NULL if it holds no run of this device. */
 static struct worker_run *hostlib_run_of(const struct worker_device *d, struct worker_run *run,
                                          const char *function)
 {
@@ -309,7 +313,7 @@ static struct worker_run *hostlib_run_of(const struct worker_device *d, struct w
     return fault == NULL ? run : NULL;
 }
 
-/* The end of it; its memory can be used again. */
+/* Ends the run and clears its memory for reuse. */
 static void hostlib_release_run(struct worker_run *run)
 {
     struct worker_device *d = run->device;
@@ -321,14 +325,14 @@ static void hostlib_release_run(struct worker_run *run)
     hostlib_span(run, "chip.run", 0, run->begin_ns, hostlib_now_ns() - run->begin_ns, "");
 }
 
-static void tell_end(struct worker_run *run)
+static void trace_runner_end(struct worker_run *run)
 {
     hostlib_span(run, "chip.run.runner_run", 1, run->launch_ns, hostlib_now_ns() - run->launch_ns,
                  "");
 }
 
-/* On the device's clock, which begins with the run. */
-static void tell_device_time(const struct worker_run *run, const struct pto_run_report *report)
+/* Prints spans on the device's clock, which starts with the run. */
+static void trace_device_time(const struct worker_run *run, const struct pto_run_report *report)
 {
     const char *wanted = getenv("SIMPLER_DEVICE_STRACE_ENABLE");
     char name[64];

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arguments of a run in device memory, by the rules of the border:
+ * The arguments of a run in device memory, by the rules of the worker interface:
  *
  *     IN       copied to the device when the run is prepared
- *     OUT      not copied there, but for a view of a part of its buffer
- *     INOUT    copied there; so is whatever the signature does not name
+ *     OUT      not copied there, unless it is a view of a part of its buffer
+ *     INOUT    copied there; so are arguments that the signature does not name
  *
- * All but IN are copied back when the run is finalized, unless it failed. A tensor
- * in device memory stays where it is; one without bytes gets the address 0. Each
- * tensor has bytes of its own: two that share them on the host do not share them
- * on the device.
+ * All but IN are copied back when the run is finalized, unless it failed. A tensor in device memory
+ * is not copied; a tensor without bytes gets the address 0. Tensors that share memory on the host
+ * are separate on the device.
  *
- * A slot keeps its memory, so that a run like the one before allocates nothing, and
- * runs of two slots never touch each other's arguments.
+ * A slot keeps its memory: a run of equal sizes allocates nothing, and runs of two slots never
+ * access each other's arguments.
  */
 #include "compat/hostlib/hostlib.h"
 
@@ -32,7 +31,10 @@ static enum pto_direction hostlib_direction_of(const struct hostlib_callable *ca
     return callable->signature[index];
 }
 
-/* Every byte of its buffer is an element: an output needs nothing from the host then. */
+/*
+ * Whether the tensor covers every byte of its buffer, so that an output needs no data from the
+ * host.
+ */
 static bool hostlib_is_whole(const struct pto_tensor *t)
 {
     return t->start == 0 && t->is_contiguous && t->extent * pto_dtype_size(t->dtype) == t->size;
@@ -43,7 +45,7 @@ static bool is_staged(const struct pto_tensor *t)
     return t->space == PTO_SPACE_HOST && t->addr != 0 && t->size != 0;
 }
 
-/* Copies one tensor, and remembers it if it is a result. */
+/* Copies one tensor to the device, and lists it for the copy back if it is a result. */
 static int stage_tensor(struct worker_run *run, enum pto_direction direction, uint64_t addr,
                         struct pto_tensor *t)
 {
@@ -59,7 +61,7 @@ static int stage_tensor(struct worker_run *run, enum pto_direction direction, ui
     return status;
 }
 
-/* A slot has memory, even for a run without arguments: callers see by it that it was used. */
+/* Reserves memory even for a run without arguments, which shows callers that the slot was used. */
 static int reserve_slot(struct worker_run *run, uint64_t bytes)
 {
     struct worker_device *d = run->device;
@@ -88,7 +90,8 @@ int hostlib_stage(struct worker_run *run, const struct hostlib_callable *callabl
     }
     for (uint32_t i = 0; i < count; i++) {
         tensor[i] = args->tensor[i];
-        tensor[i].fault = PTO_VIEW_OK; /* others leave the rest of a descriptor as it was */
+        /* `fault` is not part of the reference's descriptor, so callers leave it uninitialised. */
+        tensor[i].fault = PTO_VIEW_OK;
         tensor[i].tag = 0;
         if (tensor[i].size == 0)
             tensor[i].addr = 0;
@@ -97,7 +100,8 @@ int hostlib_stage(struct worker_run *run, const struct hostlib_callable *callabl
                 tensor[i].size <= ARGUMENTS_MAX ? staging_round_up(tensor[i].size) : ARGUMENTS_MAX;
     }
     if (bytes > ARGUMENTS_MAX) {
-        LOG(PTO_LOG_ERROR, "the tensors have %llu bytes together; are their sizes right?",
+        LOG(PTO_LOG_ERROR,
+            "the tensors have %llu bytes in total, which is too much; check their sizes",
             (unsigned long long)bytes);
         return PTO_EINVAL;
     }

@@ -5,14 +5,14 @@
 #define HOSTLIB_TEXT(word) #word
 #define HOSTLIB_PLATFORM(generation) HOSTLIB_TEXT(generation) "sim"
 
-/* Threads of the chip's own processor that a caller may ask for, by generation. */
+/* Maximum number of threads of the chip's own processor, by generation. */
 enum { THREADS_a2a3 = 4, THREADS_a5 = 5 };
 #define HOSTLIB_JOIN(a, b) a##b
 #define HOSTLIB_THREADS(generation) HOSTLIB_JOIN(THREADS_, generation)
 
 /*
- * Streamed runs share what they compute in and have arguments of their own; host-built
- * ones bring their own graph, so nothing of theirs is shared.
+ * Streamed runs share their working memory and have separate arguments; host-built runs bring a
+ * graph and share nothing.
  */
 #define CONTRACT_STREAM                                                       \
     {                                                                         \

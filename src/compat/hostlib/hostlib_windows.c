@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contexts of this process, which kernels are given, and the windows that they
- * name. Copies to and from the device may name any of them, so a window of a rank is
- * found here by its address.
+ * The contexts of this process, which kernels receive, and the windows in them. Copies to and from
+ * the device may name any window, so the window of a rank is found here by its address.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 
 #include "compat/hostlib/hostlib.h"
 
-/* The lock is held while bytes are copied: a window goes when nobody copies. */
+/* All contexts. Copies hold the lock, so that no window is unmapped during a copy. */
 static struct {
     pthread_mutex_t lock;
     struct hostlib_context *first;

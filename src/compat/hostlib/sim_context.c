@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcpu_sim_context.so, which the reference's worker loads for the whole process
- * before anything else, is our library of hooks under another name, and this: it
- * prints nothing, so that it needs no threshold.
+ * libcpu_sim_context.so, which the reference's worker loads into the process before anything else.
+ * It consists of our library of hooks under another name, and of this file. It prints nothing, so
+ * it ignores the log threshold.
  */
 #include "compat/hostlib/worker_abi.h"
 

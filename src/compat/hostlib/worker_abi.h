@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What crosses the border between the reference's worker and the library that it
- * loads for a platform and a mode, libhost_runtime.so: layouts, codes, and the
- * functions that the worker looks up by name. Both sides are compiled apart, so
- * every offset is an ABI.
+ * The interface between the reference's worker and libhost_runtime.so, the library that it loads
+ * for a platform and a mode: layouts, codes, and the functions that the worker looks up by name.
+ * Both sides are compiled separately, so every offset is an ABI.
  */
 #ifndef PTO_WORKER_ABI_H
 #define PTO_WORKER_ABI_H
@@ -17,19 +16,19 @@
 #include "pto/run.h"
 
 enum {
-    WORKER_FAILED = -1, /* of anything that has no code of its own */
+    WORKER_FAILED = -1, /* code of a failure that has no specific one */
     WORKER_UNSUPPORTED = -2
 };
 
-/* What simpler_poll_run answers. */
+/* Results of simpler_poll_run, which reports the state of a run. */
 enum { WORKER_RUN_FAULTY = -1, WORKER_RUN_PENDING = 0, WORKER_RUN_ENDED = 1 };
 
 enum { WORKER_CALLABLES_MAX = 64, WORKER_SLOTS = 2, WORKER_PATH_MAX = 1024 };
 
-/* How a run is to go, as its caller says. */
+/* The caller's options of a run. */
 #pragma pack(push, 1)
 struct worker_config {
-    int32_t aicpu_threads; /* 0: the platform's */
+    int32_t aicpu_threads; /* 0: the platform's default */
     int32_t swimlane;
     int32_t dump_args;
     int32_t pmu;
@@ -57,7 +56,7 @@ static_assert(offsetof(struct worker_args, scalar) == 32768, "an ABI");
 static_assert(offsetof(struct worker_args, tensor_count) == 33792, "an ABI");
 static_assert(sizeof(struct worker_args) == 33856, "an ABI");
 
-/* Which run it is, and what it may use. */
+/* Identifies a run and the resources that the caller has assigned to it. */
 struct worker_ticket {
     uint32_t slot;
     uint32_t bank;
@@ -65,7 +64,7 @@ struct worker_ticket {
     uint64_t generation;
     uint64_t dispatch_id;
     uint64_t epoch;
-    int32_t *accepted; /* gets accepted_value when the run is launched; may be NULL */
+    int32_t *accepted; /* set to accepted_value when the run is launched; may be NULL */
     int32_t accepted_value;
 };
 
@@ -73,7 +72,7 @@ static_assert(offsetof(struct worker_ticket, epoch) == 32, "an ABI");
 static_assert(offsetof(struct worker_ticket, accepted_value) == 48, "an ABI");
 static_assert(sizeof(struct worker_ticket) == 56, "an ABI");
 
-/* How many runs may be in flight, and what each of them has for itself. */
+/* How many runs may be in flight, and which resources each of them has separately. */
 enum { PIPELINE_ABI = 1, PIPELINE_RESOURCES_MAX = 8 };
 
 enum pipeline_kind {
@@ -90,7 +89,7 @@ enum pipeline_class { PIPELINE_PER_RUN, PIPELINE_SHARED, PIPELINE_HANDLE };
 struct pipeline_resource {
     uint32_t kind;
     uint32_t class_;
-    uint64_t bytes; /* 0 */
+    uint64_t bytes; /* always 0 */
 };
 
 struct pipeline_contract {
@@ -103,30 +102,34 @@ struct pipeline_contract {
 static_assert(offsetof(struct pipeline_contract, resource) == 16, "an ABI");
 static_assert(sizeof(struct pipeline_contract) == 144, "an ABI");
 
-/* The level below which nothing is printed: the process's, shared by all that print. */
+/* The log threshold of the process; all libraries that print share it. */
 enum { LOG_STATE_ABI = 1 };
 
 struct log_state {
     uint32_t abi;
     uint32_t size;
     int32_t threshold;
-    int32_t anchor_pid; /* who has printed both clocks; negative: is about to */
+    /* Pid of the process that has printed both clocks; negative while it is printing them. */
+    int32_t anchor_pid;
 };
 
 static_assert(sizeof(struct log_state) == 16, "an ABI");
 
-/* A window of one rank of a domain across workers; another process may have filled it in. */
+/*
+ * Describes the window of one rank, for domains across workers. It may come from another process,
+ * so it is untrusted.
+ */
 enum { WORKER_DOMAIN_VERSION = 2, WORKER_DOMAIN_SIM = 1, WORKER_HANDLE_BYTES = 256 };
 #define WORKER_WINDOW_MAX (1ull << 46)
 
 struct worker_domain {
     uint32_t version;
-    uint32_t profile; /* WORKER_DOMAIN_SIM */
+    uint32_t profile; /* always WORKER_DOMAIN_SIM */
     uint32_t rank;
     uint32_t rank_count;
     uint64_t bytes;
     uint32_t handle_bytes;
-    uint32_t reserved; /* 0 */
+    uint32_t reserved; /* always 0 */
     uint8_t handle[WORKER_HANDLE_BYTES];
 };
 
@@ -139,7 +142,7 @@ static_assert(offsetof(struct worker_domain, reserved) == 28, "an ABI");
 static_assert(offsetof(struct worker_domain, handle) == 32, "an ABI");
 static_assert(sizeof(struct worker_domain) == 288, "an ABI");
 
-struct worker_device; /* hostlib/hostlib.h */
+struct worker_device; /* defined in hostlib.h */
 struct worker_run;
 
 #pragma GCC visibility push(default)
@@ -168,7 +171,7 @@ int simpler_unregister_callable(struct worker_device *d, int32_t id);
 size_t get_aicpu_dlopen_count(struct worker_device *d);
 size_t get_host_dlopen_count(struct worker_device *d);
 
-/* ---- runs, in memory of the caller's that is zero at first ---- */
+/* ---- runs, in memory of the caller that is initially zero ---- */
 
 size_t get_runtime_size(void);
 size_t get_runtime_alignment(void);
@@ -183,7 +186,7 @@ int simpler_run(struct worker_device *d, struct worker_run *run, int32_t id,
                 const struct worker_args *args, const struct worker_config *config,
                 const struct worker_ticket *ticket);
 
-/* ---- what the worker asks about the pipeline ---- */
+/* ---- queries about the pipeline ---- */
 
 const struct pipeline_contract *get_pipeline_contract(void);
 int supports_concurrent_native_prepare_ctx(struct worker_device *d);
@@ -191,7 +194,7 @@ size_t get_run_stream_set_create_count(struct worker_device *d);
 uint64_t get_arena_bank_gm_heap_base_ctx(struct worker_device *d, uint32_t bank);
 uint64_t get_retained_temp_addr_ctx(struct worker_device *d, uint32_t slot);
 
-/* ---- what simulated chips do not have ---- */
+/* ---- features that simulated chips lack ---- */
 
 int simpler_provision_dma_workspace(struct worker_device *d, uint32_t kinds, const void *warmup,
                                     uint64_t warmup_bytes);

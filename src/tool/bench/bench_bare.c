@@ -24,25 +24,25 @@
 #include "pto/status.h"
 #include "tool/bench/bench_measure.h"
 
-/* Counts what each has said; both are alone in their lines. */
+/* Message counters of both directions between two processes, each in a cache line of its own. */
 struct pair {
     _Alignas(64) _Atomic uint32_t there;
     _Alignas(64) _Atomic uint32_t back;
 };
 
-static void say(_Atomic uint32_t *word, uint32_t number)
+static void bench_bare_send(_Atomic uint32_t *word, uint32_t number)
 {
     atomic_store(word, number);
     (void)syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-static void bench_bare_hear(_Atomic uint32_t *word, uint32_t number)
+static void bench_bare_await(_Atomic uint32_t *word, uint32_t number)
 {
     for (uint32_t seen = atomic_load(word); seen != number; seen = atomic_load(word))
         (void)syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0);
 }
 
-/* The first CPU that the process may have, or the last. */
+/* Binds the process to the first CPU in `may`, or, unless `is_first`, to the last one. */
 static void stay(const cpu_set_t *may, bool is_first)
 {
     cpu_set_t one;
@@ -63,8 +63,8 @@ static void bench_bare_answer(struct pair *p, const cpu_set_t *may)
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     stay(may, false);
     for (uint32_t i = 1;; i++) {
-        bench_bare_hear(&p->there, i);
-        say(&p->back, i);
+        bench_bare_await(&p->there, i);
+        bench_bare_send(&p->back, i);
     }
 }
 
@@ -90,8 +90,8 @@ int bench_bare(uint32_t rounds, uint64_t rest_ns, double *p50_us, double *p99_us
 
             (void)nanosleep(&rest, NULL);
             begin = os_now_ns();
-            say(&p->there, i + 1);
-            bench_bare_hear(&p->back, i + 1);
+            bench_bare_send(&p->there, i + 1);
+            bench_bare_await(&p->back, i + 1);
             sample[i] = (double)(os_now_ns() - begin) / 1e3;
         }
         (void)kill(pid, SIGKILL);
@@ -101,7 +101,7 @@ int bench_bare(uint32_t rounds, uint64_t rest_ns, double *p50_us, double *p99_us
         *p50_us = bench_quantile(sample, rounds, 0.5);
         *p99_us = bench_quantile(sample, rounds, 0.99);
     } else {
-        fprintf(stderr, "pto bench: a second process cannot be started: %s\n", strerror(errno));
+        fprintf(stderr, "pto bench: cannot start a second process: %s\n", strerror(errno));
     }
     if (p != MAP_FAILED)
         (void)munmap(p, sizeof(*p));

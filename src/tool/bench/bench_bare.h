@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a machine takes for a word from one process to another and back: what lies below the round trips
- * of `pto bench tree`. Each process has a CPU of its own, if there are two, and both sleep on a futex.
+ * Measures the round trip of a word between two bare processes, the lower bound of the round trips
+ * of `pto bench tree`. Each process has its own CPU, if there are two, and both sleep on a futex.
  */
 #ifndef PTO_BENCH_BARE_H
 #define PTO_BENCH_BARE_H
 
 #include <stdint.h>
 
-/* After a rest of so long. 0, or negative after a sentence on stderr. */
+/*
+ * Measures round trips with a pause of `rest_ns` between them. Returns 0, or negative after a
+ * sentence on stderr.
+ */
 int bench_bare(uint32_t rounds, uint64_t rest_ns, double *p50_us, double *p99_us);
 
 #endif

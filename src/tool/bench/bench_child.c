@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `pto bench tree` runs: nothing, on a SUB worker and on a chip. */
+/*
+ * Empty functions that the children of `pto bench tree` run: one for SUB workers and one for chips.
+ */
 #include "pto/worker.h"
 
 #pragma GCC visibility push(default)

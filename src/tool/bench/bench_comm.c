@@ -23,7 +23,7 @@ struct own_link {
     uint32_t rank;
     int32_t trips;
     char *from;
-    struct pto_collective how; /* float32, sum */
+    struct pto_collective how; /* parameters of the all-reduce: a sum of float32 */
     struct pto_error error;
 };
 
@@ -63,7 +63,7 @@ static int all_reduce(void *context, const float *in, float *out, uint64_t count
     return pto_comm_all_reduce(l->domain, in, out, count, &l->how);
 }
 
-/* One rank, from its opening to its end. */
+/* Opens a communicator as one rank, measures, and closes it. */
 static int measure_rank(uint32_t rank, uint32_t rank_count, const char *path, bool is_quick,
                         struct bench_link_result *results)
 {
@@ -106,7 +106,7 @@ static int measure_rank(uint32_t rank, uint32_t rank_count, const char *path, bo
     return status;
 }
 
-/* The others; they end with the process that started them. */
+/* Starts the process of another rank, which ends when this process does. */
 static bool bench_comm_start_rank(uint32_t rank, uint32_t rank_count, const char *path,
                                   bool is_quick, pid_t *pid_out)
 {
@@ -132,7 +132,7 @@ int bench_comm(uint32_t rank_count, bool is_quick,
     int status = 0, ended;
 
     if (rank_count < 2 || rank_count > RANKS_MAX || mkdtemp(folder) == NULL) {
-        fprintf(stderr, "pto bench comm: no folder for the ranks to meet in\n");
+        fprintf(stderr, "pto bench comm: cannot make a folder for the rendezvous of the ranks\n");
         return -1;
     }
     snprintf(path, sizeof(path), "%s/meet", folder);

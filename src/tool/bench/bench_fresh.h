@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks that each write a region of their own, which none of the others overlaps, most in
- * shapes that no grid fits: for bench/scale.c, and for the test that the cost of a
- * submit does not grow with their number. Nothing lies behind the addresses.
+ * Loads whose tasks each write a separate region, most of a shape that fits no grid. Used by
+ * bench/scale.c, and by the test that the cost of a submit does not grow with the number of tasks.
+ * The addresses are not backed by memory.
  */
 #ifndef PTO_BENCH_FRESH_H
 #define PTO_BENCH_FRESH_H
@@ -10,24 +10,26 @@
 #include "pto/pto.h"
 
 enum {
-    FRESH_ROWS = 32, /* of the place of a ragged tile, with FRESH_COLUMNS */
+    /* rows of the cell that holds one ragged tile; FRESH_COLUMNS is the number of its columns */
+    FRESH_ROWS = 32,
     FRESH_COLUMNS = 48,
-    FRESH_BANDS = 16, /* of such places in the matrix */
-    FRESH_EDGE = 4,   /* of the place of a box, in each dimension */
+    FRESH_BANDS = 16, /* rows of cells in the matrix of fresh_ragged */
+    FRESH_EDGE = 4,   /* edge length of the five-dimensional cell that holds one box */
     FRESH_STRIDES = 12000,
     FRESH_TILE = 16,
 };
 
 #define FRESH_BASE 0x7f0000000000ull
-#define FRESH_COMB (1ull << 15) /* elements from one comb to the next */
+/* distance between the starts of two regions of fresh_strides, in elements */
+#define FRESH_COMB (1ull << 15)
 
-/* Somewhere below `limit`, the same for the same `i`. */
+/* Returns a pseudo-random number below `limit` that depends on `i`. */
 static inline uint32_t fresh_scattered(uint32_t i, uint32_t salt, uint32_t limit)
 {
     return (uint32_t)(((i + 1ull) * 0x9e3779b97f4a7c15ull * (2 * salt + 1)) >> 32) % limit;
 }
 
-/* Which place comes i-th: neighbours are not taken one after the other. */
+/* Returns element i of a permutation of 0 to count - 1, in which neighbours are far apart. */
 static inline uint32_t fresh_place(uint32_t i, uint32_t count)
 {
     return (uint32_t)((uint64_t)i * 7919 % count);
@@ -45,7 +47,7 @@ static inline void fresh_submit(struct pto_orch *o, const struct pto_tensor *t, 
     pto_submit_aiv(o, 0, &args);
 }
 
-/* Tiles of one matrix, all alike, row by row. */
+/* Submits tasks that write equal tiles of one matrix, row by row. */
 static inline void fresh_tiles(struct pto_orch *o, uint32_t count)
 {
     const uint32_t shape[2] = { FRESH_TILE, FRESH_TILE };
@@ -61,7 +63,10 @@ static inline void fresh_tiles(struct pto_orch *o, uint32_t count)
     }
 }
 
-/* Tiles of one matrix, no two alike, as ragged batches have them; some are one row. */
+/*
+ * Submits tasks that write tiles of different sizes of one matrix, as ragged batches have them.
+ * Some tiles are one row.
+ */
 static inline void fresh_ragged(struct pto_orch *o, uint32_t count)
 {
     const uint32_t whole_shape[2] = { FRESH_BANDS * FRESH_ROWS,
@@ -79,7 +84,7 @@ static inline void fresh_ragged(struct pto_orch *o, uint32_t count)
     }
 }
 
-/* The same with five dimensions. */
+/* Submits tasks that write boxes of different sizes of a tensor with five dimensions. */
 static inline void fresh_boxes(struct pto_orch *o, uint32_t count)
 {
     const uint32_t side = 4 * FRESH_EDGE;
@@ -101,7 +106,10 @@ static inline void fresh_boxes(struct pto_orch *o, uint32_t count)
     }
 }
 
-/* One buffer seen with many row lengths: each task has two rows of one of them. */
+/*
+ * Submits tasks that each write a region of two rows of one buffer. The distance between the two
+ * rows takes many values.
+ */
 static inline void fresh_strides(struct pto_orch *o, uint32_t count)
 {
     const uint32_t shape[1] = { FRESH_TILE };
@@ -119,7 +127,9 @@ static inline void fresh_strides(struct pto_orch *o, uint32_t count)
     }
 }
 
-/* Columns of a matrix, each as a tensor of one dimension: their bytes interleave. */
+/*
+ * Submits tasks that write columns of a matrix as one-dimensional tensors, whose bytes interleave.
+ */
 static inline void fresh_columns(struct pto_orch *o, uint32_t count)
 {
     const uint32_t shape[1] = { FRESH_TILE };
@@ -134,7 +144,10 @@ static inline void fresh_columns(struct pto_orch *o, uint32_t count)
     }
 }
 
-/* Buffers of many sizes far apart; now and then all memory up to there is read. */
+/*
+ * Submits tasks that write small buffers of many sizes, 1 MiB apart. Each 64th task instead reads a
+ * separate region of 1 GiB.
+ */
 static inline void fresh_wide(struct pto_orch *o, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -149,7 +162,10 @@ static inline void fresh_wide(struct pto_orch *o, uint32_t count)
     }
 }
 
-/* Tile after tile of one buffer is written, and the whole is read twice after each. */
+/*
+ * Submits tasks that write one buffer tile by tile, and two tasks after each that read the whole
+ * buffer.
+ */
 static inline void fresh_looks(struct pto_orch *o, uint32_t count)
 {
     const uint32_t shape[1] = { count * FRESH_TILE };
@@ -164,7 +180,10 @@ static inline void fresh_looks(struct pto_orch *o, uint32_t count)
     }
 }
 
-/* All tiles of a buffer are written, then the whole is read as often; twice. */
+/*
+ * Submits tasks that write all tiles of a buffer, then as many tasks that read the whole buffer,
+ * and all of that a second time.
+ */
 static inline void fresh_rounds(struct pto_orch *o, uint32_t count)
 {
     uint32_t tiles = (count + 3) / 4;

@@ -33,7 +33,10 @@ static int bench_link_compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* How often: small operations in batches, so that the clock does not count. */
+/*
+ * Chooses numbers of samples and repetitions. Small operations run in batches, so that reading the
+ * clock does not count.
+ */
 static void choose_counts(uint64_t bytes, bool is_quick, uint32_t *samples_out, uint32_t *batch_out)
 {
     uint32_t samples = bytes > 1 << 20 ? 9 : bytes >= 1 << 20 ? 200 : SAMPLES_MAX;
@@ -42,7 +45,7 @@ static void choose_counts(uint64_t bytes, bool is_quick, uint32_t *samples_out, 
     *batch_out = bytes >= 1 << 20 ? 1 : 50;
 }
 
-/* One operation of the case. Ranks that have no part in it do nothing. */
+/* Runs one operation of a case. Ranks that take no part in it return at once. */
 static int operate(const struct bench_link *link, uint32_t index, const float *in, float *out)
 {
     if (index < CASE_PUTS)
@@ -54,7 +57,10 @@ static int operate(const struct bench_link *link, uint32_t index, const float *i
     return link->all_reduce(link->context, in, out, bench_link_case[index].bytes / sizeof(float));
 }
 
-/* The sum over the ranks of rank + i % 7, which floats hold exactly. */
+/*
+ * Checks the result of an all-reduce. Element i is the sum of rank + i % 7 over all ranks, which
+ * floats hold exactly.
+ */
 static bool is_right(const struct bench_link *link, const float *out, uint64_t count)
 {
     uint32_t n = link->rank_count;
@@ -74,7 +80,7 @@ static int measure_case(const struct bench_link *link, uint32_t index, bool is_q
 
     choose_counts(bench_link_case[index].bytes, is_quick, &samples, &batch);
     for (uint32_t i = 0; i < batch && status >= 0; i++)
-        status = operate(link, index, in, out); /* warm */
+        status = operate(link, index, in, out); /* warm up before the first sample */
     if (index >= CASE_ALL_REDUCE && status >= 0 &&
         !is_right(link, out, bench_link_case[index].bytes / sizeof(float)))
         return -1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `pto bench comm` measures, over any library that ranks can talk through: each
- * brings a table of functions (a link), and the same clock and the same counts are
- * used for all of them. Every rank calls bench_link_measure; rank 0 has the results.
+ * Measures communication between ranks with any communication library. For each library there is a
+ * table of functions, a link; clock and repetitions are the same for all. Every rank calls
+ * bench_link_measure; rank 0 gets the results.
  */
 #ifndef PTO_BENCH_LINK_H
 #define PTO_BENCH_LINK_H
@@ -12,22 +12,22 @@
 
 struct bench_link {
     uint32_t rank;
-    uint32_t rank_count; /* at least 2 */
+    uint32_t rank_count; /* number of ranks, at least 2 */
     void *context;
-    /* 0, or not if it failed. */
+    /* All functions of a link return 0, or non-zero on failure. */
     int (*barrier)(void *context);
-    /* Rank 0 to rank 1, and complete there. */
+    /* Copies from rank 0 to rank 1. On return the copy is complete on rank 1. */
     int (*put)(void *context, uint64_t bytes);
-    /* Ranks 0 and 1: a few bytes there and back. */
+    /* Sends a few bytes from rank 0 to rank 1 and back. */
     int (*round_trip)(void *context);
     int (*all_reduce)(void *context, const float *in, float *out, uint64_t count);
 };
 
-/* What is measured: a row, and what it may cost in terms of Open MPI, with 2 and with 4 ranks. */
+/* A case, and the limits of its time with 2 and with 4 ranks, as multiples of Open MPI's time. */
 struct bench_link_case {
     const char *name;
     uint64_t bytes;
-    double at_most[2]; /* 0: not promised */
+    double at_most[2]; /* limits for 2 and for 4 ranks; 0: no limit */
 };
 
 enum { BENCH_LINK_CASES = 9, BENCH_LINK_BYTES_MAX = 64 << 20 };
@@ -36,20 +36,23 @@ extern const struct bench_link_case bench_link_case[BENCH_LINK_CASES];
 struct bench_link_result {
     double p50_ns;
     double p99_ns;
-    uint32_t samples; /* 0: not measured */
+    uint32_t samples; /* number of samples; 0: not measured */
 };
 
 /*
- * Measures all cases, or a tenth as often. 0, or negative: a function of the link failed,
- * or gave a wrong sum; *failed_out is the case.
+ * Measures all cases; with is_quick, with a tenth of the repetitions. Returns 0, or negative if a
+ * function of the link failed or the sum was wrong; then *failed_out is the name of the case.
  */
 int bench_link_measure(const struct bench_link *link, bool is_quick,
                        struct bench_link_result results[BENCH_LINK_CASES], const char **failed_out);
 
-/* Puts the calling process on a CPU of its own, if there are as many; 0, or negative. */
+/* Binds the calling process to a CPU of its own, if there are enough. Returns 0, or negative. */
 int bench_link_pin(uint32_t rank);
 
-/* A line for each case, for programs that compare: name, p50, p99, samples. */
+/*
+ * Prints name, p50, p99 and number of samples of each case in a line, for programs that compare
+ * libraries.
+ */
 void bench_link_print(const struct bench_link_result results[BENCH_LINK_CASES]);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Configurations take turns, so that a disturbance of the machine does not hit
- * one of them only. Devices stay open; tensors are made before each clock starts.
+ * Measures the cost of empty tasks. Measurements of all configurations alternate, so that a
+ * disturbance of the machine affects each of them. Devices stay open; tensors are made before the
+ * clock starts.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -22,11 +23,14 @@
 
 enum {
     CHUNK = 1024,          /* tasks submitted between two checks for an interrupt */
-    WARM_TASKS = 1000,     /* before the first measurement of a device */
-    PINGPONG_BATCHES = 25, /* the median counts */
+    WARM_TASKS = 1000,     /* warm-up tasks before the first measurement of a device */
+    PINGPONG_BATCHES = 25, /* number of batches; the median of their times is the result */
     PINGPONG_ROUNDS = 2000,
     PINGPONG_LOOK = 1 << 12, /* spins between two checks for an interrupt */
-    CPU_SETS = 16            /* of 1024 CPUs each; the kernel refuses a mask that is too small */
+    /*
+     * length of a CPU mask, in cpu_set_t of 1024 CPUs; the kernel rejects a mask that is too small
+     */
+    CPU_SETS = 16
 };
 
 struct bench {
@@ -34,7 +38,7 @@ struct bench {
     struct bench_results *results;
     struct pto_device *device[BENCH_WORKER_COUNTS_MAX];
     struct pto_callable *callable;
-    struct pto_callable *door; /* NULL: nothing is compared */
+    struct pto_callable *compat; /* callable with simpler's API; NULL: that API is not measured */
     struct pto_run_report report;
     uint32_t runs_done;
 };
@@ -88,7 +92,7 @@ static int bench_measure_compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Between two values: their weighted mean. */
+/* Returns a quantile of the values, interpolated linearly between two neighbours. */
 double bench_quantile(double *values, uint32_t count, double q)
 {
     if (count == 0)
@@ -120,7 +124,10 @@ static void submit_load(struct pto_orch *o, const struct pto_entry *entry)
     }
 }
 
-/* The first launch of a graph finds its memory cold: the second one counts. */
+/*
+ * Launches a graph twice. The memory is cold in the first launch, so only the second one is
+ * measured.
+ */
 static int launch_load(struct bench *b, struct pto_device *device, const struct pto_entry *entry)
 {
     struct pto_graph *graph;
@@ -150,23 +157,26 @@ static int run_load(struct bench *b, struct pto_device *device, const struct ben
     return status;
 }
 
-/* The same tasks by simpler's rules, submitted by us or by an orchestration of its kind. */
+/*
+ * Runs the tasks of a load with simpler's ordering rules. They are submitted by our API or by
+ * simpler's.
+ */
 static int run_compared(struct bench *b, struct pto_device *device, const struct bench_load *load,
                         enum bench_way way)
 {
     const uint64_t own = (uint64_t)(uintptr_t)load;
-    const uint64_t doors[3] = { (uint64_t)(uintptr_t)load->task, (uint64_t)(uintptr_t)load->item,
-                                load->task_count };
-    struct pto_entry entry = { .scalar_count = way == BENCH_DOOR ? 3 : 1,
-                               .scalar = way == BENCH_DOOR ? doors : &own };
+    const uint64_t compat[3] = { (uint64_t)(uintptr_t)load->task, (uint64_t)(uintptr_t)load->item,
+                                 load->task_count };
+    struct pto_entry entry = { .scalar_count = way == BENCH_COMPAT ? 3 : 1,
+                               .scalar = way == BENCH_COMPAT ? compat : &own };
     struct pto_run_options options;
     int status;
 
     pto_run_options_init(&options);
     options.deps = PTO_DEPS_SIMPLER;
     pto_run_report_init(&b->report);
-    status =
-        pto_run(device, way == BENCH_DOOR ? b->door : b->callable, &entry, &options, &b->report);
+    status = pto_run(device, way == BENCH_COMPAT ? b->compat : b->callable, &entry, &options,
+                     &b->report);
     if (status < 0)
         fprintf(stderr, "pto bench: a run failed: %s\n", b->report.error.text);
     return status;
@@ -198,7 +208,7 @@ static int open_devices(struct bench *b)
     callable_params.keeps_signals = true;
     status = pto_callable_create(&callable_params, &b->callable);
     if (status == PTO_OK && b->settings->is_compared)
-        status = bench_simpler_load(&b->door);
+        status = bench_simpler_load(&b->compat);
     for (uint32_t i = 0; i < b->settings->worker_count_count && status == PTO_OK; i++) {
         uint32_t workers = b->settings->worker_counts[i];
         struct pto_device_params params;
@@ -224,8 +234,8 @@ static void close_devices(struct bench *b)
     for (uint32_t i = 0; i < BENCH_WORKER_COUNTS_MAX; i++)
         pto_device_close(b->device[i]);
     pto_callable_destroy(b->callable);
-    if (b->door != NULL)
-        pto_callable_destroy(b->door);
+    if (b->compat != NULL)
+        pto_callable_destroy(b->compat);
 }
 
 /* ---- patterns ---- */
@@ -239,7 +249,8 @@ static void list_rows(const struct bench_settings *settings, struct bench_result
 
                 if ((settings->pattern >= 0 && settings->pattern != p) ||
                     (settings->layout >= 0 && settings->layout != l) ||
-                    (settings->is_compared && l == LAYOUT_AGAIN)) /* nothing is submitted there */
+                    /* no comparison: a relaunch submits no tasks */
+                    (settings->is_compared && l == LAYOUT_AGAIN))
                     continue;
                 row->pattern = (enum pattern)p;
                 row->layout = (enum layout)l;
@@ -262,7 +273,7 @@ static int measure_row(struct bench *b, struct bench_row *row, struct pto_device
         int status = way == BENCH_OWN ? run_load(b, device, load, row->layout == LAYOUT_AGAIN)
                                       : run_compared(b, device, load, (enum bench_way)way);
 
-        if (status < 0 || is_interrupted) /* an interrupted run is incomplete */
+        if (status < 0 || is_interrupted) /* no check of an interrupted run, which is incomplete */
             return status;
         if (b->report.executions != load->task_count) {
             fprintf(stderr, "pto bench: %" PRIu64 " of %" PRIu32 " tasks ran\n",
@@ -280,7 +291,10 @@ static int measure_row(struct bench *b, struct bench_row *row, struct pto_device
     return PTO_OK;
 }
 
-/* The rows of one pattern and layout are neighbours and share the tensors. */
+/*
+ * Measures all rows in turn, as often as the settings require. Adjacent rows have the same pattern,
+ * layout and tensors, and another number of workers.
+ */
 static int measure_rows(struct bench *b)
 {
     uint32_t counts = b->settings->worker_count_count;
@@ -310,7 +324,10 @@ static int measure_rows(struct bench *b)
 
 /* ---- latency ---- */
 
-/* On the device with the most workers: whether waking them costs anything is part of it. */
+/*
+ * Measures runs of one task on the device with the most worker threads, including the time to wake
+ * these.
+ */
 static int measure_one_task(struct bench *b)
 {
     uint32_t runs = b->settings->one_task_runs;
@@ -338,15 +355,19 @@ free_samples:
     return status;
 }
 
-/* ---- a cache line between two threads ---- */
+/* ---- a cache line that travels between two threads ---- */
 
 struct pingpong {
-    _Alignas(128) uint32_t ball; /* odd: to be returned; both threads write, in turns */
+    /* Number of times the word was passed on. If odd, the other thread has to return it. */
+    _Alignas(128) uint32_t ball;
     _Alignas(128) double batch_ns[PINGPONG_BATCHES];
     uint32_t batches;
 };
 
-/* False if interrupted. Acquire and release in turns order nothing but the ball itself. */
+/*
+ * Spins until the word has the given value; false if interrupted. Acquire and release order nothing
+ * but this word.
+ */
 static bool wait_for_ball(const struct pingpong *p, uint32_t value)
 {
     for (uint32_t spins = 0; __atomic_load_n(&p->ball, __ATOMIC_ACQUIRE) != value; spins++)
@@ -385,7 +406,7 @@ static void *return_ball(void *arg)
     return NULL;
 }
 
-/* The first two CPUs of this process; false if it has only one. */
+/* Selects the first two CPUs that this process may use; false if there is only one. */
 static bool pick_cpus(cpu_set_t one[2][CPU_SETS])
 {
     cpu_set_t allowed[CPU_SETS];
@@ -403,7 +424,10 @@ static bool pick_cpus(cpu_set_t one[2][CPU_SETS])
     return found == 2;
 }
 
-/* NaN with one CPU, where it would measure the operating system's scheduler. */
+/*
+ * Returns the median round trip in ns. Returns NaN if there is only one CPU, because the result
+ * would be the cost of a context switch.
+ */
 static double measure_pingpong(void)
 {
     static struct pingpong p;
@@ -420,7 +444,7 @@ static double measure_pingpong(void)
         pthread_attr_setaffinity_np(&attributes, sizeof(one[i]), one[i]);
         started += pthread_create(&thread[i], &attributes, players[i], &p) == 0;
     }
-    if (started == 1) /* one thread has to start, or the other waits forever */
+    if (started == 1) /* only return_ball has started; without serve_ball it would wait forever */
         serve_ball(&p);
     for (int i = 0; i < started; i++)
         pthread_join(thread[i], NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What children of a worker run that is measured, a part of the command. */
+/* Embeds the compiled bench_child.c, which the children of `pto bench tree` load. */
 #include "tool/bench/bench_tree.h"
 #include "tool/scene/embed.h"
 

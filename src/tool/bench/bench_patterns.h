@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The six patterns of empty tasks by which task systems are compared, as
- * lists of accesses to data items, and the same items laid out as separate
- * buffers, contiguous tiles of one tensor, or 2-D tiles of one matrix. For
- * `pto bench`, and for bench/, whose figures can be compared only as long as the
- * seed of the random pattern stays what it is. A load belongs to whoever made it.
+ * The six patterns of empty tasks by which task systems are compared. Each is a list of accesses to
+ * data items, which are laid out as separate buffers, contiguous tiles of one tensor, or 2-D tiles
+ * of one matrix. `pto bench` and bench/ use them. Their figures are comparable only as long as the
+ * seed of the random pattern does not change. The caller that makes a load owns it.
  */
 #ifndef PTO_BENCH_PATTERNS_H
 #define PTO_BENCH_PATTERNS_H
@@ -15,16 +14,19 @@
 #include "pto/pto.h"
 
 enum pattern {
-    PATTERN_NODEP,   /* no tensor at all */
-    PATTERN_INDEP,   /* inout on an own item */
-    PATTERN_CHAIN,   /* inout on one item */
-    PATTERN_FAN,     /* one writer, 64 readers, next writer ... */
-    PATTERN_STENCIL, /* width 64, periodic, double-buffered: 3 reads, 1 write */
-    PATTERN_RANDOM,  /* 3 reads of items written by the last 1024 tasks, 1 write */
+    PATTERN_NODEP,   /* tasks without tensors */
+    PATTERN_INDEP,   /* each task: inout on an item of its own */
+    PATTERN_CHAIN,   /* each task: inout on the same item */
+    PATTERN_FAN,     /* one task writes an item, 64 read it, the next one writes it, and so on */
+    PATTERN_STENCIL, /* width 64, periodic, double-buffered: each task reads 3 items and writes 1 */
+    PATTERN_RANDOM,  /* each task reads 3 items written by the last 1024 tasks and writes 1 */
     PATTERN_COUNT
 };
 
-/* The last one is no layout: buffers, in a graph that was built before and is launched again. */
+/*
+ * Layouts of the data items. LAYOUT_AGAIN is the relaunch of a graph whose items are in
+ * LAYOUT_BUFFERS.
+ */
 enum layout { LAYOUT_BUFFERS, LAYOUT_TILES, LAYOUT_TILES2D, LAYOUT_AGAIN, LAYOUT_COUNT };
 
 static const char *const pattern_name[PATTERN_COUNT] = { "nodep", "indep",     "chain",
@@ -34,7 +36,7 @@ static const char *const layout_name[LAYOUT_COUNT] = { "buffers", "tiles", "tile
 struct bench_task {
     int32_t read[3];
     int32_t read_count;
-    int32_t write; /* -1: none */
+    int32_t write; /* index of the item that the task writes; -1: none */
     bool is_inout;
 };
 
@@ -45,7 +47,7 @@ struct bench_load {
     struct pto_tensor *item;
 };
 
-enum { TILE = 16 }; /* elements a side */
+enum { TILE = 16 }; /* number of rows of an item, and of columns */
 
 static inline uint64_t bench_random(uint64_t *state)
 {
@@ -105,7 +107,10 @@ static inline void bench_make_tasks(struct bench_load *load, enum pattern patter
     }
 }
 
-/* Addresses only: the kernels are empty, so nothing lies behind them. */
+/*
+ * Makes the descriptors of the items. Their addresses are not backed by memory, because the kernels
+ * are empty.
+ */
 static inline void bench_make_items(struct bench_load *load, enum layout layout)
 {
     const uint32_t tile[2] = { TILE, TILE };
@@ -142,7 +147,7 @@ static inline void bench_free(struct bench_load *load)
     memset(load, 0, sizeof(*load));
 }
 
-/* False if out of memory; the load then holds none. */
+/* Makes a load. Returns false if memory runs out; the load is then empty. */
 static inline bool bench_make(enum pattern pattern, enum layout layout, uint32_t tasks,
                               struct bench_load *load_out)
 {
@@ -155,7 +160,10 @@ static inline bool bench_make(enum pattern pattern, enum layout layout, uint32_t
     return false;
 }
 
-/* Tasks `from` up to but not including `to`. Without a scalar, nodep has no argument at all. */
+/*
+ * Submits the tasks with indices from `from` to `to` - 1. With has_scalar, each task also gets its
+ * index as a scalar; otherwise tasks of the pattern nodep have no arguments.
+ */
 static inline void bench_submit(struct pto_orch *o, const struct bench_load *load, uint32_t from,
                                 uint32_t to, bool has_scalar)
 {

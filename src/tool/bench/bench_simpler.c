@@ -13,7 +13,7 @@
 #include "tool/bench/bench_patterns.h"
 #include "pto/build.h"
 
-/* As bench_submit does it. */
+/* Source of an orchestration in simpler's API, which submits the same tasks as bench_submit. */
 static const char orchestration[] =
     "#include \"pto_orchestration_api.h\"\n"
     "struct Task { int32_t read[3], read_count, write; bool is_inout; };\n"
@@ -89,13 +89,13 @@ int bench_simpler_load(struct pto_callable **callable_out)
 
     pto_error_init(&error);
     if (mkdtemp(folder) == NULL) {
-        fprintf(stderr, "pto bench: there is no place for a source in /tmp\n");
+        fprintf(stderr, "pto bench: cannot write a source to /tmp\n");
         return PTO_ESYSTEM;
     }
     status = build_in(folder, callable_out, &error);
     rmdir(folder);
     if (status < 0)
-        fprintf(stderr, "pto bench: the orchestration for --api simpler cannot be built: %s\n",
+        fprintf(stderr, "pto bench: cannot build the orchestration for --api simpler: %s\n",
                 error.text);
     return status;
 }

@@ -17,7 +17,7 @@ enum {
     ROUNDS = 4000,
     RESTED = 1000,
     ASLEEP = 500,
-    QUICKER = 10, /* times fewer of everything */
+    QUICKER = 10, /* all counts are divided by this number with --quick */
     FEW = 10000,
     MANY = 1000000,
     ANY = 100000,
@@ -25,7 +25,7 @@ enum {
     SLEEP_NS = 2000000,
     WARM_NS = 100000000,
     IDLE_MS = 2000,
-    CROWD = 4 /* times the CPUs */
+    CROWD = 4 /* children per CPU in the second of the two runs */
 };
 #define MEMORY (1ull << 30)
 
@@ -45,10 +45,10 @@ double bench_tree_most_us(const struct bench_tree_results *results, enum bench_t
     return aim->most_us != 0 ? aim->most_us : aim->most_times * results->asleep.p50_us;
 }
 
-/* A worker, and what to submit to it. */
+/* A worker, its callables, and the tasks to submit. */
 struct load {
     struct pto_worker *worker;
-    uint64_t callable[2]; /* by enum pto_child_kind; 0: there is no such child */
+    uint64_t callable[2]; /* callables, indexed by enum pto_child_kind; 0: no such child */
     enum pto_child_kind kind;
     uint64_t children;
     uint32_t count;
@@ -108,7 +108,7 @@ int bench_tree_stream(uint32_t tasks, double *ns_out)
 
 /* ---- the worker ---- */
 
-static int bench_tree_tell(int status, const struct pto_error *error)
+static int bench_tree_print_error(int status, const struct pto_error *error)
 {
     fprintf(stderr, "pto bench tree: %s\n",
             error->text[0] != '\0' ? error->text : pto_strerror(status));
@@ -131,7 +131,7 @@ static int open_worker(struct load *l, uint32_t chips, uint32_t subs)
     params.error = &error;
     status = pto_worker_open(&params, &l->worker);
     if (status < 0)
-        return bench_tree_tell(status, &error);
+        return bench_tree_print_error(status, &error);
     for (uint32_t kind = 0; kind < 2; kind++) {
         struct pto_worker_callable callable;
 
@@ -146,7 +146,7 @@ static int open_worker(struct load *l, uint32_t chips, uint32_t subs)
         status = pto_worker_register(l->worker, &callable, &l->callable[kind]);
         if (status < 0) {
             close_worker(l);
-            return bench_tree_tell(status, &error);
+            return bench_tree_print_error(status, &error);
         }
     }
     return 0;
@@ -177,13 +177,13 @@ static int run_tasks(struct load *l)
         pto_worker_report_init(report);
         status = pto_worker_run(l->worker, submit_tasks, l, report);
         if (status < 0)
-            (void)bench_tree_tell(status, &report->error);
+            (void)bench_tree_print_error(status, &report->error);
     }
     free(report);
     return status;
 }
 
-/* ---- figures ---- */
+/* ---- measurements ---- */
 
 static int trip(struct load *l, uint64_t rest_ns, double *us_out)
 {
@@ -198,7 +198,7 @@ static int trip(struct load *l, uint64_t rest_ns, double *us_out)
     return status;
 }
 
-/* One task at a time, maybe with a pause between two. */
+/* Measures tasks that are run one at a time, with an optional pause between two. */
 static int measure_trips(struct load *l, uint32_t rounds, uint64_t rest_ns, double *p50,
                          double *p99)
 {
@@ -207,8 +207,8 @@ static int measure_trips(struct load *l, uint32_t rounds, uint64_t rest_ns, doub
     int status = sample != NULL ? 0 : PTO_ENOMEM;
 
     l->count = 1;
-    while (status >= 0 &&
-           os_now_ns() < warm_ns) /* for caches, and for a CPU that was slowed down */
+    /* run tasks until caches are warm and the CPU's clock is high */
+    while (status >= 0 && os_now_ns() < warm_ns)
         status = trip(l, rest_ns, &sample[0]);
     for (uint32_t i = 0; i < rounds && status >= 0; i++)
         status = trip(l, rest_ns, &sample[i]);
@@ -286,7 +286,10 @@ static int measure_streams(struct bench_tree_results *results)
     return status;
 }
 
-/* CPU time of all threads of a process, to the nanosecond: clock ticks would be too coarse. 0: not to be had. */
+/*
+ * Returns the CPU time of all threads of a process in ms, from nanoseconds, because clock ticks are
+ * too coarse; 0: unavailable.
+ */
 static double process_ms(int32_t pid)
 {
     char path[64];
@@ -312,7 +315,7 @@ static double process_ms(int32_t pid)
     return ms;
 }
 
-/* CPU time of the children so far, in ms. Negative: it is not to be had. */
+/* Returns the CPU time that all children have used so far, in ms; negative: unavailable. */
 static double children_ms(struct load *l)
 {
     double ms = 0;
@@ -351,9 +354,10 @@ static int measure_idle(struct bench_tree_results *results, bool is_quick)
     if (status < 0)
         return status;
     results->start_ms = (double)(os_now_ns() - begin) / 1e6;
-    usleep(10000); /* until all of them sleep */
+    usleep(10000); /* wait until all children sleep */
     before = children_ms(&l);
-    own = own_ms(); /* looking at the children costs more than their idleness: it is left out */
+    /* no call of children_ms in between: it uses more CPU time than the idle children do */
+    own = own_ms();
     usleep(wait_ms * 1000);
     own = own_ms() - own;
     after = children_ms(&l);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `pto bench tree`: what a task of level 3 costs that does nothing, from pto_worker_run and back,
- * hot and after a rest, with as many children as CPUs and with four times as many; tasks by the
- * hundred thousand; what a worker costs that has nothing to do. After 200 us children may
- * still look for more; after 2 ms they sleep, and so do CPUs: what it takes to wake those is measured, too.
+ * `pto bench tree` measures the overhead of level 3: round trips of empty tasks from
+ * pto_worker_run, hot and after a pause, with as many children as CPUs and with four times as many;
+ * streams of tasks; and the cost of an idle worker. 200 us after a task, children may still poll;
+ * after 2 ms they sleep, and so do CPUs, so that wake-ups are measured as well.
  */
 #ifndef PTO_BENCH_TREE_H
 #define PTO_BENCH_TREE_H
@@ -21,33 +21,36 @@ enum bench_tree_case {
     BENCH_TREE_CASES
 };
 
-/* Its name, and what it should take at most, p50. */
+/* A case of `pto bench tree`, and the limit of its p50. */
 struct bench_tree_aim {
     const char *name;
     uint64_t rest_ns;
-    double most_us;    /* 0: it is not known before, but */
-    double most_times; /* so many times of what two bare processes take */
+    double most_us;    /* limit in us; 0: the limit is given by most_times */
+    double most_times; /* limit as a multiple of the round trip between two bare processes */
 };
 extern const struct bench_tree_aim bench_tree_aim[BENCH_TREE_CASES];
-/* That, in us. */
+/* bench_tree_most_us returns the limit of a case in us, whichever way it is given. */
 struct bench_tree_results;
 double bench_tree_most_us(const struct bench_tree_results *results, enum bench_tree_case which);
 
 enum {
     BENCH_TREE_RUNS = 2,
-    BENCH_TREE_IDLE = 8 /* children of the worker that has nothing to do */
+    BENCH_TREE_IDLE = 8 /* number of children of the idle worker */
 };
 
-/* One number of children; half of them are chips. */
+/* Results for one number of children, half of which are chips. */
 struct bench_tree_run {
     uint32_t chips;
     uint32_t subs;
     double p50_us[BENCH_TREE_CASES];
     double p99_us[BENCH_TREE_CASES];
-    double any_ns; /* a task for any SUB worker, among many */
+    double any_ns; /* time per task of a stream that every SUB worker may run */
 };
 
-/* Two bare processes that wake each other, after as long as children of the case rest. */
+/*
+ * Round trips of a word between two bare processes that wake each other, with the pause of the
+ * case.
+ */
 struct bench_tree_bare {
     double p50_us;
     double p99_us;
@@ -56,22 +59,23 @@ struct bench_tree_bare {
 struct bench_tree_results {
     struct bench_tree_run run[BENCH_TREE_RUNS];
     struct bench_tree_bare rested, asleep;
-    uint32_t few, many; /* tasks */
-    double one_few_ns;  /* each, on one SUB worker */
+    uint32_t few, many; /* numbers of tasks in the short and the long stream */
+    double one_few_ns;  /* time per task of the short stream, on one SUB worker */
     double one_many_ns;
-    double two_ns; /* on any of two */
+    double two_ns; /* time per task of the long stream, on any of two SUB workers */
     double start_ms;
     double idle_s;
-    double idle_ms; /* of CPU time, of all children and of the worker */
+    /* CPU time that the worker and all children use while they are idle for idle_s seconds */
+    double idle_ms;
     double close_ms;
 };
 
-/* 0, or negative after a sentence on stderr. */
+/* Runs all measurements of `pto bench tree`. Returns 0, or negative after a sentence on stderr. */
 int bench_tree(bool is_quick, struct bench_tree_results *results);
-/* Only so many tasks on one SUB worker, for those who count instructions. */
+/* Runs only a stream of tasks on one SUB worker, so that instructions can be counted. */
 int bench_tree_stream(uint32_t tasks, double *ns_out);
 
-/* The shared object that children load: what bench_child.c is compiled to. */
+/* The shared object that children load, compiled from bench_child.c. */
 extern const unsigned char bench_object[], bench_object_end[];
 
 #endif

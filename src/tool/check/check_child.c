@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a child of a worker does for a task of a random graph: as on a chip, it judges what it was
- * given, meets the others of its group, reads and writes its regions, and notes when. A SUB worker
- * calls a function, a chip runs an orchestration with one kernel.
+ * Runs a task of a random graph in a child process of a level-3 worker. As on a chip, the task
+ * checks its arguments, waits for the other tasks of its group, reads and writes its regions, and
+ * records the times. A SUB worker calls a function; a chip runs an orchestration with one kernel.
  */
 #include "tool/check/check_child.h"
 
@@ -12,7 +12,8 @@
 #include "pto/worker.h"
 
 enum { NAP_US = 20 };
-#define PATIENCE_NS 20000000000ull /* for what only a defect keeps away */
+/* time limit of a wait for another process; only a bug makes a wait reach it */
+#define WAIT_NS 20000000000ull
 
 #pragma GCC visibility push(default)
 int check_call(const struct pto_sub_call *call);
@@ -30,7 +31,7 @@ static enum check_child_fault check_child_judge(const struct check_run_task *t,
     if (tensor_count != task->arg_count)
         return CHECK_CHILD_ARGS;
     for (uint32_t k = 0; k < tensor_count; k++) {
-        if (check_tensor_fault(tensor[k], &task->args[k].region) != NULL)
+        if (check_tensor_error(tensor[k], &task->args[k].region) != NULL)
             return CHECK_CHILD_TENSOR;
         t->run->seen[t->first_arg + k] = *tensor[k];
     }
@@ -48,10 +49,10 @@ static enum check_child_fault judge_scalars(const struct check_run_task *t, cons
     return CHECK_CHILD_OK;
 }
 
-/* Waits until a word, which only another process changes, is as large. */
+/* Waits until another process has raised a word to a value. */
 static bool check_child_await(const uint32_t *word, uint32_t value)
 {
-    uint64_t deadline = os_now_ns() + PATIENCE_NS;
+    uint64_t deadline = os_now_ns() + WAIT_NS;
 
     while (__atomic_load_n(word, __ATOMIC_RELAXED) < value) {
         if (os_now_ns() >= deadline)
@@ -61,7 +62,7 @@ static bool check_child_await(const uint32_t *word, uint32_t value)
     return true;
 }
 
-static enum check_child_fault check_child_meet(const struct check_run_task *t)
+static enum check_child_fault check_child_barrier(const struct check_run_task *t)
 {
     const struct check_place *p = &t->run->g->tasks[t->index].place;
     uint32_t *met = &t->run->tasks[p->group_first].calls[0].met;
@@ -103,7 +104,7 @@ static void work(struct check_run_task *t, const struct pto_tensor *const tensor
         !__atomic_load_n(&run->is_built, __ATOMIC_RELAXED))
         fault = CHECK_CHILD_HELD;
     if (fault == CHECK_CHILD_OK)
-        fault = check_child_meet(t);
+        fault = check_child_barrier(t);
     if (fault == CHECK_CHILD_OK) {
         delay(t);
         for (uint32_t k = 0; k < tensor_count; k++)
@@ -118,7 +119,7 @@ static void work(struct check_run_task *t, const struct pto_tensor *const tensor
     call->end = check_tick(run);
 }
 
-/* ---- on a SUB worker ---- */
+/* ---- functions that SUB workers call ---- */
 
 int check_call(const struct pto_sub_call *call)
 {
@@ -135,11 +136,11 @@ int check_call(const struct pto_sub_call *call)
     return t->fails ? PTO_EFORMAT : PTO_OK;
 }
 
-/* Until the graph is complete. */
+/* Occupies the calling child until the whole graph has been submitted. */
 int check_hold(const struct pto_sub_call *call)
 {
     const struct check_run *run = (const struct check_run *)(uintptr_t)call->scalar[0];
-    uint64_t deadline = os_now_ns() + PATIENCE_NS;
+    uint64_t deadline = os_now_ns() + WAIT_NS;
 
     while (!__atomic_load_n(&run->is_built, __ATOMIC_ACQUIRE)) {
         if (os_now_ns() >= deadline)
@@ -149,7 +150,7 @@ int check_hold(const struct pto_sub_call *call)
     return PTO_OK;
 }
 
-/* ---- on a chip ---- */
+/* ---- callables of chips ---- */
 
 static void work_on_chip(const int64_t *args, uint32_t count)
 {
@@ -183,11 +184,12 @@ static void check_child_orchestrate(struct pto_orch *o, const struct pto_entry *
         for (uint32_t k = 0; k < entry->tensor_count; k++)
             tensor[k] = &entry->tensor[k];
         work(t, tensor, entry->tensor_count);
-        (void)pto_orch_fail(o, PTO_EFORMAT, "as it was told to");
+        (void)pto_orch_fail(o, PTO_EFORMAT, "as intended by the check");
         return;
     }
     pto_args_init(&args);
-    for (uint32_t k = 0; k < entry->tensor_count; k++) /* there is nobody to be ordered with */
+    /* use NO_DEP: this run of the chip has only one task, so it needs no edges */
+    for (uint32_t k = 0; k < entry->tensor_count; k++)
         pto_args_add(&args, &entry->tensor[k], PTO_TAG_NO_DEP);
     pto_add_scalar(&args, entry->scalar[0]);
     (void)pto_submit_aiv(o, (int32_t)entry->tensor_count, &args);

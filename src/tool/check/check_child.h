@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `pto check` and the children of its worker share: the run, its tasks, their invocations
- * and the memory that tasks use, at the same addresses in all processes; the
- * first scalar of a task is where it is. Children have no texts of ours: they say by number what
- * is wrong.
+ * Memory that `pto check` shares with the children of its worker, at the same addresses in all
+ * processes: the run, its tasks, their invocations and the memory that tasks use. The first scalar
+ * of a task is the address of the task's record. Children report errors by number, because they
+ * cannot see our strings.
  */
 #ifndef PTO_CHECK_CHILD_H
 #define PTO_CHECK_CHILD_H
@@ -15,7 +15,7 @@
     X(SCALAR, "a child got a wrong scalar")                     \
     X(TENSOR, "a child got a wrong tensor descriptor")          \
     X(HELD, "a task ran before the graph was complete")         \
-    X(GROUP, "a task did not meet the others of its group")
+    X(GROUP, "a task did not run at the same time as the others of its group")
 
 enum check_child_fault {
     CHECK_CHILD_OK,
@@ -24,7 +24,7 @@ enum check_child_fault {
 #undef X
 };
 
-/* The shared object that children load: what check_child.c is compiled to. */
+/* The shared object that children load, compiled from check_child.c. */
 extern const unsigned char check_object[];
 extern const unsigned char check_object_end[];
 

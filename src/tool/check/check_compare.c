@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run gave, held against the model, the sequential execution and the report. */
+/* Compares the results of a run with the model, the sequential execution and the report. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,23 +31,27 @@ void check_compare_calls(const struct check_run *run, const struct check_run_tas
 
     if (t->strays != 0)
         check_find(run->findings, t->index, -1,
-                   "%" PRIu32 " invocations of %" PRIu32
-                   " got a block or a lane that it does not have",
+                   "%" PRIu32 " invocations of task %" PRIu32
+                   " got a block or a lane that the task does not have",
                    t->strays, t->index);
     for (uint32_t k = 0; k < t->call_count; k++) {
         const struct check_run_call *call = &t->calls[k];
 
         if (call->runs != runs)
             check_find(run->findings, t->index, -1,
-                       "invocation %" PRIu32 " of %" PRIu32 " ran %" PRIu32 " times, not %" PRIu32,
+                       "invocation %" PRIu32 " of task %" PRIu32 " ran %" PRIu32
+                       " times, not %" PRIu32,
                        k, t->index, call->runs, runs);
         else if (call->fault != NULL)
             check_find(run->findings, t->index, -1, "%s", call->fault);
-        /* One worker starts blocks as it claims them, in order. */
+        /*
+         * A single worker thread claims the blocks of a task in order, so they must also start in
+         * order.
+         */
         else if (run->is_alone && k > 0 && check_lane_count(&g->tasks[t->index]) == 1 &&
                  !g->tasks[t->index].is_gang && call->start < t->calls[k - 1].start)
             check_find(run->findings, t->index, -1,
-                       "block %" PRIu32 " of %" PRIu32 " started before the one before it", k,
+                       "block %" PRIu32 " of task %" PRIu32 " started before the previous block", k,
                        t->index);
     }
 }
@@ -72,14 +76,18 @@ void check_compare_tasks(const struct check_run *run)
 
             if (seen->addr != given->addr || seen->owner.raw != given->owner.raw)
                 check_find(run->findings, i, -1,
-                           "argument %" PRIu32 " of %" PRIu32
+                           "argument %" PRIu32 " of task %" PRIu32
                            " names another storage or owner than was submitted",
                            k, i);
         }
     }
 }
 
-/* Two invocations of one team: what they must share, and what they must not. */
+/*
+ * Returns an error text if two invocations of a team ran on one thread or on wrong clusters: the
+ * lanes of a block share a cluster, the blocks of a gang do not. Returns NULL if threads and
+ * clusters are right.
+ */
 static const char *check_compare_judge_pair(const struct check_task *task,
                                             const struct check_run_task *t, uint32_t a, uint32_t b)
 {
@@ -118,7 +126,9 @@ void check_compare_teams(const struct check_run *run)
     }
 }
 
-/* When a task that ran was over: with its last invocation, and its last notification. */
+/*
+ * Returns the time when a task ended, which is after its last invocation and its last notification.
+ */
 static uint64_t last_end(const struct check_task *task, const struct check_run_task *t)
 {
     uint64_t end = 0;
@@ -139,7 +149,10 @@ static uint64_t first_start(const struct check_run_task *t)
     return start;
 }
 
-/* A task that runs nothing is complete when all it waits for is. */
+/*
+ * Checks that no task started before its predecessors had ended. A task without invocations counts
+ * as ended when its predecessors have ended.
+ */
 void check_compare_order(const struct check_run *run)
 {
     const struct check_graph *g = run->g;
@@ -156,7 +169,7 @@ void check_compare_order(const struct check_run *run)
                 continue;
             if (has_run && done[a] >= start)
                 check_find(run->findings, a, b,
-                           "task %" PRIu32 " started before %" PRIu32 " had ended", b, a);
+                           "task %" PRIu32 " started before task %" PRIu32 " had ended", b, a);
             if (!has_run && done[a] > done[b])
                 done[b] = done[a];
         }
@@ -174,8 +187,8 @@ void check_compare_bytes(const struct check_run *run, const struct check_oracle 
         for (uint32_t k = 0; k < t->call_count && oracle->runs[i]; k++) {
             if (t->calls[k].hash != oracle->hash[t->calls - run->calls + k])
                 check_find(run->findings, i, -1,
-                           "invocation %" PRIu32 " of %" PRIu32
-                           " read other bytes than in sequence",
+                           "invocation %" PRIu32 " of task %" PRIu32
+                           " read other bytes than in the sequential execution",
                            k, i);
         }
     }
@@ -218,7 +231,8 @@ void check_findings_print(const struct check_findings *findings, const struct ch
 static void compare_timing(const struct check_run *run, const struct pto_run_report *report)
 {
     const struct check_graph *g = run->g;
-    uint64_t least[PTO_TIMING_SLOTS] = { 0 }; /* ns */
+    /* For each timing slot: the longest sleep of its tasks, in nanoseconds. */
+    uint64_t least[PTO_TIMING_SLOTS] = { 0 };
     bool is_used[PTO_TIMING_SLOTS] = { false };
 
     for (uint32_t i = 0; i < g->task_count; i++) {
@@ -235,7 +249,7 @@ static void compare_timing(const struct check_run *run, const struct pto_run_rep
         const struct pto_timing *timing = &report->timing[i];
         uint64_t ns = timing->end_ns - timing->begin_ns;
 
-        /* Half of it: two clocks are involved. */
+        /* a factor of two is tolerated, because the sleeps and the report use different clocks */
         if ((timing->end_ns != 0) != is_used[i] || ns < least[i] / 2 || ns > report->ns * 2)
             check_find(run->findings, -1, -1,
                        "timing slot %" PRIu32 " is from %" PRIu64 " to %" PRIu64 " ns", i,
@@ -243,7 +257,7 @@ static void compare_timing(const struct check_run *run, const struct pto_run_rep
     }
 }
 
-/* How often what ran, and where. */
+/* Checks the numbers of tasks, executions and cores in the report. */
 void check_compare_report(const struct check_run *run, const struct pto_run_report *report)
 {
     const struct check_graph *g = run->g;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an invocation does to its bytes, and which of them are its own. */
+/* Reads and writes the bytes of an invocation, and decides which bytes of its task it owns. */
 #include "tool/check/check_trial.h"
 
-enum { SHARE_BYTES = 4 /* neighbours that one invocation reads and writes */ };
+enum { SHARE_BYTES = 4 /* bytes of memory that are assigned to one invocation as a whole */ };
 
-/* Byte by byte, because TSan does not see a memcpy that the compiler expands by itself. */
+/* Copies byte by byte, because TSan does not see a memcpy that the compiler expands inline. */
 uint64_t check_load_element(uint64_t addr, uint32_t size)
 {
     const uint8_t *from = (const uint8_t *)(uintptr_t)addr;
@@ -23,9 +23,12 @@ void check_store_element(uint64_t addr, uint32_t size, uint64_t bits)
         to[i] = (uint8_t)(bits >> 8 * i);
 }
 
-/* Which bytes of an argument an invocation has: the hash of their number, in shares, is its own. */
+/*
+ * The part of an argument's bytes that one invocation owns. A hash of the position of each piece of
+ * SHARE_BYTES bytes decides which invocation owns the piece.
+ */
 struct share {
-    uint64_t base; /* of the storage: the same for all views of it */
+    uint64_t base; /* start of the storage that all views of the argument share */
     uint32_t call;
     uint32_t count;
 };
@@ -39,7 +42,10 @@ static struct share share_of(const struct check_run_task *t, uint32_t arg,
                            t->call_count };
 }
 
-/* How many bytes from `addr` on have one owner; *is_mine_out tells whether it is this one. */
+/*
+ * Returns how many bytes from `addr` on have the same owner, at most `most`. *is_mine_out: that
+ * owner is the invocation of this share.
+ */
 static uint32_t share_next(const struct share *s, uint64_t addr, uint32_t most, bool *is_mine_out)
 {
     uint64_t at = addr - s->base;
@@ -50,7 +56,10 @@ static uint32_t share_next(const struct share *s, uint64_t addr, uint32_t most, 
     return left < most ? left : most;
 }
 
-/* False if nothing of the element is the invocation's. */
+/*
+ * Loads the bytes of an element that the invocation owns; its other bytes are loaded as zeros.
+ * Returns false if the invocation owns no byte of the element.
+ */
 static bool load_shared(const struct share *s, uint64_t addr, uint32_t size, uint64_t *bits_out)
 {
     bool has_any = false, is_mine;
@@ -76,7 +85,7 @@ static void store_shared(const struct share *s, uint64_t addr, uint32_t size, ui
     }
 }
 
-/* The work of an invocation: first a hash of all it reads, */
+/* Returns a hash of all bytes that the invocation reads. */
 uint64_t check_effect_read(const struct check_run_task *t, uint32_t call,
                            const struct check_region *regions)
 {
@@ -102,7 +111,7 @@ uint64_t check_effect_read(const struct check_run_task *t, uint32_t call,
     return hash;
 }
 
-/* then bytes made of it wherever it writes. */
+/* Writes bytes derived from `hash` to all bytes that the invocation writes. */
 void check_effect_write(const struct check_run_task *t, uint32_t call,
                         const struct check_region *regions, uint64_t hash)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs of a random graph on a worker of level 3 in which some tasks fail, held against the rule of
- * docs/user/workers.md: a task that comes after one that failed or was skipped does not run if it was
- * submitted before the program was told how that one's run ended. All else runs, and finds
- * what a sequential execution without those tasks gives.
+ * Runs a random graph in which some tasks fail on a level-3 worker, and checks the rule of
+ * docs/user/workers.md: a task that depends on a failed or skipped task does not run if it was
+ * submitted before the program learned how that task's run ended. All other tasks run, and get the
+ * results of a sequential execution without the failed ones.
  *
- * Which tasks fail, and when the program is told, follows from the graph; when they fail does not.
- * How much of a run is submitted before its first failure is known is a matter of time: what
- * was submitted is taken from the calls, and the model judges that.
+ * The graph determines which tasks fail and when the program learns of it, but not when they fail.
+ * How much of a run is submitted before its first failure is known depends on timing, so the calls
+ * record what was submitted, and the model judges that.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -15,21 +15,31 @@
 
 #include "tool/check/check_tree.h"
 
-enum { FAILS_ONE_IN = 30, TOLD_PERCENT = 50, ENDED_PERCENT = 40 };
-#define RUN_NS 50000000000ull /* before the command itself gives up */
+enum { FAILS_ONE_IN = 30, FINISH_PERCENT = 50, ENDED_PERCENT = 40 };
+/* time limit of all runs, shorter than the time limit of the command */
+#define RUN_NS 50000000000ull
 
 struct failing {
     struct check_tree *tree;
     struct check_run *run;
     const struct check_graph *g;
-    struct check_graph *submitted; /* as the graph, with the edges of what was submitted */
+    /* Copy of the graph without the edges of tasks that were not submitted. */
+    struct check_graph *submitted;
     uint32_t run_count;
-    uint32_t *told; /* by run: the first one that was launched after the program was told */
+    /*
+     * For each run: the first run that was launched after the program learned how this run had
+     * ended.
+     */
+    uint32_t *known_from;
     struct pto_worker_run **handle;
     struct pto_worker_report *report;
-    bool *is_dead;    /* by task: it failed or was skipped */
-    bool *is_skipped; /* the same */
-    bool *is_open;    /* by run and task: for what that run submits, the failure counts */
+    bool *is_dead;    /* for each task: it failed or was skipped */
+    bool *is_skipped; /* for each task: it was skipped */
+    /*
+     * For each run and task: the task failed or was skipped, and tasks of the run that depend on
+     * the task are skipped.
+     */
+    bool *is_open;
 };
 
 static void init(struct failing *f, struct check_tree *tree, struct check_run *run)
@@ -43,7 +53,7 @@ static void init(struct failing *f, struct check_tree *tree, struct check_run *r
     for (uint32_t i = 0; i < g->task_count; i++)
         if (g->tasks[i].place.run >= f->run_count)
             f->run_count = g->tasks[i].place.run + 1;
-    f->told = check_alloc(NULL, f->run_count, sizeof(*f->told));
+    f->known_from = check_alloc(NULL, f->run_count, sizeof(*f->known_from));
     f->handle = check_alloc(NULL, f->run_count, sizeof(*f->handle));
     f->report = check_alloc(NULL, f->run_count, sizeof(*f->report));
     memset(f->handle, 0, f->run_count * sizeof(*f->handle));
@@ -54,7 +64,7 @@ static void init(struct failing *f, struct check_tree *tree, struct check_run *r
     memset(f->is_skipped, 0, g->task_count);
     memset(f->is_open, 0, (size_t)f->run_count * g->task_count);
     for (uint32_t i = 0; i < f->run_count; i++) {
-        f->told[i] = UINT32_MAX;
+        f->known_from[i] = UINT32_MAX;
         pto_worker_report_init(&f->report[i]);
     }
 }
@@ -63,7 +73,7 @@ static void fini(struct failing *f)
 {
     if (f->submitted != NULL)
         check_graph_destroy(f->submitted);
-    free(f->told);
+    free(f->known_from);
     free(f->handle);
     free(f->report);
     free(f->is_dead);
@@ -71,9 +81,12 @@ static void fini(struct failing *f)
     free(f->is_open);
 }
 
-/* ---- the program ---- */
+/* ---- the program that launches the runs ---- */
 
-/* By its salt: the same ones in a smaller graph. */
+/*
+ * Selects the tasks that fail, by their salt, so that the same tasks fail in a smaller copy of the
+ * graph.
+ */
 static bool choose_failing(struct check_run *run)
 {
     bool is_one = false;
@@ -88,8 +101,11 @@ static bool choose_failing(struct check_run *run)
     return is_one;
 }
 
-/* The program is told how the run ended, by one call or the other. */
-static void check_failed_tell(struct failing *f, uint32_t index, uint32_t next, struct rng *rng)
+/*
+ * Waits for run `index` with one of two functions, chosen at random, and finishes the run. `next`
+ * is the run that will be launched next.
+ */
+static void check_failed_finish(struct failing *f, uint32_t index, uint32_t next, struct rng *rng)
 {
     int status = PTO_OK;
 
@@ -106,18 +122,21 @@ static void check_failed_tell(struct failing *f, uint32_t index, uint32_t next, 
     }
     (void)pto_worker_run_finish(f->handle[index], &f->report[index]);
     f->handle[index] = NULL;
-    f->told[index] = next;
+    f->known_from[index] = next;
 }
 
-/* Between two launches. */
-static void check_failed_look_around(struct failing *f, uint32_t next, struct rng *rng)
+/*
+ * Before run `next` is launched, finishes some of the earlier runs, and waits for the end of
+ * others.
+ */
+static void check_failed_poll_runs(struct failing *f, uint32_t next, struct rng *rng)
 {
     for (uint32_t i = 0; i < next; i++) {
         if (f->handle[i] == NULL)
             continue;
-        if (rng_chance(rng, TOLD_PERCENT)) {
-            check_failed_tell(f, i, next, rng);
-        } else if (rng_chance(rng, ENDED_PERCENT)) { /* it fails before what comes, or after */
+        if (rng_chance(rng, FINISH_PERCENT)) {
+            check_failed_finish(f, i, next, rng);
+        } else if (rng_chance(rng, ENDED_PERCENT)) { /* wait for the end of the run only */
             struct pollfd on = { .fd = pto_worker_run_fd(f->handle[i]), .events = POLLIN };
 
             (void)poll(&on, 1, (int)(RUN_NS / 1000000));
@@ -139,7 +158,7 @@ static bool run_all(struct failing *f)
         for (part.count = 0;
              i + part.count < g->task_count && g->tasks[i + part.count].place.run == index;)
             part.count++;
-        check_failed_look_around(f, index, &rng);
+        check_failed_poll_runs(f, index, &rng);
         status =
             pto_worker_launch(f->tree->worker, check_tree_orchestrate, &part, &f->handle[index]);
         if (status < 0)
@@ -148,15 +167,18 @@ static bool run_all(struct failing *f)
     }
     for (uint32_t i = 0; i < f->run_count; i++)
         if (f->handle[i] != NULL)
-            check_failed_tell(f, i, UINT32_MAX, &rng);
+            check_failed_finish(f, i, UINT32_MAX, &rng);
     for (uint32_t i = 0; i < g->task_count; i++)
         f->tree->submits += f->run->tasks[i].is_submitted;
     return f->run->findings->count == 0;
 }
 
-/* ---- the model ---- */
+/* ---- the expected outcome ---- */
 
-/* The graph of what was submitted: the rest is as if it were not there. */
+/*
+ * Copies the graph, without arguments and dependencies of tasks that were not submitted, and finds
+ * the edges of the copy.
+ */
 static void find_submitted(struct failing *f)
 {
     struct check_graph *s = f->submitted = check_graph_copy(f->g);
@@ -180,7 +202,10 @@ static bool *open_for(const struct failing *f, uint32_t run)
     return f->is_open + (size_t)run * f->g->task_count;
 }
 
-/* Whether it comes after a task whose failure counts for `run`, and did when it was submitted. */
+/*
+ * Whether the task depends on a failed or skipped task for which dependent tasks are skipped, both
+ * in the task's own run and in `run`.
+ */
 static bool follows(const struct failing *f, uint32_t task, uint32_t run)
 {
     uint32_t own = f->g->tasks[task].place.run;
@@ -198,12 +223,12 @@ static void check_failed_judge(struct failing *f, uint32_t task)
 
     if (f->submitted->tasks[task].kind == CHECK_ALLOC)
         return;
-    for (uint32_t i = 0; i < p->group_count; i++) /* none of a group runs without the others */
+    for (uint32_t i = 0; i < p->group_count; i++) /* if one task of a group is skipped, all are */
         if (follows(f, p->group_first + i, p->run))
             f->is_skipped[task] = true;
     f->is_dead[task] = f->is_skipped[task] || f->run->tasks[task].fails;
     for (uint32_t run = p->run; run < f->run_count && f->is_dead[task]; run++)
-        open_for(f, run)[task] = f->told[p->run] > run || follows(f, task, run);
+        open_for(f, run)[task] = f->known_from[p->run] > run || follows(f, task, run);
 }
 
 /* ---- comparing ---- */
@@ -241,15 +266,19 @@ static void check_failed_compare_tasks(const struct failing *f)
         bool has_to = t->is_submitted && f->g->tasks[i].kind != CHECK_ALLOC && !f->is_skipped[i];
 
         if (t->started != (has_to ? 1 : 0))
-            check_find(f->run->findings, i, -1, "task %" PRIu32 " %s, but ran %" PRIu32 " times", i,
+            check_find(f->run->findings, i, -1, "task %" PRIu32 " %s, but it ran %" PRIu32 " times",
+                       i,
                        !t->is_submitted ? "was not submitted"
-                       : has_to         ? "does not come after a failure that counts"
-                                        : "comes after a failure that counts",
+                       : has_to         ? "depends on no failed task and has to run"
+                                        : "depends on a failed task and must not run",
                        t->started);
     }
 }
 
-/* Whether what was submitted is ordered where it conflicts: what would have ordered it may be missing. */
+/*
+ * Whether conflicting tasks are ordered even without the tasks that were not submitted, so that the
+ * resulting bytes are known.
+ */
 static bool is_determined(const struct failing *f)
 {
     struct check_graph *ordered = check_graph_copy(f->submitted);
@@ -277,7 +306,10 @@ static bool is_determined(const struct failing *f)
     return is_so;
 }
 
-/* Against a sequential execution of what ran. */
+/*
+ * Compares the order of tasks and the resulting bytes with a sequential execution of the tasks that
+ * ran.
+ */
 static void compare_bytes(const struct failing *f)
 {
     struct check_graph *alive = check_graph_copy(f->submitted);
@@ -298,9 +330,12 @@ static void compare_bytes(const struct failing *f)
     for (uint32_t i = 0; i < alive->task_count && run->g->is_compared; i++)
         if (oracle.runs[i] && run->tasks[i].calls[0].hash != oracle.hash[call++])
             check_find(run->findings, i, -1,
-                       "task %" PRIu32 " read other bytes than without those that failed", i);
+                       "task %" PRIu32
+                       " read other bytes than in an execution without the failed tasks",
+                       i);
     if (run->g->is_compared && memcmp(run->arena, oracle.arena, run->g->arena_bytes) != 0)
-        check_find(run->findings, -1, -1, "bytes are not as without the tasks that failed");
+        check_find(run->findings, -1, -1,
+                   "memory differs from an execution without the failed tasks");
     check_oracle_fini(&oracle);
     check_graph_destroy(alive);
 }

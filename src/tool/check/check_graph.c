@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The generator of random graphs. */
+/* Generates random graphs. */
 #include "tool/check/check_graph.h"
 
 #include <assert.h>
@@ -12,30 +12,39 @@ enum {
     OUTPUT_GRAIN = 1024,
     FLAG_BYTES = 128,
     BLOCKS_MAX = 40,
-    VISITS_MAX = 4096, /* each invocation looks at all elements, to find its own */
-    DEFERRED_MAX = 32, /* in a graph; half of what the runtime keeps at a time */
-    ALL_MAX = 16       /* invocations that all register conditions */
+    /* Maximum of blocks times elements of a task, because each invocation visits all elements. */
+    VISITS_MAX = 4096,
+    /* maximum number of deferred tasks in a graph, which is half of the runtime's limit */
+    DEFERRED_MAX = 32,
+    /* A task with more invocations does not register conditions in all of them. */
+    ALL_MAX = 16
 };
 
-/* What kind of graph this is, in percent; zero everywhere gives plain AUTO graphs. */
+/*
+ * Probabilities of the properties of a graph in percent, except for `shape`. If all are 0, the
+ * graph has only AUTO scopes and tasks without special properties.
+ */
 struct profile {
     uint32_t shape;     /* enum shape */
-    uint32_t opt_out;   /* NO_DEP or manual_dep arguments */
-    uint32_t manual;    /* new scopes that are MANUAL */
-    uint32_t scope;     /* a scope begins or ends before a task */
-    uint32_t dep;       /* tasks with explicit dependencies */
-    uint32_t no_kernel; /* dummies and allocations */
-    uint32_t output;    /* tasks with outputs of their own */
-    uint32_t reuse;     /* arguments that are earlier outputs */
-    uint32_t version;   /* arguments with a version */
-    uint32_t crowd;     /* tasks with many arguments */
-    uint32_t mix;       /* tasks with several lanes */
+    uint32_t opt_out;   /* percentage of arguments that are NO_DEP or manual_dep */
+    uint32_t manual;    /* percentage of new scopes that are MANUAL */
+    uint32_t scope;     /* percentage of tasks before which a scope begins or ends */
+    uint32_t dep;       /* percentage of tasks with explicit dependencies */
+    uint32_t no_kernel; /* percentage of tasks that are dummies or allocations */
+    uint32_t output;    /* percentage of tasks that create outputs */
+    uint32_t reuse;     /* percentage of arguments that are outputs of earlier tasks */
+    uint32_t version;   /* percentage of arguments with a version */
+    uint32_t crowd;     /* percentage of tasks with up to 32 arguments */
+    uint32_t mix;       /* percentage of tasks with several lanes */
     uint32_t gang;
-    uint32_t spmd; /* other tasks with several blocks */
+    uint32_t spmd; /* percentage of tasks with several blocks that are no gangs */
     uint32_t predicate;
     uint32_t defer;
-    uint32_t data;   /* the orchestration reads or writes before a task */
-    uint32_t launch; /* timing slots and hints */
+    uint32_t data; /* percentage of tasks before which the orchestration reads or writes elements */
+    /*
+     * percentage of tasks with a timing slot, and percentage of tasks with the hint early_resolve
+     */
+    uint32_t launch;
 };
 
 enum shape {
@@ -59,16 +68,17 @@ struct generator {
     struct check_graph *g;
     struct profile profile;
     uint32_t frame_count;
-    struct pto_tensor frames[FRAMES_MAX]; /* external tensors that views are taken of */
-    struct pto_tensor flags;              /* external, and no task writes it */
+    struct pto_tensor frames[FRAMES_MAX]; /* external tensors of which the graph uses views */
+    /* external tensor that no task writes, whose elements the orchestration accesses */
+    struct pto_tensor flags;
     uint32_t pool_count;
-    struct check_region pool[POOL_MAX]; /* views that several tasks use */
+    struct check_region pool[POOL_MAX]; /* views that several tasks share */
     uint32_t made_count;
     struct made *made;
-    uint32_t scope; /* the innermost open one */
+    uint32_t scope; /* innermost open scope */
     uint32_t bare_count;
     uint32_t deferred_count;
-    uint32_t step; /* of the stencil, the fan or the rounds */
+    uint32_t step; /* number of the current step of the stencil, the fan or the rounds */
 };
 
 static void make_profile(struct generator *gen);
@@ -128,7 +138,7 @@ static void make_profile(struct generator *gen)
     p->reuse = p->shape == SHAPE_DAG ? 80 : rng_below(rng, 50);
     p->version = rng_chance(rng, 40) ? rng_below(rng, 30) : 0;
     p->crowd = rng_chance(rng, 30) ? 1 + rng_below(rng, 5) : 0;
-    /* Each lane of a team is a thread that has to be woken, so there are few. */
+    /* Gangs and tasks with several lanes are rare, because each of their lanes wakes a thread. */
     p->mix = rng_chance(rng, 5) ? 15 : 2;
     p->gang = rng_chance(rng, 5) ? 10 : 2;
     p->spmd = rng_chance(rng, 10) ? 25 : 4;
@@ -143,7 +153,10 @@ static enum pto_dtype make_dtype(struct rng *rng)
     return (enum pto_dtype)rng_below(rng, PTO_DTYPE_COUNT);
 }
 
-/* Behind all others, so that the orchestration finds bytes that no task writes. */
+/*
+ * Places the tensor `flags` after all other buffers. No task writes it, so the orchestration can
+ * access its elements without waiting for writers.
+ */
 static void make_flags(struct generator *gen, uint32_t at)
 {
     enum pto_dtype dtype = make_dtype(&gen->rng);
@@ -153,7 +166,7 @@ static void make_flags(struct generator *gen, uint32_t at)
     gen->g->arena_bytes = at + FLAG_BYTES;
 }
 
-/* External buffers, some inside each other, and the tensors and views over them. */
+/* Makes external buffers, some of which overlap, and tensors in them and views of these tensors. */
 static void make_memory(struct generator *gen)
 {
     struct rng *rng = &gen->rng;
@@ -249,7 +262,10 @@ static void make_task(struct generator *gen, struct check_task *task)
         check_graph_make_launch(gen, task);
 }
 
-/* Sets what the kernel does with an argument; now and then it opts out of the rules. */
+/*
+ * Adds an argument and decides at random whether the kernel reads or writes it. Some arguments opt
+ * out of the ordering rules.
+ */
 static void add_arg(struct generator *gen, struct check_task *task,
                     const struct check_region *region, enum pto_tag tag, int32_t creator,
                     uint32_t output)
@@ -295,7 +311,7 @@ static void make_output(struct generator *gen, struct check_task *task)
     task->arg_count++;
     whole = pto_tensor_external((void *)(uintptr_t)check_output_addr(index, output), shapes, ndims,
                                 dtype);
-    whole.size = (whole.size + 1023) / 1024 * 1024; /* as the runtime rounds it */
+    whole.size = (whole.size + 1023) / 1024 * 1024; /* round the size up as the runtime does */
     whole.size = (whole.size + OUTPUT_GRAIN - 1) / OUTPUT_GRAIN * OUTPUT_GRAIN;
     whole.manual_dep = rng_chance(rng, gen->profile.opt_out / 2);
     whole.version = rng_chance(rng, gen->profile.version / 2) ? 1 : 0;
@@ -320,7 +336,10 @@ static bool scope_is_open(const struct generator *gen, uint32_t scope)
     return false;
 }
 
-/* A view of an earlier output that still lives; NULL if chance finds none. */
+/*
+ * Picks an output of an earlier task whose scope is still open, and makes a view of the output.
+ * Returns NULL if none is found.
+ */
 static const struct made *pick_made(struct generator *gen, struct check_region *view_out)
 {
     struct rng *rng = &gen->rng;
@@ -332,7 +351,11 @@ static const struct made *pick_made(struct generator *gen, struct check_region *
         const struct check_region *r = &m->region;
         enum pto_dtype dtype = rng_chance(rng, 15) ? make_dtype(rng) : (enum pto_dtype)r->dtype;
         uint32_t flat = (uint32_t)(check_region_extent(r) * pto_dtype_size(r->dtype) /
-                                   pto_dtype_size(dtype)); /* not the padding: it holds nothing */
+                                   /*
+                                    * the extent is used, because the size includes padding without
+                                    * data
+                                    */
+                                   pto_dtype_size(dtype));
         struct pto_tensor whole;
 
         if (m->task == gen->g->task_count || flat == 0 ||
@@ -367,7 +390,10 @@ static void add_pooled(struct generator *gen, struct check_task *task, uint32_t 
         add_arg(gen, task, &gen->pool[i % gen->pool_count], tag, -1, 0);
 }
 
-/* Reads a tile and its neighbours, writes the same tile of the same or another tensor. */
+/*
+ * Adds a task that reads a tile and its neighbours, and writes the tile at the same place in the
+ * same tensor or in another one.
+ */
 static void add_stencil(struct generator *gen, struct check_task *task)
 {
     uint32_t step = gen->step++;
@@ -395,7 +421,10 @@ static void add_stencil(struct generator *gen, struct check_task *task)
     }
 }
 
-/* Tiles of a tensor are written, then all of it is read again and again; several times. */
+/*
+ * Adds a task of the current step. Steps in which each task writes one tile of a tensor alternate
+ * with steps in which each task reads the whole tensor.
+ */
 static void add_round(struct generator *gen, struct check_task *task)
 {
     uint32_t step = gen->step++;
@@ -467,7 +496,10 @@ static void make_args(struct generator *gen, struct check_task *task, enum shape
         struct check_region r = check_make_view(&gen->rng, &gen->flags);
 
         add_arg(gen, task, &r, PTO_TAG_INPUT, -1, 0);
-        task->args[task->arg_count - 1].writes = false; /* even if it opted out */
+        /*
+         * add_arg lets kernels write NO_DEP arguments at random, but no task may write the flags.
+         */
+        task->args[task->arg_count - 1].writes = false;
     }
 }
 
@@ -507,13 +539,13 @@ static void make_defer(struct generator *gen, struct check_task *task)
         int64_t at = index + (rng_chance(rng, 50) ? 1 + (int64_t)rng_below(rng, CHECK_NOTIFIER_FAR)
                                                   : -1 - (int64_t)rng_below(rng, 20));
 
-        d->wished[k] = rng_chance(rng, 60) && at >= 0 ? (int32_t)at : -1;
+        d->candidates[k] = rng_chance(rng, 60) && at >= 0 ? (int32_t)at : -1;
     }
-    if (d->wished[0] == d->wished[1])
-        d->wished[1] = -1; /* it raises the counter once */
+    if (d->candidates[0] == d->candidates[1])
+        d->candidates[1] = -1; /* two equal notifiers: a task raises the counter only once */
 }
 
-/* Keeps wide tasks for small tensors; never below 2 blocks. */
+/* Limits the number of blocks of a task with large tensors, but allows at least 2. */
 static uint32_t limit_blocks(const struct check_task *task, uint32_t blocks)
 {
     uint64_t elements = 1;
@@ -553,7 +585,8 @@ static void check_graph_make_launch(struct generator *gen, struct check_task *ta
     if (rng_chance(rng, p->gang)) {
         uint32_t most = check_gang_most(gen->g, task);
 
-        task->is_gang = true; /* of one block now and then: then it means nothing */
+        /* mark the task as a gang even if it has only one block, where that has no effect */
+        task->is_gang = true;
         task->blocks = rng_chance(rng, 10) ? most : 1 + rng_below(rng, most < 4 ? most : 4);
     } else if (task->kind != CHECK_MIX && rng_chance(rng, p->spmd)) {
         task->blocks =
@@ -567,7 +600,7 @@ static void check_graph_make_launch(struct generator *gen, struct check_task *ta
     task->is_early = rng_chance(rng, p->launch);
 }
 
-/* False if there is nothing at the chosen place. */
+/* Chooses a random element of a random view. Returns false if the view is empty. */
 static bool choose_element(struct generator *gen, struct check_element *e)
 {
     struct rng *rng = &gen->rng;
@@ -594,7 +627,10 @@ static bool choose_element(struct generator *gen, struct check_element *e)
     return true;
 }
 
-/* Compares with what the element will hold, or just above or below: both answers are as likely. */
+/*
+ * Makes a predicate on a random element. It usually compares with the value of the element, or with
+ * a value one higher or lower, so that the task often runs and is often skipped.
+ */
 static void make_predicate(struct generator *gen, struct check_task *task)
 {
     struct check_predicate *p = &task->predicate;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random task graphs for `pto check`: made from a seed, judged by the model,
- * made free of races with explicit dependencies, shrunk and printed.
+ * Random task graphs for `pto check`. They are generated from a seed, judged by the model, freed of
+ * races by explicit dependencies, shrunk and printed.
  *
- * A graph is plain data; one thread. Removing a task keeps the rest valid,
- * because scopes are a table and a task only names its own.
+ * A graph is plain data, used by one thread. Removing a task keeps the other tasks valid, because
+ * scopes are in a separate table and a task refers only to the scope in which it is submitted.
  */
 #ifndef PTO_CHECK_GRAPH_H
 #define PTO_CHECK_GRAPH_H
@@ -14,8 +14,10 @@
 enum {
     CHECK_TASKS_MAX = 4096,
     CHECK_DEPTH_MAX = 6,
-    CHECK_BARE_MAX = 8,     /* kernels without a scalar: each needs a function of its own */
-    CHECK_NOTIFIER_FAR = 10 /* a notifier may be this much later, so beyond the end */
+    /* kernels without a scalar, for each of which there must be a separate function */
+    CHECK_BARE_MAX = 8,
+    /* Maximum distance from a deferred task to a later task that notifies it. */
+    CHECK_NOTIFIER_FAR = 10
 };
 
 struct rng {
@@ -29,7 +31,7 @@ static inline uint64_t rng_mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* splitmix64 */
+/* Returns the next random number, by the generator splitmix64. */
 static inline uint64_t rng_next(struct rng *r)
 {
     return rng_mix(r->state += 0x9e3779b97f4a7c15u);
@@ -45,7 +47,7 @@ static inline bool rng_chance(struct rng *r, uint32_t percent)
     return rng_below(r, 100) < percent;
 }
 
-/* Blocks that a gang can have. */
+/* Returns the maximum number of blocks of a gang. */
 static inline uint32_t check_gang_most(const struct check_graph *g, const struct check_task *task)
 {
     return task->kind == CHECK_AIV ? PTO_CLUSTER_AIVS * g->clusters : g->clusters;
@@ -53,29 +55,45 @@ static inline uint32_t check_gang_most(const struct check_graph *g, const struct
 
 struct check_graph *check_graph_generate(uint64_t seed, uint32_t task_count, enum pto_deps deps,
                                          uint32_t clusters);
-/* A shape of 1 to 5 dimensions with at most `elements` elements, and most of them. */
+/*
+ * Makes a shape of 1 to 5 dimensions with at most `elements` elements in all, and not many fewer.
+ */
 uint32_t check_make_shape(struct rng *rng, uint64_t elements, uint32_t shapes[]);
-/* A view of a tensor, of any kind. */
+/* Makes a random view of a tensor. */
 struct check_region check_make_view(struct rng *rng, const struct pto_tensor *frame);
-/* Turns a graph of a chip into one of a worker with so many children. */
+/*
+ * Converts a graph for one chip to a graph for a level-3 worker with that many chips and SUB
+ * workers.
+ */
 void check_graph_place(struct check_graph *g, uint32_t chips, uint32_t subs);
-/* Bits of the children of a kind. */
+/* Returns a bit set of the children of one kind, SUB workers or chips. */
 uint64_t check_children(const struct check_graph *g, bool is_sub);
-/* One task has a child for itself, and nobody is in a group: while it waits all others can run. */
+/*
+ * Assigns a child of its own to a task, which no other task may use, and dissolves all groups, so
+ * that all other tasks can run while this task waits.
+ */
 void check_graph_isolate(struct check_graph *g, uint32_t index);
 struct check_graph *check_graph_copy(const struct check_graph *g);
 void check_graph_destroy(struct check_graph *g);
 
-/* No gang takes all cores: one kernel may wait for another while gangs come and go. */
+/*
+ * Removes a block from each gang that needs all cores, so that the kernel of another task can wait
+ * while a gang runs.
+ */
 void check_graph_spare_core(struct check_graph *g);
 /*
- * An edge between two tasks that run, by `runs`, which nothing else implies: no
- * other path, no notification, no access of the orchestration. False: none.
+ * Picks a random edge between two tasks that run (`runs` has a flag for each task) and that nothing
+ * else orders: no other path, notification or access of the orchestration. Returns false if there
+ * is no such edge.
  */
 bool check_graph_pick_edge(const struct check_graph *g, const bool *runs, struct rng *rng,
                            uint32_t *before_out, uint32_t *after_out);
 
-/* Prepared candidates are tried with `fails`; returns the smallest graph that still does. */
+/*
+ * Tries smaller and smaller copies of the graph until the deadline, and returns the smallest one
+ * for which `fails` returns true. Copies are prepared by check_model_prepare. The caller destroys
+ * the result.
+ */
 typedef bool (*graph_fails_fn)(void *context, struct check_graph *candidate);
 struct check_graph *check_graph_shrink(const struct check_graph *g, graph_fails_fn fails,
                                        void *context, uint64_t deadline_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread that ends what kernels have left to it. */
+/* A helper thread, which completes invocations of deferred tasks. */
 #include <stdlib.h>
 #include <unistd.h>
 

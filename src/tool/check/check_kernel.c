@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel of all tasks: judges what it was given, meets the others of its
- * team, reads and writes its regions, and notes when.
+ * The kernel of all tasks of a random graph: checks its arguments, waits for the other invocations
+ * of its team, reads and writes its regions, and records the times.
  */
 #include <dlfcn.h>
 #include <sched.h>
@@ -15,11 +15,17 @@ enum { GATE_NS = 500 * 1000 * 1000, PIPE_KEY = 0x636865636b };
 
 #define MEET_NS 5000000000ull
 
-/* Where a cluster keeps what its cores share: the same for the lanes of a block. */
+/*
+ * The function pto_sim_get_pipe_shared_state, which returns memory that the lanes of a cluster
+ * share.
+ */
 typedef void *(*pipe_state_fn)(uint64_t key, size_t size);
 static pipe_state_fn pipe_state;
 
-/* Kernels without scalars: the only thing such a kernel has of its own is its code. */
+/*
+ * Tasks whose kernels have no scalars. Each index has kernel functions of its own, which find their
+ * task here.
+ */
 static struct check_run_task *bare_tasks[CHECK_BARE_MAX];
 
 static const char *kernel_judge(const struct check_run_task *t, const int64_t *args, uint32_t lane)
@@ -40,13 +46,16 @@ static const char *kernel_judge(const struct check_run_task *t, const int64_t *a
     for (uint32_t k = 0; k < task->arg_count; k++) {
         const struct pto_tensor *tensor = pto_arg_tensor(args, (int)k);
 
-        if (tensor == NULL || check_tensor_fault(tensor, &task->args[k].region) != NULL)
+        if (tensor == NULL || check_tensor_error(tensor, &task->args[k].region) != NULL)
             return "a kernel got a wrong tensor descriptor";
     }
     return NULL;
 }
 
-/* Only one invocation is slow. */
+/*
+ * Delays one invocation of the task, chosen by its salt. The last invocation waits until the task
+ * `gate` has started.
+ */
 static void kernel_delay(const struct check_run_task *t, uint32_t call)
 {
     const struct check_task *task = &t->run->g->tasks[t->index];
@@ -64,8 +73,11 @@ static void kernel_delay(const struct check_run_task *t, uint32_t call)
     }
 }
 
-/* Waits until all of its team are here: they can only meet if they run at the same time. */
-static const char *kernel_meet(const struct check_run_task *t, uint32_t call)
+/*
+ * Waits until all invocations of the team have arrived, which is possible only if they run at the
+ * same time. Returns an error text, or NULL.
+ */
+static const char *kernel_barrier(const struct check_run_task *t, uint32_t call)
 {
     struct check_run *run = t->run;
     uint32_t first, count = check_team_of(&run->g->tasks[t->index], call, &first);
@@ -81,7 +93,7 @@ static const char *kernel_meet(const struct check_run_task *t, uint32_t call)
     deadline = os_now_ns() + (run->runner->meet_ns != 0 ? run->runner->meet_ns : MEET_NS);
     while (__atomic_load_n(met, __ATOMIC_RELAXED) < count) {
         if (__atomic_load_n(&run->is_spoilt, __ATOMIC_RELAXED))
-            return "a kernel did not meet the others of its block or gang";
+            return "a kernel did not run at the same time as the others of its block or gang";
         if (os_now_ns() >= deadline)
             __atomic_store_n(&run->is_spoilt, true, __ATOMIC_RELAXED);
         pto_pause();
@@ -89,7 +101,10 @@ static const char *kernel_meet(const struct check_run_task *t, uint32_t call)
     return NULL;
 }
 
-/* Its first invocation raises the counters that others wait for. */
+/*
+ * Raises the counters of all deferred tasks that task `index` notifies. The first invocation of the
+ * task calls this function.
+ */
 static void notify_others(struct check_run *run, uint32_t index)
 {
     for (uint32_t i = 0; i < run->deferred_count; i++) {
@@ -105,7 +120,10 @@ static void notify_others(struct check_run *run, uint32_t index)
     }
 }
 
-/* What was written before the last notification must be here, for all that follow. */
+/*
+ * Checks, for each deferred predecessor of a task, that the predecessor's notifiers have run, and
+ * that the task sees what its helper wrote. Returns an error text, or NULL.
+ */
 static const char *read_mail(const struct check_run *run, uint32_t index)
 {
     for (uint32_t i = 0; i < run->deferred_count; i++) {
@@ -116,7 +134,7 @@ static const char *read_mail(const struct check_run *run, uint32_t index)
             continue;
         for (uint32_t k = 0; k < task->defer.notifier_count; k++) {
             if (t->notified[k] == 0)
-                return "a kernel ran before one that a deferred task waits for";
+                return "a kernel ran before a notifier of its deferred predecessor";
         }
         for (uint32_t k = 0; k < t->call_count && task->defer.has_helper; k++) {
             if (check_call_defers(task, k) && t->calls[k].mail != check_mail(t))
@@ -136,7 +154,10 @@ uint32_t check_count_notifications(const struct check_run_task *t)
     return count;
 }
 
-/* One of the conditions, anywhere among those of one invocation, holds last; the others earlier. */
+/*
+ * Registers the conditions of an invocation. One of the conditions of a task, at a random position,
+ * waits for the final value of the counter; the others wait for smaller values.
+ */
 static const char *register_conditions(const int64_t *args, struct check_run_task *t, uint32_t call)
 {
     const struct check_task *task = &t->run->g->tasks[t->index];
@@ -153,7 +174,9 @@ static const char *register_conditions(const int64_t *args, struct check_run_tas
     return NULL;
 }
 
-/* Which invocation it is; UINT32_MAX: none of the task's. */
+/*
+ * Returns the index of the invocation in its task; UINT32_MAX: the task has no such block or lane.
+ */
 static uint32_t find_call(const struct check_run_task *t, const int64_t *args, uint32_t lane)
 {
     const struct check_task *task = &t->run->g->tasks[t->index];
@@ -168,7 +191,10 @@ static uint32_t find_call(const struct check_run_task *t, const int64_t *args, u
     return block * check_lane_count(task) + (uint32_t)__builtin_popcount(before);
 }
 
-/* What the kernel does with its regions; the helper goes on where it defers. */
+/*
+ * Reads and writes the regions of an invocation. If the helper completes the invocation, the helper
+ * does the writes. Returns an error text, or NULL.
+ */
 static const char *kernel_work(const int64_t *args, struct check_run_task *t, uint32_t index)
 {
     const struct check_task *task = &t->run->g->tasks[t->index];
@@ -180,7 +206,8 @@ static const char *kernel_work(const int64_t *args, struct check_run_task *t, ui
 
     for (uint32_t k = 0; k < task->arg_count; k++)
         regions[k] = check_region_from_tensor(pto_arg_tensor(args, (int)k));
-    if (t->run->g->is_compared) /* else its kernels race, and the bytes mean nothing */
+    /* kernels of a graph whose results are not compared could race, so they access no bytes */
+    if (t->run->g->is_compared)
         call->hash = check_effect_read(t, index, regions);
     if (defers)
         fault = register_conditions(args, t, index);
@@ -196,7 +223,7 @@ static const char *kernel_work(const int64_t *args, struct check_run_task *t, ui
     return fault;
 }
 
-/* All but the clock; what was wrong, or NULL. */
+/* Runs an invocation without recording its times; returns an error text, or NULL. */
 static const char *kernel_run(const int64_t *args, struct check_run_task *t, uint32_t index,
                               uint32_t lane)
 {
@@ -208,7 +235,7 @@ static const char *kernel_run(const int64_t *args, struct check_run_task *t, uin
     if (fault == NULL)
         fault = read_mail(run, t->index);
     if (fault == NULL)
-        fault = kernel_meet(t, index);
+        fault = kernel_barrier(t, index);
     if (fault != NULL)
         return fault;
     if (index == 0) {
@@ -245,7 +272,8 @@ void check_kernel_body(const int64_t *args, struct check_run_task *t, uint32_t l
     fault = kernel_run(args, t, index, lane);
     if (fault != NULL) {
         call->fault = fault;
-        __atomic_store_n(&run->is_spoilt, true, __ATOMIC_RELAXED); /* others need not wait */
+        /* other invocations stop waiting for this one */
+        __atomic_store_n(&run->is_spoilt, true, __ATOMIC_RELAXED);
         if (is_left)
             pto_notify_add(&t->counter, 1);
     }
@@ -253,7 +281,10 @@ void check_kernel_body(const int64_t *args, struct check_run_task *t, uint32_t l
         call->end = check_tick(run);
 }
 
-/* A kernel for each number of tensors, because the scalar with the task comes after them. */
+/*
+ * There is a kernel for each number of tensors, because the scalar that identifies the task follows
+ * the tensors. BARES lists the indices in bare_tasks, for kernels without scalars.
+ */
 #define BARES(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
 #define KERNEL(n, lane)                                                             \

@@ -1,43 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ordering rules as arrays and loops. The comments quote docs/user/ordering.md. */
+/*
+ * The model of the ordering rules, implemented with arrays and loops. The comments quote
+ * docs/user/ordering.md.
+ */
 #include "tool/check/check_model.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* One access of one task. "Records are kept per region" is: all entries of the same region. */
+/*
+ * One access by one task. In the terms of docs/user/ordering.md, the records of a region are all
+ * entries with that region.
+ */
 struct record {
     struct check_region region;
     uint32_t task;
+    int16_t argument;
     bool is_write;
     bool is_superseded;
-    uint32_t floor; /* of a reader: the first task that counted for it, in other regions */
+    /* for a reader: the first task whose accesses to other regions it had to wait for */
+    uint32_t floor;
 };
 
 struct check_model {
     enum pto_deps deps;
     uint32_t task_count;
     uint32_t task_max;
-    uint32_t ordered_from; /* no task from this one on is in a MANUAL scope */
-    bool *is_alloc;        /* by task: complete at once, so never waited for */
+    uint32_t ordered_from; /* no task with this index or a later one is in a MANUAL scope */
+    /*
+     * For each task: whether it is an allocation, which completes at once, so that no task waits
+     * for it.
+     */
+    bool *is_alloc;
     uint32_t record_count;
     uint32_t record_max;
     struct record *records;
+    struct check_edges *edges; /* receives the reason of each edge; NULL: reasons are not needed */
 };
 
 static void wait_for_creator(const struct check_model *m, const struct check_arg *arg,
-                             uint64_t *before);
+                             uint32_t index, uint64_t *before);
 static void wait_for_given(const struct check_model *m, const struct check_task *task,
                            uint64_t *before);
 static void submit_safe(struct check_model *m, const struct check_task *task, uint64_t *before);
 static void submit_simpler(struct check_model *m, const struct check_task *task, uint64_t *before);
-static void safe_probe(const struct check_model *m, const struct check_arg *arg, uint64_t *before);
+static void safe_probe(const struct check_model *m, const struct check_arg *arg, uint32_t index,
+                       uint64_t *before);
 static void safe_record(struct check_model *m, const struct check_task *task,
-                        const struct check_arg *arg);
-static void simpler_probe(struct check_model *m, const struct check_arg *arg, uint64_t *before);
-static void add_record(struct check_model *m, const struct check_region *region, bool is_write,
-                       uint32_t floor);
+                        const struct check_arg *arg, uint32_t index);
+static void simpler_probe(struct check_model *m, const struct check_arg *arg, uint32_t index,
+                          uint64_t *before);
+static void add_record(struct check_model *m, const struct check_region *region, uint32_t index,
+                       bool is_write, uint32_t floor);
 
 struct check_model *check_model_create(enum pto_deps deps)
 {
@@ -55,6 +70,30 @@ void check_model_destroy(struct check_model *m)
     free(m->is_alloc);
     free(m->records);
     free(m);
+}
+
+void check_model_list(struct check_model *m, struct check_edges *edges)
+{
+    m->edges = edges;
+}
+
+void check_edges_add(struct check_edges *edges, struct check_edge edge)
+{
+    if (edges->count == edges->max) {
+        edges->max = edges->max * 2 + 64;
+        edges->at = check_alloc(edges->at, edges->max, sizeof(*edges->at));
+    }
+    edges->at[edges->count++] = edge;
+}
+
+/* Adds task `from` to the predecessors of the task that is being submitted. */
+static void model_wait(const struct check_model *m, uint64_t *before, uint32_t from,
+                       int32_t from_argument, int32_t argument, enum pto_recording_reason reason)
+{
+    bit_set(before, from);
+    if (m->edges != NULL)
+        check_edges_add(m->edges, (struct check_edge){ from, m->task_count, (int16_t)from_argument,
+                                                       (int16_t)argument, (uint8_t)reason });
 }
 
 void check_model_submit(struct check_model *m, const struct check_task *task, uint64_t *before)
@@ -76,7 +115,10 @@ void check_model_submit(struct check_model *m, const struct check_task *task, ui
         m->ordered_from = m->task_count;
 }
 
-/* What both sets of rules share: explicit dependencies, and creators in an AUTO scope. */
+/*
+ * Adds the predecessors by which PTO_DEPS_SAFE and PTO_DEPS_SIMPLER do not differ: explicit
+ * dependencies and, in an AUTO scope, the creators of arguments.
+ */
 static void wait_for_given(const struct check_model *m, const struct check_task *task,
                            uint64_t *before)
 {
@@ -85,48 +127,52 @@ static void wait_for_given(const struct check_model *m, const struct check_task 
 
         assert(dep->task < m->task_count);
         if ((dep->kind & PTO_DEP_WAIT) != 0 && !m->is_alloc[dep->task])
-            bit_set(before, dep->task);
+            model_wait(m, before, dep->task, -1, -1, PTO_RECORDING_REASON_EXPLICIT);
     }
     if (task->is_manual)
         return;
     for (uint32_t i = 0; i < task->arg_count; i++) {
         if (task->args[i].tag != PTO_TAG_OUTPUT)
-            wait_for_creator(m, &task->args[i], before);
+            wait_for_creator(m, &task->args[i], i, before);
     }
 }
 
 static void wait_for_creator(const struct check_model *m, const struct check_arg *arg,
-                             uint64_t *before)
+                             uint32_t index, uint64_t *before)
 {
     assert(arg->creator < (int32_t)m->task_count);
     if (arg->creator >= 0 && !m->is_alloc[arg->creator])
-        bit_set(before, (uint32_t)arg->creator);
+        model_wait(m, before, (uint32_t)arg->creator, -1, (int32_t)index,
+                   PTO_RECORDING_REASON_CREATOR);
 }
 
 static void submit_safe_arg(struct check_model *m, const struct check_task *task,
-                            const struct check_arg *arg, uint64_t *before)
+                            const struct check_arg *arg, uint32_t index, uint64_t *before)
 {
     if (arg->tag == PTO_TAG_NO_DEP || arg->region.manual_dep || check_region_is_empty(&arg->region))
         return;
     if (arg->tag != PTO_TAG_OUTPUT && !task->is_manual)
-        safe_probe(m, arg, before);
-    safe_record(m, task, arg);
+        safe_probe(m, arg, index, before);
+    safe_record(m, task, arg, index);
 }
 
 static void submit_safe(struct check_model *m, const struct check_task *task, uint64_t *before)
 {
     for (uint32_t i = 0; i < task->arg_count; i++)
-        submit_safe_arg(m, task, &task->args[i], before);
+        submit_safe_arg(m, task, &task->args[i], i, before);
     if (check_task_has_predicate(task)) {
         struct check_arg operand = check_predicate_operand(&task->predicate);
 
         if (!task->is_manual)
-            wait_for_creator(m, &operand, before);
-        submit_safe_arg(m, task, &operand, before);
+            wait_for_creator(m, &operand, task->arg_count, before);
+        submit_safe_arg(m, task, &operand, task->arg_count, before);
     }
 }
 
-/* Counts as one more INPUT after the arguments, of the one element. */
+/*
+ * Returns the element that a predicate reads as an argument. The ordering rules treat the element
+ * as one more INPUT after the arguments of the task.
+ */
 struct check_arg check_predicate_operand(const struct check_predicate *p)
 {
     return (struct check_arg){ .tag = PTO_TAG_INPUT,
@@ -137,8 +183,9 @@ struct check_arg check_predicate_operand(const struct check_predicate *p)
 }
 
 /*
- * "What was recorded before the writer of the same region does not count, if no
- * task from that writer on was in a MANUAL scope"
+ * Returns the latest writer of the same region, or 0 if there is none to which the rule applies:
+ * "What was recorded before the writer of the same region does not count, if no task from that
+ * writer on was in a MANUAL scope".
  */
 static uint32_t safe_since(const struct check_model *m, const struct check_region *region)
 {
@@ -155,10 +202,11 @@ static uint32_t safe_since(const struct check_model *m, const struct check_regio
 }
 
 /*
- * "if it only reads and a writer of a region that overlaps is recorded that is later than
- * the latest recorded reader of the same region, what was recorded for other regions before
- * that reader, or by it, does not count"; "if there is no such writer, what did not count
- * for that reader does not count". Returns the first task that does.
+ * Returns the first task whose records of other regions count, by the rule "if it only reads and a
+ * writer of a region that overlaps is recorded that is later than the latest recorded reader of the
+ * same region, what was recorded for other regions before that reader, or by it, does not count"
+ * (then *is_renewed_out is set); "if there is no such writer, what did not count for that reader
+ * does not count".
  */
 static uint32_t safe_floor(const struct check_model *m, const struct check_region *region,
                            bool *is_renewed_out)
@@ -186,11 +234,12 @@ static uint32_t safe_floor(const struct check_model *m, const struct check_regio
 }
 
 /*
- * "if it only reads, every recorded writer of a region that overlaps; if it
- * writes, every recorded reader of a region that overlaps, and every recorded
- * writer of one that is not superseded"
+ * Adds the tasks that an argument waits for to `before`: "if it only reads, every recorded writer
+ * of a region that overlaps; if it writes, every recorded reader of a region that overlaps, and
+ * every recorded writer of one that is not superseded".
  */
-static void safe_probe(const struct check_model *m, const struct check_arg *arg, uint64_t *before)
+static void safe_probe(const struct check_model *m, const struct check_arg *arg, uint32_t index,
+                       uint64_t *before)
 {
     bool only_reads = arg->tag == PTO_TAG_INPUT;
     uint32_t own_since = safe_since(m, &arg->region);
@@ -205,18 +254,23 @@ static void safe_probe(const struct check_model *m, const struct check_arg *arg,
 
         if (counts && r->task >= since && r->task != m->task_count &&
             check_region_overlaps(&arg->region, &r->region, NULL))
-            bit_set(before, r->task);
+            model_wait(m, before, r->task, r->argument, (int32_t)index,
+                       !r->is_write ? PTO_RECORDING_REASON_WAR
+                       : arg->tag == PTO_TAG_INPUT || arg->tag == PTO_TAG_INOUT
+                           ? PTO_RECORDING_REASON_RAW
+                           : PTO_RECORDING_REASON_WAW);
     }
 }
 
 /*
- * "If it writes a region that covers another one, the records of that other
- * one go away. If it only reads, the writers recorded for the same region
- * become superseded", and the readers that it is ordered after go away. A task in a
- * MANUAL scope "removes and supersedes nothing".
+ * Records an argument, by the rule of docs/user/ordering.md: "If it writes a region that covers
+ * another one, the records of that other one go away. If it only reads, the writers recorded for
+ * the same region become superseded": a later writer waits for this reader instead. A reader that
+ * waits for the recorded readers of the same region (is_renewed) replaces them. A task in a MANUAL
+ * scope "removes and supersedes no record".
  */
 static void safe_record(struct check_model *m, const struct check_task *task,
-                        const struct check_arg *arg)
+                        const struct check_arg *arg, uint32_t index)
 {
     bool only_reads = arg->tag == PTO_TAG_INPUT;
     bool is_renewed = false;
@@ -237,7 +291,7 @@ static void safe_record(struct check_model *m, const struct check_task *task,
     }
     if (!task->is_manual)
         m->record_count = kept;
-    add_record(m, &arg->region, !only_reads, floor);
+    add_record(m, &arg->region, index, !only_reads, floor);
 }
 
 static void submit_simpler(struct check_model *m, const struct check_task *task, uint64_t *before)
@@ -249,18 +303,19 @@ static void submit_simpler(struct check_model *m, const struct check_task *task,
 
         if ((arg->tag == PTO_TAG_INPUT || arg->tag == PTO_TAG_INOUT) && !arg->region.manual_dep &&
             !check_region_is_empty(&arg->region))
-            simpler_probe(m, arg, before);
+            simpler_probe(m, arg, i, before);
     }
     for (uint32_t i = 0; i < task->arg_count; i++) {
         const struct check_arg *arg = &task->args[i];
 
         if ((arg->tag == PTO_TAG_INOUT || arg->tag == PTO_TAG_OUTPUT_EXISTING) &&
             !arg->region.manual_dep && !check_region_is_empty(&arg->region))
-            add_record(m, &arg->region, true, 0);
+            add_record(m, &arg->region, i, true, 0);
     }
 }
 
-static void simpler_probe(struct check_model *m, const struct check_arg *arg, uint64_t *before)
+static void simpler_probe(struct check_model *m, const struct check_arg *arg, uint32_t index,
+                          uint64_t *before)
 {
     uint32_t kept = 0;
 
@@ -269,22 +324,22 @@ static void simpler_probe(struct check_model *m, const struct check_arg *arg, ui
         bool covers = false;
 
         if (check_region_overlaps_simpler(&arg->region, &r->region, &covers))
-            bit_set(before, r->task);
+            model_wait(m, before, r->task, r->argument, (int32_t)index, PTO_RECORDING_REASON_RAW);
         if (!covers || arg->tag != PTO_TAG_INOUT)
             m->records[kept++] = *r;
     }
     m->record_count = kept;
 }
 
-static void add_record(struct check_model *m, const struct check_region *region, bool is_write,
-                       uint32_t floor)
+static void add_record(struct check_model *m, const struct check_region *region, uint32_t index,
+                       bool is_write, uint32_t floor)
 {
     if (m->record_count == m->record_max) {
         m->record_max = m->record_max * 2 + 64;
         m->records = check_alloc(m->records, m->record_max, sizeof(*m->records));
     }
     m->records[m->record_count++] =
-        (struct record){ *region, m->task_count, is_write, false, floor };
+        (struct record){ *region, m->task_count, (int16_t)index, is_write, false, floor };
 }
 
 void *check_alloc(void *old, size_t count, size_t bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code for the children of a worker of level 3, a part of the command: they get it from memory. */
+/* Embeds the shared object that the children of a level-3 worker load from memory. */
 #include "tool/check/check_child.h"
 #include "tool/scene/embed.h"
 

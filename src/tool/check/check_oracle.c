@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sequential execution that a run is compared with. */
+/* Executes a graph sequentially, so that runs can be compared with the results. */
 #include <stdlib.h>
 
 #include "tool/check/check_trial.h"
@@ -49,7 +49,7 @@ static int64_t sign_extend(uint64_t bits, uint32_t size)
     return (int64_t)((bits ^ sign) - sign);
 }
 
-/* Decides what is compared with, and whether the task runs. */
+/* Finds the value with which a task's predicate compares, and whether the task runs. */
 static void oracle_predicate(struct check_oracle *oracle, const struct check_run *memory,
                              uint32_t index)
 {
@@ -93,7 +93,8 @@ static void oracle_task(struct check_oracle *oracle, const struct check_run *mem
 
 void check_oracle_init(struct check_oracle *oracle, const struct check_graph *g, bool is_held)
 {
-    struct check_run memory; /* only for its descriptors and its arena */
+    /* this run is only for descriptors and an arena; the runtime does not run it */
+    struct check_run memory;
     struct check_counts n = check_count(g);
     uint8_t **outputs = check_alloc(NULL, n.args, sizeof(*outputs));
     uint32_t output_count = 0;
@@ -122,7 +123,7 @@ void check_oracle_init(struct check_oracle *oracle, const struct check_graph *g,
                 given[k].addr = (uint64_t)(uintptr_t)outputs[output_count++];
                 given[k].size = arg->region.size;
             }
-            given[k] = check_given_tensor(&memory, arg);
+            given[k] = check_make_tensor(&memory, arg);
         }
         oracle_predicate(oracle, &memory, i);
         if (oracle->runs[i] && g->is_compared)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The orchestration that submits a random graph, and looks at what the submits return. */
+/* The orchestration that submits a random graph and checks what the submits return. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -42,7 +42,7 @@ void check_enter_scope(const struct check_scoping *s, const struct check_graph *
     }
 }
 
-/* A descriptor as the orchestration would have made it with views. */
+/* Returns the descriptor of a region, as the orchestration would get it by making views. */
 static struct pto_tensor check_orch_place_tensor(const struct check_run *run, int32_t creator,
                                                  uint32_t output, const struct check_region *r)
 {
@@ -72,7 +72,7 @@ static struct pto_tensor check_orch_place_tensor(const struct check_run *run, in
     return t;
 }
 
-struct pto_tensor check_given_tensor(const struct check_run *run, const struct check_arg *arg)
+struct pto_tensor check_make_tensor(const struct check_run *run, const struct check_arg *arg)
 {
     return check_orch_place_tensor(run, arg->creator, arg->output, &arg->region);
 }
@@ -96,8 +96,8 @@ static void judge_id(struct check_run *run, const struct check_run_task *t)
     run->ring_count[ring] = local + 1;
 }
 
-void check_take_outputs(const struct check_run *run, struct check_run_task *t,
-                        const struct pto_outputs *out)
+void check_record_outputs(const struct check_run *run, struct check_run_task *t,
+                          const struct pto_outputs *out)
 {
     const struct check_task *task = &run->g->tasks[t->index];
     uint32_t count = 0;
@@ -111,7 +111,7 @@ void check_take_outputs(const struct check_run *run, struct check_run_task *t,
         if (task->args[k].tag != PTO_TAG_OUTPUT || count++ >= out->count)
             continue;
         *given = out->tensor[count - 1];
-        fault = check_tensor_fault(given, &task->args[k].region);
+        fault = check_tensor_error(given, &task->args[k].region);
         if (fault != NULL)
             check_find(run->findings, t->index, -1, "a submit returned an output with wrong %s",
                        fault);
@@ -175,12 +175,15 @@ void check_submit_init(struct check_submit *s, const struct check_run *run,
                                                (enum pto_dtype)arg->region.dtype);
             s->infos[k].manual_dep = arg->region.manual_dep;
             s->infos[k].version = arg->region.version;
-            /* What no kernel writes may be read all the same, which guards would notice. */
+            /*
+             * fill outputs that no kernel writes, because guards report reads of memory without
+             * contents
+             */
             if (arg->has_initial || (run->has_guards && task->lanes == 0))
                 pto_tensor_info_fill(&s->infos[k], arg->initial);
             pto_add_output(&s->args, &s->infos[k]);
         } else {
-            *given = check_given_tensor(run, arg);
+            *given = check_make_tensor(run, arg);
             pto_args_add(&s->args, given, (enum pto_tag)arg->tag);
         }
     }
@@ -188,7 +191,7 @@ void check_submit_init(struct check_submit *s, const struct check_run *run,
         pto_add_scalar(&s->args, check_task_scalar(t, i));
     for (uint32_t i = 0; i < task->dep_count; i++) {
         if (!run->tasks[task->deps[i].task].is_submitted)
-            continue; /* its run had failed */
+            continue; /* the run has failed, so the predecessor was not submitted */
         s->deps[count].raw = run->tasks[task->deps[i].task].id;
         s->kinds[count++] = task->deps[i].kind;
     }
@@ -228,7 +231,7 @@ static void check_orch_submit_task(struct pto_orch *o, struct check_run *run,
     check_submit_fini(&s);
     if (pto_orch_status(o) < 0)
         return;
-    check_take_outputs(run, t, &out);
+    check_record_outputs(run, t, &out);
     judge_id(run, t);
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random graphs for a worker of level 3: which child runs which task, in which run, with whom. */
+/*
+ * Converts random graphs for a level-3 worker: chooses the child, the run and the group of each
+ * task.
+ */
 #include <stdlib.h>
 
 #include "tool/check/check_graph.h"
@@ -18,7 +21,10 @@ uint64_t check_children(const struct check_graph *g, bool is_sub)
     return is_sub ? bits << g->chips : bits;
 }
 
-/* What a worker has no word for is left out: every task becomes one call of one function. */
+/*
+ * Removes the properties that level 3 does not support, so that every task becomes one call of one
+ * function.
+ */
 static void make_plain(struct check_task *task)
 {
     memset(&task->predicate, 0, sizeof(task->predicate));
@@ -33,7 +39,8 @@ static void make_plain(struct check_task *task)
     task->lanes = CHECK_LANE_AIV0;
     task->blocks = 1;
     if (task->scalar_count == 0)
-        task->scalar_count = 1; /* where the child finds its task */
+        /* the scalar for the address of the task's record, by which the child finds the record */
+        task->scalar_count = 1;
 }
 
 static uint64_t check_place_choose_children(const struct check_graph *g, struct rng *rng,
@@ -48,7 +55,10 @@ static uint64_t check_place_choose_children(const struct check_graph *g, struct 
                                             : 1ull << (first + rng_below(rng, count_of(g, is_sub)));
 }
 
-/* A group may be asked for child by child, or as any that there are. */
+/*
+ * Returns the child for member `at` of a group whose first member has one specific child.
+ * Successive members use successive children.
+ */
 static uint64_t choose_member(const struct check_graph *g, struct check_place first, uint32_t at)
 {
     uint32_t base = first.is_sub ? g->chips : 0, count = count_of(g, first.is_sub);
@@ -62,19 +72,26 @@ static void check_place_group(struct check_graph *g, struct rng *rng, uint32_t f
 {
     struct check_place *p = &g->tasks[first].place;
 
-    p->wished = first + 1;
+    p->group_request = first + 1;
     if (p->children != 0)
         p->children &= ~p->children + 1;
     for (uint32_t i = 1; i < count && first + i < g->task_count; i++) {
         g->tasks[first + i].place = *p;
         if (p->children != 0)
             g->tasks[first + i].place.children = choose_member(g, *p, i);
-        if (rng_chance(rng, 50)) /* readers and writers of the same bytes cannot be together */
+        /*
+         * Half of the members lose their explicit dependencies, because these can make the group
+         * impossible.
+         */
+        if (rng_chance(rng, 50))
             g->tasks[first + i].dep_count = 0;
     }
 }
 
-/* An output is gone when the run that made it has been built. */
+/*
+ * Removes arguments that are outputs of earlier runs, because an output is freed when its run has
+ * been built.
+ */
 static void leave_outputs(struct check_graph *g, uint32_t index)
 {
     struct check_task *task = &g->tasks[index];
@@ -125,7 +142,7 @@ void check_graph_isolate(struct check_graph *g, uint32_t index)
     for (uint32_t i = 0; i < g->task_count; i++) {
         struct check_place *p = &g->tasks[i].place;
 
-        p->wished = 0;
+        p->group_request = 0;
         p->group_first = i;
         p->group_count = 1;
         if (i == index)
@@ -156,13 +173,17 @@ static bool uses(const struct check_task *task, uint32_t first, uint32_t last)
     return false;
 }
 
-/* Whether the task can start together with those from `first` on that come before it. */
+/*
+ * Whether the task can join a group that begins with the task `first` and ends just before this
+ * task.
+ */
 static bool can_join(const struct check_graph *g, uint32_t first, uint32_t index)
 {
     const struct check_task *leader = &g->tasks[first], *task = &g->tasks[index];
     uint64_t taken = 0;
 
-    if (task->place.wished == 0 || task->place.wished != leader->place.wished ||
+    if (task->place.group_request == 0 ||
+        task->place.group_request != leader->place.group_request ||
         task->place.is_sub != leader->place.is_sub || task->place.run != leader->place.run ||
         task->kind == CHECK_ALLOC || leader->kind == CHECK_ALLOC || task->scope != leader->scope ||
         task->empty_scopes != 0 || index - first >= count_of(g, task->place.is_sub) ||

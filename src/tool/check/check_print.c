@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A graph as text. */
+/* Prints a graph as text. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -46,7 +46,9 @@ static void print_arg(const struct check_arg *arg)
            arg->reads ? "r" : "", arg->writes ? "w" : "");
 }
 
-/* Storage, type and number of the element; of the view only what matters. */
+/*
+ * Prints storage, type and number of an element, and only the properties of the view that matter.
+ */
 static void print_element(const struct check_element *e)
 {
     struct check_region r = check_element_region(e);
@@ -122,7 +124,10 @@ void check_graph_print_task(const struct check_graph *g, uint32_t index)
     printf("\n");
 }
 
-/* ext+OFFSET/SIZE[BYTES) DTYPE@START SHAPE:STRIDES; `#task.output` is an output. */
+/*
+ * Prints a graph. External regions are ext+OFFSET/SIZE[BYTES) DTYPE@START SHAPE:STRIDES, outputs
+ * are `#task.output`.
+ */
 void check_graph_print(const struct check_graph *g)
 {
     for (uint32_t i = 0; i < g->task_count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Judges a graph byte by byte: who must come after whom, which the rules have to
- * order by themselves, and what the orchestration and notifiers can do.
+ * Analyses a graph byte by byte: which tasks must be ordered, which of them the ordering rules
+ * alone must order, and which notifications and accesses of the orchestration are possible.
  */
 #include "tool/check/check_model.h"
 
@@ -10,12 +10,17 @@
 
 enum { NO_READER = -1 };
 
-/* Who touched a byte last, in submission order. */
+/* State of one byte: the tasks that accessed it last, in submission order. */
 struct byte_state {
-    int32_t writer;  /* -1: none that ran */
-    int32_t readers; /* since then: index of a struct reader, or NO_READER */
-    bool is_set;     /* written or initialised */
-    bool is_plain;   /* the writer declared it, so the rules know of it */
+    int32_t writer; /* last task that writes the byte; -1: none */
+    /*
+     * Tasks that have read the byte since that write: index of the first struct reader of a list,
+     * or NO_READER.
+     */
+    int32_t readers;
+    bool is_set; /* the byte has contents: it was initialised, or some task certainly wrote it */
+    /* the argument that wrote the byte did not opt out, so the ordering rules apply to it */
+    bool is_plain;
 };
 
 struct reader {
@@ -26,14 +31,15 @@ struct reader {
 
 struct race {
     struct check_graph *g;
-    struct byte_state **bytes; /* of the arena, then of each output */
-    uint32_t *first_output;    /* by task: where its outputs begin in `bytes` */
+    struct byte_state **bytes; /* states of the bytes of the arena, then of each output */
+    uint32_t *first_output;    /* for each task: index of its first output in `bytes` */
     uint32_t space_count;
     struct reader *readers;
     uint32_t reader_count;
     uint32_t reader_max;
-    uint64_t *needed; /* tasks the current one must come after */
-    uint64_t *plain;  /* those of them that the rules alone must order */
+    uint64_t *needed; /* set of tasks that must precede the current task */
+    /* subset of `needed` that the ordering rules must order without explicit dependencies */
+    uint64_t *plain;
 };
 
 static void race_init(struct race *r, struct check_graph *g);
@@ -84,7 +90,10 @@ static void rename_element(struct check_element *e)
         e->region.addr = check_output_addr((uint32_t)e->creator, e->output);
 }
 
-/* Also puts back what depends on indices: addresses of outputs, dependencies added before. */
+/*
+ * Starts the analysis of a graph. Resets what depends on task indices: addresses of outputs, and
+ * dependencies that an earlier analysis added.
+ */
 static void race_init(struct race *r, struct check_graph *g)
 {
     uint32_t count = 1;
@@ -136,7 +145,10 @@ static void race_fini(struct race *r)
     free(r->plain);
 }
 
-/* The state of the bytes an argument's storage begins at; made on first use. */
+/*
+ * Returns the states of the bytes of an argument's storage, which are allocated when they are used
+ * first.
+ */
 static struct byte_state *race_bytes(struct race *r, const struct check_arg *arg,
                                      uint64_t *base_out)
 {
@@ -203,8 +215,8 @@ static void race_need_arg(struct race *r, const struct check_arg *arg, bool is_w
 }
 
 /*
- * Collects whom a task conflicts with, and decides which arguments its kernel
- * reads. In a graph that is not compared, kernels touch nothing.
+ * Finds the tasks that conflict with a task, and decides which arguments its kernel reads. In
+ * graphs whose results are not compared, kernels access no bytes.
  */
 static void race_need(struct race *r, uint32_t index)
 {
@@ -249,7 +261,10 @@ static void race_read(struct race *r, uint32_t index, const struct check_arg *ar
     }
 }
 
-/* `writer` is -1 for an initial value; is_sure is false if a predicate decides. */
+/*
+ * Records a write to the bytes of an argument. `writer` is -1 for an initial value. is_sure is
+ * false if a predicate decides whether the task writes.
+ */
 static void race_write(struct race *r, int32_t writer, const struct check_arg *arg, bool is_sure)
 {
     uint64_t e = pto_dtype_size(arg->region.dtype), base;
@@ -266,7 +281,10 @@ static void race_write(struct race *r, int32_t writer, const struct check_arg *a
     }
 }
 
-/* Lets a task touch its bytes: all reads, then all writes, as its kernel does. */
+/*
+ * Records the accesses of a task in the order in which its kernel makes them: all reads, then all
+ * writes.
+ */
 static void race_apply(struct race *r, uint32_t index)
 {
     const struct check_task *task = &r->g->tasks[index];
@@ -291,7 +309,10 @@ static void race_apply(struct race *r, uint32_t index)
     }
 }
 
-/* A value that nobody determines cannot be compared. What the reference's rules do not keep is kept. */
+/*
+ * Removes a predicate whose element has no contents. With PTO_DEPS_SIMPLER, adds a dependency that
+ * keeps the memory of the element alive.
+ */
 static void race_predicate(struct race *r, struct check_task *task)
 {
     struct check_predicate *p = &task->predicate;
@@ -307,9 +328,12 @@ static void race_predicate(struct race *r, struct check_task *task)
     add_dep(task, (uint32_t)operand.creator, task->has_kinds ? PTO_DEP_RETAIN : CHECK_DEP_BOTH);
 }
 
-/* ---- what the orchestration does itself ---- */
+/* ---- accesses of the orchestration ---- */
 
-/* "the tasks submitted so far that write it"; for writing, "the readers, too" */
+/*
+ * Whether an access of the orchestration waits for the task, which is one of "the tasks submitted
+ * so far that write it" or, if the access writes, one of "also the readers".
+ */
 static bool task_uses(const struct check_task *task, const struct check_region *element,
                       bool with_readers)
 {
@@ -347,7 +371,11 @@ void check_model_awaited(const struct check_graph *g, uint32_t task,
     }
 }
 
-/* Done only if what it waits for is all that it has to wait for. It leaves no traces in the bytes. */
+/*
+ * Decides whether an access of the orchestration is made: only if the tasks that the runtime makes
+ * it wait for include all tasks that conflict with it. Later tasks need not be ordered after the
+ * access, so the states of bytes do not change.
+ */
 static void race_access(struct race *r, uint32_t index, struct check_access *access)
 {
     const struct check_graph *g = r->g;
@@ -368,9 +396,9 @@ static void race_access(struct race *r, uint32_t index, struct check_access *acc
 }
 
 /*
- * A notifier must run without the task that waits for it. An earlier one does;
- * a later one does if nothing before it is deferred, and if the orchestration
- * does not wait for anything on its way there.
+ * Whether task `notifier` can run before `task` completes. An earlier task can. A later task can if
+ * none of its predecessors is deferred, and if the orchestration waits for nothing between the two
+ * submits.
  */
 static bool can_notify(const struct check_graph *g, uint32_t notifier, uint32_t task)
 {
@@ -398,8 +426,8 @@ static void find_notifiers(struct check_graph *g)
 
         d->notifier_count = 0;
         for (uint32_t k = 0; k < CHECK_NOTIFIERS_MAX && d->is_on; k++) {
-            if (d->wished[k] >= 0 && can_notify(g, (uint32_t)d->wished[k], i))
-                d->notifiers[d->notifier_count++] = (uint32_t)d->wished[k];
+            if (d->candidates[k] >= 0 && can_notify(g, (uint32_t)d->candidates[k], i))
+                d->notifiers[d->notifier_count++] = (uint32_t)d->candidates[k];
         }
     }
 }
@@ -417,7 +445,10 @@ static void race_close(struct check_graph *g, uint32_t index)
     }
 }
 
-/* From the latest on, so that one dependency serves for all that come before it. */
+/*
+ * Adds the dependencies that the ordering rules do not imply. Begins with the latest predecessor,
+ * because no dependency on that one's own predecessors is needed then.
+ */
 static void race_add_deps(struct race *r, uint32_t index)
 {
     struct check_graph *g = r->g;

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which bytes a view names, and whether two views share one: by definition, not fast. */
+/*
+ * Computes the bytes of a view, and whether two views share bytes, directly from the definitions in
+ * docs/user/ordering.md, which the comments quote. The code is not meant to be fast.
+ */
 #include "tool/check/check_model.h"
 
 #include <assert.h>
 
-/* A region as ranges of a grid, dimensions sorted by falling stride. */
+/*
+ * A region as a box in a grid: in dimension d, positions from lo[d] to lo[d] + shape[d] - 1.
+ * Dimensions are sorted by falling stride.
+ */
 struct box {
     uint32_t ndims;
     uint64_t stride[PTO_MAX_DIMS];
@@ -52,7 +58,7 @@ struct check_region check_region_from_tensor(const struct pto_tensor *tensor)
     return r;
 }
 
-const char *check_tensor_fault(const struct pto_tensor *t, const struct check_region *r)
+const char *check_tensor_error(const struct pto_tensor *t, const struct check_region *r)
 {
     struct check_region seen;
 
@@ -114,7 +120,10 @@ void check_region_interval(const struct check_region *r, uint64_t *low_out, uint
     *high_out = *low_out + check_region_extent(r) * e;
 }
 
-/* "contiguous, or a box with as many elements as its interval has room for" */
+/*
+ * Whether the region is dense: "contiguous, or a box with as many elements as its interval has room
+ * for".
+ */
 static bool region_is_dense(const struct check_region *r)
 {
     struct box box;
@@ -241,7 +250,7 @@ bool check_region_overlaps_simpler(const struct check_region *probe,
     return true;
 }
 
-/* "with its dimensions sorted by falling stride (a stable sort)" */
+/* Fills a box "with its dimensions sorted by falling stride (a stable sort)". */
 static void sort_box(const struct check_region *r, struct box *b)
 {
     b->ndims = r->ndims;
@@ -273,7 +282,10 @@ static bool box_make(const struct check_region *r, struct box *b)
     return true;
 }
 
-/* "when buffer address, element size, number of dimensions and sorted strides are equal" */
+/*
+ * Whether two boxes have the same frame: "when buffer address, element size, number of dimensions
+ * and sorted strides are equal".
+ */
 static bool box_is_one_frame(const struct check_region *ra, const struct box *a,
                              const struct check_region *rb, const struct box *b)
 {
@@ -287,7 +299,10 @@ static bool box_is_one_frame(const struct check_region *ra, const struct box *a,
     return true;
 }
 
-/* "exactly if an element of the box has a byte in the interval": looks at every element. */
+/*
+ * Whether a box overlaps the interval [low, high): "exactly if an element of the box has a byte in
+ * the interval". Tries every element.
+ */
 static bool box_touches(const struct check_region *r, const struct box *b, uint64_t low,
                         uint64_t high)
 {
@@ -302,7 +317,10 @@ static bool box_touches(const struct check_region *r, const struct box *b, uint6
     return false;
 }
 
-/* The reference's own test; dimensions stay in the order they have. */
+/*
+ * Converts a region to a box as the reference system does, without sorting its dimensions. Returns
+ * false if the region is not such a box.
+ */
 static bool box_simpler(const struct check_region *r, struct box *b)
 {
     uint64_t elements = r->size / pto_dtype_size(r->dtype);

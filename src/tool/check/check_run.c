@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of a random graph, and what is compared after each. */
+/* Runs a random graph on a device and compares the results with the model. */
 #include "tool/check/check_run.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 
 #include "tool/check/check_trial.h"
 
-enum { LAUNCHES = 3 /* of a graph that was built */ };
+enum { LAUNCHES = 3 /* number of launches of each graph that is built once */ };
 
 static bool check_run_go(struct check_run *run, struct check_runner *r,
                          struct pto_run_options *options);
@@ -68,9 +68,31 @@ void check_runner_close(struct check_runner *r)
     free(r);
 }
 
-void check_runner_set_patience(struct check_runner *r, uint64_t ns)
+void check_runner_set_meet_timeout(struct check_runner *r, uint64_t ns)
 {
     r->meet_ns = ns;
+}
+
+/* Compares the edges that were recorded, and their reasons, with those of the model. */
+static void check_read_recorded(struct check_run *run, struct check_runner *r)
+{
+    const char *fault = r->params.recorded(r->device, check_note_reason, run);
+
+    if (fault != NULL)
+        check_find(run->findings, -1, -1, "the recording: %s", fault);
+    else
+        check_compare_reasons(run);
+}
+
+/* Makes room for the edges that the runtime reports. */
+static void check_find_edges(struct check_run *run)
+{
+    size_t words = (size_t)run->g->words * (run->g->task_count + 1);
+
+    if (run->found == NULL)
+        run->found = check_alloc(NULL, words, sizeof(uint64_t));
+    memset(run->found, 0, sizeof(uint64_t) * words);
+    run->reasons.count = 0;
 }
 
 static void check_run_and_compare(struct check_runner *r, const struct check_graph *g,
@@ -81,13 +103,13 @@ static void check_run_and_compare(struct check_runner *r, const struct check_gra
 
     check_run_init(&run, g, oracle, findings);
     options->deps = g->deps;
-    if (options->edge != NULL) {
-        options->edge_context = &run;
-        run.found = check_alloc(NULL, (size_t)g->words * (g->task_count + 1), sizeof(uint64_t));
-        memset(run.found, 0, sizeof(uint64_t) * g->words * (g->task_count + 1));
-    }
+    options->edge_context = &run;
+    if (options->edge != NULL || options->trace != PTO_TRACE_OFF)
+        check_find_edges(&run);
     if (check_run_go(&run, r, options)) {
-        if (options->edge != NULL)
+        if (options->trace != PTO_TRACE_OFF)
+            check_read_recorded(&run, r);
+        if (run.found != NULL)
             check_compare_edges(&run);
         check_compare_tasks(&run);
         check_compare_teams(&run);
@@ -98,7 +120,9 @@ static void check_run_and_compare(struct check_runner *r, const struct check_gra
     check_run_fini(&run);
 }
 
-/* Everything as before the first invocation, with other memory for what lies outside. */
+/*
+ * Resets a run to its state before the first invocation, and allocates its external memory again.
+ */
 static void run_rewind(struct check_run *run)
 {
     struct check_counts n = check_count(run->g);
@@ -116,7 +140,7 @@ static void run_rewind(struct check_run *run)
     check_fill_arena(run->arena, run->g);
 }
 
-/* The graph is built once and launched with fresh memory each time. */
+/* Builds the graph once and launches it several times, each time with new external memory. */
 static void check_relaunch(struct check_runner *r, const struct check_graph *g,
                            const struct check_oracle *oracle, struct check_findings *findings)
 {
@@ -139,17 +163,23 @@ static void check_relaunch(struct check_runner *r, const struct check_graph *g,
     pto_run_options_init(&options);
     options.deps = g->deps;
     options.has_guards = true;
+    options.trace = r->params.recorded != NULL ? PTO_TRACE_ARGUMENTS : PTO_TRACE_OFF;
     status = pto_graph_build(r->device, r->callable, &entry, &options, report, &graph);
     for (; status >= 0 && old_count < LAUNCHES && findings->count == 0; old_count++) {
         old[old_count] = run.arena;
         run_rewind(&run);
         arena.addr = (uint64_t)(uintptr_t)run.arena;
         pto_run_report_init(report);
-        status = pto_graph_run(graph, &entry, NULL, report);
+        status = pto_graph_run(graph, &entry, &options, report);
         run.is_alone = report->workers == 1 && report->takeovers == 0;
         check_helper_drain(&r->helper);
         if (status < 0)
             break;
+        if (options.trace != PTO_TRACE_OFF) {
+            check_find_edges(&run);
+            check_read_recorded(&run, r);
+            check_compare_edges(&run);
+        }
         for (uint32_t i = 0; i < g->task_count; i++)
             check_compare_calls(&run, &run.tasks[i]);
         check_compare_teams(&run);
@@ -207,6 +237,7 @@ void check_runner_check(struct check_runner *r, const struct check_graph *g,
         options.live_max = windows[rng_below(&rng, 4)];
         options.order_seed = rng_chance(&rng, 70) ? rng_next(&rng) : 0;
         options.has_guards = rng_chance(&rng, 50);
+        options.trace = r->params.recorded != NULL ? PTO_TRACE_ARGUMENTS : PTO_TRACE_OFF;
         check_run_and_compare(r, g, &oracle, &options, findings);
     }
     check_oracle_fini(&oracle);
@@ -232,7 +263,10 @@ bool check_runner_check_without(struct check_runner *r, const struct check_graph
         run.drop_before = edge_out[0];
         run.drop_after = edge_out[1];
         run.tasks[edge_out[0]].gate = &run.tasks[edge_out[1]];
-        /* No small number of live tasks: the submitter must get to `after` while `before` waits for it. */
+        /*
+         * The limit of live tasks is the default, because the submitter must reach the task `after`
+         * while the task `before` waits for it.
+         */
         pto_run_options_init(&options);
         options.deps = g->deps;
         options.mode = r->params.mode;
@@ -314,9 +348,13 @@ void check_run_fini(struct check_run *run)
     free(run->seen);
     free(run->arena);
     free(run->found);
+    free(run->reasons.at);
 }
 
-/* False if the run failed; then nothing can be compared. */
+/*
+ * Runs the graph and waits for its end. Returns false if the run failed, so that it cannot be
+ * compared.
+ */
 static bool check_run_go(struct check_run *run, struct check_runner *r,
                          struct pto_run_options *options)
 {
@@ -336,9 +374,9 @@ static bool check_run_go(struct check_run *run, struct check_runner *r,
 
         if (run->oracle->runs[t->index] && pto_notified(&t->counter) < check_count_notifications(t))
             check_find(run->findings, t->index, -1,
-                       "the run ended before the conditions of %" PRIu32 " held", t->index);
+                       "the run ended before the conditions of task %" PRIu32 " held", t->index);
     }
-    check_helper_drain(&r->helper); /* a run that failed does not wait for it */
+    check_helper_drain(&r->helper); /* needed because a failed run does not wait for the helper */
     if (status < 0)
         check_find(run->findings, -1, -1, "the run failed with %d (%s): %s", status,
                    pto_strerror(status), report->error.text);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of a graph with less in them: which edge may be lost, and the smallest that fails. */
+/*
+ * Makes smaller copies of a graph: picks an edge to drop, and searches the smallest graph that
+ * fails.
+ */
 #include <stdlib.h>
 
 #include "base/os.h"
@@ -28,7 +31,7 @@ void check_graph_destroy(struct check_graph *g)
     free(g);
 }
 
-/* False if its creator is gone. */
+/* Updates the index of the task that created an element. Returns false if that task was removed. */
 static bool renumber_element(struct check_element *e, const uint32_t *renamed)
 {
     if (e->creator >= 0 && renamed[e->creator] == UINT32_MAX)
@@ -38,7 +41,7 @@ static bool renumber_element(struct check_element *e, const uint32_t *renamed)
     return true;
 }
 
-/* False if there was none. */
+/* Removes the predicate of a task. Returns false if there was none. */
 static bool drop_predicate(struct check_task *task)
 {
     bool is_there = task->predicate.op != PTO_PREDICATE_NONE;
@@ -61,20 +64,27 @@ static void copy_accesses(struct check_task *to, const struct check_task *from,
     }
 }
 
-/* After all tasks have their new names: those that notify may come later. */
+/*
+ * Updates the indices of notifiers. Called when all tasks have their new indices, because a
+ * notifier may come after the task that it notifies.
+ */
 static void rename_notifiers(struct check_graph *g, const uint32_t *renamed)
 {
     for (uint32_t i = 0; i < g->task_count; i++) {
         for (uint32_t k = 0; k < CHECK_NOTIFIERS_MAX; k++) {
-            int32_t *wished = &g->tasks[i].defer.wished[k];
+            int32_t *candidate = &g->tasks[i].defer.candidates[k];
 
-            if (*wished >= 0)
-                *wished = (int32_t)renamed[*wished]; /* UINT32_MAX: none */
+            if (*candidate >= 0)
+                /* UINT32_MAX becomes -1: the notifier was removed */
+                *candidate = (int32_t)renamed[*candidate];
         }
     }
 }
 
-/* A copy without some tasks, the uses of their outputs and the dependencies on them. */
+/*
+ * Copies a graph without some tasks, without uses of their outputs, and without dependencies on
+ * them.
+ */
 static struct check_graph *graph_without(const struct check_graph *g, const bool *is_dropped)
 {
     struct check_graph *copy = check_alloc(NULL, 1, sizeof(*copy));
@@ -137,7 +147,7 @@ void check_graph_spare_core(struct check_graph *g)
     }
 }
 
-/* Adds what has ended when the tasks of a row have: what the notifiers of deferred ones follow. */
+/* Adds to `row` the predecessors of all notifiers of those deferred tasks that are in `row`. */
 static void close_deferred(const struct check_graph *g, uint64_t *row)
 {
     bool is_closed = false;
@@ -159,7 +169,10 @@ static void close_deferred(const struct check_graph *g, uint64_t *row)
     }
 }
 
-/* Whether something else makes `b` wait for `a`. The row is scratch memory. */
+/*
+ * Whether `b` waits for `a` even without the edge between them. `row` is scratch memory for a set
+ * of tasks.
+ */
 static bool is_implied(const struct check_graph *g, uint32_t a, uint32_t b, uint64_t *row)
 {
     memset(row, 0, g->words * sizeof(*row));
@@ -178,7 +191,10 @@ bool check_graph_pick_edge(const struct check_graph *g, const bool *runs, struct
                            uint32_t *before_out, uint32_t *after_out)
 {
     uint64_t *row = check_alloc(NULL, g->words, sizeof(*row));
-    uint64_t *gone = check_alloc(NULL, g->words, sizeof(*gone)); /* awaited by an access */
+    /*
+     * set of tasks that the orchestration has waited for, by an access, before the current submit
+     */
+    uint64_t *gone = check_alloc(NULL, g->words, sizeof(*gone));
     uint32_t found = 0;
 
     memset(gone, 0, g->words * sizeof(*gone));
@@ -204,7 +220,10 @@ bool check_graph_pick_edge(const struct check_graph *g, const bool *runs, struct
     return found != 0;
 }
 
-/* Takes the candidate: it becomes *best if it fails, else it is gone. */
+/*
+ * Prepares the graph `candidate`, which this function owns, and runs it. If that still fails,
+ * `candidate` replaces *best, else it is destroyed.
+ */
 static bool shrink_try(struct check_graph **best, struct check_graph *candidate,
                        graph_fails_fn fails, void *context)
 {
@@ -227,7 +246,10 @@ static bool arg_is_removable(const struct check_graph *g, uint32_t task, uint32_
 {
     const struct check_arg *arg = &g->tasks[task].args[k];
 
-    /* Outputs are numbered by position, so only the last one can go, and only if unused. */
+    /*
+     * Outputs are numbered by position, so an output can be removed only if it is the last one and
+     * unused.
+     */
     if (arg->tag != PTO_TAG_OUTPUT)
         return true;
     for (uint32_t i = task; i < g->task_count; i++) {
@@ -281,7 +303,10 @@ static bool shrink_args(struct check_graph **best, graph_fails_fn fails, void *c
     return is_smaller;
 }
 
-/* Ways to make a task plainer; false if it is as plain as that already. */
+/*
+ * Each of these functions simplifies one property of a task. It returns false if there is nothing
+ * to simplify.
+ */
 static bool drop_defer(struct check_task *task)
 {
     bool is_there = task->defer.is_on;
@@ -364,7 +389,7 @@ static bool shrink_launches(struct check_graph **best, graph_fails_fn fails, voi
                 check_graph_destroy(candidate);
                 k++;
             } else if (shrink_try(best, candidate, fails, context)) {
-                is_smaller = true; /* and the same way again */
+                is_smaller = true; /* try this step again, with the same `k` */
             } else {
                 k++;
             }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs of a random graph on a worker of level 3. What children need of it lies in the worker's
- * memory, where all processes have it at the same address.
+ * Runs a random graph on a level-3 worker. Data for the worker's children is in shared memory, at
+ * the same address in all processes.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +11,8 @@
 
 enum { GROUP_MAX = 64 };
 #define TREE_MEMORY (2ull << 30)
-#define RUN_NS 50000000000ull /* before the command itself gives up */
+/* time limit of all runs, shorter than the time limit of the command */
+#define RUN_NS 50000000000ull
 
 static bool note_edge(void *context, uint64_t before, uint64_t after);
 static int register_all(struct check_tree *tree, struct pto_error *error);
@@ -77,7 +78,10 @@ static int register_all(struct check_tree *tree, struct pto_error *error)
     return status;
 }
 
-/* Positions of the worker are those of the graph, from its first task on. */
+/*
+ * Records an edge of the worker's graph, in which the tasks of the random graph begin at position
+ * tree->first.
+ */
 static bool note_edge(void *context, uint64_t before, uint64_t after)
 {
     struct check_tree *tree = context;
@@ -87,9 +91,9 @@ static bool note_edge(void *context, uint64_t before, uint64_t after)
     return check_note_edge(tree->run, before - tree->first, after - tree->first);
 }
 
-/* ---- what is shared ---- */
+/* ---- memory shared with the children ---- */
 
-static void *check_tree_take(char **at, size_t bytes)
+static void *check_tree_carve(char **at, size_t bytes)
 {
     char *taken = *at;
 
@@ -107,22 +111,22 @@ static size_t shared_bytes(const struct check_graph *g)
            n.calls * sizeof(struct check_run_call) + g->arena_bytes + 16 * 64;
 }
 
-/* What children read of the graph: tasks and their arguments. */
+/* Copies the tasks and arguments of a graph, which children read, to shared memory. */
 static struct check_graph *share_graph(const struct check_graph *g, char **at)
 {
-    struct check_graph *shared = check_tree_take(at, sizeof(*shared));
+    struct check_graph *shared = check_tree_carve(at, sizeof(*shared));
 
     *shared = *g;
     shared->scopes = NULL;
     shared->before = shared->ancestors = NULL;
-    shared->tasks = check_tree_take(at, g->task_count * sizeof(*g->tasks));
+    shared->tasks = check_tree_carve(at, g->task_count * sizeof(*g->tasks));
     for (uint32_t i = 0; i < g->task_count; i++) {
         size_t bytes = g->tasks[i].arg_count * sizeof(struct check_arg);
 
         shared->tasks[i] = g->tasks[i];
         shared->tasks[i].deps = NULL;
         shared->tasks[i].accesses = NULL;
-        shared->tasks[i].args = check_tree_take(at, bytes);
+        shared->tasks[i].args = check_tree_carve(at, bytes);
         memcpy(shared->tasks[i].args, g->tasks[i].args, bytes);
     }
     return shared;
@@ -138,13 +142,13 @@ struct check_run *check_tree_share(struct check_tree *tree, struct check_run *ru
     if (pto_worker_alloc(tree->worker, shared_bytes(g), &tree->shared) < 0)
         return NULL;
     at = tree->shared;
-    shared = check_tree_take(&at, sizeof(*shared));
+    shared = check_tree_carve(&at, sizeof(*shared));
     memset(shared, 0, sizeof(*shared));
     shared->g = share_graph(g, &at);
-    run->tasks = check_tree_take(&at, g->task_count * sizeof(*run->tasks));
-    run->calls = check_tree_take(&at, n.calls * sizeof(*run->calls));
-    run->seen = check_tree_take(&at, n.args * sizeof(*run->seen));
-    run->arena = check_tree_take(&at, g->arena_bytes);
+    run->tasks = check_tree_carve(&at, g->task_count * sizeof(*run->tasks));
+    run->calls = check_tree_carve(&at, n.calls * sizeof(*run->calls));
+    run->seen = check_tree_carve(&at, n.args * sizeof(*run->seen));
+    run->arena = check_tree_carve(&at, g->arena_bytes);
     memcpy(run->tasks, old.tasks, g->task_count * sizeof(*run->tasks));
     memset(run->calls, 0, n.calls * sizeof(*run->calls));
     memcpy(run->arena, old.arena, g->arena_bytes);
@@ -208,7 +212,7 @@ static void submit_group(struct pto_level *level, const struct check_part *part,
     if (pto_level_submit_group(level, part->tree->call[task->place.is_sub],
                                task->place.children != 0 ? children : NULL, args, count, out) >= 0)
         for (uint32_t i = 0; i < count; i++)
-            check_take_outputs(part->run, &part->run->tasks[first + i], &out[i]);
+            check_record_outputs(part->run, &part->run->tasks[first + i], &out[i]);
     for (uint32_t i = 0; i < count; i++)
         check_submit_fini(&submits[i]);
     free(submits);
@@ -229,7 +233,7 @@ static void check_tree_submit_task(struct pto_level *level, const struct check_p
                                                        task->place.children, &s.args);
     check_submit_fini(&s);
     if (pto_task_id_is_valid(out.task))
-        check_take_outputs(part->run, t, &out);
+        check_record_outputs(part->run, t, &out);
 }
 
 void check_tree_orchestrate(struct pto_level *level, void *context)
@@ -252,7 +256,7 @@ void check_tree_orchestrate(struct pto_level *level, void *context)
     (void)check_change_scope(&scoping, g, scope, 0);
 }
 
-/* Each child has something to do until the graph is complete. */
+/* Submits a task to each child that keeps the child busy until the graph is complete. */
 static void submit_holds(struct pto_level *level, void *context)
 {
     const struct check_part *part = context;
@@ -294,7 +298,10 @@ static bool check_tree_launch(struct check_tree *tree, struct flight *flight, pt
     return true;
 }
 
-/* Waits for all; nothing can be done about one that does not end. */
+/*
+ * Waits for all runs, and reports those that fail or do not end. Adds the numbers of tasks in their
+ * reports to *tasks_out.
+ */
 static void land(struct flight *flight, struct check_findings *findings, uint64_t *tasks_out)
 {
     for (uint32_t i = 0; i < flight->count; i++) {
@@ -317,7 +324,7 @@ static void land(struct flight *flight, struct check_findings *findings, uint64_
     free(flight->handle);
 }
 
-/* All runs of the graph, one after the other launched, and over at the end. */
+/* Launches all runs of the graph, one after the other, and then waits for all of them. */
 static bool check_tree_go(struct check_tree *tree, struct check_run *run)
 {
     const struct check_graph *g = run->g;
@@ -350,7 +357,7 @@ static bool check_tree_go(struct check_tree *tree, struct check_run *run)
 
 /* ---- comparing ---- */
 
-/* What a child said; where it ran; what it was given. */
+/* Checks what a child recorded about a task: errors, where the task ran, and its arguments. */
 static void compare_task(const struct check_run *run, uint32_t index, const int32_t *process)
 {
     static const char *const text[] = { "",
@@ -374,15 +381,15 @@ static void compare_task(const struct check_run *run, uint32_t index, const int3
     for (uint32_t i = 0; i < g->chips + g->subs && task->kind != CHECK_ALLOC; i++)
         is_placed = is_placed || ((may >> i & 1) != 0 && process[i] == t->process);
     if (task->kind != CHECK_ALLOC && !is_placed)
-        check_find(run->findings, index, -1, "process %" PRId32 " ran it, which may not",
+        check_find(run->findings, index, -1, "process %" PRId32 " ran the task, but may not",
                    t->process);
     for (uint32_t i = task->place.group_first; i < index; i++)
         if (run->tasks[i].process == t->process)
-            check_find(run->findings, i, index, "two of a group ran on the same child");
+            check_find(run->findings, i, index, "two tasks of a group ran on the same child");
     for (uint32_t k = 0; k < task->arg_count && task->kind != CHECK_ALLOC; k++)
         if (run->seen[t->first_arg + k].addr != run->given[t->first_arg + k].addr)
             check_find(run->findings, index, -1,
-                       "argument %" PRIu32 " of %" PRIu32 " names another storage than was "
+                       "argument %" PRIu32 " of task %" PRIu32 " names another storage than was "
                        "submitted",
                        k, index);
 }
@@ -402,7 +409,10 @@ static void check_tree_compare_tasks(struct check_tree *tree, const struct check
         compare_task(run, i, process);
 }
 
-/* Held: nothing of it runs before it is complete, so that every edge is there. */
+/*
+ * Runs a graph and compares the results. If is_held, no task runs before the graph is complete, so
+ * that all edges exist and are compared.
+ */
 static void check_once(struct check_tree *tree, const struct check_graph *g,
                        const struct check_oracle *oracle, bool is_held,
                        struct check_findings *findings)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random views of a tensor: tiles, lines, steps, other shapes and strides. */
+/* Makes random views of a tensor: tiles, lines, steps, other shapes and strides. */
 #include <assert.h>
 
 #include "tool/check/check_graph.h"
@@ -29,7 +29,7 @@ static struct pto_tensor view_box(struct rng *rng, const struct pto_tensor *t)
     return pto_tensor_view(t, shapes, offsets);
 }
 
-/* A tile of a regular grid, so that others cover it, equal it or miss it. */
+/* Makes a tile of a regular grid as a view. Two such tiles are equal, disjoint, or nested. */
 static struct pto_tensor view_tile(struct rng *rng, const struct pto_tensor *t)
 {
     uint32_t shapes[PTO_MAX_DIMS], offsets[PTO_MAX_DIMS];
@@ -52,11 +52,14 @@ static struct pto_tensor view_flat(struct rng *rng, const struct pto_tensor *t)
     uint32_t most = (n - from) / grain;
     uint32_t count = (1 + rng_below(rng, rng_chance(rng, 50) && most > 4 ? 4 : most)) * grain;
 
-    /* Short ones fall between the rows of a box. */
+    /* Many ranges are short, so that they fit between two rows of a box. */
     return pto_tensor_slice(&flat, 0, from, from + count, 1);
 }
 
-/* One index of one dimension: a row for the first, a column for the last. */
+/*
+ * Makes a view with one index of a dimension fixed: a row for the first dimension, a column for the
+ * last.
+ */
 static struct pto_tensor view_line(struct rng *rng, const struct pto_tensor *t, uint32_t dim)
 {
     uint32_t at = rng_below(rng, t->shapes[dim]);
@@ -101,7 +104,10 @@ static struct pto_tensor view_reshaped(struct rng *rng, const struct pto_tensor 
     return pto_tensor_reshape(&flat, shapes, ndims);
 }
 
-/* Any strides at all: sliding windows that overlap themselves, gaps that divide nothing. */
+/*
+ * Makes a view with arbitrary strides: some views overlap themselves like sliding windows, and some
+ * have strides that are no multiples of each other.
+ */
 static struct pto_tensor view_strided(struct rng *rng, const struct pto_tensor *t)
 {
     uint64_t room = pto_tensor_numel(t);

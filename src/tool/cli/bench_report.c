@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows without a sample, after an interrupt, are left out. */
+/*
+ * Prints benchmark results, without rows that have no sample because the user interrupted the
+ * measurement.
+ */
 #include "tool/cli/bench_report.h"
 
 #include <errno.h>
@@ -78,16 +81,16 @@ static void print_compared(const struct bench_settings *settings, struct bench_r
            terminal_code(stdout, TERMINAL_PLAIN));
     for (uint32_t i = 0; i < results->row_count; i++) {
         struct bench_row *row = &results->row[i];
-        double rules = way_median(row, BENCH_RULES), door = way_median(row, BENCH_DOOR);
+        double rules = way_median(row, BENCH_RULES), compat = way_median(row, BENCH_COMPAT);
 
         if (row->samples != 0)
             printf("%-10s %-8s %7" PRIu32 "  %10.1f %15.1f %10.1f %7.2f\n",
                    pattern_name[row->pattern], layout_name[row->layout], row->workers,
-                   row_median(row), rules, door, door / rules);
+                   row_median(row), rules, compat, compat / rules);
     }
-    printf("\nratio: what the API costs, by the same rules\n");
+    printf("\nratio: the cost of the C++ API under the same rules\n");
     if (results->is_interrupted)
-        printf("interrupted: this is what was measured so far\n");
+        printf("interrupted; these are the measurements so far\n");
 }
 
 static void print_pingpong(const char *when, double ns)
@@ -128,7 +131,7 @@ void cli_bench_print_table(const struct bench_settings *settings, struct bench_r
     print_pingpong("after", results->pingpong_after_ns);
     printf("  (there and back)\n");
     if (results->is_interrupted)
-        printf("interrupted: this is what was measured so far\n");
+        printf("interrupted; these are the measurements so far\n");
 }
 
 /* ---- JSON ---- */
@@ -158,7 +161,7 @@ static void write_json(const struct bench_settings *settings, struct bench_resul
         cli_json_number(&j, "stolen", row_stolen(row), 4);
         if (settings->is_compared) {
             cli_json_number(&j, "ns_simpler_rules", way_median(row, BENCH_RULES), 1);
-            cli_json_number(&j, "ns_simpler_api", way_median(row, BENCH_DOOR), 1);
+            cli_json_number(&j, "ns_simpler_api", way_median(row, BENCH_COMPAT), 1);
         }
         cli_json_close(&j, '}');
     }
@@ -176,13 +179,13 @@ static void write_json(const struct bench_settings *settings, struct bench_resul
     cli_json_close(&j, '}');
 }
 
-static bool say_unwritable(const char *path, int error)
+static bool append_unwritable(const char *path, int error)
 {
-    fprintf(stderr, "pto bench: '%s' cannot be written: %s\n", path, strerror(error));
+    fprintf(stderr, "pto bench: cannot write '%s': %s\n", path, strerror(error));
     return false;
 }
 
-/* A device or a pipe is written to; only a plain file can be replaced. */
+/* Only a regular file can be replaced by a rename; a device or a pipe is written directly. */
 static bool is_plain(const char *path)
 {
     struct stat about;
@@ -198,16 +201,19 @@ bool cli_bench_can_write(const char *path)
     if (strcmp(path, "-") == 0)
         return true;
     if (path[0] == '\0' || strlen(path) + sizeof(".XXXXXX") > sizeof(copy))
-        return say_unwritable(path, path[0] == '\0' ? ENOENT : ENAMETOOLONG);
+        return append_unwritable(path, path[0] == '\0' ? ENOENT : ENAMETOOLONG);
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
-        return say_unwritable(path, EISDIR);
+        return append_unwritable(path, EISDIR);
     snprintf(copy, sizeof(copy), "%s", path);
     if (access(is_plain(path) ? dirname(copy) : path, W_OK) != 0)
-        return say_unwritable(path, errno);
+        return append_unwritable(path, errno);
     return true;
 }
 
-/* Calls `write` for stdout, or for a file, which is there complete or as it was before. */
+/*
+ * Calls `write` for stdout or for a temporary file, which replaces the file at `path` only when it
+ * is complete.
+ */
 static bool write_whole(const char *path, void (*write)(const void *context, FILE *to),
                         const void *context)
 {
@@ -218,7 +224,7 @@ static bool write_whole(const char *path, void (*write)(const void *context, FIL
 
     if (strcmp(path, "-") == 0) {
         write(context, stdout);
-        return true; /* main looks at stdout */
+        return true; /* main() detects write errors of stdout */
     }
     to = open_memstream(&text, &size);
     if (to != NULL) {
@@ -308,7 +314,7 @@ bool cli_bench_write_comm(const struct bench_comm_run *runs, uint32_t count, con
     return write_whole(path, write_comm, &(struct comm_report){ runs, count });
 }
 
-/* ---- workers ---- */
+/* ---- level-3 workers ---- */
 
 void cli_bench_print_tree(const struct bench_tree_results *r)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `pto bench`: what an empty task costs, what ranks pay to talk to each other, and what a worker of
- * level 3 pays for its children. Options and signals; bench_measure.c, bench_link.c and
- * bench_tree.c have the clocks.
+ * `pto bench` measures the cost of an empty task, of communication between ranks, and of the
+ * children of a level-3 worker. This file has options and signals; bench_measure.c, bench_link.c
+ * and bench_tree.c do the timing.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,23 +15,23 @@
 #include "tool/cli/interrupt.h"
 
 enum {
-    TASKS_DEFAULT = 100000, /* as the help says */
+    TASKS_DEFAULT = 100000, /* default of --tasks; the help text repeats the number */
     TASKS_QUICK = 10000,
     REPEAT_DEFAULT = 5,
     REPEAT_QUICK = 3,
     RUNS_DEFAULT = 2000,
     RUNS_QUICK = 200,
-    WORKERS_MAX = 1024, /* that the option accepts; the device may refuse fewer */
+    WORKERS_MAX = 1024, /* upper limit of --workers; the device may accept fewer */
     RANKS_MAX = 64
 };
 
 struct request {
-    struct bench_settings settings; /* 0 where the default is wanted */
-    uint32_t workers;               /* 0: one, then two */
-    const char *json;               /* NULL: none */
+    struct bench_settings settings; /* members that are 0 get their default values */
+    uint32_t workers;               /* worker threads; 0: measure with one, then with two */
+    const char *json;               /* path of the JSON file; NULL: none */
     bool is_quick;
-    int api;        /* 0: own; 1: simpler's beside it */
-    uint32_t ranks; /* 0: two, then four */
+    int api;        /* 0: our API only; 1: also simpler's C++ API */
+    uint32_t ranks; /* ranks of `pto bench comm`; 0: measure with two, then with four */
 };
 
 static int do_bench(void *context, int count, char **operands);
@@ -62,33 +62,32 @@ static const char *name_of_layout(uint32_t layout)
 static const struct cli_option options[] = {
     { "tasks", 0, "N", "tasks per run, up to 10000000 (default: 100000)", CLI_COUNT,
       AT(settings.tasks), .low = 1, .high = BENCH_TASKS_MAX },
-    { "repeat", 0, "R", "runs of each kind, up to 100; they take turns (default: 5)", CLI_COUNT,
+    { "repeat", 0, "R", "runs of each kind, interleaved, up to 100 (default: 5)", CLI_COUNT,
       AT(settings.repeat), .low = 1, .high = BENCH_REPEAT_MAX },
     { "pattern", 0, "P|all",
-      "nodep (no argument at all), indep (each task updates an item of its own), chain (all "
-      "update one), fan64 (one writer, 64 readers, the next writer), stencil64 (64 items, three "
-      "reads and a write) or random3 (three reads of recent items and a write)",
+      "nodep (no arguments), indep (each task updates its own item), chain (all tasks update one "
+      "item), fan64 (one writer, 64 readers, the next writer), stencil64 (64 items, three reads "
+      "and a write) or random3 (three reads of recent items and a write)",
       CLI_CHOICES, AT(settings.pattern), .initial = "all", .choices = name_of_pattern,
       .choice_count = PATTERN_COUNT },
     { "layout", 0, "L|all",
-      "how the items lie in memory: buffers, tiles (contiguous parts of one tensor), tiles2d "
-      "(parts of a matrix) or again (buffers, in a graph that was built before and is launched)",
+      "memory layout of the items: buffers, tiles (contiguous parts of one tensor), tiles2d (parts "
+      "of a matrix) or again (buffers, in a graph that was built before and is relaunched)",
       CLI_CHOICES, AT(settings.layout), .initial = "all", .choices = name_of_layout,
       .choice_count = LAYOUT_COUNT },
     { "api", 0, "own|simpler",
-      "simpler: also by its rules of ordering, and by these from an orchestration in its C++ API, "
-      "which needs a C++ compiler",
+      "simpler: measure its ordering rules as well, from C and from its C++ API, which needs a C++ "
+      "compiler",
       CLI_CHOICE, AT(api), .initial = "own", .choices = name_of_api, .choice_count = 2 },
-    { "workers", 0, "K", "only with K threads (default: with 1, then with 2)", CLI_COUNT,
-      AT(workers), .low = 1, .high = WORKERS_MAX },
-    { "ranks", 0, "N", "of comm: only with N ranks (default: with 2, then with 4)", CLI_COUNT,
-      AT(ranks), .low = 2, .high = RANKS_MAX },
+    { "workers", 0, "K", "number of worker threads (default: 1, then 2)", CLI_COUNT, AT(workers),
+      .low = 1, .high = WORKERS_MAX },
+    { "ranks", 0, "N", "with comm: number of ranks (default: 2, then 4)", CLI_COUNT, AT(ranks),
+      .low = 2, .high = RANKS_MAX },
     { "json", 0, "FILE",
-      "also write the results to a file, completely or not at all; - prints them instead of the "
-      "table",
-      CLI_TEXT, AT(json) },
+      "also write the results to a file, atomically; - prints them instead of the table", CLI_TEXT,
+      AT(json) },
     { "quick", 0, NULL,
-      "10000 tasks, 3 runs of each kind, or a tenth of the samples: a look, not a measurement",
+      "10000 tasks and 3 runs of each kind, or a tenth of the samples, for a rough result",
       CLI_FLAG, AT(is_quick) },
     CLI_OPTIONS_END,
 };
@@ -99,13 +98,13 @@ const struct cli_command cmd_bench = {
     .synopsis = "[OPTION...]\ncomm [--ranks N] [--quick] [--json FILE]\n"
                 "tree [--tasks N] [--quick] [--json FILE]",
     .description = "Measures nanoseconds per empty task, from the first submit to the last "
-                   "completion.\n\nWith comm: what ranks, which are processes of this machine, pay "
-                   "for copies to each other, barriers, signals and sums.\n\nWith tree: what a "
-                   "worker of level 3 pays for its children, with as many as CPUs and with four "
-                   "times as many: round trips of empty tasks, hot and after a rest, streams of "
-                   "them, start and idleness. --tasks: only a stream of so many.",
+                   "completion.\n\nWith comm: the time of copies between ranks (processes on this "
+                   "machine), barriers, signals and sums.\n\nWith tree: the overhead of a level-3 "
+                   "worker with as many children as CPUs, and with four times as many: round trips "
+                   "of empty tasks, hot and after a pause, streams of tasks, start-up, and CPU "
+                   "time while idle. With --tasks: only a stream of N tasks.",
     .operands_max = 1,
-    .notes = "Ctrl-C stops it; what was measured so far is printed (exit code 130).",
+    .notes = "Ctrl-C stops the command, which prints the results so far (exit code 130).",
     .options = options,
     .request_bytes = sizeof(struct request),
     .run = do_bench,
@@ -113,7 +112,8 @@ const struct cli_command cmd_bench = {
 
 static int do_bench(void *context, int count, char **operands)
 {
-    static struct bench_results results; /* too large for the stack */
+    /* static, because the results are too large for the stack */
+    static struct bench_results results;
     struct request *request = context;
 
     if (count > 0 && strcmp(operands[0], "tree") == 0)
@@ -123,7 +123,7 @@ static int do_bench(void *context, int count, char **operands)
     if (count > 0)
         return do_bench_comm(request);
     if (request->ranks != 0) {
-        fprintf(stderr, "pto bench: --ranks is of `pto bench comm`\n");
+        fprintf(stderr, "pto bench: --ranks is an option of `pto bench comm`\n");
         return EXIT_USAGE;
     }
     complete_request(request);
@@ -132,7 +132,10 @@ static int do_bench(void *context, int count, char **operands)
     interrupt_watch(stop_bench, true);
     if (bench_measure(&request->settings, &results) < 0)
         return EXIT_FAILED;
-    /* The file first: whoever reads the table may close the pipe. */
+    /*
+     * Write the JSON file before the table is printed: if the reader of stdout closes the pipe,
+     * SIGPIPE ends the command.
+     */
     if (request->json != NULL && !cli_bench_write_json(&request->settings, &results, request->json))
         return EXIT_FAILED;
     if (request->json == NULL || strcmp(request->json, "-") != 0)
@@ -140,7 +143,7 @@ static int do_bench(void *context, int count, char **operands)
     return results.is_interrupted ? EXIT_INTERRUPTED : EXIT_OK;
 }
 
-/* One run for each number of ranks. Ctrl-C ends it, and the ranks with it. */
+/* Runs the benchmark once per number of ranks. Ctrl-C stops it and ends the ranks. */
 static int do_bench_comm(const struct request *request)
 {
     static const uint32_t usual[] = { 2, 4 };
@@ -167,7 +170,7 @@ static int do_bench_comm(const struct request *request)
     return EXIT_OK;
 }
 
-/* Ctrl-C ends it, and the children with it. */
+/* Runs the benchmark of level-3 workers. Ctrl-C stops it and ends the children. */
 static int do_bench_tree(const struct request *request)
 {
     const struct bench_settings *s = &request->settings;

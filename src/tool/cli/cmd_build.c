@@ -19,7 +19,7 @@
 
 enum { SOURCES_MAX = 1025, SIGNATURE_MAX = 256 };
 
-/* What the options set, and what comes of it. */
+/* The options of the command, and the results of the build. */
 struct request {
     const char *platform;
     enum pto_mode mode;
@@ -30,10 +30,12 @@ struct request {
     struct cli_texts flag;
     const char *isa;
     const char *isa_pin;
+    const char *isa_overlay;
     const char *output;
     const char *store;
     uint32_t jobs;
     bool is_forced;
+    bool has_accesses;
     bool is_explained;
     bool is_verbose;
     bool is_programs;
@@ -42,24 +44,24 @@ struct request {
     uint32_t signature_count;
     enum pto_direction signature[SIGNATURE_MAX];
     struct pto_build_params params;
-    struct scene *scene; /* NULL: the options name the sources */
+    struct scene *scene; /* scene to build; NULL: the sources come from the options */
     struct scene_plan plan;
     char default_name[256];
     char default_output[300];
     uint32_t compiled;
     uint32_t reused;
-    bool has_line; /* the progress line is on the terminal */
+    bool has_line; /* the terminal shows the progress line */
 };
 
 static volatile sig_atomic_t interrupted;
 
 static int do_build(void *context, int count, char **operands);
-static int build_take_orchestration(void *context, const struct cli_option *option, char *value,
-                                    struct pto_error *error);
-static int take_kernel_option(void *context, const struct cli_option *option, char *value,
-                              struct pto_error *error);
-static int take_signature(void *context, const struct cli_option *option, char *value,
-                          struct pto_error *error);
+static int build_parse_orchestration(void *context, const struct cli_option *option, char *value,
+                                     struct pto_error *error);
+static int parse_kernel_option(void *context, const struct cli_option *option, char *value,
+                               struct pto_error *error);
+static int parse_signature(void *context, const struct cli_option *option, char *value,
+                           struct pto_error *error);
 static void set_params(struct request *request);
 static int complete_sources(struct request *request);
 static int complete_scene(struct request *request, const char *name);
@@ -74,44 +76,47 @@ static int write_artefact(const char *path, const void *bytes, size_t size);
 
 static const struct cli_option options[] = {
     { "orchestration", 0, "FILE[:ENTRY]",
-      "the orchestration's file, and its function (default: orchestrate)", CLI_CUSTOM,
-      .custom = build_take_orchestration },
-    { "kernel", 0, "ID:aic|aiv:FILE",
-      "a kernel: the number that submits use for it, up to 1023, its core and its file; may be "
-      "repeated",
-      CLI_CUSTOM, .custom = take_kernel_option },
-    { "platform", 0, "P", "which chip, simulated or not", CLI_TARGET, AT(platform) },
-    { "mode", 0, "stream|host", "how the callable is run unless the caller says otherwise",
-      CLI_MODE, AT(mode), .initial = "stream" },
-    { "name", 0, "N", "name of the callable (default: that of the orchestration's file)", CLI_TEXT,
+      "file and function of the orchestration (default function: orchestrate)", CLI_CUSTOM,
+      .custom = build_parse_orchestration },
+    { "kernel", 0, "ID:aic|aiv:FILE", "id (up to 1023), core and file of a kernel; may be repeated",
+      CLI_CUSTOM, .custom = parse_kernel_option },
+    { "platform", 0, "P", "a simulated or a real chip", CLI_TARGET, AT(platform) },
+    { "mode", 0, "stream|host", "default mode of the callable", CLI_MODE, AT(mode),
+      .initial = "stream" },
+    { "name", 0, "N", "name of the callable (default: name of the orchestration's file)", CLI_TEXT,
       AT(name) },
     { "config", 0, "C", "name of the orchestration's configuration", CLI_TEXT, AT(config) },
     { "signature", 0, "D,D,...",
-      "for each tensor of the entry in, out or inout, for each scalar scalar", CLI_CUSTOM,
-      .custom = take_signature },
-    { NULL, 'I', "DIR", "a folder with headers, for all sources; may be repeated", CLI_TEXTS,
+      "arguments of the entry: in, out or inout per tensor, scalar per scalar", CLI_CUSTOM,
+      .custom = parse_signature },
+    { NULL, 'I', "DIR", "add a folder with headers for all sources; may be repeated", CLI_TEXTS,
       AT(dir), .high = CLI_TEXTS_MAX },
-    { "flag", 0, "F", "a flag for the compiler, for all sources; may be repeated", CLI_TEXTS,
-      AT(flag), .high = CLI_TEXTS_MAX },
-    { "isa", 0, "DIR", "the tile library (default: PTO_ISA_ROOT, or ~/.config/pto/isa)", CLI_TEXT,
-      AT(isa) },
+    { "flag", 0, "F", "add a compiler flag for all sources; may be repeated", CLI_TEXTS, AT(flag),
+      .high = CLI_TEXTS_MAX },
+    { "isa", 0, "DIR", "folder of the tile library (default: PTO_ISA_ROOT, or ~/.config/pto/isa)",
+      CLI_TEXT, AT(isa) },
     { "isa-pin", 0, "PIN",
-      "what the tile library must be: a git revision, or sha256: and the digest of its headers",
-      CLI_TEXT, AT(isa_pin) },
-    { NULL, 'o', "FILE", "the file to write (default: NAME.ptoc)", CLI_TEXT, AT(output) },
+      "required tile library: a git revision, or sha256: and the digest of its headers", CLI_TEXT,
+      AT(isa_pin) },
+    CLI_OPTION_ISA_OVERLAY(AT(isa_overlay)),
+    { NULL, 'o', "FILE", "output file (default: NAME.ptoc)", CLI_TEXT, AT(output) },
     { "store", 0, "DIR",
-      "the store of what was compiled (default: PTO_STORE, or pto in the user's cache folder)",
-      CLI_TEXT, AT(store) },
-    { "jobs", 0, "N", "compilers at a time (default: one per CPU)", CLI_COUNT, AT(jobs), .low = 1,
-      .high = 256 },
+      "store of compiled objects (default: PTO_STORE, or pto in the user's cache folder)", CLI_TEXT,
+      AT(store) },
+    { "jobs", 0, "N", "number of parallel compilers (default: one per CPU)", CLI_COUNT, AT(jobs),
+      .low = 1, .high = 256 },
     { "programs", 0, NULL,
-      "build what a real chip needs beside callables, from the sources of the runtime; -o is their "
-      "folder (default: cann-PLATFORM)",
+      "build the runtime's own programs for a real chip, into the folder -o (default: "
+      "cann-PLATFORM)",
       CLI_FLAG, AT(is_programs) },
+    { "accesses", 0, NULL,
+      "make kernels report each access to memory; runs on a simulated chip compare it with the "
+      "arguments of the task",
+      CLI_FLAG, AT(has_accesses) },
     { "force", 0, NULL, "compile everything", CLI_FLAG, AT(is_forced) },
-    { "explain", 0, NULL, "say for each file why it was or was not compiled", CLI_FLAG,
+    { "explain", 0, NULL, "explain for each file why it was or was not compiled", CLI_FLAG,
       AT(is_explained) },
-    { "verbose", 0, NULL, "the same, and show which compilers are used and all warnings", CLI_FLAG,
+    { "verbose", 0, NULL, "as --explain, and show the compilers and all warnings", CLI_FLAG,
       AT(is_verbose) },
     CLI_OPTIONS_END,
 };
@@ -122,10 +127,9 @@ const struct cli_command cmd_build = {
     .synopsis = "SCENE [OPTION...]\n"
                 "--orchestration FILE[:ENTRY] [--kernel ID:aic|aiv:FILE]... [OPTION...]\n"
                 "--programs [OPTION...]",
-    .description = "Compiles kernels and an orchestration, those of a scene, of a folder with a "
-                   "kernel_config.py or those that are named, and packs them into one file, a "
-                   "callable. What was compiled before from the same files is "
-                   "taken from the store.",
+    .description = "Compiles the kernels and the orchestration of a scene, of a folder with a "
+                   "kernel_config.py, or of the command line, and packs them into one file, a "
+                   "callable. Objects of unchanged sources come from the store.",
     .options = options,
     .operands_max = 1,
     .request_bytes = sizeof(struct request),
@@ -144,19 +148,19 @@ static void begin_build(struct request *request)
     signal(SIGHUP, catch_interrupt);
 }
 
-/* The command's exit code for a build that failed. */
-static int build_tell_failure(struct request *request, int status, const struct pto_error *error)
+/* Prints why a build failed and returns the exit code of the command. */
+static int build_report_failure(struct request *request, int status, const struct pto_error *error)
 {
     clear_progress(request);
     if (status == PTO_ECANCELED && interrupted != 0) {
-        terminal_tell(stderr, "pto build: interrupted; nothing was written\n");
+        terminal_printf(stderr, "pto build: interrupted; no file was written\n");
         return 128 + interrupted;
     }
-    terminal_tell(stderr, "pto build: %s\n", error->text);
+    terminal_printf(stderr, "pto build: %s\n", error->text);
     return EXIT_FAILED;
 }
 
-/* One of several, in the folder that they go to. */
+/* Writes one program into the output folder. */
 static int build_write_program(void *context, const char *name, const void *bytes, size_t size)
 {
     struct request *request = context;
@@ -164,8 +168,8 @@ static int build_write_program(void *context, const char *name, const void *byte
 
     clear_progress(request);
     if (mkdir(request->output, 0777) != 0 && errno != EEXIST) {
-        terminal_tell(stderr, "pto build: %s cannot be made: %s\n", request->output,
-                      strerror(errno));
+        terminal_printf(stderr, "pto build: cannot make %s: %s\n", request->output,
+                        strerror(errno));
         return EXIT_FAILED;
     }
     snprintf(path, sizeof(path), "%.4000s/%s", request->output, name);
@@ -179,7 +183,7 @@ static int do_programs(struct request *request)
     int status;
 
     if (request->source_count != 0 || request->config != NULL || request->signature_count != 0) {
-        terminal_tell(stderr, "pto build: --programs has sources of its own\n");
+        terminal_printf(stderr, "pto build: --programs takes no scene and no sources\n");
         return EXIT_USAGE;
     }
     if (request->output == NULL) {
@@ -191,12 +195,12 @@ static int do_programs(struct request *request)
     status = cli_build_programs(&request->params, &request->dir, &request->flag,
                                 build_write_program, request, &error);
     if (status < 0)
-        return build_tell_failure(request, status, &error);
+        return build_report_failure(request, status, &error);
     clear_progress(request);
     if (status == EXIT_OK)
-        terminal_tell(stdout, "%s: 3 programs, %u compiled, %u from the store, %.0f ms\n",
-                      request->output, request->compiled, request->reused,
-                      (double)(os_now_ns() - begin) / 1e6);
+        terminal_printf(stdout, "%s: 3 programs, %u compiled, %u from the store, %.0f ms\n",
+                        request->output, request->compiled, request->reused,
+                        (double)(os_now_ns() - begin) / 1e6);
     return status;
 }
 
@@ -213,14 +217,14 @@ static int build_and_write(struct request *request)
     begin_build(request);
     status = pto_build(params, &bytes, &size, &error);
     if (status < 0)
-        return build_tell_failure(request, status, &error);
+        return build_report_failure(request, status, &error);
     clear_progress(request);
     code = write_artefact(request->output, bytes, size);
     free(bytes);
     if (code == EXIT_OK)
-        terminal_tell(stdout, "%s: %u compiled, %u from the store, %zu bytes, %.0f ms\n",
-                      request->output, request->compiled, request->reused, size,
-                      (double)(os_now_ns() - begin) / 1e6);
+        terminal_printf(stdout, "%s: %u compiled, %u from the store, %zu bytes, %.0f ms\n",
+                        request->output, request->compiled, request->reused, size,
+                        (double)(os_now_ns() - begin) / 1e6);
     return code;
 }
 
@@ -247,17 +251,17 @@ static struct pto_source *add_source(struct request *request)
     return request->source_count < SOURCES_MAX ? &request->source[request->source_count++] : NULL;
 }
 
-/* FILE or FILE:ENTRY. */
-static int build_take_orchestration(void *context, const struct cli_option *option, char *value,
-                                    struct pto_error *error)
+/* Parses FILE or FILE:ENTRY. */
+static int build_parse_orchestration(void *context, const struct cli_option *option, char *value,
+                                     struct pto_error *error)
 {
     struct request *request = context;
     struct pto_source *source = add_source(request);
     char *colon = strrchr(value, ':');
 
     if (source == NULL)
-        return error_tell(error, PTO_EINVAL, "--%s '%.200s': there are too many sources",
-                          option->name, value);
+        return error_setf(error, PTO_EINVAL, "--%s '%.200s': too many sources", option->name,
+                          value);
     if (colon != NULL && colon[1] != '\0' && strchr(colon, '/') == NULL) {
         *colon = '\0';
         request->entry = colon + 1;
@@ -266,9 +270,9 @@ static int build_take_orchestration(void *context, const struct cli_option *opti
     return PTO_OK;
 }
 
-/* ID:aic|aiv:FILE. */
-static int take_kernel_option(void *context, const struct cli_option *option, char *value,
-                              struct pto_error *error)
+/* Parses ID:aic|aiv:FILE. */
+static int parse_kernel_option(void *context, const struct cli_option *option, char *value,
+                               struct pto_error *error)
 {
     char *core = strchr(value, ':');
     char *file = core != NULL ? strchr(core + 1, ':') : NULL;
@@ -285,7 +289,7 @@ static int take_kernel_option(void *context, const struct cli_option *option, ch
     if (type >= 0 && file[1] != '\0' && cli_parse_number(id_text, 0, 1023, &id))
         source = add_source(context);
     if (source == NULL)
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "--%s must be ID:aic:FILE or ID:aiv:FILE, with an ID up to 1023, not "
                           "'%.200s'",
                           option->name, value);
@@ -296,8 +300,8 @@ static int take_kernel_option(void *context, const struct cli_option *option, ch
     return PTO_OK;
 }
 
-static int take_signature(void *context, const struct cli_option *option, char *value,
-                          struct pto_error *error)
+static int parse_signature(void *context, const struct cli_option *option, char *value,
+                           struct pto_error *error)
 {
     struct request *request = context;
     uint32_t count = 0;
@@ -310,7 +314,7 @@ static int take_signature(void *context, const struct cli_option *option, char *
                                      memcmp(pto_direction_name(k), at, length) != 0))
             k++;
         if (k == PTO_DIR_COUNT || count == SIGNATURE_MAX)
-            return error_tell(error, PTO_EINVAL,
+            return error_setf(error, PTO_EINVAL,
                               "--%s must be a list of in, out, inout and scalar, with commas, "
                               "at most %d, not '%.200s'",
                               option->name, SIGNATURE_MAX, value);
@@ -333,9 +337,11 @@ static void set_params(struct request *request)
     params->entry = request->entry;
     params->isa = request->isa;
     params->isa_pin = request->isa_pin;
+    params->isa_overlay = request->isa_overlay;
     params->store = request->store;
     params->jobs = request->jobs;
     params->is_forced = request->is_forced;
+    params->has_accesses = request->has_accesses;
     params->is_explained = request->is_explained || request->is_verbose;
     params->signature = request->signature_count != 0 ? request->signature : NULL;
     params->signature_count = request->signature_count;
@@ -357,7 +363,7 @@ static int complete_sources(struct request *request)
     const char *path = find_orchestration(request);
 
     if (path == NULL) {
-        terminal_tell(stderr, "pto build: name a scene or give an --orchestration\n");
+        terminal_printf(stderr, "pto build: name a scene or give an --orchestration\n");
         cli_print_usage(stderr, &cmd_build);
         return EXIT_USAGE;
     }
@@ -379,7 +385,7 @@ static int complete_sources(struct request *request)
     return -1;
 }
 
-/* What a scene says itself is not said again. */
+/* Loads the scene and rejects options that a scene defines itself. */
 static int complete_scene(struct request *request, const char *name)
 {
     struct pto_build_params *params = &request->params;
@@ -388,28 +394,29 @@ static int complete_scene(struct request *request, const char *name)
 
     if (request->source_count != 0 || request->config != NULL || request->signature_count != 0 ||
         request->dir.count != 0 || request->is_programs) {
-        terminal_tell(stderr, "pto build: a scene names its sources, signature, configuration and "
-                              "folders itself; change its scene.yaml, or kernel_config.py\n");
+        terminal_printf(stderr,
+                        "pto build: a scene names its sources, signature, configuration and "
+                        "folders itself; change its scene.yaml, or kernel_config.py\n");
         return EXIT_USAGE;
     }
     if (scene_find_one(name, folder, &error) < 0) {
-        terminal_tell(stderr, "pto build: %s\n", error.text);
+        terminal_printf(stderr, "pto build: %s\n", error.text);
         return EXIT_USAGE;
     }
     if (scene_open(folder, &request->scene, &error) < 0) {
-        terminal_tell(stderr, "pto build: %s\n", error.text);
+        terminal_printf(stderr, "pto build: %s\n", error.text);
         return EXIT_FAILED;
     }
     if (scene_is_level(request->scene)) {
-        terminal_tell(stderr,
-                      "pto build: %s is of level 3 and has several callables; build one of "
-                      "them with --orchestration and --kernel\n",
-                      request->scene->name);
+        terminal_printf(stderr,
+                        "pto build: %s is a level-3 scene with several callables; build one of "
+                        "them with --orchestration and --kernel\n",
+                        request->scene->name);
         return EXIT_FAILED;
     }
     if (scene_plan(request->scene, request->flag.text, request->flag.count, params,
                    &request->plan) < 0) {
-        terminal_tell(stderr, "pto build: out of memory\n");
+        terminal_printf(stderr, "pto build: out of memory\n");
         return EXIT_FAILED;
     }
     params->name = request->name != NULL ? request->name : params->name;
@@ -428,16 +435,19 @@ static void set_output(struct request *request)
     request->output = request->default_output;
 }
 
-/* ---- what people see ---- */
+/* ---- output ---- */
 
-/* The progress line, on a terminal only. */
+/* Prints the progress line, on a terminal only. */
 static void show_progress(struct request *request, const struct pto_build_event *event,
                           const char *what)
 {
+    char left[SCENE_LEFT_MAX];
+
     if (!isatty(STDERR_FILENO))
         return;
     fputs(TERMINAL_CLEAR, stderr);
-    terminal_tell(stderr, "[%u/%u] %s %.60s", event->done, event->total, what, event->source);
+    terminal_printf(stderr, "[%u/%u%s] %s %.60s", event->done, event->total,
+                    scene_build_left(event, left), what, event->source);
     fflush(stderr);
     request->has_line = true;
 }
@@ -455,12 +465,12 @@ static void explain_source(struct request *request, const char *what,
     if (!request->is_explained && !request->is_verbose)
         return;
     clear_progress(request);
-    terminal_tell(stdout, "%-9s %s%s%s\n", what, event->source, event->text != NULL ? ": " : "",
-                  event->text != NULL ? event->text : "");
+    terminal_printf(stdout, "%-9s %s%s%s\n", what, event->source, event->text != NULL ? ": " : "",
+                    event->text != NULL ? event->text : "");
     fflush(stdout);
 }
 
-/* As the compiler wrote it, under the name of the file. */
+/* Prints the compiler's output unchanged, under the name of the source file. */
 static void build_show_output(struct request *request, const struct pto_build_event *event)
 {
     size_t length = strlen(event->text);
@@ -469,8 +479,8 @@ static void build_show_output(struct request *request, const struct pto_build_ev
     fputs(terminal_code(stderr, TERMINAL_BOLD), stderr);
     terminal_print(stderr, event->source, true);
     fprintf(stderr, ":%s\n", terminal_code(stderr, TERMINAL_PLAIN));
-    terminal_tell(stderr, "%s%s", event->text,
-                  length != 0 && event->text[length - 1] == '\n' ? "" : "\n");
+    terminal_printf(stderr, "%s%s", event->text,
+                    length != 0 && event->text[length - 1] == '\n' ? "" : "\n");
 }
 
 static void show_event(void *context, const struct pto_build_event *event)
@@ -503,7 +513,7 @@ static void show_event(void *context, const struct pto_build_event *event)
         break;
     case PTO_BUILD_NOTE:
         clear_progress(request);
-        terminal_tell(stderr, "pto build: %s\n", event->text);
+        terminal_printf(stderr, "pto build: %s\n", event->text);
         break;
     case PTO_BUILD_COMMAND:
         if (request->is_verbose)
@@ -523,7 +533,7 @@ static void catch_interrupt(int number)
     interrupted = number;
 }
 
-/* Nobody else could change it afterwards. */
+/* Returns whether `path` is a regular file of this user that no other user can write. */
 static bool is_own(const char *path)
 {
     struct stat about;
@@ -543,13 +553,13 @@ static bool build_is_written(const char *path, const void *bytes, size_t size)
     return is_same;
 }
 
-/* Whole or not at all, and not if the same bytes are there already. */
+/* Replaces the artefact atomically, unless the file already has the same bytes. */
 static int write_artefact(const char *path, const void *bytes, size_t size)
 {
     struct pto_error error = { .size = sizeof(error) };
 
     if (build_is_written(path, bytes, size) || pto_file_write(path, bytes, size, &error) == PTO_OK)
         return EXIT_OK;
-    terminal_tell(stderr, "pto build: %s\n", error.text);
+    terminal_printf(stderr, "pto build: %s\n", error.text);
     return EXIT_FAILED;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pto cache`: what the store holds, whether it is sound, and how to empty it. */
+/* `pto cache` shows, verifies and clears the store of compiled objects. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,34 +11,34 @@
 
 struct arguments {
     const char *action;
-    const char *folder; /* NULL: the user's */
+    const char *folder; /* folder of the store; NULL: the default store of this user */
     bool is_json;
 };
 
 static int do_cache(void *context, int count, char **operands);
-static void tell_damaged(void *context, const char *path);
+static void print_damaged(void *context, const char *path);
 static void print_store(const struct arguments *arguments, const struct pto_store_info *info);
 static void print_store_json(const struct arguments *arguments, const struct pto_store_info *info);
 
 static const struct cli_option options[] = {
-    { "store", 0, "DIR", "this folder instead of $PTO_STORE, $XDG_CACHE_HOME/pto or ~/.cache/pto",
-      CLI_TEXT, .at = offsetof(struct arguments, folder) },
+    { "store", 0, "DIR",
+      "folder of the store (default: $PTO_STORE, $XDG_CACHE_HOME/pto or ~/.cache/pto)", CLI_TEXT,
+      .at = offsetof(struct arguments, folder) },
     CLI_OPTION_JSON(struct arguments, is_json, "lines"),
     CLI_OPTIONS_END,
 };
 
 const struct cli_command cmd_cache = {
     .name = "cache",
-    .summary = "show, verify or clear the store of what was compiled",
+    .summary = "show, verify or clear the store of compiled objects",
     .synopsis = "[show|verify|clear] [OPTION...]",
-    .description = "The store keeps what was compiled, so that nothing is compiled twice.\n\n"
-                   "  show     its folder, how much is in it and how much may be (default)\n"
-                   "  verify   read everything and remove what is damaged; exit code 1 if\n"
-                   "           something was\n"
-                   "  clear    remove everything; builds that go on at the same time are not\n"
-                   "           disturbed",
-    .notes = "PTO_STORE_MAX sets how many bytes it may hold (such as 500M; 2G by default): the "
-             "least recently used go first.",
+    .description =
+        "The store keeps compiled objects, so that unchanged sources are not compiled again.\n\n  "
+        "show     print its folder, size and limit (default)\n  verify   read all objects and "
+        "remove damaged ones; the exit code is 1\n           if there were any\n  clear    remove "
+        "all objects; concurrent builds are not disturbed",
+    .notes = "PTO_STORE_MAX limits the size of the store (such as 500M; 2G by default); the least "
+             "recently used objects are removed first.",
     .options = options,
     .operands_max = 1,
     .request_bytes = sizeof(struct arguments),
@@ -59,19 +59,19 @@ static int do_cache(void *context, int count, char **operands)
 
     arguments->action = count != 0 ? operands[0] : "show";
     if (!is_action(arguments->action)) {
-        terminal_tell(stderr, "pto cache: unknown action '%s'; choose show, verify or clear\n",
-                      arguments->action);
+        terminal_printf(stderr, "pto cache: unknown action '%s'; choose show, verify or clear\n",
+                        arguments->action);
         return EXIT_USAGE;
     }
     pto_store_info_init(&info);
     if (strcmp(arguments->action, "verify") == 0)
-        status = pto_store_verify(arguments->folder, &info, tell_damaged, NULL, &error);
+        status = pto_store_verify(arguments->folder, &info, print_damaged, NULL, &error);
     else if (strcmp(arguments->action, "clear") == 0)
         status = pto_store_clear(arguments->folder, &info, &error);
     else
         status = pto_store_show(arguments->folder, &info, &error);
     if (status < 0) {
-        terminal_tell(stderr, "pto cache: %s\n", error.text);
+        terminal_printf(stderr, "pto cache: %s\n", error.text);
         return EXIT_FAILED;
     }
     if (arguments->is_json)
@@ -81,13 +81,13 @@ static int do_cache(void *context, int count, char **operands)
     return info.damaged == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
-static void tell_damaged(void *context, const char *path)
+static void print_damaged(void *context, const char *path)
 {
     (void)context;
-    terminal_tell(stderr, "damaged: %s\n", path);
+    terminal_printf(stderr, "damaged: %s\n", path);
 }
 
-/* 1234567 as "1.2 MiB": a size for people, in the units of PTO_STORE_MAX. */
+/* Formats a size for people, as "1.2 MiB" for 1234567, in the units of PTO_STORE_MAX. */
 static const char *size_text(uint64_t bytes, char text[32])
 {
     static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
@@ -116,8 +116,8 @@ static void print_store(const struct arguments *arguments, const struct pto_stor
 
     printf("%s%s%s%s\n", terminal_code(stdout, TERMINAL_BOLD), info->folder,
            terminal_code(stdout, TERMINAL_PLAIN),
-           !info->is_present    ? "  (not there yet)"
-           : !info->is_writable ? "  (read-only: nothing is added)"
+           !info->is_present    ? "  (does not exist yet)"
+           : !info->is_writable ? "  (read-only; no objects are added)"
                                 : "");
     if (info->refusal[0] != '\0')
         printf("  %s\n", info->refusal);

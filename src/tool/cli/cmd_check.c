@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `pto check`: random graphs through the engine, against the naive model and a
- * sequential execution. Everything follows from the seed, except the timing.
+ * `pto check` runs random graphs and compares the engine with the naive model and with a sequential
+ * execution. The seed determines everything except the timing.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -13,32 +13,35 @@
 
 #include "base/os.h"
 #include "tool/check/check_run.h"
+#include "tool/cli/check_recorded.h"
 #include "tool/cli/commands.h"
 #include "tool/cli/interrupt.h"
 
 enum {
-    HANG_SECONDS = 60, /* for one graph; the engine's own stall report comes earlier */
+    /* time after which a graph counts as hung; the engine reports a stall earlier */
+    HANG_SECONDS = 60,
     SHRINK_SECONDS = 5,
-    SHRINK_TRIES = 3, /* a failure may depend on timing */
+    SHRINK_TRIES = 3, /* runs of each smaller graph, because a failure may depend on timing */
     SHRINK_MEET_NS = 300 * 1000 * 1000,
     LEVEL_CHIP = 2,
     LEVEL_WORKER = 3,
-    CHIPS_MAX = 4, /* of a worker, if nobody says how many */
+    CHIPS_MAX = 4, /* upper limit of the random number of chips */
     SUBS_MAX = 3,
     CHILDREN_MAX = 16,
-    SHARED_GRAPHS = 8 /* for which a worker is kept */
+    SHARED_GRAPHS = 8 /* consecutive graphs that run on one level-3 worker */
 };
 
 struct settings {
     uint32_t graphs;
     uint32_t tasks;
-    struct cli_number seed;       /* of all graphs; the clock's if it is not given */
-    struct cli_number graph_seed; /* of the one graph to replay */
+    struct cli_number seed;       /* seed of all graphs; taken from the clock if not given */
+    struct cli_number graph_seed; /* seed of the single graph to replay */
     bool is_dropping;
+    bool is_recorded;
     enum pto_deps deps;
-    uint32_t clusters; /* of the platform */
+    uint32_t clusters; /* clusters of the simulated chip */
     uint32_t level;
-    struct cli_number chips; /* of the workers of level 3; chance decides if they are not given */
+    struct cli_number chips; /* chips per level-3 worker; random if not given */
     struct cli_number subs;
     struct check_runner_params runner;
 };
@@ -50,7 +53,7 @@ struct tally {
 };
 
 static volatile sig_atomic_t is_interrupted;
-static char hang_text[512]; /* written by the handler of SIGALRM */
+static char hang_text[512]; /* message that the SIGALRM handler prints when a graph hangs */
 
 static int do_check(void *context, int count, char **operands);
 static void complete_settings(struct settings *s);
@@ -67,34 +70,38 @@ static void watch(void);
 #define AT(member) .at = offsetof(struct settings, member)
 
 static const struct cli_option options[] = {
-    { "graphs", 0, "N", "how many graphs", CLI_COUNT, AT(graphs), .low = 1, .high = UINT32_MAX,
+    { "graphs", 0, "N", "number of graphs", CLI_COUNT, AT(graphs), .low = 1, .high = UINT32_MAX,
       .initial = "100" },
-    { "seed", 0, "S", "where they come from; it is printed (default: the clock)", CLI_NUMBER,
-      AT(seed) },
-    { "graph-seed", 0, "X", "only the one graph that a failure printed", CLI_NUMBER,
+    { "seed", 0, "S", "seed of the random graphs, which is printed (default: the clock)",
+      CLI_NUMBER, AT(seed) },
+    { "graph-seed", 0, "X", "replay only the graph that a failure printed", CLI_NUMBER,
       AT(graph_seed) },
     { "tasks", 0, "T", "tasks in each graph, up to 4096", CLI_COUNT, AT(tasks), .low = 1,
       .high = CHECK_TASKS_MAX, .initial = "100" },
-    { "platform", 0, "P", "which simulated chip", CLI_PLATFORM, AT(runner.platform) },
+    { "platform", 0, "P", "simulated chip", CLI_PLATFORM, AT(runner.platform) },
     { "mode", 0, "stream|host", "run tasks while the graph is built, or after it", CLI_MODE,
       AT(runner.mode), .initial = "stream" },
-    { "threads", 0, "K", "threads that run tasks; 0 is one per CPU", CLI_COUNT, AT(runner.threads),
+    { "threads", 0, "K", "worker threads; 0 is one per CPU", CLI_COUNT, AT(runner.threads),
       .low = 0, .high = 1024, .initial = "0" },
     { "deps", 0, "safe|simpler",
-      "the rules of docs/user/ordering.md, or those of the reference system, which lack edges",
+      "ordering rules: those of docs/user/ordering.md, or those of the reference system, which "
+      "lack edges",
       CLI_CHOICE, AT(deps), .initial = "safe", .choices = pto_deps_name,
       .choice_count = PTO_DEPS_COUNT },
-    { "drop-edge", 0, NULL, "lose one edge of each graph on purpose and see that it is noticed",
-      CLI_FLAG, AT(is_dropping) },
-    { "relaunch", 0, NULL,
-      "also build each graph once and launch it three times, each time with fresh memory", CLI_FLAG,
-      AT(runner.is_relaunched) },
-    { "level", 0, "2|3", "on a chip, or on workers of level 3", CLI_COUNT, AT(level),
+    { "drop-edge", 0, NULL,
+      "drop one edge of each graph on purpose, and expect the checker to notice", CLI_FLAG,
+      AT(is_dropping) },
+    { "relaunch", 0, NULL, "also build each graph once and launch it three times with fresh memory",
+      CLI_FLAG, AT(runner.is_relaunched) },
+    { "recorded", 0, NULL,
+      "record each run, and compare the edges of its recording with those of the model", CLI_FLAG,
+      AT(is_recorded) },
+    { "level", 0, "2|3", "run on a chip, or on level-3 workers", CLI_COUNT, AT(level),
       .low = LEVEL_CHIP, .high = LEVEL_WORKER, .initial = "2" },
-    { "chips", 0, "N", "of level 3: chips of each worker (default: 1 to 4, by chance)", CLI_NUMBER,
+    { "chips", 0, "N", "with --level 3: chips per worker (default: 1 to 4 at random)", CLI_NUMBER,
       AT(chips) },
-    { "subs", 0, "N", "of level 3: SUB workers of each (default: 0 to 3, by chance)", CLI_NUMBER,
-      AT(subs) },
+    { "subs", 0, "N", "with --level 3: SUB workers per worker (default: 0 to 3 at random)",
+      CLI_NUMBER, AT(subs) },
     CLI_OPTIONS_END,
 };
 
@@ -103,13 +110,11 @@ const struct cli_command cmd_check = {
     .summary = "compare the engine with a naive model",
     .synopsis = "[OPTION...]",
     .description =
-        "Runs random task graphs and compares the edges with a naive model of "
-        "docs/user/ordering.md, "
-        "and the bytes with a sequential execution. The graphs have several lanes, blocks, gangs, "
-        "predicates, deferred completion, and an orchestration that reads and writes data itself."
-        "\n\nAt level 3 the tasks run on chips and SUB workers, which are processes: on one of "
-        "them, "
-        "on any of several, in groups, in several runs at a time.",
+        "Runs random task graphs, and compares their edges with a naive model of "
+        "docs/user/ordering.md and their bytes with a sequential execution. The graphs use several "
+        "lanes, blocks, gangs, predicates, deferred completion, and an orchestration that reads "
+        "and writes data.\n\nAt level 3 the tasks run on chips and SUB workers, which are "
+        "processes: on one of them, on any of several, in groups, and in several concurrent runs.",
     .options = options,
     .request_bytes = sizeof(struct settings),
     .run = do_check,
@@ -152,21 +157,24 @@ static int check_refuse(const struct settings *s)
     uint64_t subs = s->subs.is_given ? s->subs.value : 0;
 
     if (s->level == LEVEL_CHIP && (s->chips.is_given || s->subs.is_given))
-        fprintf(stderr, "pto check: --chips and --subs are of --level 3\n");
+        fprintf(stderr, "pto check: --chips and --subs need --level 3\n");
     else if (s->level == LEVEL_WORKER &&
              (s->runner.is_relaunched || s->runner.mode != PTO_MODE_STREAM))
-        fprintf(stderr, "pto check: --relaunch and --mode are of --level 2\n");
+        fprintf(stderr, "pto check: --relaunch and --mode need --level 2\n");
+    else if (s->is_recorded && (s->level == LEVEL_WORKER || s->is_dropping))
+        fprintf(stderr, "pto check: --recorded needs --level 2, without --drop-edge\n");
     else if (chips > CHILDREN_MAX || subs > CHILDREN_MAX || chips + subs == 0)
         fprintf(stderr, "pto check: a worker has 1 to %d chips, or SUB workers, or both\n",
                 CHILDREN_MAX);
     else if (s->is_dropping && s->chips.is_given && s->subs.is_given && chips + subs < 2)
-        fprintf(stderr, "pto check: --drop-edge needs two children: one runs while one waits\n");
+        fprintf(stderr,
+                "pto check: --drop-edge needs two children, one to run while the other waits\n");
     else
         return EXIT_OK;
     return EXIT_USAGE;
 }
 
-/* How many children the next worker has. */
+/* Chooses how many children the next worker has. */
 static void check_choose_children(struct settings *s, uint64_t seed)
 {
     struct rng rng = { seed };
@@ -187,6 +195,7 @@ static void complete_settings(struct settings *s)
     struct timespec now;
 
     s->clusters = pto_platform_find(s->runner.platform)->clusters;
+    s->runner.recorded = s->is_recorded ? cli_check_recorded : NULL;
     if (s->graph_seed.is_given)
         s->graphs = 1;
     if (s->seed.is_given)
@@ -204,10 +213,10 @@ static struct check_runner *open_runner(const struct settings *s)
     pto_error_init(&error);
     status = check_runner_open(&s->runner, &r, &error);
     if (status < 0 && s->level == LEVEL_CHIP)
-        fprintf(stderr, "pto check: the device '%s' cannot be opened: %s\n", s->runner.platform,
+        fprintf(stderr, "pto check: cannot open the device '%s': %s\n", s->runner.platform,
                 error.text[0] != '\0' ? error.text : pto_strerror(status));
     else if (status < 0)
-        fprintf(stderr, "pto check: a worker cannot be opened: %s\n",
+        fprintf(stderr, "pto check: cannot open a worker: %s\n",
                 error.text[0] != '\0' ? error.text : pto_strerror(status));
     return r;
 }
@@ -259,15 +268,19 @@ static void replay_text(const struct settings *s, uint64_t seed, char *text, siz
     }
     snprintf(text, size,
              "pto check --graph-seed %#" PRIx64 " --tasks %" PRIu32
-             " --platform %s --mode %s --threads %" PRIu32 " --deps %s%s",
+             " --platform %s --mode %s --threads %" PRIu32 " --deps %s%s%s",
              seed, s->tasks, s->runner.platform, pto_mode_name(s->runner.mode), s->runner.threads,
              pto_deps_name(s->deps),
              s->is_dropping            ? " --drop-edge"
              : s->runner.is_relaunched ? " --relaunch"
-                                       : "");
+                                       : "",
+             s->is_recorded ? " --recorded" : "");
 }
 
-/* A graph that hangs must still be named: the handler prints this text and exits. */
+/*
+ * Starts the alarm for one graph. The SIGALRM handler prints a message that names the graph, and
+ * exits.
+ */
 static void arm(const struct settings *s, uint64_t seed, const struct tally *tally)
 {
     char replay[256];
@@ -282,7 +295,7 @@ static void arm(const struct settings *s, uint64_t seed, const struct tally *tal
     alarm(HANG_SECONDS);
 }
 
-/* False at a mismatch. */
+/* Runs one graph and checks its result. Returns false if the check fails. */
 static bool check_one(const struct settings *s, struct check_runner *r, uint64_t seed,
                       struct tally *tally)
 {
@@ -301,7 +314,10 @@ static bool check_one(const struct settings *s, struct check_runner *r, uint64_t
     return findings.count == 0;
 }
 
-/* A graph without an edge to drop is replaced by the next one of its seed. */
+/*
+ * Drops an edge of a graph and checks that the comparison reports it. If the graph has no edges,
+ * uses the next graph of the seed.
+ */
 static bool check_dropped(const struct settings *s, struct check_runner *r, uint64_t seed,
                           struct tally *tally)
 {
@@ -336,7 +352,11 @@ static bool check_dropped(const struct settings *s, struct check_runner *r, uint
         check_graph_print_task(g, edge[1]);
     }
     check_graph_destroy(g);
-    return s->level == LEVEL_CHIP || findings.count != 0; /* children have waited long for it */
+    /*
+     * at level 3, end the command after the first lost edge that goes unnoticed, because each of
+     * them costs the time for which the children of the worker wait
+     */
+    return s->level == LEVEL_CHIP || findings.count != 0;
 }
 
 static bool still_fails(void *context, struct check_graph *candidate)
@@ -363,7 +383,7 @@ static void report_mismatch(const struct settings *s, struct check_runner *r,
     printf("mismatch in graph %#" PRIx64 "; replay: %s\n", g->seed, replay);
     check_findings_print(findings, g);
     fflush(stdout);
-    check_runner_set_patience(r, SHRINK_MEET_NS);
+    check_runner_set_meet_timeout(r, SHRINK_MEET_NS);
     small = check_graph_shrink(g, still_fails, r, deadline);
     for (int i = 0; i < SHRINK_TRIES; i++) {
         check_runner_check(r, small, &last);
@@ -375,7 +395,7 @@ static void report_mismatch(const struct settings *s, struct check_runner *r,
     check_graph_print(small);
     check_findings_print(&last, small);
     check_graph_destroy(small);
-    check_runner_set_patience(r, 0);
+    check_runner_set_meet_timeout(r, 0);
 }
 
 /* ---- signals ---- */

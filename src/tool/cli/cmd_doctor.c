@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `pto doctor`: looks for what would keep a program from running, or make it
- * slow, and says what to do. A check is one line; `FAIL` is what does not work
- * here, `warn` what works with a drawback, `info` what nobody has to have.
+ * `pto doctor` looks for problems that stop programs or slow them down, and prints a remedy for
+ * each. A check prints one line: `FAIL` for a broken part, `warn` for one that works with a drawback,
+ * `info` for an optional one.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -31,15 +31,17 @@ enum {
     CHECKS_MAX = 64,
     NAME_BYTES = 32,
     TEXT_BYTES = 512,
-    CHIP_CORES = 108, /* of the largest chip: 36 clusters of three */
+    CHIP_CORES = 108, /* cores of the largest chip: 36 clusters of three */
     MEMORY_MIB_MIN = 64,
     MEMORY_MIB_GOOD = 1024,
     CLOCK_READS = 20000,
     CLOCK_NS_GOOD = 500,
-    GCC_BFLOAT16 = 14, /* the first GCC with std::bfloat16_t */
+    GCC_HALF = 12,     /* first version of GCC with _Float16 in C++ */
+    GCC_BFLOAT16 = 14, /* first version of GCC with std::bfloat16_t */
     DESCRIPTORS_GOOD = 256
 };
-#define FILE_BYTES_GOOD (32ull << 30) /* the memory of an isolated device, or of a worker */
+/* size of the shared memory file of an isolated device or a worker */
+#define FILE_BYTES_GOOD (32ull << 30)
 
 enum state { STATE_OK, STATE_INFO, STATE_WARN, STATE_FAIL, STATES };
 
@@ -47,14 +49,15 @@ struct check {
     enum state state;
     char name[NAME_BYTES];
     char text[TEXT_BYTES];
-    char fix[TEXT_BYTES]; /* empty: nothing to do */
+    char fix[TEXT_BYTES]; /* remedy, printed after the text; empty: none needed */
 };
 
 struct doctor {
     struct machine machine;
     bool is_json;
-    bool lacks_address_space; /* a device could not be opened because of a limit */
-    uint64_t address_bytes;   /* what an open device takes; 0: none was opened */
+    bool lacks_address_space; /* a device could not be opened because `ulimit -v` is too low */
+    /* address space that a device reserved when the command opened one; 0: none was opened */
+    uint64_t address_bytes;
     uint32_t count;
     struct check check[CHECKS_MAX];
 };
@@ -83,10 +86,10 @@ static const struct cli_option options[] = {
 
 const struct cli_command cmd_doctor = {
     .name = "doctor",
-    .summary = "find what is wrong on this machine, and how to fix it",
+    .summary = "find problems of this machine, and how to fix them",
     .synopsis = "[--json]",
-    .description = "Checks this machine and this installation, and says how to repair what is "
-                   "wrong. Exits with 1 if a check fails; a warning is not a failure.",
+    .description = "Checks this machine and this installation, and prints a remedy for each "
+                   "problem. The exit code is 1 if a check fails; a warning is not a failure.",
     .options = options,
     .request_bytes = sizeof(struct doctor),
     .run = do_doctor,
@@ -99,7 +102,8 @@ static int do_doctor(void *context, int count, char **operands)
 
     (void)count;
     (void)operands;
-    fflush(stdout); /* children must not inherit what is not yet written */
+    /* flush, because the child would print buffered output of its parent again */
+    fflush(stdout);
     cli_machine_read(&d->machine);
     check_compiler(d);
     check_bfloat16(d);
@@ -138,10 +142,10 @@ static void print_check(const struct check *check)
     if (check->fix[0] != '\0')
         printf("; fix: %s", check->fix);
     printf("\n");
-    fflush(stdout); /* each line as soon as it is known, and before the next child */
+    fflush(stdout); /* show each line as soon as it is known, and before the next fork */
 }
 
-/* `fix` may be NULL. */
+/* Appends and prints the result of a check. `fix` may be NULL. */
 __attribute__((format(printf, 5, 6))) static void add_check(struct doctor *d, enum state state,
                                                             const char *name, const char *fix,
                                                             const char *format, ...)
@@ -208,11 +212,11 @@ static void check_compiler(struct doctor *d)
             return;
         }
     }
-    add_check(d, STATE_FAIL, "compiler", "apt-get install gcc libc6-dev, or put one into PATH",
-              "no cc, gcc or clang in PATH; kernels cannot be built");
+    add_check(d, STATE_FAIL, "compiler", "apt-get install gcc libc6-dev, or add a compiler to PATH",
+              "no cc, gcc or clang in PATH; kernels cannot be compiled");
 }
 
-/* Of what a GCC prints: "g++ (Debian 14.2.0-19) 14.2.0". */
+/* Reads the major version from the output of GCC: "g++ (Debian 14.2.0-19) 14.2.0". */
 static unsigned long read_major(const char *version)
 {
     const char *bracket = strrchr(version, ')');
@@ -220,18 +224,18 @@ static unsigned long read_major(const char *version)
     return strtoul(bracket != NULL ? bracket + 1 : version, NULL, 10);
 }
 
-/* Which compiler C++ is compiled with, and whether it can compile all tile kernels. */
+/* Reports the C++ compiler and whether it can compile tile kernels with bfloat16_t. */
 static void check_bfloat16(struct doctor *d)
 {
     static const char *const names[] = { "g++-17", "g++-16", "g++-15", "g++-14", "g++" };
-    static const char fix[] = "apt-get install g++-14, which Debian has from 13 on, or set CXX";
+    static const char fix[] = "apt-get install g++-12 or later, or set CXX";
     char path[PATH_MAX];
     char version[MACHINE_LINE_MAX];
     const char *named = getenv("CXX");
 
     if (named != NULL && named[0] != '\0') {
         add_check(d, STATE_INFO, "bfloat16", NULL,
-                  "CXX is %.200s: tile kernels with bfloat16_t need GCC 14 or later", named);
+                  "CXX is %.200s; tile kernels need GCC 12 or later", named);
         return;
     }
     for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -240,13 +244,16 @@ static void check_bfloat16(struct doctor *d)
             continue;
         if (read_major(version) >= GCC_BFLOAT16)
             add_check(d, STATE_OK, "bfloat16", NULL, "%.240s (%s) has bfloat16_t", path, version);
+        else if (read_major(version) >= GCC_HALF)
+            add_check(d, STATE_OK, "bfloat16", NULL,
+                      "%.240s (%s) gets a bfloat16_t from the runtime's headers", path, version);
         else
             add_check(d, STATE_INFO, "bfloat16", fix,
-                      "%.240s (%s) has no bfloat16_t: tile kernels that use it are refused", path,
+                      "%.240s (%s) has no _Float16; tile kernels cannot be compiled", path,
                       version);
         return;
     }
-    add_check(d, STATE_INFO, "bfloat16", fix, "no g++ in PATH; tile kernels cannot be built");
+    add_check(d, STATE_INFO, "bfloat16", fix, "no g++ in PATH; tile kernels cannot be compiled");
 }
 
 static void check_mode(struct doctor *d, const char *platform, enum pto_mode mode)
@@ -272,7 +279,7 @@ static void check_mode(struct doctor *d, const char *platform, enum pto_mode mod
               probe.is_open || probe.signal != 0 ? "does not run" : "cannot be opened", why);
 }
 
-/* A real chip: whether it can be opened. A machine has cards of one generation, if any. */
+/* Reports whether a real card can be opened. A machine has cards of one generation, if any. */
 static void doctor_check_card(struct doctor *d, const char *platform)
 {
     struct probe probe;
@@ -319,7 +326,7 @@ static void check_cpus(struct doctor *d)
                   m->cpus_online);
     } else if (m->cpus_allowed == 1) {
         add_check(d, STATE_WARN, "cpus", "give the machine or container a second CPU",
-                  "only one: everything works, nothing runs in parallel");
+                  "only one; tasks do not run in parallel");
     } else {
         add_check(d, STATE_OK, "cpus", NULL, "%" PRIu32 ", all that are online", m->cpus_allowed);
     }
@@ -335,7 +342,7 @@ static void check_address_space(struct doctor *d)
     if (d->lacks_address_space)
         add_check(d, STATE_FAIL, "address space",
                   "ulimit -v unlimited; a hard limit is in /etc/security/limits.conf (`as`)",
-                  "limited to %.1f GiB (ulimit -v), a device reserves more", gib(m->address_bytes));
+                  "limited to %.1f GiB (ulimit -v); a device reserves more", gib(m->address_bytes));
     else if (m->address_bytes != MACHINE_UNLIMITED)
         add_check(d, STATE_OK, "address space", NULL, "limited to %.0f GiB%s",
                   gib(m->address_bytes), takes);
@@ -343,13 +350,16 @@ static void check_address_space(struct doctor *d)
         add_check(d, STATE_OK, "address space", NULL, "unlimited%s", takes);
     if (m->overcommit == 2)
         add_check(d, STATE_WARN, "overcommit", "sysctl vm.overcommit_memory=0",
-                  "vm.overcommit_memory is 2: memory runs out long before it is used");
+                  "vm.overcommit_memory is 2; allocations fail long before memory is used up");
     else
         add_check(d, STATE_OK, "overcommit", NULL, "vm.overcommit_memory is %" PRIu32,
                   m->overcommit);
 }
 
-/* Memory that processes share is a file, and each connection to one of them a descriptor. */
+/*
+ * Checks limits on files and descriptors: shared memory is a file, and each connection to a process
+ * needs descriptors.
+ */
 static void doctor_check_files(struct doctor *d)
 {
     const struct machine *m = &d->machine;
@@ -389,8 +399,8 @@ static void check_memory(struct doctor *d)
 }
 
 /*
- * In the worst case every core of the largest chip waits in a kernel, beside
- * the workers and the monitor. Root is exempt from `ulimit -u`.
+ * Checks limits on threads. In the worst case every core of the largest chip waits in a kernel, in
+ * addition to the worker threads and the monitor. Root is exempt from `ulimit -u`.
  */
 static void check_threads(struct doctor *d)
 {
@@ -457,7 +467,7 @@ static void check_clock(struct doctor *d)
 
 /* ---- files ---- */
 
-/* Counts the examples whose scene.yaml is valid; `text` is about the first that is not. */
+/* Counts the examples whose scene.yaml is valid; `text` describes the first invalid one. */
 static uint32_t count_examples(const char *folder, char *text, size_t text_bytes)
 {
     struct scene_paths paths = { NULL, 0 };
@@ -488,7 +498,7 @@ static bool doctor_has_file(const char *root, const char *below)
     return access(path, R_OK) == 0;
 }
 
-/* A build tree has its headers elsewhere; anything else is an installation and has them. */
+/* Reports whether the headers are installed. In a build tree they are in another folder. */
 static void check_installation(struct doctor *d, const char *root)
 {
     static const char *const files[] = {
@@ -503,7 +513,7 @@ static void check_installation(struct doctor *d, const char *root)
     for (uint32_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         if (!doctor_has_file(root, files[i])) {
             add_check(d, STATE_FAIL, "installation", "make install",
-                      "%.300s/%s is missing; programs cannot be built", root, files[i]);
+                      "%.300s/%s is missing; programs cannot be compiled", root, files[i]);
             return;
         }
     }
@@ -548,7 +558,7 @@ static void check_store(struct doctor *d)
         add_check(d, STATE_WARN, "store", NULL, "%s", info.refusal);
     else if (!info.is_writable)
         add_check(d, STATE_WARN, "store", "set PTO_STORE to a folder that you can write to",
-                  "%.300s cannot be written: nothing is kept", info.folder);
+                  "cannot write to %.300s; no compiled objects are kept", info.folder);
     else
         add_check(d, STATE_OK, "store", NULL, "%.300s", info.folder);
 }
@@ -574,7 +584,10 @@ static void check_tools(struct doctor *d)
     }
 }
 
-/* Code is loaded from files there, where debuggers find it; else from memory. */
+/*
+ * Reports whether kernels can be loaded from files in the temporary folder, where debuggers find
+ * them; otherwise they are loaded from memory.
+ */
 static void check_code(struct doctor *d)
 {
     const char *folder = file_temporary_folder();
@@ -594,7 +607,7 @@ static void check_code(struct doctor *d)
     if (at == MAP_FAILED) {
         add_check(d, STATE_WARN, "code",
                   "set TMPDIR to a folder with room, on a file system without noexec",
-                  "no code can be loaded from %s: debuggers see no kernels", folder);
+                  "cannot load code from %s; debuggers do not see kernels", folder);
         return;
     }
     munmap(at, page);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `pto drill`: provokes the faults that a program can meet, on this machine, and
- * sees that each is told as it should be and leaves the device in order. Each
- * drill has a child process with a time limit, and shares a page of words with it.
+ * `pto drill` provokes the faults that a program can meet and checks that each is reported
+ * correctly and leaves a working device. Each drill runs in a child process with a time limit;
+ * parent and child share a page of memory.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,10 +32,10 @@ enum { DRILL_SECONDS = 30, WORKERS_MAX = 64 };
 enum outcome { OUTCOME_OK, OUTCOME_FAILED, OUTCOME_SKIPPED, OUTCOMES };
 
 struct request {
-    const char *code;     /* a number, a name, a drill or "all"; NULL: --list */
-    const char *platform; /* NULL: all */
-    uint32_t modes;       /* bit by enum pto_mode */
-    uint32_t workers;     /* 0: one per CPU */
+    const char *code;     /* operand: a status number or name, a drill or "all"; NULL: --list */
+    const char *platform; /* NULL: run on all platforms */
+    uint32_t modes;       /* modes to run in: a bit set, indexed by enum pto_mode */
+    uint32_t workers;     /* worker threads; 0: one per CPU */
     bool is_list;
     bool is_json;
 };
@@ -61,7 +62,7 @@ enum { TABLES = sizeof(tables) / sizeof(tables[0]) };
 static volatile sig_atomic_t is_interrupted;
 static volatile pid_t child;
 
-/* What the command prints as it goes on. */
+/* Progress, counts and output format of the command. */
 struct account {
     const struct request *request;
     struct json json;
@@ -69,7 +70,7 @@ struct account {
 };
 
 static int do_drill(void *context, int count, char **operands);
-static int take_code(struct request *request, const char *code);
+static int parse_code(struct request *request, const char *code);
 static bool is_asked_for(const struct request *request, int status, const char *drill);
 static void list_drills(const struct request *request);
 static void stop_drills(int number);
@@ -80,13 +81,13 @@ static void print_gaps(struct account *a);
 #define AT(member) .at = offsetof(struct request, member)
 
 static const struct cli_option options[] = {
-    { "platform", 0, "P|all", "which simulated chip", CLI_PLATFORMS, AT(platform) },
+    { "platform", 0, "P|all", "simulated chip", CLI_PLATFORMS, AT(platform) },
     { "mode", 0, "stream|host|all", "run tasks while the graph is built, or after it", CLI_MODES,
       AT(modes), .initial = "stream" },
-    { "threads", 0, "K", "threads that run tasks, up to 64 (default: one per CPU)", CLI_COUNT,
-      AT(workers), .low = 1, .high = WORKERS_MAX },
-    { "list", 0, NULL, "list the drills of each code, and what no drill provokes and why", CLI_FLAG,
-      AT(is_list) },
+    { "threads", 0, "K", "worker threads, up to 64 (default: one per CPU)", CLI_COUNT, AT(workers),
+      .low = 1, .high = WORKERS_MAX },
+    { "list", 0, NULL, "list the drills of each code, and the reasons why some codes have none",
+      CLI_FLAG, AT(is_list) },
     CLI_OPTION_JSON(struct request, is_json, "lines"),
     CLI_OPTIONS_END,
 };
@@ -96,11 +97,10 @@ const struct cli_command cmd_drill = {
     .summary = "provoke the faults that a program can meet",
     .synopsis = "CODE|DRILL|all [OPTION...]\n"
                 "--list [--json]",
-    .description =
-        "Provokes the faults that a program can meet, and checks that each is reported as it "
-        "should be and leaves a working device. CODE is a status: -215, 215 or ECRASH; for a "
-        "single status or drill the whole story is printed.",
-    .notes = "Ctrl-C stops it; what was found so far is printed (exit code 130).",
+    .description = "Provokes the faults that a program can meet, and checks that each is reported "
+                   "correctly and leaves a working device. CODE is a status: -215, 215 or ECRASH; "
+                   "for a single status or drill the whole report is printed.",
+    .notes = "Ctrl-C stops the command, which prints the results so far (exit code 130).",
     .options = options,
     .operands_max = 1,
     .request_bytes = sizeof(struct request),
@@ -122,7 +122,7 @@ static int do_drill(void *context, int count, char **operands)
         cli_print_usage(stderr, &cmd_drill);
         return EXIT_USAGE;
     }
-    if (take_code(request, operands[0]) != EXIT_OK)
+    if (parse_code(request, operands[0]) != EXIT_OK)
         return EXIT_USAGE;
     interrupt_watch(stop_drills, true);
     a.json = cli_json_start(stdout);
@@ -166,7 +166,7 @@ static const char *status_name(int status)
     return row != NULL ? row->name : "";
 }
 
-/* The code, as a number or with its name, or the drill. */
+/* Whether the user asked for this drill, by its name or by the number or name of its status. */
 static bool is_asked_for(const struct request *request, int status, const char *drill)
 {
     const char *code = request->code;
@@ -186,7 +186,7 @@ static const struct drill *next_drill(const struct drill *d, uint32_t *table)
     return d->name != NULL ? d : NULL;
 }
 
-static int take_code(struct request *request, const char *code)
+static int parse_code(struct request *request, const char *code)
 {
     uint32_t table;
 
@@ -197,7 +197,7 @@ static int take_code(struct request *request, const char *code)
     for (const struct drill_gap *gap = drill_gaps; gap->status != 0; gap++)
         if (is_asked_for(request, gap->status, gap->name))
             return EXIT_OK;
-    terminal_tell(stderr, "pto drill: unknown code '%s'; `pto drill --list` lists them\n", code);
+    terminal_printf(stderr, "pto drill: unknown code '%s'; `pto drill --list` lists them\n", code);
     return EXIT_USAGE;
 }
 
@@ -238,30 +238,35 @@ static void list_status_json(struct json *j, int status, const char *name, const
     cli_json_close(j, '}');
 }
 
+static void list_code(const struct request *request, struct json *j, int status, const char *name,
+                      const char *text)
+{
+    if (request->is_json)
+        list_status_json(j, status, name, text);
+    else
+        list_status(status, name, text);
+}
+
+/* Lists all codes in falling order. Codes that this build does not define are among the gaps. */
 static void list_drills(const struct request *request)
 {
     struct json j = cli_json_start(stdout);
+    int last = 0;
 
     if (request->is_json) {
         cli_json_open(&j, NULL, '{');
         cli_json_string(&j, "version", pto_version());
         cli_json_open(&j, "codes", '[');
     }
-    for (uint32_t i = 0; i < STATUSES; i++) {
-        const struct status_row *row = &statuses[i];
+    for (uint32_t i = 0; i <= STATUSES; i++) {
+        int next = i < STATUSES ? statuses[i].status : INT_MIN;
 
-        if (request->is_json)
-            list_status_json(&j, row->status, row->name, row->text);
-        else
-            list_status(row->status, row->name, row->text);
-    }
-    for (const struct drill_gap *gap = drill_gaps; gap->status != 0; gap++) {
-        if (gap->name == NULL)
-            continue;
-        if (request->is_json)
-            list_status_json(&j, gap->status, gap->name, "");
-        else
-            list_status(gap->status, gap->name, "");
+        for (const struct drill_gap *gap = drill_gaps; gap->status != 0; gap++)
+            if (gap->name != NULL && gap->status < last && gap->status > next)
+                list_code(request, &j, gap->status, gap->name, "a code that only simpler returns");
+        if (i < STATUSES)
+            list_code(request, &j, next, statuses[i].name, statuses[i].text);
+        last = next;
     }
     if (request->is_json) {
         cli_json_close(&j, ']');
@@ -281,15 +286,16 @@ static void stop_drills(int number)
         kill(now, SIGKILL);
 }
 
-static void play_in_child(const struct drill *d, const struct drill_setting *setting,
-                          struct drill_result *result)
+static void run_in_child(const struct drill *d, const struct drill_setting *setting,
+                         struct drill_result *result)
 {
     pid_t parent = getpid();
     sigset_t interrupt, before;
     int state = 0;
 
     memset(result, 0, sizeof(*result));
-    fflush(stdout); /* the child must not inherit what is not yet written */
+    /* flush, because the child would print buffered output of its parent again */
+    fflush(stdout);
     sigemptyset(&interrupt);
     sigaddset(&interrupt, SIGINT);
     sigprocmask(SIG_BLOCK, &interrupt, &before);
@@ -301,13 +307,12 @@ static void play_in_child(const struct drill *d, const struct drill_setting *set
         if (getppid() != parent)
             _exit(1);
         alarm(DRILL_SECONDS);
-        drill_play(d, setting, result);
+        drill_run_whole(d, setting, result);
         _exit(0);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (child < 0) {
-        snprintf(result->why, sizeof(result->why), "no process can be started: %s",
-                 strerror(errno));
+        snprintf(result->why, sizeof(result->why), "cannot start a process: %s", strerror(errno));
         return;
     }
     while (waitpid(child, &state, 0) < 0 && errno == EINTR) {
@@ -343,9 +348,10 @@ static void print_drill(struct account *a, const struct drill *d, enum outcome o
         printf("      %s\n", r->why);
     if (strcmp(a->request->code, "all") == 0 && outcome != OUTCOME_FAILED)
         return;
-    if (strstr(r->story, r->text) == NULL) /* what is said of a run is the end of its story */
+    /* print the error text unless the failure report contains it */
+    if (strstr(r->report, r->text) == NULL)
         terminal_print_indented(r->text, "      ");
-    terminal_print_indented(r->story, "      ");
+    terminal_print_indented(r->report, "      ");
 }
 
 static void print_drill_json(struct account *a, const struct drill *d,
@@ -369,7 +375,7 @@ static void print_drill_json(struct account *a, const struct drill *d,
                                                  : NULL);
     cli_json_number(j, "ms", (double)ns / 1e6, 1);
     cli_json_string(j, "text", r->text);
-    cli_json_string(j, "story", r->story);
+    cli_json_string(j, "report", r->report);
     cli_json_close(j, '}');
 }
 
@@ -384,7 +390,7 @@ static void run_drill(struct account *a, const struct drill *d, const struct dri
         memset(r, 0, sizeof(*r));
         snprintf(r->reason, sizeof(r->reason), "%s", obstacle);
     } else {
-        play_in_child(d, setting, r);
+        run_in_child(d, setting, r);
     }
     if (is_interrupted)
         return;
@@ -406,7 +412,7 @@ static void run_drills(struct account *a, const struct drill_setting *setting)
     uint32_t table;
 
     if (result == MAP_FAILED) {
-        terminal_tell(stderr, "pto drill: out of memory\n");
+        terminal_printf(stderr, "pto drill: out of memory\n");
         a->count[OUTCOME_FAILED]++;
         return;
     }
@@ -436,7 +442,7 @@ static void run_settings(struct account *a)
         }
 }
 
-/* What was asked for and no drill provokes; for "all", see --list. */
+/* Lists requested codes that no drill provokes. For "all" nothing is printed: --list has them. */
 static void print_gaps(struct account *a)
 {
     if (strcmp(a->request->code, "all") == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pto info`: what this build can run, and the machine it runs on. */
+/* `pto info` lists the platforms of this build, and the machine that it runs on. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -45,8 +45,7 @@ static void print_info_table(const struct info *info);
 static void print_info_json(const struct info *info);
 
 static const struct cli_option options[] = {
-    { "workers", 0, NULL,
-      "show the workers of level 3 of this user that are open, and what their children do",
+    { "workers", 0, NULL, "show this user's open level-3 workers and the state of their children",
       CLI_FLAG, .at = offsetof(struct info, is_workers) },
     CLI_OPTION_JSON(struct info, is_json, "a table"),
     CLI_OPTIONS_END,
@@ -57,8 +56,7 @@ const struct cli_command cmd_info = {
     .summary = "list platforms, compilers and the machine",
     .synopsis = "[OPTION...]",
     .description =
-        "Shows what this build can run, and the machine it runs on; or the workers that are "
-        "open now.",
+        "Shows the platforms of this build and the machine, or the workers that are open now.",
     .options = options,
     .request_bytes = sizeof(struct info),
     .run = do_info,
@@ -72,7 +70,8 @@ static int do_info(void *context, int count, char **operands)
     (void)operands;
     if (info->is_workers)
         return cli_info_workers(info->is_json);
-    fflush(stdout); /* children must not inherit what is not yet written */
+    /* flush, because the child would print buffered output of its parent again */
+    fflush(stdout);
     info_collect(info);
     if (info->is_json)
         print_info_json(info);
@@ -81,7 +80,10 @@ static int do_info(void *context, int count, char **operands)
     return EXIT_OK;
 }
 
-/* One of the same generation that can be opened, or the default. */
+/*
+ * Returns a platform that can be opened, of the generation of `platform` if possible, else the
+ * default one.
+ */
 static const char *substitute(const struct pto_platform *platform)
 {
     const struct pto_platform *other;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pto inspect`: what is in an artefact, after the checks that loading it makes. */
+/* `pto inspect` prints the contents of an artefact, after the same checks as loading it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,23 +31,23 @@ static void print_artefact_json(const struct request *request, const struct pto_
                                 uint64_t bytes);
 
 static const struct cli_option options[] = {
-    { "files", 0, NULL, "also list the files that it was made of, with their hashes", CLI_FLAG,
+    { "files", 0, NULL, "also list the source files, with their hashes", CLI_FLAG,
       .at = offsetof(struct request, has_files) },
     { "expect-isa", 0, "WHAT",
-      "fail unless it was made with this tile library: a revision as the artefact records it, or "
-      "the library's folder, whose headers are compared; one that was made without any always fits",
+      "fail unless the artefact was made with this tile library: a revision, or the library's "
+      "folder, whose headers are compared; an artefact made without one passes",
       CLI_TEXT, .at = offsetof(struct request, expect_isa) },
     CLI_OPTION_SIGNATURE(struct request, require_signature),
-    CLI_OPTION_JSON(struct request, is_json, "a table, with the files"),
+    CLI_OPTION_JSON(struct request, is_json, "a table; includes the files"),
     CLI_OPTIONS_END,
 };
 
 const struct cli_command cmd_inspect = {
     .name = "inspect",
-    .summary = "print what is in an artefact",
+    .summary = "print the contents of an artefact",
     .synopsis = "FILE [OPTION...]",
-    .description = "Prints what is in an artefact (.ptoc) or a chip callable, after every check "
-                   "that loading it makes. No code of it is run.",
+    .description = "Prints the contents of an artefact (.ptoc) or a chip callable, after the "
+                   "checks that loading it makes. None of its code is run.",
     .options = options,
     .operands_min = 1,
     .operands_max = 1,
@@ -156,7 +156,7 @@ static void inspect_print_files(const struct request *request, const struct pto_
     }
 }
 
-/* The next line of what is told of the arguments, or NULL. Cuts it off. */
+/* Cuts off and returns the next line of the description of the arguments, or NULL. */
 static char *inspect_next_line(char **at)
 {
     char *line = *at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pto new`: a folder with a scene that passes, to be changed into another one. */
+/* `pto new` makes a folder with a scene that passes, as a starting point. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "pto/build.h"
 #include "tool/scene/terminal.h"
 
-/* @NAME@ in a text is the name of the scene. */
+/* Files of the new scene; @NAME@ stands for the scene's name. */
 struct template
 {
     const char *path;
@@ -74,7 +74,7 @@ static const struct template templates[] = {
       "    for (uint32_t i = 0; i < tensor->shapes[0]; i++)\n"
       "        y[i] = alpha * x[i] + y[i];\n"
       "}\n" },
-    { "golden.c", "/* Fills the inputs, and says what is expected of the outputs. */\n"
+    { "golden.c", "/* Fills the inputs and computes the expected outputs. */\n"
                   "#include <pto/scene.h>\n"
                   "\n"
                   "int pto_scene_golden(const struct pto_scene *s)\n"
@@ -107,11 +107,11 @@ static int do_new(void *context, int count, char **operands);
 
 const struct cli_command cmd_new = {
     .name = "new",
-    .summary = "make a scene to start from",
+    .summary = "make a scene as a starting point",
     .synopsis = "FOLDER",
     .description =
         "Makes a scene that passes: a folder with scene.yaml, an orchestration, a kernel and a "
-        "golden. Its name is the last part of FOLDER, which must not exist yet.",
+        "golden. The last part of FOLDER becomes its name; FOLDER must not exist.",
     .operands_min = 1,
     .operands_max = 1,
     .run = do_new,
@@ -137,21 +137,22 @@ static int do_new(void *context, int count, char **operands)
     while (length > 1 && operands[0][length - 1] == '/')
         length--;
     if (length >= sizeof(folder) - 64) {
-        terminal_tell(stderr, "pto new: the path is too long\n");
+        terminal_printf(stderr, "pto new: the path is too long\n");
         return EXIT_USAGE;
     }
     memcpy(folder, operands[0], length);
     folder[length] = '\0';
     name = strrchr(folder, '/') != NULL ? strrchr(folder, '/') + 1 : folder;
     if (!is_scene_name(name)) {
-        terminal_tell(stderr,
-                      "pto new: '%s' is not a name: letters, digits, _, . and -, up to 63\n", name);
+        terminal_printf(
+            stderr, "pto new: '%s' is not a valid name; use up to 63 letters, digits, _, . and -\n",
+            name);
         return EXIT_USAGE;
     }
     return make_scene(folder, name);
 }
 
-/* The text with the name in it; NULL: out of memory. */
+/* Returns a copy of the text with the scene's name for @NAME@; NULL: out of memory. */
 static char *fill_in(const char *text, const char *name, size_t *bytes_out)
 {
     char *filled = NULL;
@@ -172,9 +173,9 @@ static char *fill_in(const char *text, const char *name, size_t *bytes_out)
 
 static int new_make_folder(const char *path, struct pto_error *error)
 {
-    return mkdir(path, 0777) == 0 ? PTO_OK
-                                  : error_tell(error, PTO_ESYSTEM, "%.1000s cannot be made: %s",
-                                               path, strerror(errno));
+    return mkdir(path, 0777) == 0
+               ? PTO_OK
+               : error_setf(error, PTO_ESYSTEM, "cannot make %.1000s: %s", path, strerror(errno));
 }
 
 static int write_template(const struct template *template, const char *folder, const char *name,
@@ -186,14 +187,14 @@ static int write_template(const struct template *template, const char *folder, c
     int status;
 
     if (text == NULL)
-        return error_tell(error, PTO_ENOMEM, "out of memory");
+        return error_setf(error, PTO_ENOMEM, "out of memory");
     snprintf(path, sizeof(path), "%s/%s", folder, template->path);
     status = pto_file_write(path, text, bytes, error);
     free(text);
     return status;
 }
 
-/* What was made of a scene that cannot be finished. */
+/* Removes the files of a new scene that could not be completed. */
 static void remove_scene(const char *folder)
 {
     char path[PATH_MAX + 32];
@@ -222,7 +223,7 @@ static int make_scene(const char *folder, const char *name)
             remove_scene(folder);
     }
     if (status < 0) {
-        terminal_tell(stderr, "pto new: %s\n", error.text);
+        terminal_printf(stderr, "pto new: %s\n", error.text);
         return EXIT_FAILED;
     }
     printf("made %s; next: pto test %s\n", folder, folder);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `pto selfcheck`: what the first person with a card runs, and sends. Steps on the card, from the
- * smallest to one that loses it and one that brings it back, in processes that may hang or crash;
- * and a file with the evidence, which `--read` explains on any machine.
+ * `pto selfcheck` tests a real card and collects evidence for those who help when it fails. It
+ * tries the card in steps, from loading libraries to losing and recovering the card, in child
+ * processes, which may hang or crash. It writes a file with the evidence, which `--read` explains
+ * on any machine.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -25,8 +26,8 @@
 #include "tool/scene/terminal.h"
 
 enum {
-    LIMIT_S = 900,      /* for one card */
-    PAIR_LIMIT_S = 180, /* for two */
+    LIMIT_S = 900,      /* time limit of the process that tries one card */
+    PAIR_LIMIT_S = 180, /* time limit of the processes that try two cards */
     POLL_US = 10000,
     END_TEXT = 256,
 };
@@ -36,40 +37,35 @@ static int do_selfcheck(void *context, int count, char **operands);
 #define AT(member) .at = offsetof(struct selfcheck, member)
 
 static const struct cli_option options[] = {
-    { "platform", 0, "P", "a2a3 or a5 (default: the one that the card is)", CLI_TEXT,
-      AT(platform) },
+    { "platform", 0, "P", "a2a3 or a5 (default: that of the card)", CLI_TEXT, AT(platform) },
     { "card", 0, "N", "which card", CLI_COUNT, AT(card), .high = 1023, .initial = "0" },
-    { "runs", 0, "N", "runs of the loop that looks for leaks", CLI_COUNT, AT(runs), .low = 3,
+    { "runs", 0, "N", "number of runs in the search for leaks", CLI_COUNT, AT(runs), .low = 3,
       .high = 10000000, .initial = "1000" },
-    { "alone", 0, NULL, "leave the next card alone: skip the step that needs two", CLI_FLAG,
-      AT(is_alone) },
-    { NULL, 'o', "FILE", "the file to write", CLI_TEXT, AT(output),
-      .initial = "pto-selfcheck.txt" },
-    { "read", 0, "FILE", "explain a file that was written elsewhere, and try nothing", CLI_TEXT,
-      AT(read) },
+    { "alone", 0, NULL, "use one card only: skip the step that needs two", CLI_FLAG, AT(is_alone) },
+    { NULL, 'o', "FILE", "output file", CLI_TEXT, AT(output), .initial = "pto-selfcheck.txt" },
+    { "read", 0, "FILE", "explain a file instead of trying a card", CLI_TEXT, AT(read) },
     CLI_OPTION_JSON(struct selfcheck, is_json, "text (with --read)"),
     CLI_OPTIONS_END,
 };
 
 const struct cli_command cmd_selfcheck = {
     .name = "selfcheck",
-    .summary = "try a card step by step, and pack what happened into a file",
+    .summary = "try a card step by step, and write the evidence to a file",
     .synopsis = "[OPTION...]\n--read FILE [--json]",
     .description =
-        "Takes a card in steps, each of which proves one thing: the vendor's libraries and their "
-        "version, the card, the programs on its control processor, the registers of its cores, "
-        "the cores without a job. Then it compiles, runs a task on one core, tasks on all cores "
-        "that wait for each other, and many runs, which may take no more of the card than the "
-        "second did. Then a kernel that never returns: its run has to end in time, and the card "
-        "to be usable again. The next card, if there is one, is tried together with the first. "
-        "No other process should use the cards during the check.\n\n"
-        "Whatever fails, and also if it is interrupted, the file has the evidence: every step "
-        "and call of the vendor's, its messages and logs, the output of compilers, versions and "
-        "rights. Send it to the people who help you. --read explains such a file: the first step "
-        "that failed, the evidence for that, and the likeliest causes.",
+        "Tries a card in steps, each of which proves one fact: the vendor's libraries and their "
+        "version, the card, the programs on its control processor, the registers of its cores, and "
+        "the idle cores. It then compiles, runs a task on one core, runs tasks on all cores that "
+        "wait for each other, and repeats runs in search of leaks. Last comes a kernel that never "
+        "returns: its run must end in time, and the card must be usable again. The next card, if "
+        "there is one, is tried together with the first. No other process should use the cards "
+        "during the check.\n\nThe file has the evidence even if a step fails or the check is "
+        "interrupted: all steps, the vendor's calls, messages and logs, the output of compilers, "
+        "versions and rights. Send it to the people who help you. --read explains such a file: the "
+        "first step that failed, its evidence, and the likeliest causes.",
     .notes = "The exit code is 1 if a step failed or the file cannot be written, 2 if the command "
-             "line makes no sense, and 130 if it was interrupted. With --read it is 1 if the file "
-             "cannot be read, whatever its steps are.",
+             "line is invalid, and 130 after an interrupt. With --read it is 1 only if the file "
+             "cannot be read.",
     .options = options,
     .request_bytes = sizeof(struct selfcheck),
     .run = do_selfcheck,
@@ -135,13 +131,13 @@ struct watch {
     struct selfcheck *c;
     FILE *log;
     char line[8192];
-    size_t used;     /* of a line that has not ended yet */
-    double since_ms; /* when the stage began */
+    size_t used;     /* bytes of an incomplete line */
+    double since_ms; /* time at which the current stage began */
     uint32_t shown;  /* steps that were printed */
-    bool is_judged;  /* all stages have their verdicts */
+    bool is_judged;  /* all stages have verdicts */
 };
 
-/* Stages that an earlier attempt to open the card has begun are not reached by this one yet. */
+/* Resets the stages from `first` on that an earlier, failed attempt to open the card had begun. */
 static void forget_stages(struct selfcheck_progress *progress, uint32_t first)
 {
     for (uint32_t i = first; i < SELFCHECK_OPENING; i++)
@@ -149,7 +145,7 @@ static void forget_stages(struct selfcheck_progress *progress, uint32_t first)
             cli_selfcheck_set(&progress->step[i], VERDICT_NOT_REACHED, "%s", "");
 }
 
-/* A stage of opening the card has begun: those before it are over. */
+/* Records that a stage of opening the card has begun, which completes the stages before it. */
 static void selfcheck_begin_stage(struct watch *w, const char *name)
 {
     struct selfcheck_progress *progress = w->c->progress;
@@ -166,13 +162,14 @@ static void selfcheck_begin_stage(struct watch *w, const char *name)
         }
         if (step->verdict != VERDICT_OK) {
             step->ms = step->verdict == VERDICT_RUNNING ? now - w->since_ms : 0;
-            __atomic_store_n(&step->verdict, VERDICT_OK, __ATOMIC_RELEASE); /* its notes stay */
+            /* store the verdict only, because cli_selfcheck_set would replace the text */
+            __atomic_store_n(&step->verdict, VERDICT_OK, __ATOMIC_RELEASE);
         }
     }
 }
 
-/* What the library says of itself becomes the text of its step. */
-static void selfcheck_take_note(struct watch *w, const char *kind, const char *text)
+/* Copies a note that the library logged about a stage to the text of its step. */
+static void selfcheck_record_note(struct watch *w, const char *kind, const char *text)
 {
     static const struct {
         const char *kind;
@@ -217,11 +214,14 @@ static void follow_log(struct watch *w)
         if (text == NULL)
             continue;
         *text = '\0';
-        selfcheck_take_note(w, kind + 1, text + 1);
+        selfcheck_record_note(w, kind + 1, text + 1);
     }
 }
 
-/* The stages of the first opening get their verdicts; later ones are parts of other steps. */
+/*
+ * Sets the verdicts of the stages of the first opening of the card. Later openings belong to other
+ * steps.
+ */
 static void follow_opening(struct watch *w)
 {
     struct selfcheck_progress *progress = w->c->progress;
@@ -230,7 +230,7 @@ static void follow_opening(struct watch *w)
 
     if (w->is_judged)
         return;
-    follow_log(w); /* after the verdict was read: all stages of it are in the log */
+    follow_log(w); /* read the log after the verdict, so that it has all stages */
     if (verdict != VERDICT_OK && verdict != VERDICT_FAILED)
         return;
     w->is_judged = true;
@@ -240,7 +240,7 @@ static void follow_opening(struct watch *w)
     progress->step[last].ms = cli_selfcheck_now_ms() - w->since_ms;
     cli_selfcheck_set(&progress->step[last], verdict, "%s", progress->opening.text);
     if (w->shown > last)
-        w->shown = last; /* it was well in an earlier attempt */
+        w->shown = last; /* the stage passed in an earlier attempt; print its new verdict */
 }
 
 /* ---- on the terminal ---- */
@@ -255,14 +255,15 @@ static void print_step(const struct selfcheck_progress *progress, uint32_t i)
     enum selfcheck_verdict verdict = cli_selfcheck_verdict(step);
 
     if (verdict == VERDICT_NOT_REACHED)
-        terminal_tell(stdout, "  %-10s %s\n", cli_selfcheck_names[i], words[verdict]);
+        terminal_printf(stdout, "  %-10s %s\n", cli_selfcheck_names[i], words[verdict]);
     else
-        terminal_tell(stdout, "  %-10s %-7s %s (%.0f ms)\n", cli_selfcheck_names[i], words[verdict],
-                      step->text[0] != '\0' ? step->text : cli_selfcheck_proofs[i], step->ms);
+        terminal_printf(stdout, "  %-10s %-7s %s (%.0f ms)\n", cli_selfcheck_names[i],
+                        words[verdict],
+                        step->text[0] != '\0' ? step->text : cli_selfcheck_proofs[i], step->ms);
     fflush(stdout);
 }
 
-/* Those that have ended, in their order. */
+/* Prints the completed steps in order. */
 static void print_ended(struct watch *w)
 {
     while (w->shown < SELFCHECK_STEPS &&
@@ -270,7 +271,10 @@ static void print_ended(struct watch *w)
         print_step(w->c->progress, w->shown++);
 }
 
-/* The others, when nothing comes any more; those of `last` and after it have a turn of their own. */
+/*
+ * Prints the remaining steps up to `last`, when no process runs; later steps are printed
+ * separately.
+ */
 static void print_rest(struct watch *w, uint32_t last)
 {
     while (w->shown < last)
@@ -279,7 +283,7 @@ static void print_rest(struct watch *w, uint32_t last)
 
 /* ---- processes ---- */
 
-/* What the vendor's logs are to have, and where. */
+/* Sets level and folder of the vendor's logs, by environment variables. */
 static void selfcheck_set_environment(const struct selfcheck *c, const char *log)
 {
     char path[PATH_MAX];
@@ -289,15 +293,16 @@ static void selfcheck_set_environment(const struct selfcheck *c, const char *log
     (void)setenv("PTO_CANN_LOG_BEGINS", "1", 1);
     cli_selfcheck_path(c, "vendor", path);
     (void)setenv("ASCEND_PROCESS_LOG_PATH", path, 1);
-    (void)setenv("ASCEND_GLOBAL_LOG_LEVEL", "1", 1); /* INFO */
+    (void)setenv("ASCEND_GLOBAL_LOG_LEVEL", "1", 1); /* level INFO */
     (void)setenv("ASCEND_SLOG_PRINT_TO_STDOUT", "0", 1);
-    (void)setenv("TMPDIR", c->work, 1); /* what a process leaves that is killed goes with it */
+    /* temporary files of a killed process are removed with the folder */
+    (void)setenv("TMPDIR", c->work, 1);
     cli_selfcheck_path(c, "programs", path);
-    if (access(path, F_OK) == 0) /* an earlier process of this check has built them */
+    if (access(path, F_OK) == 0) /* an earlier process of this check has built the programs */
         (void)setenv("PTO_CANN_PROGRAMS", path, 1);
 }
 
-/* A process of its own group: a signal of the terminal reaches the command alone, which decides. */
+/* Forks a process in its own group, so that a signal of the terminal reaches the command only. */
 static pid_t selfcheck_start(struct selfcheck *c, const char *log, int rank)
 {
     pid_t command = getpid(), child;
@@ -307,7 +312,8 @@ static pid_t selfcheck_start(struct selfcheck *c, const char *log, int rank)
     if (child != 0)
         return child;
     (void)setpgid(0, 0);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a process without its command keeps no card */
+    /* kill the child if the command dies, so that it does not keep the card */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != command)
         _exit(EXIT_FAILED);
     (void)signal(SIGINT, SIG_DFL);
@@ -324,7 +330,7 @@ static void stop(pid_t child)
     (void)waitpid(child, NULL, 0);
 }
 
-/* The step that the process which tries a card is inside of; STEP_TWO_CARDS: of none. */
+/* Returns the step that the process is executing; STEP_TWO_CARDS: none. */
 static uint32_t step_inside(const struct selfcheck_progress *progress)
 {
     uint32_t i = 0;
@@ -334,7 +340,10 @@ static uint32_t step_inside(const struct selfcheck_progress *progress)
     return i;
 }
 
-/* Until it has ended. False: not by itself, or inside of a step, and `end` says how. */
+/*
+ * Waits until the process has ended. Returns false if it was killed or ended inside a step, and
+ * describes its end in `end`.
+ */
 static bool await_child(struct watch *w, pid_t child, uint32_t limit_s, char end[END_TEXT])
 {
     double begin = cli_selfcheck_now_ms();
@@ -357,8 +366,8 @@ static bool await_child(struct watch *w, pid_t child, uint32_t limit_s, char end
     follow_opening(w);
     print_ended(w);
     if (got == child && WIFEXITED(status)) {
-        if (step_inside(w->c->progress) !=
-            STEP_TWO_CARDS) /* a library may end the process that has loaded it */
+        /* the process ended by exit(): a library may call that */
+        if (step_inside(w->c->progress) != STEP_TWO_CARDS)
             snprintf(end, END_TEXT, "exit code %d", WEXITSTATUS(status));
         return end[0] == '\0';
     }
@@ -375,8 +384,8 @@ static bool has_failed(const struct selfcheck_progress *progress)
 }
 
 /*
- * The step inside of which the process was ended has failed by that. Between two steps it is the one
- * that would have followed, and after all of them the last, as the libraries were being unloaded.
+ * Marks the step in which the process died as failed. If it died between two steps, marks the next
+ * one; after the last step, the last one, because the libraries were being unloaded.
  */
 static void blame_step(struct watch *w, const char *end)
 {
@@ -391,7 +400,7 @@ static void blame_step(struct watch *w, const char *end)
     cli_selfcheck_set(&progress->step[i], interrupted != 0 ? VERDICT_RUNNING : VERDICT_FAILED,
                       "the process was ended: %s", end);
     if (w->shown > i)
-        w->shown = i; /* it is printed again */
+        w->shown = i; /* the step was printed already; print it again with its new verdict */
 }
 
 static void try_card(struct selfcheck *c, struct watch *w, char end[END_TEXT])
@@ -400,7 +409,7 @@ static void try_card(struct selfcheck *c, struct watch *w, char end[END_TEXT])
 
     selfcheck_begin_stage(w, cli_selfcheck_names[STEP_LIBRARIES]);
     if (child < 0) {
-        snprintf(end, END_TEXT, "there is no process for the check: %s", strerror(errno));
+        snprintf(end, END_TEXT, "cannot start a process for the check: %s", strerror(errno));
         blame_step(w, end);
     } else if (!await_child(w, child, LIMIT_S, end)) {
         blame_step(w, end);
@@ -408,7 +417,7 @@ static void try_card(struct selfcheck *c, struct watch *w, char end[END_TEXT])
     print_rest(w, STEP_TWO_CARDS);
 }
 
-/* Two cards need the steps of one up to its cores, and a card that was given back well. */
+/* Whether the test of two cards can run: opening one card passed, and it was closed cleanly. */
 static bool can_pair(const struct selfcheck_progress *progress)
 {
     return cli_selfcheck_verdict(&progress->step[STEP_CORES]) == VERDICT_OK &&
@@ -428,7 +437,7 @@ static void selfcheck_judge_pair(struct selfcheck *c, const char *end)
             return;
         }
     if (cli_selfcheck_verdict(&rank[1]) == VERDICT_SKIPPED)
-        cli_selfcheck_set(step, VERDICT_SKIPPED, "there is no card %u", c->card + 1);
+        cli_selfcheck_set(step, VERDICT_SKIPPED, "card %u does not exist", c->card + 1);
     else if (end[0] != '\0')
         cli_selfcheck_set(step, interrupted != 0 ? VERDICT_RUNNING : VERDICT_FAILED,
                           "the process was ended: %s", end);
@@ -436,7 +445,7 @@ static void selfcheck_judge_pair(struct selfcheck *c, const char *end)
              cli_selfcheck_verdict(&rank[1]) == VERDICT_OK)
         cli_selfcheck_set(step, VERDICT_OK, "%s", rank[0].text);
     else
-        cli_selfcheck_set(step, VERDICT_FAILED, "the two did not meet");
+        cli_selfcheck_set(step, VERDICT_FAILED, "the two processes did not reach each other");
 }
 
 static void try_pair(struct selfcheck *c, struct watch *w, char end[END_TEXT])
@@ -452,7 +461,7 @@ static void try_pair(struct selfcheck *c, struct watch *w, char end[END_TEXT])
         char how[END_TEXT] = "";
 
         if (child[i] < 0)
-            snprintf(end, END_TEXT, "there is no process: %s", strerror(errno));
+            snprintf(end, END_TEXT, "cannot start a process: %s", strerror(errno));
         else if (!await_child(w, child[i], PAIR_LIMIT_S, how))
             memcpy(end, how, END_TEXT);
     }
@@ -477,7 +486,7 @@ static bool selfcheck_set_up(struct selfcheck *c)
         mmap(NULL, sizeof(*c->progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (c->progress != MAP_FAILED && mkdtemp(c->work) != NULL)
         return true;
-    terminal_tell(stderr, "pto selfcheck: %s: %s\n", c->work, strerror(errno));
+    terminal_printf(stderr, "pto selfcheck: %s: %s\n", c->work, strerror(errno));
     return false;
 }
 
@@ -496,7 +505,7 @@ static int selfcheck_check_card(struct selfcheck *c)
     (void)sigaction(SIGINT, &catch, NULL);
     (void)sigaction(SIGTERM, &catch, NULL);
     (void)sigaction(SIGHUP, &catch, NULL);
-    terminal_tell(stdout, "card %u\n", c->card);
+    terminal_printf(stdout, "card %u\n", c->card);
     try_card(c, w, end);
     if (c->is_alone)
         cli_selfcheck_set(&c->progress->step[STEP_TWO_CARDS], VERDICT_SKIPPED, "--alone was given");
@@ -504,13 +513,13 @@ static int selfcheck_check_card(struct selfcheck *c)
         try_pair(c, w, end);
     print_rest(w, SELFCHECK_STEPS);
     if (interrupted != 0)
-        terminal_tell(stdout, "\ninterrupted\n");
+        terminal_printf(stdout, "\ninterrupted\n");
     if (cli_selfcheck_pack(c, end) >= 0) {
         code = interrupted != 0          ? EXIT_INTERRUPTED
                : has_failed(c->progress) ? EXIT_FAILED
                                          : EXIT_OK;
-        terminal_tell(stdout, "%s has the evidence; `pto selfcheck --read` explains it\n",
-                      c->output);
+        terminal_printf(stdout, "%s contains the evidence; `pto selfcheck --read` explains it\n",
+                        c->output);
     }
     if (w->log != NULL)
         fclose(w->log);
@@ -529,12 +538,12 @@ static int do_selfcheck(void *context, int count, char **operands)
     if (c->read != NULL)
         return cli_selfcheck_read(c->read, c->is_json);
     if (c->is_json) {
-        terminal_tell(stderr, "pto selfcheck: --json goes with --read\n");
+        terminal_printf(stderr, "pto selfcheck: --json needs --read\n");
         return EXIT_USAGE;
     }
     if (c->platform != NULL && !is_real(c->platform)) {
-        terminal_tell(stderr, "pto selfcheck: '%s' is no real chip; a2a3 and a5 are\n",
-                      c->platform);
+        terminal_printf(stderr, "pto selfcheck: '%s' is not a real chip; choose a2a3 or a5\n",
+                        c->platform);
         return EXIT_USAGE;
     }
     return selfcheck_check_card(c);

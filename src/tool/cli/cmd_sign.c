@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pto sign`: makes keys, and signs artefacts with them. */
+/* `pto sign` makes keys and signs artefacts with them. */
 #include <stdlib.h>
 
 #include "tool/cli/commands.h"
@@ -21,21 +21,21 @@ static int do_sign(void *context, int count, char **operands);
 #define AT(member) .at = offsetof(struct request, member)
 
 static const struct cli_option options[] = {
-    { "key", 0, "FILE", "the secret key to sign with", CLI_TEXT, AT(key) },
-    { NULL, 'o', "FILE", "the file to write (default: the artefact itself)", CLI_TEXT, AT(output) },
-    { "new-key", 0, "NAME", "make NAME.key, the secret key, and NAME.pub, the public one", CLI_TEXT,
+    { "key", 0, "FILE", "secret key", CLI_TEXT, AT(key) },
+    { NULL, 'o', "FILE", "output file (default: the artefact itself)", CLI_TEXT, AT(output) },
+    { "new-key", 0, "NAME", "make the secret key NAME.key and the public key NAME.pub", CLI_TEXT,
       AT(new_key) },
     CLI_OPTIONS_END,
 };
 
 const struct cli_command cmd_sign = {
     .name = "sign",
-    .summary = "sign an artefact, or make a key for that",
+    .summary = "sign an artefact, or make a key pair",
     .synopsis = "FILE.ptoc --key FILE [-o FILE]\n"
                 "--new-key NAME",
-    .description = "Adds a signature (Ed25519) to an artefact. Whoever has the public key can then "
-                   "insist on it, with --require-signature of `pto run` and `pto inspect`, or "
-                   "in a program (pto/sign.h).",
+    .description =
+        "Adds a signature (Ed25519) to an artefact. With the public key a user can require it: by "
+        "--require-signature of `pto run` and `pto inspect`, or in a program (pto/sign.h).",
     .options = options,
     .operands_max = 1,
     .request_bytes = sizeof(struct request),
@@ -55,7 +55,7 @@ static int sign_file(const struct request *request, const char *path, struct pto
     if (status == PTO_OK) {
         status = pto_artefact_sign(bytes, size, secret, &made, &made_size, error);
         if (status < 0)
-            error_tell(error, status, "%s: %s", path, error->text);
+            error_setf(error, status, "%s: %s", path, error->text);
     }
     explicit_bzero(secret, sizeof(secret));
     if (status == PTO_OK)
@@ -84,10 +84,12 @@ static int do_sign(void *context, int count, char **operands)
         return EXIT_FAILED;
     }
     if (is_new)
-        terminal_tell(stdout, "made %s.key, to be kept secret, and %s.pub, to be given away\n",
-                      request->new_key, request->new_key);
+        terminal_printf(
+            stdout,
+            "made the secret key %s.key and the public key %s.pub; keep the first to yourself\n",
+            request->new_key, request->new_key);
     else
-        terminal_tell(stdout, "signed %s\n",
-                      request->output != NULL ? request->output : operands[0]);
+        terminal_printf(stdout, "signed %s\n",
+                        request->output != NULL ? request->output : operands[0]);
     return EXIT_OK;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `pto test`: runs the cases of many scenes, on each platform and in each mode,
- * several at a time, and says which are not as expected and why.
+ * `pto test` runs the cases of many scenes on each platform and in each mode, several at a time,
+ * and reports which fail and why.
  */
 #include <fnmatch.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "tool/cli/junit.h"
 #include "tool/cli/machine.h"
 #include "tool/cli/test_jobs.h"
+#include "tool/cli/test_python.h"
 #include "tool/scene/scene_find.h"
 #include "tool/scene/terminal.h"
 
@@ -20,18 +22,22 @@ enum { NAMES_MAX = 64, FLAGS_MAX = 64, ROUNDS_MAX = 1000000, ORDERS_MAX = 100000
 enum { CHILDREN_MAX = 256, THREADS_MAX = 1024 };
 
 struct request {
-    struct cli_texts name; /* patterns, of which one has to match; none: everything */
-    const char *platform;  /* NULL: all */
-    uint32_t modes;        /* bit by enum pto_mode */
-    const char *junit;     /* NULL: none */
+    /* patterns for case names; a case runs if one matches, or if there are none */
+    struct cli_texts name;
+    const char *platform; /* NULL: all platforms */
+    uint32_t modes;       /* modes to run in: a bit set, indexed by enum pto_mode */
+    const char *junit;    /* path of the JUnit file; NULL: none */
     struct cli_texts flag;
     struct test_settings settings;
     bool is_list;
+    bool has_manual; /* also cases of Python that run on request only */
 };
 
 struct suite {
     struct scene_paths paths;
-    struct scene **scene; /* by path; NULL: it could not be read */
+    struct scene_paths python; /* files in Python */
+    struct scene **scene;      /* in the order of `paths`; NULL: the scene could not be read */
+    struct scene **python_scene;
     struct test_item *item;
     uint32_t count;
     uint32_t size;
@@ -43,6 +49,7 @@ static volatile sig_atomic_t is_interrupted;
 static int do_test(void *context, int count, char **operands);
 static int find_scenes(int count, char **paths, struct suite *suite);
 static void add_scenes(struct suite *suite, const struct request *request);
+static void add_python(struct suite *suite, const struct request *request);
 static int list_items(const struct suite *suite);
 static int run_items(struct suite *suite, struct request *request);
 static void free_suite(struct suite *suite);
@@ -50,53 +57,67 @@ static void free_suite(struct suite *suite);
 #define AT(member) .at = offsetof(struct request, member)
 
 static const struct cli_option options[] = {
-    { "name", 0, "PATTERN", "only scenes, or cases as SCENE/CASE, that match; may be repeated",
+    { "name", 0, "PATTERN", "run only scenes, or cases as SCENE/CASE, that match; may be repeated",
       CLI_TEXTS, AT(name), .high = NAMES_MAX },
-    { "platform", 0, "P|all", "which chip; all are the simulated ones", CLI_PLATFORMS, AT(platform),
+    { "platform", 0, "P|all", "chip; all means the simulated ones", CLI_PLATFORMS, AT(platform),
       .initial = "all" },
     CLI_OPTION_CARDS(struct request, settings.session.cards),
     { "mode", 0, "stream|host|all", "run tasks while the graph is built, or after it", CLI_MODES,
       AT(modes), .initial = "all" },
     { "rounds", 0, "N", "run each case N times, with fresh inputs", CLI_COUNT, AT(settings.rounds),
       .low = 1, .high = ROUNDS_MAX, .initial = "1" },
-    { "jobs", 0, "N", "processes at a time (default: one per CPU; on cards one)", CLI_COUNT,
+    { "jobs", 0, "N", "parallel processes (default: one per CPU; on cards one)", CLI_COUNT,
       AT(settings.jobs), .low = 1, .high = CHILDREN_MAX },
-    { "threads", 0, "K", "threads that run tasks in each process (default: one per CPU)", CLI_COUNT,
+    { "threads", 0, "K", "worker threads of each process (default: one per CPU)", CLI_COUNT,
       AT(settings.session.workers), .low = 1, .high = THREADS_MAX },
-    { "isolated", 0, NULL, "each chip in a process of its own", CLI_FLAG,
+    { "isolated", 0, NULL, "run each chip in a separate process", CLI_FLAG,
       AT(settings.session.is_isolated) },
     { "orders", 0, "K",
-      "after the usual run, run in K other orders that the dependencies allow; what relies on more "
-      "than its dependencies fails in one of them",
+      "repeat the case in K other orders that the dependencies allow, to expose missing "
+      "dependencies",
       CLI_COUNT, AT(settings.session.orders), .low = 1, .high = ORDERS_MAX },
     { "order-seed", 0, "N",
-      "run in the order that a failure printed, or begin with it: orders have numbers (default: "
-      "with --orders, 1)",
+      "number of the order that a failure printed; with --orders, of the first one (default: 1)",
       CLI_COUNT, AT(settings.session.order_seed), .low = 1, .high = ORDERS_MAX },
     { "lines", 0, NULL,
-      "after the usual run in mode host, look for cache lines that are written by tasks which may "
-      "run at the same time: on a card one undoes what the other one wrote",
+      "in mode host, also look for cache lines that concurrent tasks write; on a card one write "
+      "would undo the other",
       CLI_FLAG, AT(settings.session.has_lines) },
+    { "races", 0, NULL,
+      "look for tasks that use the same memory, one of them to write, and that no dependency "
+      "orders",
+      CLI_FLAG, AT(settings.session.has_races) },
+    { "accesses", 0, NULL,
+      "fail at the first access of a kernel that the arguments of its task do not allow; runs are "
+      "5 to 40 times slower",
+      CLI_FLAG, AT(settings.session.build.has_accesses) },
+    CLI_OPTION_ISA_OVERLAY(AT(settings.session.build.isa_overlay)),
+    { "nan", 0, NULL,
+      "fail at the first task that computes NaN or Inf although its inputs have none; runs are "
+      "slower",
+      CLI_FLAG, AT(settings.session.has_nan_check) },
     { "no-guards", 0, NULL,
-      "do not look for kernels that leave their intermediate tensors, and tasks that read what "
-      "no task wrote; runs are faster",
+      "do not check for writes outside of intermediate tensors and reads of uninitialised data; "
+      "runs are faster",
       CLI_FLAG, AT(settings.session.is_unguarded) },
-    { "timeout", 0, "S", "seconds that a case may take (default: the scene's, or 60)", CLI_SECONDS,
-      AT(settings.session.timeout) },
+    { "timeout", 0, "S", "time limit of a case in seconds (default: the scene's, or 60)",
+      CLI_SECONDS, AT(settings.session.timeout) },
     { "grace", 0, "S",
-      "seconds that kernels and the orchestration have to come back when that time is over "
-      "(default: the scene's, or 0.5)",
+      "seconds that kernels and the orchestration have to return after the time limit (default: "
+      "the scene's, or 0.5)",
       CLI_SECONDS, AT(settings.session.grace) },
-    { "launch-timeout", 0, "S", "seconds from the launch of a run, the time in the queue included",
+    { "launch-timeout", 0, "S", "time limit of a run in seconds, including its time in the queue",
       CLI_SECONDS, AT(settings.session.launch_timeout) },
     { "keep-thread", 0, NULL,
-      "the orchestration stays on its thread, even if that is stuck in a kernel", CLI_FLAG,
+      "keep the orchestration on its thread, even if a kernel blocks that thread", CLI_FLAG,
       AT(settings.session.keeps_thread) },
     { "fail-fast", 'x', NULL, "stop at the first failure", CLI_FLAG, AT(settings.is_fail_fast) },
     { "junit", 0, "FILE", "also write the results as JUnit XML", CLI_TEXT, AT(junit) },
-    { "flag", 0, "F", "another compiler flag for kernels and orchestrations; may be repeated",
+    { "flag", 0, "F", "add a compiler flag for kernels and orchestrations; may be repeated",
       CLI_TEXTS, AT(flag), .high = FLAGS_MAX },
-    { "list", 0, NULL, "list the cases and run none", CLI_FLAG, AT(is_list) },
+    { "manual", 0, NULL, "also run cases in Python that are marked manual", CLI_FLAG,
+      AT(has_manual) },
+    { "list", 0, NULL, "list the cases without running them", CLI_FLAG, AT(is_list) },
     CLI_OPTIONS_END,
 };
 
@@ -104,10 +125,14 @@ const struct cli_command cmd_test = {
     .name = "test",
     .summary = "run many scenes and compare their results",
     .synopsis = "[PATH...] [OPTION...]",
-    .description = "Runs the cases of all scenes at or below each PATH (default: here), and of all "
-                   "folders with a kernel_config.py, and compares their results with what is "
-                   "expected. A PATH may also be the name of an example, as in `pto run`.",
-    .notes = "Ctrl-C stops it; what was found so far is printed (exit code 130).",
+    .description =
+        "Runs the cases of all scenes, and of all folders with a kernel_config.py, at or below "
+        "each PATH (default: the current folder), and compares the results with the expected ones. "
+        "A PATH may also be the name of an example, as in `pto run`.\n\nFiles test_*.py with "
+        "classes of SceneTestCase are scenes as well, of pto.testing or of simpler; test functions "
+        "with the marker `platforms` are run by pytest. The interpreter is the one that PTO_PYTHON "
+        "names (default: python3).",
+    .notes = "Ctrl-C stops the command, which prints the results so far (exit code 130).",
     .options = options,
     .operands_max = CLI_OPERANDS_ANY,
     .request_bytes = sizeof(struct request),
@@ -126,9 +151,10 @@ static int do_test(void *context, int count, char **operands)
     struct machine machine;
     int code;
 
-    if (is_on_cards(request)) { /* whoever uses a card has all of it */
+    /* one case at a time, because a process that uses a card needs the whole card */
+    if (is_on_cards(request)) {
         if (request->settings.jobs > 1) {
-            fprintf(stderr, "pto test: cases on cards run one at a time: leave --jobs out\n");
+            fprintf(stderr, "pto test: cases on cards run one at a time; leave out --jobs\n");
             return EXIT_USAGE;
         }
         request->settings.jobs = 1;
@@ -137,12 +163,18 @@ static int do_test(void *context, int count, char **operands)
         cli_machine_read(&machine);
         request->settings.jobs = machine.cpus_allowed;
     }
+    if (request->settings.session.has_races)
+        request->settings.session.trace = PTO_TRACE_ARGUMENTS;
     request->settings.session.build.flags = request->flag.text;
     request->settings.session.build.flag_count = request->flag.count;
     request->settings.is_interrupted = &is_interrupted;
+    /* Scenes in Python read it from the environment. */
+    if (request->settings.session.build.isa_overlay != NULL)
+        (void)setenv("PTO_ISA_OVERLAY", request->settings.session.build.isa_overlay, 1);
     code = find_scenes(count, operands, &suite);
     if (code < 0) {
         add_scenes(&suite, request);
+        add_python(&suite, request);
         if (suite.count == 0) {
             fprintf(stderr, "pto test: no case matches; `pto test --list` lists them\n");
             code = EXIT_USAGE;
@@ -154,9 +186,9 @@ static int do_test(void *context, int count, char **operands)
     return code;
 }
 
-/* ---- what there is ---- */
+/* ---- finding cases ---- */
 
-/* Returns -1 to go on, or the exit code. */
+/* Finds the scenes at or below the paths. Returns -1 on success, else the exit code. */
 static int find_scenes(int count, char **paths, struct suite *suite)
 {
     static char here[] = ".";
@@ -169,7 +201,12 @@ static int find_scenes(int count, char **paths, struct suite *suite)
     for (int i = 0; i < count; i++) {
         struct pto_error error = { .size = sizeof(error) };
 
-        if (scene_find_all(paths[i], &suite->paths, &error) < 0) {
+        uint32_t before = suite->python.count;
+        int status = cli_python_find(paths[i], &suite->python, &error);
+
+        if (status == PTO_OK && !cli_python_is_file(paths[i]))
+            status = scene_find_all(paths[i], &suite->paths, &error);
+        if (status < 0 && suite->python.count == before) {
             fprintf(stderr, "pto test: %s\n", error.text);
             return EXIT_USAGE;
         }
@@ -179,7 +216,7 @@ static int find_scenes(int count, char **paths, struct suite *suite)
 
 static bool test_is_wanted(const struct request *request, const char *scene, const char *test_case)
 {
-    char both[160];
+    char both[PATH_MAX + 160];
 
     snprintf(both, sizeof(both), "%s/%s", scene, test_case);
     for (uint32_t i = 0; i < request->name.count; i++)
@@ -206,9 +243,34 @@ static struct test_item *test_add_item(struct suite *suite, const char *path)
     return &suite->item[suite->count++];
 }
 
-/* Both modes of a case on one platform. */
-static void add_case(struct suite *suite, const struct request *request, uint32_t scene,
-                     const struct scene_case *test_case, const struct pto_platform *platform)
+/* Whether an option is set that only scenes without Python have. */
+static bool has_scene_options(const struct request *request)
+{
+    const struct session_options *s = &request->settings.session;
+
+    return (s->orders | s->order_seed | s->workers) != 0 || s->has_lines || s->is_isolated ||
+           s->is_unguarded || s->has_nan_check || request->flag.count != 0;
+}
+
+/* Whether a case in Python runs on the platform on request only. */
+static bool test_is_manual(const struct scene_case *test_case, const char *platform)
+{
+    size_t length = strlen(platform);
+
+    for (const char *at = test_case->manual; at != NULL && *at != '\0';) {
+        size_t name = strcspn(at, ",");
+
+        if (name == length && strncmp(at, platform, length) == 0)
+            return true;
+        at += name + (at[name] == ',');
+    }
+    return false;
+}
+
+/* Adds a case on one platform, in each requested mode. */
+static void add_case(struct suite *suite, const struct request *request, const char *path,
+                     const struct scene *scene, const struct scene_case *test_case,
+                     const struct pto_platform *platform)
 {
     for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++) {
         struct pto_error lack = { .size = sizeof(lack) };
@@ -216,13 +278,20 @@ static void add_case(struct suite *suite, const struct request *request, uint32_
 
         if ((request->modes & test_case->modes & (1u << mode)) == 0)
             continue;
-        item = test_add_item(suite, suite->paths.path[scene]);
-        item->scene = suite->scene[scene];
+        item = test_add_item(suite, path);
+        item->scene = scene;
         item->test_case = test_case;
         item->platform = platform->name;
         item->mode = (enum pto_mode)mode;
-        if (scene_session_lacks_cards(&request->settings.session.cards, platform->name, item->scene,
-                                      test_case, &lack)) {
+        if (item->scene->is_python && has_scene_options(request)) {
+            item->outcome = TEST_SKIPPED;
+            item->text = strdup("tests in Python take --name, --platform, --mode, --rounds, "
+                                "--jobs, --timeout, --fail-fast, --accesses and --races only");
+        } else if (test_is_manual(test_case, platform->name) && !request->has_manual) {
+            item->outcome = TEST_SKIPPED;
+            item->text = strdup("the case is marked manual; --manual runs it");
+        } else if (scene_session_lacks_cards(&request->settings.session.cards, platform->name,
+                                             item->scene, test_case, &lack)) {
             item->outcome = TEST_SKIPPED;
             item->text = strdup(lack.text);
         } else if (platform->missing != NULL) {
@@ -230,18 +299,21 @@ static void add_case(struct suite *suite, const struct request *request, uint32_
             item->text = strdup(platform->missing);
         } else if (test_case->ranks != 0 && request->settings.session.is_isolated) {
             item->outcome = TEST_SKIPPED;
-            item->text = strdup("a chip in a process of its own does not see windows of ranks");
+            item->text = strdup("a chip in a separate process cannot access windows of ranks");
         } else if (scene_is_level(item->scene) && ((request->settings.session.orders |
                                                     request->settings.session.order_seed) != 0 ||
                                                    request->settings.session.has_lines)) {
             item->outcome = TEST_SKIPPED;
-            item->text =
-                strdup("orders and lines are those of one chip's tasks, and it is of level 3");
+            item->text = strdup(
+                "--orders and --lines apply to the tasks of one chip, and the scene is of level 3");
         }
     }
 }
 
-/* A real card is used only if it is asked for; one that is not there is told if the case names it. */
+/*
+ * Whether to run the case on the platform. Real cards are used only on request. A case that names a
+ * missing card is included, so that the results report the card as missing.
+ */
 static bool is_for(const struct request *request, const struct scene_case *test_case,
                    const struct pto_platform *platform)
 {
@@ -252,10 +324,10 @@ static bool is_for(const struct request *request, const struct scene_case *test_
            scene_case_names(test_case, platform->name);
 }
 
-/* Platform by platform: a child builds once for each. */
-static void add_scene(struct suite *suite, const struct request *request, uint32_t index)
+/* Adds the cases of a scene grouped by platform, so that each child builds once. */
+static void add_scene(struct suite *suite, const struct request *request, const char *path,
+                      const struct scene *scene)
 {
-    const struct scene *scene = suite->scene[index];
     const struct pto_platform *platform;
 
     for (uint32_t p = 0; (platform = pto_platform_at(p)) != NULL; p++) {
@@ -264,14 +336,14 @@ static void add_scene(struct suite *suite, const struct request *request, uint32
 
             if (is_for(request, test_case, platform) &&
                 test_is_wanted(request, scene->name, test_case->name))
-                add_case(suite, request, index, test_case, platform);
+                add_case(suite, request, path, scene, test_case, platform);
         }
     }
 }
 
-/* Its name is unknown; the folder's name stands in. */
+/* Adds a failure or a skip for a scene that cannot be read, under the name of its folder. */
 static void add_unreadable(struct suite *suite, const struct request *request, const char *path,
-                           const char *text)
+                           const char *text, enum test_outcome outcome)
 {
     const char *slash = strrchr(path, '/');
     struct test_item *item;
@@ -279,17 +351,17 @@ static void add_unreadable(struct suite *suite, const struct request *request, c
     if (!test_is_wanted(request, slash != NULL ? slash + 1 : path, ""))
         return;
     item = test_add_item(suite, path);
-    item->outcome = TEST_FAILED;
+    item->outcome = outcome;
     item->text = strdup(text);
 }
 
-/* Results are identified by the names of scenes. */
+/* Whether no earlier scene has the same name: results are identified by the name of their scene. */
 static bool is_only_one(const struct suite *suite, uint32_t index, struct pto_error *error)
 {
     for (uint32_t i = 0; i < index; i++)
         if (suite->scene[i] != NULL &&
             strcmp(suite->scene[i]->name, suite->scene[index]->name) == 0) {
-            (void)error_tell(
+            (void)error_setf(
                 error, PTO_EINVAL,
                 "%.500s has the same name as the scene in %.500s: %.200s; rename one of them",
                 suite->paths.path[index], suite->paths.path[i], suite->scene[index]->name);
@@ -306,13 +378,37 @@ static void add_scenes(struct suite *suite, const struct request *request)
 
         if (scene_open(suite->paths.path[i], &suite->scene[i], &error) == PTO_OK &&
             is_only_one(suite, i, &error)) {
-            add_scene(suite, request, i);
+            add_scene(suite, request, suite->paths.path[i], suite->scene[i]);
         } else {
             scene_close(suite->scene[i]);
             suite->scene[i] = NULL;
-            add_unreadable(suite, request, suite->paths.path[i], error.text);
+            add_unreadable(suite, request, suite->paths.path[i], error.text, TEST_FAILED);
         }
     }
+}
+
+static void add_python(struct suite *suite, const struct request *request)
+{
+    uint32_t count = suite->python.count;
+    char **text = calloc(count + 1, sizeof(*text));
+    bool *is_skipped = calloc(count + 1, sizeof(*is_skipped));
+
+    suite->python_scene = calloc(count + 1, sizeof(struct scene *));
+    if (suite->python_scene == NULL || text == NULL || is_skipped == NULL)
+        count = 0;
+    else
+        cli_python_open(suite->python.path, count, suite->python_scene, text, is_skipped);
+    for (uint32_t i = 0; i < count; i++) {
+        if (suite->python_scene[i] != NULL)
+            add_scene(suite, request, suite->python.path[i], suite->python_scene[i]);
+        else
+            add_unreadable(suite, request, suite->python.path[i],
+                           text[i] != NULL ? text[i] : "out of memory",
+                           is_skipped[i] ? TEST_SKIPPED : TEST_FAILED);
+        free(text[i]);
+    }
+    free(is_skipped);
+    free(text);
 }
 
 static void free_suite(struct suite *suite)
@@ -323,9 +419,13 @@ static void free_suite(struct suite *suite)
     }
     for (uint32_t i = 0; suite->scene != NULL && i < suite->paths.count; i++)
         scene_close(suite->scene[i]);
+    for (uint32_t i = 0; suite->python_scene != NULL && i < suite->python.count; i++)
+        scene_close(suite->python_scene[i]);
     free(suite->item);
     free(suite->scene);
+    free(suite->python_scene);
     scene_paths_free(&suite->paths);
+    scene_paths_free(&suite->python);
 }
 
 static int list_items(const struct suite *suite)
@@ -348,6 +448,15 @@ static int list_items(const struct suite *suite)
 
 /* ---- running ---- */
 
+/* Prints how long an item took. The run of a case in Python is not timed separately. */
+static void print_times(const struct test_item *item)
+{
+    printf("  (");
+    if (item->run_ns != 0)
+        printf("run %.3f ms, ", (double)item->run_ns / 1e6);
+    printf("all %.0f ms)", item->seconds * 1e3);
+}
+
 static void print_item(const struct test_item *item)
 {
     static const char *const words[TEST_OUTCOMES] = { "-", "ok", "FAIL", "skip" };
@@ -362,11 +471,11 @@ static void print_item(const struct test_item *item)
         printf("%s/%s %s %s", item->scene->name, item->test_case->name, item->platform,
                pto_mode_name(item->mode));
     if (item->scene != NULL && item->outcome == TEST_PASSED)
-        printf("  (run %.3f ms, all %.0f ms)", (double)item->run_ns / 1e6, item->seconds * 1e3);
+        print_times(item);
     printf("\n");
     terminal_print_indented(item->text, "      ");
     if (item->outcome == TEST_FAILED && item->output != NULL) {
-        printf("      it printed:\n");
+        printf("      output:\n");
         terminal_print_indented(item->output, "      | ");
     }
     fflush(stdout);

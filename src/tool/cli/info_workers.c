@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shows the workers of this user: a child that is a worker itself has its own beneath it. */
+/*
+ * Shows the workers of this user as trees: a child that is itself a worker has its children below
+ * it.
+ */
 #include "tool/cli/info_workers.h"
 
 #include <inttypes.h>
@@ -15,14 +18,23 @@
 #include "tool/scene/terminal.h"
 
 struct seen {
-    struct pto_watch_worker worker; /* its texts and children are owned */
+    /* strings and children of the worker are copies, which the forest frees */
+    struct pto_watch_worker worker;
     bool is_shown;
 };
 
 struct forest {
+    FILE *to;
     struct seen *seen;
     uint32_t count;
-    bool is_short; /* of memory */
+    bool is_short; /* memory ran out, so workers are missing from `seen` */
+};
+
+/* The workers to show. */
+struct choice {
+    struct forest *forest;
+    const int32_t *pid; /* pids of the processes whose workers are shown; NULL: all processes */
+    uint32_t pid_count;
 };
 
 static const char *kind_text(uint32_t kind)
@@ -40,13 +52,33 @@ static const char *state_text(enum pto_watch_state state)
     return text[state];
 }
 
+static bool is_child(const struct forest *f, int32_t pid)
+{
+    for (uint32_t i = 0; i < f->count; i++)
+        for (uint32_t k = 0; k < f->seen[i].worker.child_count; k++)
+            if (f->seen[i].worker.child[k].pid == pid)
+                return true;
+    return false;
+}
+
 static void keep_worker(void *context, const struct pto_watch_worker *worker)
 {
-    struct forest *f = context;
-    struct seen *grown = realloc(f->seen, (f->count + 1) * sizeof(*grown));
-    struct pto_watch_child *child = calloc(worker->child_count + 1, sizeof(*child));
-    char *program = strdup(worker->program), *platform = strdup(worker->platform);
+    const struct choice *choice = context;
+    struct forest *f = choice->forest;
+    struct seen *grown;
+    struct pto_watch_child *child;
+    char *program, *platform;
+    bool is_chosen = choice->pid == NULL;
 
+    for (uint32_t i = 0; i < choice->pid_count; i++)
+        is_chosen = is_chosen || choice->pid[i] == worker->pid;
+    /* workers come in the order of pids, so a nested one usually follows its parent */
+    if (!is_chosen && !is_child(f, worker->pid))
+        return;
+    grown = realloc(f->seen, (f->count + 1) * sizeof(*grown));
+    child = calloc(worker->child_count + 1, sizeof(*child));
+    program = strdup(worker->program);
+    platform = strdup(worker->platform);
     if (grown != NULL)
         f->seen = grown;
     if (grown == NULL || child == NULL || program == NULL || platform == NULL) {
@@ -85,15 +117,15 @@ static void print_child(struct forest *f, const struct pto_watch_child *child, u
     if (child->state == PTO_WATCH_RUNNING)
         snprintf(what, sizeof(what), " %s for %.3f ms", child->callable,
                  (double)child->running_ns / 1e6);
-    printf("%*s%2u %-6s process %-8d %" PRIu64 " task%s done, ", indent, "", index,
-           kind_text(child->kind), child->pid, child->tasks, child->tasks == 1 ? "" : "s");
-    printf("%s", state_text(child->state));
-    terminal_print(stdout, what, true);
+    fprintf(f->to, "%*s%2u %-6s process %-8d %" PRIu64 " task%s done, ", indent, "", index,
+            kind_text(child->kind), child->pid, child->tasks, child->tasks == 1 ? "" : "s");
+    fprintf(f->to, "%s", state_text(child->state));
+    terminal_print(f->to, what, true);
     if (child->kind == PTO_CHILD_CHIP)
-        printf(", device %u", child->device);
+        fprintf(f->to, ", device %u", child->device);
     if (child->generation > 1)
-        printf(", opened %u times", child->generation);
-    printf("\n");
+        fprintf(f->to, ", opened %u times", child->generation);
+    fprintf(f->to, "\n");
     for (uint32_t i = 0; i < f->count; i++)
         if (f->seen[i].worker.pid == child->pid && !f->seen[i].is_shown)
             print_worker(f, &f->seen[i], indent + 4);
@@ -104,30 +136,19 @@ static void print_worker(struct forest *f, struct seen *seen, int indent)
     const struct pto_watch_worker *w = &seen->worker;
 
     seen->is_shown = true;
-    printf("%*sprocess %d, ", indent, "", w->pid);
+    fprintf(f->to, "%*sprocess %d, ", indent, "", w->pid);
     if (w->is_other_build)
-        printf("a worker of another version of the library: ");
+        fprintf(f->to, "a worker of another version of the library: ");
     else
-        printf("level %u, %s: ", w->level, w->platform);
-    terminal_print(stdout, w->program, true);
-    printf("\n");
+        fprintf(f->to, "level %u, %s: ", w->level, w->platform);
+    terminal_print(f->to, w->program, true);
+    fprintf(f->to, "\n");
     for (uint32_t i = 0; i < w->child_count; i++)
         print_child(f, &w->child[i], i, indent + 2);
 }
 
-static bool is_child(const struct forest *f, int32_t pid)
-{
-    for (uint32_t i = 0; i < f->count; i++)
-        for (uint32_t k = 0; k < f->seen[i].worker.child_count; k++)
-            if (f->seen[i].worker.child[k].pid == pid)
-                return true;
-    return false;
-}
-
 static void print_forest(struct forest *f)
 {
-    if (f->count == 0)
-        printf("no workers of this user are open\n");
     for (uint32_t i = 0; i < f->count; i++)
         if (!is_child(f, f->seen[i].worker.pid))
             print_worker(f, &f->seen[i], 0);
@@ -153,44 +174,76 @@ static void print_json_child(struct json *j, const struct pto_watch_child *child
     cli_json_close(j, '}');
 }
 
-static void info_workers_print_json(const struct forest *f)
+static void print_json_forest(struct json *j, const struct forest *f)
 {
-    struct json j = cli_json_start(stdout);
-
-    cli_json_open(&j, NULL, '{');
-    cli_json_open(&j, "workers", '[');
+    cli_json_open(j, "workers", '[');
     for (uint32_t i = 0; i < f->count; i++) {
         const struct pto_watch_worker *w = &f->seen[i].worker;
 
-        cli_json_open(&j, NULL, '{');
-        cli_json_integer(&j, "pid", (uint64_t)w->pid);
-        cli_json_integer(&j, "level", w->level);
-        cli_json_string(&j, "program", w->program);
-        cli_json_string(&j, "platform", w->platform);
-        cli_json_bool(&j, "is_other_build", w->is_other_build);
-        cli_json_open(&j, "children", '[');
+        cli_json_open(j, NULL, '{');
+        cli_json_integer(j, "pid", (uint64_t)w->pid);
+        cli_json_integer(j, "level", w->level);
+        cli_json_string(j, "program", w->program);
+        cli_json_string(j, "platform", w->platform);
+        cli_json_bool(j, "is_other_build", w->is_other_build);
+        cli_json_open(j, "children", '[');
         for (uint32_t k = 0; k < w->child_count; k++)
-            print_json_child(&j, &w->child[k], k);
-        cli_json_close(&j, ']');
-        cli_json_close(&j, '}');
+            print_json_child(j, &w->child[k], k);
+        cli_json_close(j, ']');
+        cli_json_close(j, '}');
     }
-    cli_json_close(&j, ']');
-    cli_json_close(&j, '}');
+    cli_json_close(j, ']');
+}
+
+/* ---- finding workers ---- */
+
+/* Finds the workers of these processes, and those nested in them; NULL: of all processes. */
+static int find_workers(struct forest *f, const int32_t *pid, uint32_t pid_count)
+{
+    struct choice choice = { .forest = f, .pid = pid, .pid_count = pid_count };
+    int status = pto_watch_workers(keep_worker, &choice);
+
+    return status >= 0 && f->is_short ? PTO_ENOMEM : status;
+}
+
+int cli_workers_print(FILE *to, const int32_t *pid, uint32_t pid_count)
+{
+    struct forest f = { .to = to };
+    int status = find_workers(&f, pid, pid_count);
+
+    if (status >= 0)
+        print_forest(&f);
+    status = status < 0 ? status : (int)f.count;
+    free_forest(&f);
+    return status;
+}
+
+int cli_workers_print_json(struct json *j, const int32_t *pid, uint32_t pid_count)
+{
+    struct forest f = { .count = 0 };
+    int status = find_workers(&f, pid, pid_count);
+
+    print_json_forest(j, &f);
+    status = status < 0 ? status : (int)f.count;
+    free_forest(&f);
+    return status;
 }
 
 int cli_info_workers(bool is_json)
 {
-    struct forest f = { .count = 0 };
-    int status = pto_watch_workers(keep_worker, &f);
+    struct json j = cli_json_start(stdout);
+    int status;
 
-    if (status >= 0 && f.is_short)
-        status = PTO_ENOMEM;
+    if (is_json) {
+        cli_json_open(&j, NULL, '{');
+        status = cli_workers_print_json(&j, NULL, 0);
+        cli_json_close(&j, '}');
+    } else {
+        status = cli_workers_print(stdout, NULL, 0);
+        if (status == 0)
+            printf("no workers of this user are open\n");
+    }
     if (status < 0)
         fprintf(stderr, "pto info: workers cannot be listed: %s\n", pto_strerror(status));
-    else if (is_json)
-        info_workers_print_json(&f);
-    else
-        print_forest(&f);
-    free_forest(&f);
     return status < 0 ? EXIT_FAILED : EXIT_OK;
 }

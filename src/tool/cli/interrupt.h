@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ctrl-C for commands that stop and print what they have so far. */
+/*
+ * Ctrl-C handling for commands that stop when they are interrupted, and print the results so far.
+ */
 #ifndef PTO_INTERRUPT_H
 #define PTO_INTERRUPT_H
 
@@ -7,7 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The first Ctrl-C calls the handler, a second one ends the program. */
+/* Calls the handler at the first Ctrl-C; a second one ends the program. */
 static inline void interrupt_watch(void (*handler)(int), bool restarts_calls)
 {
     struct sigaction action;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON: one line for what is deep inside, so that a table stays readable. */
+/* Writes JSON with one line per deeply nested value, so that a table stays readable. */
 #include "tool/cli/json.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-enum { DEPTH_LINES = 2 }; /* values up to this depth have a line each */
+enum { DEPTH_LINES = 2 }; /* values up to this depth get a line each */
 
 static void begin_value(struct json *j, const char *key);
 static void write_quoted(FILE *to, const char *text);
@@ -91,7 +91,8 @@ static void write_quoted(FILE *to, const char *text)
 
     fputc('"', to);
     while (*at != '\0') {
-        uint32_t length = error_character_bytes(at); /* paths may hold anything, JSON only UTF-8 */
+        /* length 0: invalid UTF-8, which a path may contain and JSON may not */
+        uint32_t length = error_character_bytes(at);
 
         if (*at == '"' || *at == '\\')
             fprintf(to, "\\%c", *at);

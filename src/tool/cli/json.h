@@ -23,12 +23,13 @@ struct json {
 
 struct json cli_json_start(FILE *to);
 void cli_json_open(struct json *j, const char *key, char bracket);
-/* The outermost one also ends the line. */
+/* Closing the outermost value also ends the line. */
 void cli_json_close(struct json *j, char bracket);
-void cli_json_string(struct json *j, const char *key, const char *value); /* NULL gives null */
+/* a NULL value is written as null */
+void cli_json_string(struct json *j, const char *key, const char *value);
 void cli_json_bool(struct json *j, const char *key, bool value);
 void cli_json_integer(struct json *j, const char *key, uint64_t value);
 void cli_json_number(struct json *j, const char *key, double value,
-                     int decimals); /* NaN gives null */
+                     int decimals); /* NaN is written as null */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A suite for each scene, a case for each item. */
+/* Writes test results as JUnit XML: a suite per scene and a test case per item. */
 #include "tool/cli/junit.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "tool/cli/options.h"
 #include "pto/build.h"
 
-/* Bytes of the character; 0: it is none, or none that XML may have. */
+/* Returns the number of bytes of a UTF-8 character; 0: it is invalid, or not allowed in XML. */
 static uint32_t junit_character_bytes(const unsigned char *at)
 {
     uint32_t bytes = error_character_bytes(at);
@@ -112,11 +112,11 @@ int cli_junit_write(const char *path, const struct test_item *item, uint32_t cou
     int status;
 
     if (to == NULL)
-        return error_tell(error, PTO_ENOMEM, "not enough memory for %s", path);
+        return error_setf(error, PTO_ENOMEM, "not enough memory for %s", path);
     cli_junit_print(to, item, count, seconds);
     if (fclose(to) != 0) {
         free(text);
-        return error_tell(error, PTO_ENOMEM, "not enough memory for %s", path);
+        return error_setf(error, PTO_ENOMEM, "not enough memory for %s", path);
     }
     status = pto_file_write(path, text, size, error);
     free(text);

@@ -5,10 +5,10 @@
 
 #include "tool/cli/test_jobs.h"
 
-/* Written whole or not at all. */
+/* Writes the results to a file atomically. Returns a status. */
 int cli_junit_write(const char *path, const struct test_item *item, uint32_t count, double seconds,
                     struct pto_error *error);
-/* The text, for tests; valid XML whatever the strings hold. */
+/* Prints the XML, which is valid whatever the strings contain; used by tests directly. */
 void cli_junit_print(FILE *to, const struct test_item *item, uint32_t count, double seconds);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and makes files with keys. */
+/* Reads and creates key files. */
 #include "tool/cli/key_file.h"
 
 #include <limits.h>
@@ -41,7 +41,7 @@ static void add_key(struct key_list *keys, const char *digits)
     keys->text[keys->count++] = hex;
 }
 
-/* The keys in the lines of a file that begin with `word`; any other line is refused. */
+/* Reads the keys of a file whose lines begin with `word`; any other line is an error. */
 static int key_file_read_lines(const char *path, const char *word, struct key_list *keys,
                                struct pto_error *error)
 {
@@ -65,10 +65,10 @@ static int key_file_read_lines(const char *path, const char *word, struct key_li
             if (is_good && keys->count < KEYS_MAX)
                 add_key(keys, at + strlen(word));
             else if (is_good)
-                status = error_tell(error, PTO_EINVAL, "%.1000s:%u: more than %d keys", path, line,
+                status = error_setf(error, PTO_EINVAL, "%.1000s:%u: more than %d keys", path, line,
                                     KEYS_MAX);
             else
-                status = error_tell(error, PTO_EINVAL,
+                status = error_setf(error, PTO_EINVAL,
                                     "%.1000s:%u: expected '%s' and 64 hexadecimal digits", path,
                                     line, word);
         }
@@ -76,7 +76,7 @@ static int key_file_read_lines(const char *path, const char *word, struct key_li
     }
     free(bytes);
     if (status == PTO_OK && keys->count == 0)
-        status = error_tell(error, PTO_EINVAL, "%.1000s has no '%s' line", path, word);
+        status = error_setf(error, PTO_EINVAL, "%.1000s has no '%s' line", path, word);
     return status;
 }
 
@@ -96,11 +96,11 @@ int cli_keys_read_secret(const char *path, uint8_t secret[PTO_KEY_BYTES], struct
     int status;
 
     if (keys == NULL)
-        return error_tell(error, PTO_ENOMEM, "out of memory");
+        return error_setf(error, PTO_ENOMEM, "out of memory");
     if (stat(path, &about) == 0 && (about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        status = error_tell(error, PTO_EINVAL,
-                            "others can read %.1000s, so the key in it is no secret; make another "
-                            "one, or `chmod 600` it if nobody has",
+        status = error_setf(error, PTO_EINVAL,
+                            "other users can read %.1000s; make a new key, or run `chmod 600` on "
+                            "the file if only you have read it",
                             path);
     else
         status = key_file_read_lines(path, secret_word, keys, error);
@@ -121,7 +121,7 @@ static int write_key(const char *path, const char *word, const uint8_t key[PTO_K
     int status;
 
     if (access(path, F_OK) == 0)
-        return error_tell(error, PTO_EINVAL, "%.1000s exists, and is not overwritten", path);
+        return error_setf(error, PTO_EINVAL, "%.1000s already exists", path);
     snprintf(text, sizeof(text), "%s%s\n", word, cli_hex(key, hex));
     status = pto_file_write(path, text, strlen(text), error);
     explicit_bzero(hex, sizeof(hex));
@@ -137,9 +137,9 @@ int cli_keys_make(const char *name, struct pto_error *error)
     int status = pto_key_create(secret, key);
 
     if (status < 0)
-        return error_tell(error, status, "there are no random bytes for a key");
+        return error_setf(error, status, "cannot get random bytes for a key");
     if (snprintf(path, sizeof(path), "%s.pub", name) >= (int)sizeof(path))
-        return error_tell(error, PTO_EINVAL, "the path is too long");
+        return error_setf(error, PTO_EINVAL, "the path is too long");
     status = write_key(path, public_word, key, error);
     if (status < 0)
         return status;
@@ -148,7 +148,7 @@ int cli_keys_make(const char *name, struct pto_error *error)
     status = write_key(path, secret_word, secret, error);
     umask(mask);
     explicit_bzero(secret, sizeof(secret));
-    if (status < 0) { /* one without the other is of no use */
+    if (status < 0) { /* remove the public key, so that a key pair is complete or absent */
         snprintf(path, sizeof(path), "%.4000s.pub", name);
         (void)unlink(path);
     }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linux: limits, /proc, and version 2 control groups, which are what containers set. */
+/*
+ * Reads facts about the machine: limits, /proc and version 2 control groups, which containers set.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -21,7 +23,7 @@
 
 #include "base/os.h"
 
-enum { PROGRAM_SECONDS = 5 }; /* for a program to say its version */
+enum { PROGRAM_SECONDS = 5 }; /* time limit for `PROGRAM --version` */
 
 static uint64_t machine_read_limit(int resource);
 static void machine_read_memory(struct machine *m);
@@ -86,11 +88,12 @@ static uint64_t read_group_number(const char *folder, const char *name)
 
     snprintf(path, sizeof(path), "%s/%s", folder, name);
     if (!cli_machine_read_line(path, line) || line[0] < '0' || line[0] > '9')
-        return MACHINE_UNLIMITED; /* "max", or no such controller */
+        /* the file says "max", or is missing because the control group lacks its controller */
+        return MACHINE_UNLIMITED;
     return strtoull(line, NULL, 10);
 }
 
-/* Bytes of the page cache that can be reclaimed. */
+/* Returns the bytes of reclaimable page cache in a control group. */
 static uint64_t read_group_cache(const char *folder)
 {
     char path[PATH_MAX + 64];
@@ -139,7 +142,7 @@ static void read_group_folder(struct machine *m, const char *folder)
         m->cpu_quota = quota / period;
 }
 
-/* A limit of any group from ours up to the root counts. */
+/* Applies the limits of all control groups, from that of this process up to the root. */
 static void read_group(struct machine *m)
 {
     static const char root[] = "/sys/fs/cgroup";
@@ -165,7 +168,7 @@ static void read_group(struct machine *m)
 
 /* ---- killed for lack of memory ---- */
 
-/* The number after the word in a file of such lines; 0: there is none. */
+/* Returns the number after the word in a file of "WORD NUMBER" lines; 0: absent. */
 static uint64_t read_counter(const char *path, const char *word)
 {
     FILE *file = fopen(path, "re");
@@ -181,7 +184,10 @@ static uint64_t read_counter(const char *path, const char *word)
     return count;
 }
 
-/* Version 2, or version 1 with the memory controller, whose line has its name in the middle. */
+/*
+ * Handles control groups of both versions. In version 1, the line of the memory controller has the
+ * controller's name in the middle.
+ */
 void cli_machine_count_kills(struct machine_kills *kills)
 {
     FILE *file = fopen("/proc/self/cgroup", "re");
@@ -227,7 +233,7 @@ bool cli_machine_find_program(const char *name, char path[PATH_MAX])
     while (folders != NULL && *folders != '\0') {
         int length = (int)strcspn(folders, ":");
 
-        /* An empty entry means the current folder, where no compiler is looked for. */
+        /* an empty entry means the current folder, which is not searched */
         if (length > 0 && snprintf(path, PATH_MAX, "%.*s/%s", length, folders, name) < PATH_MAX &&
             stat(path, &about) == 0 && S_ISREG(about.st_mode) && access(path, X_OK) == 0)
             return true;
@@ -236,7 +242,7 @@ bool cli_machine_find_program(const char *name, char path[PATH_MAX])
     return false;
 }
 
-/* Without a shell: a path may hold anything. */
+/* Runs the program without a shell, because its path may contain any character. */
 bool cli_machine_program_version(const char *path, char line[MACHINE_LINE_MAX])
 {
     int ends[2];
@@ -252,7 +258,7 @@ bool cli_machine_program_version(const char *path, char line[MACHINE_LINE_MAX])
         dup2(null, STDIN_FILENO);
         dup2(null, STDERR_FILENO);
         dup2(ends[1], STDOUT_FILENO);
-        alarm(PROGRAM_SECONDS); /* outlives the exec */
+        alarm(PROGRAM_SECONDS); /* the alarm remains set after the exec */
         execl(path, path, "--version", (char *)NULL);
         _exit(127);
     }

@@ -16,38 +16,41 @@
 enum { MACHINE_LINE_MAX = 256 };
 
 struct machine {
-    uint32_t cpus_allowed; /* by affinity */
+    uint32_t cpus_allowed; /* CPUs that the affinity mask of this process allows */
     uint32_t cpus_online;
-    double cpu_quota;         /* CPUs' worth of time that a cgroup allows; 0: no limit */
-    uint64_t memory_bytes;    /* of the machine */
-    uint64_t available_bytes; /* without swapping, and within a cgroup's limit */
-    uint64_t address_bytes;   /* address space a process may have, or MACHINE_UNLIMITED */
-    uint64_t file_bytes;      /* of a file that it writes (`ulimit -f`), or MACHINE_UNLIMITED */
-    uint64_t descriptors_max; /* of the process (`ulimit -n`), or MACHINE_UNLIMITED */
-    uint64_t threads_max;     /* of this user (`ulimit -u`), or MACHINE_UNLIMITED */
-    uint64_t group_threads;   /* what a cgroup's pids.max leaves, or MACHINE_UNLIMITED */
-    uint32_t overcommit;      /* vm.overcommit_memory */
-    bool has_membarrier;      /* the private expedited one */
+    double cpu_quota;      /* CPUs' worth of time that a cgroup allows; 0: no limit */
+    uint64_t memory_bytes; /* memory of the machine */
+    /* memory available without swapping, and within the limit of the cgroup */
+    uint64_t available_bytes;
+    uint64_t address_bytes; /* address space a process may have, or MACHINE_UNLIMITED */
+    uint64_t file_bytes;    /* size limit of files (`ulimit -f`), or MACHINE_UNLIMITED */
+    /* limit of descriptors per process (`ulimit -n`), or MACHINE_UNLIMITED */
+    uint64_t descriptors_max;
+    uint64_t threads_max; /* limit of threads per user (`ulimit -u`), or MACHINE_UNLIMITED */
+    /* number of further threads that pids.max of the cgroup allows, or MACHINE_UNLIMITED */
+    uint64_t group_threads;
+    uint32_t overcommit; /* value of vm.overcommit_memory */
+    bool has_membarrier; /* the kernel supports private expedited membarrier(2) */
     char kernel[MACHINE_LINE_MAX];
     char libc[MACHINE_LINE_MAX];
 };
 
 void cli_machine_read(struct machine *m);
 
-/* Processes that the kernel has killed since it started because memory ran out. */
+/* Processes that the kernel has killed since boot because memory ran out. */
 struct machine_kills {
-    uint64_t group;   /* in the control group of this process; 0 if that is not known */
-    uint64_t machine; /* anywhere */
+    uint64_t group;   /* processes killed in the cgroup of this process; 0: unknown */
+    uint64_t machine; /* processes killed on the whole machine */
 };
 
 void cli_machine_count_kills(struct machine_kills *kills);
 
-/* The first executable file of that name in PATH. */
+/* Finds the first executable file of that name in PATH. */
 bool cli_machine_find_program(const char *name, char path[PATH_MAX]);
-/* The first line that `path --version` prints; false if there is none within seconds. */
+/* Reads the first line of `PROGRAM --version`; false if it prints none within the time limit. */
 bool cli_machine_program_version(const char *path, char line[MACHINE_LINE_MAX]);
 
-/* The first line of a file without its end; false if it cannot be read or is empty. */
+/* Reads the first line of a file, without the newline; false if the file is unreadable or empty. */
 bool cli_machine_read_line(const char *path, char line[MACHINE_LINE_MAX]);
 
 #endif

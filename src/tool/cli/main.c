@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of commands, and what `pto` prints without one. */
+/* The main program of `pto`: dispatches to the commands, and prints a list of them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -11,9 +11,10 @@
 #include "tool/scene/terminal.h"
 
 static const struct cli_command *const commands[] = {
-    &cmd_run,     &cmd_test,  &cmd_launch, &cmd_new,       &cmd_build,
-    &cmd_check,   &cmd_bench, &cmd_cache,  &cmd_info,      &cmd_doctor,
-    &cmd_inspect, &cmd_sign,  &cmd_drill,  &cmd_selfcheck, &cmd_install_door,
+    &cmd_run,   &cmd_profile, &cmd_diff,      &cmd_races,          &cmd_test,    &cmd_launch,
+    &cmd_new,   &cmd_build,   &cmd_report,    &cmd_graph,          &cmd_check,   &cmd_bench,
+    &cmd_cache, &cmd_info,    &cmd_top,       &cmd_doctor,         &cmd_inspect, &cmd_sign,
+    &cmd_key,   &cmd_drill,   &cmd_selfcheck, &cmd_install_compat,
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -45,14 +46,11 @@ static const struct cli_command *find_command(const char *name)
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(name, commands[i]->name) == 0)
             return commands[i];
-    terminal_tell(stderr, "pto: unknown command '%s'; `pto --help` lists the commands\n", name);
+    terminal_printf(stderr, "pto: unknown command '%s'; `pto --help` lists the commands\n", name);
     return NULL;
 }
 
-/*
- * What tools/manual puts into the manual page: the synopses of all commands, or
- * the options of one.
- */
+/* Prints the input of tools/manual: the synopses of all commands, or the options of one. */
 static int print_manual(const char *name)
 {
     const struct cli_command *command = name != NULL ? find_command(name) : NULL;
@@ -78,8 +76,8 @@ static int print_help(int argc, char **argv)
     if (strcmp(argv[0], "--man") == 0 && argc <= 2)
         return print_manual(argv[1]);
     if (argc > 1) {
-        terminal_tell(stderr, "pto help: unexpected argument '%s'; one command at a time\n",
-                      argv[1]);
+        terminal_printf(stderr, "pto help: unexpected argument '%s'; one command at a time\n",
+                        argv[1]);
         return EXIT_USAGE;
     }
     command = find_command(argv[0]);
@@ -110,8 +108,8 @@ static int dispatch(int argc, char **argv)
 }
 
 /*
- * A file that a command opens must not become its standard output. Read only,
- * so that writing to what was closed is still an error.
+ * Opens /dev/null for closed standard descriptors, so that no file gets their numbers. It is opened
+ * read-only: writing to a descriptor that was closed still fails.
  */
 static void open_standard_files(void)
 {
@@ -126,8 +124,8 @@ static void ignore_signal(int number)
 }
 
 /*
- * A write beyond the limit of file sizes (`ulimit -f`) fails with EFBIG instead of ending the process.
- * Programs that a command executes do not inherit a handler, unlike SIG_IGN.
+ * Makes a write beyond the file size limit (`ulimit -f`) fail with EFBIG instead of ending the
+ * process. A handler, unlike SIG_IGN, is not inherited by programs that a command executes.
  */
 static void catch_file_limit(void)
 {
@@ -137,13 +135,13 @@ static void catch_file_limit(void)
         (void)sigaction(SIGXFSZ, &(struct sigaction){ .sa_handler = ignore_signal }, NULL);
 }
 
-/* Output that is lost, on a full disk for instance, is a failure. */
+/* Returns a failure if output was lost, for example on a full disk. */
 static int main_flush_output(int code)
 {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
-    terminal_tell(stderr, "pto: the output is incomplete: %s\n",
-                  errno != 0 ? strerror(errno) : "a write failed");
+    terminal_printf(stderr, "pto: the output is incomplete: %s\n",
+                    errno != 0 ? strerror(errno) : "a write failed");
     return code != EXIT_OK ? code : EXIT_FAILED;
 }

@@ -22,7 +22,7 @@ struct parser {
     void *request;
     char **argv;
     int argc;
-    int at; /* the argument that is parsed */
+    int at; /* index of the argument being parsed */
     struct pto_error error;
     bool wants_help;
 };
@@ -45,7 +45,7 @@ int cli_run(const struct cli_command *command, int argc, char **argv)
 
     p.request = calloc(1, command->request_bytes + 1);
     if (p.request == NULL) {
-        terminal_tell(stderr, "pto %s: out of memory\n", command->name);
+        terminal_printf(stderr, "pto %s: out of memory\n", command->name);
         return EXIT_FAILED;
     }
     set_initial(&p);
@@ -54,7 +54,7 @@ int cli_run(const struct cli_command *command, int argc, char **argv)
         cli_print_usage(stdout, command);
         code = EXIT_OK;
     } else if (p.error.status != 0) {
-        terminal_tell(stderr, "pto %s: %s\n", command->name, p.error.text);
+        terminal_printf(stderr, "pto %s: %s\n", command->name, p.error.text);
     } else if ((uint32_t)count < command->operands_min) {
         cli_print_usage(stderr, command);
     } else if ((uint32_t)count > command->operands_max) {
@@ -68,8 +68,8 @@ int cli_run(const struct cli_command *command, int argc, char **argv)
 
 int cli_refuse_operand(const struct cli_command *command, const char *operand)
 {
-    terminal_tell(stderr, "pto %s: unexpected argument '%s'; see `pto %s --help`\n", command->name,
-                  operand, command->name);
+    terminal_printf(stderr, "pto %s: unexpected argument '%s'; see `pto %s --help`\n",
+                    command->name, operand, command->name);
     return EXIT_USAGE;
 }
 
@@ -98,7 +98,7 @@ static void set_initial(struct parser *p)
             (void)set_option(p, option, (char *)(uintptr_t)cli_initial(option));
 }
 
-/* Moves the operands to the beginning of argv and returns their number. */
+/* Parses the options, moves the operands to the front of argv and returns their number. */
 static int parse_words(struct parser *p)
 {
     bool is_rest = false;
@@ -124,11 +124,11 @@ static int parse_words(struct parser *p)
 static void refuse_option(struct parser *p, const char *before, const char *option,
                           const char *after)
 {
-    (void)error_tell(&p->error, PTO_EINVAL, "%s '%.200s'%s; see `pto %s --help`", before, option,
+    (void)error_setf(&p->error, PTO_EINVAL, "%s '%.200s'%s; see `pto %s --help`", before, option,
                      after, p->command->name);
 }
 
-/* The option with that name, or the only one whose name starts with it. */
+/* Finds the option with that name, or the only one whose name begins with it. */
 static const struct cli_option *find_long(struct parser *p, const char *word, size_t length)
 {
     const struct cli_option *option = p->command->options;
@@ -156,14 +156,14 @@ static const struct cli_option *find_long(struct parser *p, const char *word, si
     return found;
 }
 
-/* The argument after the option; NULL: it is the last. */
+/* Returns the argument that follows the option; NULL: there is none. */
 static char *next_word(struct parser *p)
 {
     return p->at + 1 < p->argc ? p->argv[++p->at] : NULL;
 }
 
-static void take_option(struct parser *p, const struct cli_option *option, const char *shown,
-                        char *value)
+static void parse_option(struct parser *p, const struct cli_option *option, const char *shown,
+                         char *value)
 {
     if (option == &help_option)
         p->wants_help = true;
@@ -186,8 +186,8 @@ static void parse_long(struct parser *p, char *word)
     if (option->value == NULL && value != NULL)
         refuse_option(p, "option", shown, " takes no value");
     else
-        take_option(p, option, shown,
-                    option->value != NULL && value == NULL ? next_word(p) : value);
+        parse_option(p, option, shown,
+                     option->value != NULL && value == NULL ? next_word(p) : value);
 }
 
 static const struct cli_option *find_letter(const struct cli_command *command, char letter)
@@ -209,9 +209,9 @@ static void parse_letters(struct parser *p, char *letters)
         if (option == NULL) {
             refuse_option(p, "unknown option", shown, "");
         } else if (option->value == NULL) {
-            take_option(p, option, shown, NULL);
-        } else { /* the rest of the word is its value */
-            take_option(p, option, shown, letters[1] != '\0' ? letters + 1 : next_word(p));
+            parse_option(p, option, shown, NULL);
+        } else { /* the rest of the word, or the next word, is the option's value */
+            parse_option(p, option, shown, letters[1] != '\0' ? letters + 1 : next_word(p));
             return;
         }
     }
@@ -219,7 +219,7 @@ static void parse_letters(struct parser *p, char *letters)
 
 /* ---- values ---- */
 
-/* "a, b or c". */
+/* Formats the choices as "a, b or c". */
 static const char *list_choices(const struct cli_option *option, char text[static 512])
 {
     bool has_all = option->kind == CLI_CHOICES;
@@ -250,11 +250,11 @@ static int set_choice(struct parser *p, const struct cli_option *option, const c
             *index_out = i;
             return PTO_OK;
         }
-    return error_tell(&p->error, PTO_EINVAL, "--%s must be %s, not '%.200s'", option->name,
+    return error_setf(&p->error, PTO_EINVAL, "--%s must be %s, not '%.200s'", option->name,
                       list_choices(option, text), value);
 }
 
-/* A mode is a choice among the names of modes. */
+/* Parses a choice among the names of modes. */
 static int set_mode(struct parser *p, const struct cli_option *option, const char *value,
                     int *index_out)
 {
@@ -299,9 +299,9 @@ static int set_platform(struct parser *p, const struct cli_option *option, const
         return PTO_OK;
     }
     if (platform != NULL)
-        return error_tell(&p->error, PTO_EINVAL, "%s is %s; --%s must be %s", platform->name,
+        return error_setf(&p->error, PTO_EINVAL, "%s is %s; --%s must be %s", platform->name,
                           platform->missing, option->name, cli_list_platforms(option, names));
-    return error_tell(&p->error, PTO_EINVAL, "unknown platform '%.200s'; --%s must be %s", value,
+    return error_setf(&p->error, PTO_EINVAL, "unknown platform '%.200s'; --%s must be %s", value,
                       option->name, cli_list_platforms(option, names));
 }
 
@@ -311,7 +311,7 @@ static int set_count(struct parser *p, const struct cli_option *option, const ch
     uint64_t number;
 
     if (!cli_parse_number(value, option->low, option->high, &number))
-        return error_tell(&p->error, PTO_EINVAL,
+        return error_setf(&p->error, PTO_EINVAL,
                           "--%s must be a number from %llu to %llu, not '%.200s'", option->name,
                           (unsigned long long)option->low, (unsigned long long)option->high, value);
     *count_out = (uint32_t)number;
@@ -328,11 +328,11 @@ static int options_set_number(struct parser *p, const struct cli_option *option,
     number_out->is_given = true;
     if (isdigit((unsigned char)value[0]) && *end == '\0' && errno == 0)
         return PTO_OK;
-    return error_tell(&p->error, PTO_EINVAL, "--%s must be a 64-bit number, not '%.200s'",
+    return error_setf(&p->error, PTO_EINVAL, "--%s must be a 64-bit number, not '%.200s'",
                       option->name, value);
 }
 
-/* One card, or the first and the last one of several, of a list that takes no card twice. */
+/* Parses "4" or "6-7" and adds the cards; false if a card appears twice. */
 static bool add_cards(struct session_cards *cards, char *text)
 {
     char *dash = strchr(text, '-');
@@ -354,8 +354,8 @@ static bool add_cards(struct session_cards *cards, char *text)
     return true;
 }
 
-int cli_take_cards(void *request, const struct cli_option *option, char *value,
-                   struct pto_error *error)
+int cli_parse_cards(void *request, const struct cli_option *option, char *value,
+                    struct pto_error *error)
 {
     struct session_cards *cards = (void *)((char *)request + option->at);
     char *rest = value, *part;
@@ -363,8 +363,8 @@ int cli_take_cards(void *request, const struct cli_option *option, char *value,
     cards->count = 0;
     while ((part = strsep(&rest, ",")) != NULL)
         if (!add_cards(cards, part))
-            return error_tell(error, PTO_EINVAL,
-                              "--%s must be numbers and stretches of them, none twice, up to %d, "
+            return error_setf(error, PTO_EINVAL,
+                              "--%s must be at most %d different numbers, or ranges of numbers, "
                               "such as 4,6-7",
                               option->name, SCENE_RANKS_MAX);
     return PTO_OK;
@@ -378,7 +378,7 @@ static int set_seconds(struct parser *p, const struct cli_option *option, const 
     *seconds_out = strtod(value, &end);
     if (end != value && *end == '\0' && *seconds_out >= 0.001 && *seconds_out <= 86400)
         return PTO_OK;
-    return error_tell(&p->error, PTO_EINVAL,
+    return error_setf(&p->error, PTO_EINVAL,
                       "--%s must be from 0.001 to 86400 seconds, not '%.200s'", option->name,
                       value);
 }
@@ -390,7 +390,7 @@ static int add_text(struct parser *p, const struct cli_option *option, const cha
         texts->text[texts->count++] = value;
         return PTO_OK;
     }
-    return error_tell(&p->error, PTO_EINVAL, "%s%s may be given at most %llu times",
+    return error_setf(&p->error, PTO_EINVAL, "%s%s may be given at most %llu times",
                       option->name != NULL ? "--" : "-",
                       option->name != NULL ? option->name : (char[]){ option->letter, '\0' },
                       (unsigned long long)option->high);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device in a child process. The parent has no device, so the child may do as it likes. */
+/* Opens a device in a child process. The parent has no device, so the fork is safe. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -59,7 +59,10 @@ static void probe_in_child(const char *platform, int mode, struct probe *probe_o
     if (child < 0) {
         probe_out->status = PTO_ESYSTEM;
     } else {
-        /* The struct is smaller than a pipe's atomic write, so it arrives whole or not at all. */
+        /*
+         * struct probe is smaller than an atomic write to a pipe, so it arrives completely or not
+         * at all.
+         */
         _Static_assert(sizeof(*probe_out) <= PIPE_BUF, "a probe is written at once");
         ssize_t got = read(ends[0], probe_out, sizeof(*probe_out));
 
@@ -174,7 +177,8 @@ void cli_probe_explain(const struct probe *probe, const struct machine *m, char 
     *fix_out = "please report it with the output of `pto info`";
     if (probe->signal == SIGALRM) {
         snprintf(why, why_bytes, "it did not finish within %d seconds", PROBE_SECONDS);
-        *fix_out = "look for what keeps the CPUs busy (`top`); if nothing does, please report it";
+        *fix_out = "find the process that keeps the CPUs busy (`top`); if there is none, please "
+                   "report this";
     } else if (probe->signal != 0) {
         snprintf(why, why_bytes, "the process died: %s", strsignal(probe->signal));
     } else if (!pto_platform_find(probe->platform)->is_simulated) {
@@ -185,10 +189,10 @@ void cli_probe_explain(const struct probe *probe, const struct machine *m, char 
                  (double)m->address_bytes / (1 << 30));
         *fix_out = "ulimit -v unlimited";
     } else if (probe->status == PTO_ENOMEM) {
-        snprintf(why, why_bytes, "there is not enough memory");
+        snprintf(why, why_bytes, "not enough memory");
         *fix_out = "close other programs, or raise the memory limit of the container";
     } else if (probe->status == PTO_ESYSTEM) {
-        snprintf(why, why_bytes, "a thread cannot be started");
+        snprintf(why, why_bytes, "cannot start a thread");
         *fix_out = "raise `ulimit -u`, or the pids limit of the container";
     } else if (probe->status == PTO_ENOSUP) {
         snprintf(why, why_bytes, "the library was built without it");

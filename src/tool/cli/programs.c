@@ -12,7 +12,10 @@
 
 enum { PARTS_MAX = 64, OWN_DIRS = 3, OWN_FLAGS = 6 };
 
-/* The lists are the Makefile's: files below src/, with spaces between them. */
+/*
+ * Compiler flags of the control processor's programs. The Makefile defines DISPATCHER_PARTS and
+ * SCHEDULER_PARTS, the lists of their sources: paths below src/, separated by spaces.
+ */
 static const char *const own_flags[OWN_FLAGS] = { "-O2",
                                                   "-DPTO_CORES_APART",
                                                   "-fno-stack-protector",
@@ -21,8 +24,8 @@ static const char *const own_flags[OWN_FLAGS] = { "-O2",
                                                   "-fno-ipa-sra" };
 
 struct parts {
-    char root[PATH_MAX]; /* of the sources */
-    char text[8192];     /* their paths */
+    char root[PATH_MAX]; /* folder of the sources */
+    char text[8192];     /* paths of the sources */
     size_t used;
     struct pto_source source[PARTS_MAX];
     uint32_t count;
@@ -32,7 +35,7 @@ struct parts {
     uint32_t flag_count;
 };
 
-/* The sources: in the tree that the command was built in, or where it is installed. */
+/* Finds the sources in the build tree of the command, or where they are installed. */
 static bool find_root(char root[PATH_MAX])
 {
     static const char *const places[] = { "../src", "share/pto/src" };
@@ -118,10 +121,9 @@ int cli_build_programs(const struct pto_build_params *params, const struct cli_t
         return PTO_ENOMEM;
     if (!find_root(p->root)) {
         free(p);
-        return error_tell(
-            error, PTO_ENOSUP,
-            "the sources of the programs are neither in ../../src nor in ../share/pto/src "
-            "beside the command");
+        return error_setf(error, PTO_ENOSUP,
+                          "the sources of the programs are neither in ../../src nor in "
+                          "../share/pto/src, relative to the command");
     }
     own.sources = p->source;
     snprintf(executor, sizeof(executor), "executor-%s.o",

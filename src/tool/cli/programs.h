@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pto build --programs`: what a real chip needs beside callables, from the sources of the runtime itself. */
+/*
+ * `pto build --programs` compiles the runtime's own programs for a real chip from the installed
+ * sources.
+ */
 #ifndef PTO_PROGRAMS_H
 #define PTO_PROGRAMS_H
 
@@ -7,8 +10,9 @@
 #include "pto/build.h"
 
 /*
- * Builds all programs for the platform of `params` and calls `write` for each, until one returns not
- * 0. Folders and flags of the user's come before our own. Returns what `write` did, or a status.
+ * Builds all programs for the platform of `params` and calls `write` for each, until one call
+ * returns non-zero. The user's folders and flags precede our own. Returns the result of `write`, or
+ * a status.
  */
 int cli_build_programs(const struct pto_build_params *params, const struct cli_texts *dirs,
                        const struct cli_texts *flags,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The caller forks the keeper and waits for it; all else happens in the keeper, which forks
- * the ranks. The keeper is a subreaper: a process that a rank started and whose own parent
- * has ended becomes the keeper's child, whatever its process group or session. So the
- * keeper has killed all of them when it has no child left.
+ * The caller forks the supervisor and waits for it. The supervisor forks the ranks and does all
+ * other work. The supervisor is a subreaper: when the parent of a process that a rank started ends,
+ * the supervisor becomes the parent of that process, whatever its process group or session. So when
+ * the supervisor has no child left, it has killed all of them.
  *
- * In the keeper signals are blocked but for two places, before a look around and in ppoll, so
- * that none is missed between the look and the sleep. Handlers only leave a note. A rank is
- * reaped only after the rest of its group was killed: until then the kernel does not reuse its
- * number.
+ * In the supervisor, signals are blocked except in two places, before each check of deadlines and
+ * signals and in ppoll, so that no signal is missed between the check and the sleep. Handlers only
+ * set variables. A rank is reaped only after the rest of its process group was killed: until then
+ * the kernel does not reuse its pid.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -36,21 +36,22 @@
 #include "base/file.h"
 #include "base/os.h"
 #include "pto/device.h"
+#include "tool/cli/supervised.h"
 
 enum { LINE_BYTES = 16 << 10, WRITE_BYTES = 4096, TOKEN_BYTES = 16, PATH_BYTES = 200 };
 enum { DROP_NS = 1000000000, SCAN_NS = 50000000 };
-#define PATIENCE_NS 5000000000ull /* for whoever is to blame to say so */
-#define REST_NS 10000000000ull    /* for processes that were killed to end */
+#define BLAME_NS 5000000000ull /* how long the rank that failed first may take to report */
+#define REST_NS 10000000000ull /* how long killed processes may take to end */
 
-/* One of the two that a rank prints to. */
+/* A pipe from the stdout or stderr of a rank to the supervisor. */
 struct stream {
-    int pipe; /* -1: it has ended */
+    int pipe; /* -1: closed */
     uint32_t used;
-    char *bytes; /* a line that is not complete */
+    char *bytes; /* received bytes of an incomplete line */
 };
 
 struct rank {
-    pid_t process; /* 0: it has ended */
+    pid_t process; /* pid; 0: the rank has ended */
     struct stream stream[2];
 };
 
@@ -58,21 +59,28 @@ enum ending { GOING_ON, ASKED, KILLED };
 
 struct ranks {
     const struct ranks_params *params;
-    struct ranks_result *result; /* shared by the keeper and its caller */
-    pid_t caller;
+    struct ranks_result *result; /* shared memory of the supervisor and the caller */
+    struct supervised supervised;
     uint32_t living;
-    bool is_echo; /* the failure in `result` is that of a rank that missed another one */
-    bool is_calm; /* the others end by themselves: it is an echo, or a failure apart */
+    /*
+     * `result` names a rank that failed because it lost its peer; a rank that failed by itself
+     * replaces it
+     */
+    bool is_echo;
+    /*
+     * do not ask the other ranks to end: they lose their peer as well, or the failure affects no
+     * other rank
+     */
+    bool is_calm;
     enum ending ending;
-    uint64_t end_ns; /* when time is over; 0: never */
-    uint64_t
-        ask_ns; /* when the others are asked to end, though none of them has failed; 0: never */
-    uint64_t kill_ns; /* when those that were asked to end are killed */
-    uint64_t drop_ns; /* KILLED: when what nobody reads is dropped */
+    uint64_t end_ns;  /* deadline of the job; 0: none */
+    uint64_t ask_ns;  /* time at which ranks are asked to end although none has failed; 0: never */
+    uint64_t kill_ns; /* time at which ranks that were asked to end are killed */
+    /* while `ending` is KILLED: time at which output that no process reads is dropped */
+    uint64_t drop_ns;
     char folder[PATH_BYTES];
     char token[2 * TOKEN_BYTES + 1];
-    int lost_output; /* an errno */
-    sigset_t mask;   /* of the signals, before */
+    int lost_output; /* errno of a failure to forward output; 0: none */
     struct rlimit files;
     struct rank *rank;
     struct pollfd *poll;
@@ -81,17 +89,18 @@ struct ranks {
 static const int watched[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 enum { WATCHED = sizeof(watched) / sizeof(watched[0]) };
 
-/* What the handlers read and leave, in the keeper. */
-static const struct ranks *kept;
+/* State of the signal handlers of the supervisor process. */
+static const struct ranks *supervised;
 static volatile sig_atomic_t interrupts;
 static volatile sig_atomic_t last_signal;
-static volatile sig_atomic_t first_to_fail; /* a process; 0: none yet */
-static volatile sig_atomic_t has_ended;     /* a process, since they were looked at last */
+/* pid of the rank that failed first; 0: none yet; -1: failures are ignored */
+static volatile sig_atomic_t first_to_fail;
+static volatile uint64_t first_failed_ns; /* time of that failure */
+static volatile sig_atomic_t has_ended;   /* a child process has ended since the last check */
 
-static int make_meeting(struct ranks *r);
-static void remove_meeting(const struct ranks *r);
-static int wait_for_keeper(pid_t keeper, const sigset_t *set);
-_Noreturn static void keep(struct ranks *r);
+static int make_rendezvous(struct ranks *r);
+static void remove_rendezvous(const struct ranks *r);
+static void supervise(void *context);
 static int ranks_start_rank(struct ranks *r, uint32_t index);
 static void wait_for_event(struct ranks *r);
 static void end_all(struct ranks *r, int number);
@@ -106,26 +115,10 @@ const char *cli_ranks_binding_name(uint32_t binding)
     return binding < RANKS_BINDINGS ? names[binding] : NULL;
 }
 
-/* The signals that the caller passes on, and the one that ends its wait. */
-static void find_signals(sigset_t *set)
-{
-    sigemptyset(set);
-    for (int i = 0; i < WATCHED; i++) {
-        struct sigaction now;
-
-        if (watched[i] == SIGCHLD ||
-            (sigaction(watched[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN))
-            sigaddset(set, watched[i]);
-    }
-}
-
 void cli_ranks_run(const struct ranks_params *params, struct ranks_result *result)
 {
-    struct sigaction plain = { .sa_handler = SIG_DFL }, child;
-    struct ranks r = { .params = params, .caller = getpid() };
-    pid_t keeper = -1;
-    int state = 0, status;
-    sigset_t set;
+    struct ranks r = { .params = params };
+    int state = 0, status = 0;
 
     r.result =
         mmap(NULL, sizeof(*r.result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -133,51 +126,24 @@ void cli_ranks_run(const struct ranks_params *params, struct ranks_result *resul
         *result = (struct ranks_result){ .end = RANKS_NOT_STARTED, .state = errno };
         return;
     }
-    fflush(stdout); /* the keeper must not inherit what is not yet written */
-    fflush(stderr);
-    find_signals(&set);
-    sigprocmask(SIG_BLOCK, &set, &r.mask);
-    (void)sigaction(SIGCHLD, &plain, &child);
-    status = make_meeting(&r);
-    if (status == 0) {
-        keeper = fork();
-        if (keeper == 0)
-            keep(&r);
-        status = keeper < 0 ? errno : 0;
-        if (keeper > 0)
-            state = wait_for_keeper(keeper, &set);
-        if (keeper < 0 || state != 0)
-            remove_meeting(&r);
-    }
+    cli_supervised_begin(&r.supervised);
+    if (params->part == NULL || params->part->meet == NULL)
+        status = make_rendezvous(&r);
+    if (status == 0)
+        status = cli_supervised_run(&r.supervised, supervise, &r, &state);
+    if (status != 0 || state != 0)
+        remove_rendezvous(&r);
     *result = status != 0  ? (struct ranks_result){ .end = RANKS_NOT_STARTED, .state = status }
               : state != 0 ? (struct ranks_result){ .end = RANKS_UNKEPT, .state = state }
                            : *r.result;
     munmap(r.result, sizeof(*r.result));
-    (void)sigaction(SIGCHLD, &child, NULL);
-    sigprocmask(SIG_SETMASK, &r.mask, NULL);
+    cli_supervised_end(&r.supervised);
 }
 
-/* Passes signals on until the keeper has ended. Returns its state, of waitpid. */
-static int wait_for_keeper(pid_t keeper, const sigset_t *set)
-{
-    int state = 0;
+/* ---- rendezvous ---- */
 
-    for (;;) {
-        pid_t got = waitpid(keeper, &state, WNOHANG);
-        int number;
-
-        if (got == keeper || (got < 0 && errno != EINTR))
-            return state;
-        number = sigwaitinfo(set, NULL);
-        if (number > 0 && number != SIGCHLD)
-            (void)kill(keeper, number);
-    }
-}
-
-/* ---- where ranks meet ---- */
-
-/* A folder that only this user can look into, and a token that nobody can guess. */
-static int make_meeting(struct ranks *r)
+/* Makes the rendezvous: a folder that only this user can read, and a random token. */
+static int make_rendezvous(struct ranks *r)
 {
     const char *tmp = file_temporary_folder();
     uint8_t random[TOKEN_BYTES];
@@ -192,21 +158,23 @@ static int make_meeting(struct ranks *r)
     return mkdtemp(r->folder) != NULL ? 0 : errno;
 }
 
-static void remove_meeting(const struct ranks *r)
+static void remove_rendezvous(const struct ranks *r)
 {
     char path[PATH_BYTES + 16];
 
+    if (r->folder[0] == '\0')
+        return;
     snprintf(path, sizeof(path), "%s/meet", r->folder);
     (void)unlink(path);
     (void)rmdir(r->folder);
 }
 
-/* ---- the keeper ---- */
+/* ---- the supervisor ---- */
 
 static bool is_rank(pid_t process)
 {
-    for (uint32_t i = 0; i < kept->params->count && process != 0; i++)
-        if (kept->rank[i].process == process)
+    for (uint32_t i = 0; i < supervised->params->count && process != 0; i++)
+        if (supervised->rank[i].process == process)
             return true;
     return false;
 }
@@ -214,11 +182,13 @@ static bool is_rank(pid_t process)
 static void ranks_note_signal(int number, siginfo_t *info, void *context)
 {
     (void)context;
-    if (number == SIGCHLD) { /* a child has ended, or the caller has */
+    if (number == SIGCHLD) { /* a rank, another child process or the caller has ended */
         has_ended = 1;
         if (first_to_fail == 0 && (info->si_code != CLD_EXITED || info->si_status != 0) &&
-            is_rank(info->si_pid))
+            is_rank(info->si_pid)) {
             first_to_fail = info->si_pid;
+            first_failed_ns = os_now_ns();
+        }
         return;
     }
     last_signal = number;
@@ -226,8 +196,8 @@ static void ranks_note_signal(int number, siginfo_t *info, void *context)
 }
 
 /*
- * A process group of its own, so that a signal to the caller's ends the caller only; SIGTTOU is
- * blocked, so that it may write to the terminal all the same.
+ * Prepares the supervisor. It has its own process group, so that signals to the caller's group do
+ * not reach it; SIGTTOU is blocked, so that it can still write to the terminal.
  */
 static void ranks_prepare(struct ranks *r)
 {
@@ -236,7 +206,7 @@ static void ranks_prepare(struct ranks *r)
     struct rlimit more;
     sigset_t set;
 
-    kept = r;
+    supervised = r;
     interrupts = last_signal = first_to_fail = has_ended = 0;
     sigemptyset(&set);
     sigaddset(&set, SIGTTOU);
@@ -251,16 +221,16 @@ static void ranks_prepare(struct ranks *r)
     }
     sigprocmask(SIG_BLOCK, &set, NULL);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* mutation: no-subreaper */
-    (void)prctl(PR_SET_PDEATHSIG, SIGCHLD); /* ranks_look_around finds that the caller has ended */
-    (void)setpgid(0, 0);
     getrlimit(RLIMIT_NOFILE, &r->files);
     more = r->files;
     more.rlim_cur = more.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &more); /* two pipes for each rank */
+    (void)setrlimit(RLIMIT_NOFILE, &more); /* two pipes per rank need many descriptors */
 }
 
-_Noreturn static void keep(struct ranks *r)
+/* Runs in the supervisor. */
+static void supervise(void *context)
 {
+    struct ranks *r = context;
     int status = 0;
 
     *r->result = (struct ranks_result){ .end = RANKS_DONE };
@@ -268,8 +238,8 @@ _Noreturn static void keep(struct ranks *r)
     r->poll = calloc(2 * r->params->count + 1, sizeof(*r->poll));
     if (r->rank == NULL || r->poll == NULL) {
         *r->result = (struct ranks_result){ .end = RANKS_NOT_STARTED, .state = ENOMEM };
-        remove_meeting(r);
-        _exit(0);
+        remove_rendezvous(r);
+        return;
     }
     ranks_prepare(r);
     for (uint32_t i = 0; i < r->params->count && status == 0; i++)
@@ -284,11 +254,10 @@ _Noreturn static void keep(struct ranks *r)
         wait_for_event(r);
     kill_rest(r);
     r->result->lost_output = r->lost_output;
-    remove_meeting(r);
-    _exit(0);
+    remove_rendezvous(r);
 }
 
-/* The parent of a process; 0: unknown, or it has ended. */
+/* Returns the parent of a process; 0: unknown, or the process has ended. */
 static pid_t parent_of(const char *process)
 {
     char path[64], text[512];
@@ -305,11 +274,14 @@ static pid_t parent_of(const char *process)
     if (size <= 0)
         return 0;
     text[size] = '\0';
-    end = strrchr(text, ')'); /* the name of a program may contain anything */
+    end = strrchr(text, ')'); /* the name of the program may contain parentheses */
     return end != NULL && sscanf(end, ") %*c %d", &parent) == 1 ? parent : 0;
 }
 
-/* A child's number stays its own until this process reaps it. Returns how many there are. */
+/*
+ * Kills all child processes of the supervisor and returns their number. The pid of a child is not
+ * reused before the supervisor reaps it.
+ */
 static uint32_t kill_children(void)
 {
     DIR *folder = opendir("/proc");
@@ -328,8 +300,9 @@ static uint32_t kill_children(void)
 }
 
 /*
- * Kills what ranks started and what left its group. The children of a process that is killed
- * become this one's, so there are none left when this one has no child.
+ * Kills processes that ranks started and that left the process group of their rank. The children of
+ * a killed process become children of the supervisor, so the loop ends when the supervisor has no
+ * child.
  */
 static void kill_rest(struct ranks *r)
 {
@@ -354,13 +327,13 @@ static void kill_rest(struct ranks *r)
     }
     r->ending = KILLED;
     r->drop_ns = os_now_ns() + DROP_NS;
-    snprintf(text, sizeof(text), "pto: processes that ranks started cannot be killed: %u\n", count);
+    snprintf(text, sizeof(text), "pto: cannot kill %u processes that ranks started\n", count);
     emit(r, STDERR_FILENO, text, strlen(text));
 }
 
 /* ---- a rank ---- */
 
-/* The CPUs of this process, shared out. */
+/* Binds the rank to its share of the CPUs that this process may use. */
 static void ranks_bind(const struct ranks *r, uint32_t rank)
 {
     uint32_t count = r->params->count, cpus, share, first, at = 0;
@@ -391,15 +364,46 @@ static void ranks_set_number(const char *name, uint32_t value)
     (void)setenv(name, text, 1);
 }
 
-static void ranks_set_environment(const struct ranks *r, uint32_t rank)
+/* Returns the number of the first rank of this machine. */
+static uint32_t first_rank(const struct ranks *r)
 {
+    return r->params->part != NULL ? r->params->part->first : 0;
+}
+
+/*
+ * Gives the rank the key of the job as a pipe that contains it: other processes see neither its
+ * environment nor its arguments change, and the key is gone when it was read.
+ */
+static void ranks_set_key(const struct ranks_part *part)
+{
+    size_t size = strlen(part->key);
+    int ends[2];
+
+    if (size == 0 || pipe(ends) != 0)
+        return;
+    (void)unsetenv("PTO_KEY_FILE"); /* the key of the job goes before one of the host */
+    if (write(ends[1], part->key, size) == (ssize_t)size)
+        ranks_set_number("PTO_KEY_FD", (uint32_t)ends[0]);
+    close(ends[1]);
+}
+
+static void ranks_set_environment(const struct ranks *r, uint32_t index)
+{
+    const struct ranks_part *part = r->params->part;
     char path[PATH_BYTES + 16];
 
     snprintf(path, sizeof(path), "%s/meet", r->folder);
-    ranks_set_number("PTO_RANK", rank);
-    ranks_set_number("PTO_RANKS", r->params->count);
-    (void)setenv("PTO_MEET", path, 1);
-    (void)setenv("PTO_TOKEN", r->token, 1);
+    ranks_set_number("PTO_RANK", first_rank(r) + index);
+    ranks_set_number("PTO_RANKS", part != NULL ? part->total : r->params->count);
+    (void)setenv("PTO_MEET", r->folder[0] == '\0' ? part->meet : path, 1);
+    (void)setenv("PTO_TOKEN", r->folder[0] == '\0' ? part->token : r->token, 1);
+    if (part == NULL)
+        return;
+    ranks_set_key(part);
+    if (part->listener >= 0 && first_rank(r) + index == 0) {
+        (void)fcntl(part->listener, F_SETFD, 0); /* it survives exec */
+        ranks_set_number("PTO_COMM_LISTEN_FD", (uint32_t)part->listener);
+    }
 }
 
 static void close_streams(struct rank *rank)
@@ -413,10 +417,14 @@ static void close_streams(struct rank *rank)
     }
 }
 
-/* In the rank. It ends when the keeper does, also if the keeper has ended already. */
-_Noreturn static void enter_rank(struct ranks *r, uint32_t index, const int out[2], pid_t keeper)
+/*
+ * Runs in a rank's process, which ends when the supervisor does, even if the supervisor has already
+ * ended.
+ */
+_Noreturn static void enter_rank(struct ranks *r, uint32_t index, const int out[2],
+                                 pid_t supervisor)
 {
-    bool has_input = r->params->has_input && index == 0 && !isatty(STDIN_FILENO);
+    bool has_input = r->params->has_input && first_rank(r) + index == 0 && !isatty(STDIN_FILENO);
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int code;
 
@@ -424,17 +432,18 @@ _Noreturn static void enter_rank(struct ranks *r, uint32_t index, const int out[
         struct sigaction now;
 
         if (sigaction(watched[i], NULL, &now) == 0 && now.sa_sigaction == ranks_note_signal)
-            (void)signal(watched[i], SIG_DFL); /* what was ignored stays so */
+            (void)signal(watched[i], SIG_DFL); /* signals that the caller ignores remain ignored */
     }
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)setpgid(0, 0);
-    if (getppid() != keeper || (!has_input && dup2(null, STDIN_FILENO) < 0) ||
+    if (getppid() != supervisor || (!has_input && dup2(null, STDIN_FILENO) < 0) ||
         dup2(out[0], STDOUT_FILENO) < 0 || dup2(out[1], STDERR_FILENO) < 0) {
         dprintf(out[1], "the rank cannot be started: %s\n",
                 null < 0 ? "no descriptor is free; see ulimit -n" : strerror(errno));
         _exit(EXIT_FAILURE);
     }
-    for (uint32_t i = 0; i < index; i++) /* one that does not exec has all of them */
+    /* close the pipes of other ranks, which a rank that does not exec would keep open */
+    for (uint32_t i = 0; i < index; i++)
         close_streams(&r->rank[i]);
     close(out[0]);
     close(out[1]);
@@ -442,18 +451,19 @@ _Noreturn static void enter_rank(struct ranks *r, uint32_t index, const int out[
     ranks_bind(r, index);
     ranks_set_environment(r, index);
     (void)setrlimit(RLIMIT_NOFILE, &r->files);
-    sigprocmask(SIG_SETMASK, &r->mask, NULL);
+    sigprocmask(SIG_SETMASK, &r->supervised.mask, NULL);
     code = r->params->enter(r->params->context, index);
     if (pto_stuck_threads() == 0)
         exit(code);
     fflush(NULL);
-    _exit(code); /* threads may still run code that an orderly exit would unmap */
+    /* skips the handlers of exit(): threads may still run code that exit() would unmap */
+    _exit(code);
 }
 
 static int ranks_start_rank(struct ranks *r, uint32_t index)
 {
     struct rank *rank = &r->rank[index];
-    pid_t keeper = getpid();
+    pid_t supervisor = getpid();
     int out[2] = { -1, -1 };
     int status = 0;
 
@@ -471,7 +481,7 @@ static int ranks_start_rank(struct ranks *r, uint32_t index)
     if (status == 0) {
         rank->process = fork();
         if (rank->process == 0)
-            enter_rank(r, index, out, keeper);
+            enter_rank(r, index, out, supervisor);
         if (rank->process < 0)
             status = errno;
     }
@@ -483,12 +493,13 @@ static int ranks_start_rank(struct ranks *r, uint32_t index)
         close_streams(rank);
         return status;
     }
-    (void)setpgid(rank->process, rank->process); /* whoever is first */
+    /* parent and child both set the process group, to avoid a race */
+    (void)setpgid(rank->process, rank->process);
     r->living++;
     return 0;
 }
 
-/* ---- ending them ---- */
+/* ---- ending ranks ---- */
 
 static void signal_all(const struct ranks *r, int number)
 {
@@ -504,33 +515,36 @@ static void kill_all(struct ranks *r)
     signal_all(r, SIGKILL);
 }
 
-/* Asks those that are left, once. */
+/* Sends the signal to the remaining ranks; later calls have no effect. */
 static void end_all(struct ranks *r, int number)
 {
     if (r->ending != GOING_ON)
         return;
     r->ending = ASKED;
     if (first_to_fail == 0)
-        first_to_fail = -1; /* whoever fails from now on was made to */
+        first_to_fail = -1; /* ignore failures from now on, because the signal causes them */
     r->kill_ns = os_now_ns() + (uint64_t)(r->params->grace * 1e9);
     r->result->ended_count = r->living;
     signal_all(r, number);
 }
 
-/* What time and signals ask for. Returns when to look again; UINT64_MAX: no need to. */
-static uint64_t ranks_look_around(struct ranks *r)
+/*
+ * Handles deadlines and signals. Returns the time of the next check, UINT64_MAX if none is needed.
+ */
+static uint64_t ranks_check_time_and_signals(struct ranks *r)
 {
     uint64_t now = os_now_ns();
     sigset_t blocked;
 
-    sigprocmask(SIG_SETMASK, &r->mask, &blocked); /* ppoll lets none in while there is work */
+    /* unblock signals briefly, because ppoll delivers none while descriptors are ready */
+    sigprocmask(SIG_SETMASK, &r->supervised.mask, &blocked);
     sigprocmask(SIG_SETMASK, &blocked, NULL);
     if (interrupts > 0 && r->ending == GOING_ON) {
         if (r->result->end == RANKS_DONE)
             *r->result = (struct ranks_result){ .end = RANKS_INTERRUPTED, .state = last_signal };
         end_all(r, last_signal);
     }
-    if ((interrupts > 1 || getppid() != r->caller) && r->ending != KILLED)
+    if ((interrupts > 1 || !cli_supervised_has_caller(&r->supervised)) && r->ending != KILLED)
         kill_all(r);
     if (r->ending == GOING_ON && r->end_ns != 0 && now >= r->end_ns) {
         *r->result = (struct ranks_result){ .end = RANKS_LATE };
@@ -547,26 +561,30 @@ static uint64_t ranks_look_around(struct ranks *r)
     return r->end_ns == 0 || (r->ask_ns != 0 && r->ask_ns < r->end_ns) ? r->ask_ns : r->end_ns;
 }
 
-/* ---- what they print ---- */
+/* ---- output of ranks ---- */
 
-/* Sleeps until a file is ready, a signal comes, or it is time to look again. */
+/* Sleeps until a descriptor is ready, a signal arrives, or `when_ns` is reached. */
 static int sleep_until(const struct ranks *r, struct pollfd *files, nfds_t count, uint64_t when_ns)
 {
     uint64_t now = os_now_ns(), left = when_ns > now ? when_ns - now : 0;
     struct timespec time = { .tv_sec = (time_t)(left / 1000000000),
                              .tv_nsec = (long)(left % 1000000000) };
 
-    return ppoll(files, count, when_ns == UINT64_MAX ? NULL : &time, &r->mask);
+    return ppoll(files, count, when_ns == UINT64_MAX ? NULL : &time, &r->supervised.mask);
 }
 
-/* Whoever reads may be slow: time and signals count meanwhile. */
+/*
+ * Writes output of ranks. The reader may be slow, so deadlines and signals are handled between
+ * writes.
+ */
 static void emit(struct ranks *r, int file, const char *bytes, size_t size)
 {
     while (size > 0) {
         struct pollfd to = { .fd = file, .events = POLLOUT };
         ssize_t put;
 
-        if (sleep_until(r, &to, 1, r->ending == KILLED ? r->drop_ns : ranks_look_around(r)) <= 0) {
+        if (sleep_until(r, &to, 1,
+                        r->ending == KILLED ? r->drop_ns : ranks_check_time_and_signals(r)) <= 0) {
             if (r->ending == KILLED && os_now_ns() >= r->drop_ns)
                 return;
             continue;
@@ -586,14 +604,17 @@ static void emit(struct ranks *r, int file, const char *bytes, size_t size)
 static void emit_line(struct ranks *r, uint32_t rank, int stream, const char *line, size_t size)
 {
     char text[LINE_BYTES + 32];
-    int prefix = r->params->has_prefix ? snprintf(text, 32, "[%u] ", rank) : 0;
+    int prefix = r->params->has_prefix ? snprintf(text, 32, "[%u] ", first_rank(r) + rank) : 0;
 
     memcpy(text + prefix, line, size);
     text[(size_t)prefix + size] = '\n';
     emit(r, stream == 0 ? STDOUT_FILENO : STDERR_FILENO, text, (size_t)prefix + size + 1);
 }
 
-/* A line that is too long becomes several. False: there is nothing more to read now. */
+/*
+ * Forwards the complete lines of a stream; splits a line that is too long. Returns false when there
+ * is nothing more to read now.
+ */
 static bool forward(struct ranks *r, uint32_t rank, int index)
 {
     struct stream *s = &r->rank[rank].stream[index];
@@ -622,7 +643,10 @@ static bool forward(struct ranks *r, uint32_t rank, int index)
 
 /* ---- the loop ---- */
 
-/* The first that failed is told; one that ends because of another only if there is no other. */
+/*
+ * Records the first failure. A rank that ends because of another rank is recorded only if no other
+ * rank failed.
+ */
 static void ranks_judge(struct ranks *r, uint32_t rank, int state)
 {
     bool is_first = first_to_fail == r->rank[rank].process;
@@ -636,15 +660,18 @@ static void ranks_judge(struct ranks *r, uint32_t rank, int state)
     if (r->result->end == RANKS_DONE || (r->result->end == RANKS_FAILED && !was_made_to &&
                                          (is_echo == r->is_echo ? is_first : r->is_echo))) {
         r->result->end = RANKS_FAILED;
-        r->result->rank = rank;
+        r->result->rank = first_rank(r) + rank;
         r->result->state = state;
+        r->result->failed_ns = is_first ? first_failed_ns : os_now_ns();
         r->is_echo = is_echo;
         r->is_calm = is_echo || is_apart;
+        if (r->params->part != NULL) /* mutation: late-news */
+            r->params->part->failed(r->params->part, r->result);
     }
 }
 
-/* Of a rank that has ended, kills the rest of its group, then passes on what it has printed. */
-static void ranks_bury(struct ranks *r, uint32_t index)
+/* Kills the rest of the group of a rank that has ended, then forwards its remaining output. */
+static void ranks_reap(struct ranks *r, uint32_t index)
 {
     struct rank *rank = &r->rank[index];
     int state = 0;
@@ -664,7 +691,10 @@ static void ranks_bury(struct ranks *r, uint32_t index)
     r->living--;
 }
 
-/* The index of a rank that has ended; `count`: none has. Reaps other processes that have ended. */
+/*
+ * Returns the index of a rank that has ended, or the number of ranks. Reaps other processes that
+ * have ended.
+ */
 static uint32_t ranks_find_ended(struct ranks *r)
 {
     for (;;) {
@@ -681,10 +711,10 @@ static uint32_t ranks_find_ended(struct ranks *r)
 
 static void wait_for_event(struct ranks *r)
 {
-    uint64_t when_ns = ranks_look_around(r);
+    uint64_t when_ns = ranks_check_time_and_signals(r);
     uint32_t count = 0;
 
-    if (has_ended != 0) /* the signal has come already: nothing would end the sleep */
+    if (has_ended != 0) /* do not sleep: SIGCHLD has already arrived and would not end the sleep */
         when_ns = 0;
     for (uint32_t i = 0; i < r->params->count; i++)
         for (int k = 0; k < 2; k++)
@@ -702,44 +732,46 @@ static void wait_for_event(struct ranks *r)
                     continue;
                 if ((r->poll[at].revents & POLLIN) != 0) {
                     (void)forward(r, i, k);
-                } else if (r->poll[at].revents != 0) { /* closed, and nothing in it */
+                } else if (r->poll[at].revents != 0) { /* pipe is closed and empty */
                     close(s->pipe);
                     s->pipe = -1;
                 }
                 at++;
             }
     }
-    has_ended = 0; /* signals are blocked here */
+    has_ended = 0; /* cannot lose a SIGCHLD, because signals are blocked here */
     for (uint32_t i; (i = ranks_find_ended(r)) != r->params->count;) {
-        ranks_bury(r, i);
+        ranks_reap(r, i);
         if (r->result->end == RANKS_DONE)
             continue;
         if (!r->is_calm)
             end_all(r, SIGTERM);
         else if (r->ask_ns == 0)
-            r->ask_ns = os_now_ns() + PATIENCE_NS;
+            r->ask_ns = os_now_ns() + BLAME_NS;
     }
 }
 
-const char *cli_ranks_tell(const struct ranks_result *result, char text[RANKS_TEXT_MAX])
+const char *cli_ranks_describe(const struct ranks_result *result, char text[RANKS_TEXT_MAX])
 {
-    char others[64] = "";
+    char others[64] = "", where[280] = "";
 
     if (result->ended_count == 1)
         snprintf(others, sizeof(others), "; the other one was ended");
     else if (result->ended_count > 1)
         snprintf(others, sizeof(others), "; the %u others were ended", result->ended_count);
+    if (result->host != NULL)
+        snprintf(where, sizeof(where), " on %.256s", result->host);
     if (result->end == RANKS_NOT_STARTED)
-        snprintf(text, RANKS_TEXT_MAX, "no process can be started: %s", strerror(result->state));
+        snprintf(text, RANKS_TEXT_MAX, "cannot start a process: %s", strerror(result->state));
     else if (result->end == RANKS_UNKEPT)
         snprintf(text, RANKS_TEXT_MAX,
-                 "the process that started the ranks died (%s); what ranks started may be left",
+                 "the process that started the ranks died (%s); processes of ranks may be left",
                  WIFSIGNALED(result->state) ? strsignal(WTERMSIG(result->state)) : "exit");
     else if (WIFSIGNALED(result->state))
-        snprintf(text, RANKS_TEXT_MAX, "rank %u died: %s%s", result->rank,
+        snprintf(text, RANKS_TEXT_MAX, "rank %u%s died: %s%s", result->rank, where,
                  strsignal(WTERMSIG(result->state)), others);
     else
-        snprintf(text, RANKS_TEXT_MAX, "rank %u ended with code %d%s", result->rank,
+        snprintf(text, RANKS_TEXT_MAX, "rank %u%s ended with code %d%s", result->rank, where,
                  WEXITSTATUS(result->state), others);
     return text;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes that are the ranks of one job: `pto launch`, and scenes with ranks. They
- * find in their environment who they are (PTO_RANK, PTO_RANKS) and where they meet
- * (PTO_MEET, PTO_TOKEN), as pto/comm.h says. What they print is passed on line by
- * line; when one fails the others are ended.
+ * Runs the ranks of one job as processes, for `pto launch` and scenes with ranks. Environment
+ * variables give each rank its number (PTO_RANK, PTO_RANKS) and the rendezvous (PTO_MEET,
+ * PTO_TOKEN), as in pto/comm.h. Output is forwarded line by line; when a rank fails, the others are
+ * ended.
  *
- * Each has a process group of its own, which ends with it. A keeper, one more process, is
- * the parent of the ranks. When they have ended, or the caller has, however that comes, the
- * keeper kills all that they started, groups and sessions apart, and removes the folder in
- * which the ranks meet.
+ * Each rank has its own process group, which ends with it. A supervisor, one more process, is the
+ * parent of the ranks. When the ranks or the caller have ended for any reason, the supervisor kills
+ * all processes that the ranks started, in any group and session, and removes the rendezvous
+ * folder.
  *
  * One call at a time; the process has no other thread.
  */
@@ -21,51 +21,74 @@
 
 enum { RANKS_MAX = 1024 };
 
-/* Which CPUs a rank may use. */
+/* How ranks are bound to CPUs. */
 enum ranks_binding {
-    RANKS_AUTO, /* an equal share each, if there are enough; else any */
-    RANKS_CPU,  /* one each, some the same one if there are not enough */
+    RANKS_AUTO, /* an equal share per rank if there are enough CPUs, else any */
+    RANKS_CPU,  /* one CPU per rank, shared if there are not enough */
     RANKS_ANY,
     RANKS_BINDINGS
 };
 const char *cli_ranks_binding_name(uint32_t binding);
 
+struct ranks_result;
+
+/* Where the ranks of this machine belong in a job of several machines. */
+struct ranks_part {
+    uint32_t first;   /* number of the first rank of this machine */
+    uint32_t total;   /* number of ranks of the job */
+    const char *meet; /* place of the rendezvous; NULL: a file of this machine, with a token */
+    const char *token;
+    const char *key; /* text of the job key, which each rank finds at PTO_KEY_FD; "": none */
+    /* listening socket that rank 0 inherits as PTO_COMM_LISTEN_FD, closed at exec; -1: none */
+    int listener;
+    /* called in the supervisor whenever the recorded failure changes, before other ranks are ended */
+    void (*failed)(const struct ranks_part *part, const struct ranks_result *result);
+    int report; /* for `failed` */
+};
+
 struct ranks_params {
-    uint32_t count;
+    uint32_t count; /* number of ranks of this machine */
     enum ranks_binding binding;
-    bool has_prefix; /* "[1] " before each line */
-    bool has_input;  /* rank 0 has the standard input, unless that is a terminal */
-    double timeout;  /* seconds; 0: none */
-    double grace;    /* seconds that a rank has to end once it was asked to */
-    int peer_code;   /* with which a rank ends because another one has; 0: none */
-    int apart_code; /* with which it ends when it alone has failed, and all were through; 0: none */
-    int (*enter)(void *context, uint32_t rank); /* in the rank: its exit code */
+    bool has_prefix; /* prefix each line with "[1] " */
+    bool has_input;  /* rank 0 gets the standard input, unless that is a terminal */
+    double timeout;  /* time limit of the job in seconds; 0: none */
+    double grace;    /* seconds between asking a rank to end and killing it */
+    int peer_code;   /* exit code of a rank that lost its peer; 0: none */
+    int apart_code;  /* exit code of a rank whose failure affects no other rank; 0: none */
+    /* entry function of a rank, called in the rank's process; returns its exit code */
+    int (*enter)(void *context, uint32_t rank);
     void *context;
+    const struct ranks_part *part; /* NULL: all ranks of the job are on this machine */
 };
 
 enum ranks_end {
-    RANKS_DONE,        /* all have ended with code 0 */
-    RANKS_FAILED,      /* one has not: `rank` and `state` */
-    RANKS_LATE,        /* the time was over */
-    RANKS_INTERRUPTED, /* by `state`, a signal */
-    RANKS_NOT_STARTED, /* `state` is an errno */
-    RANKS_UNKEPT,      /* the keeper was killed: `state` */
+    RANKS_DONE,        /* all ranks ended with code 0 */
+    RANKS_FAILED,      /* a rank failed: see `rank` and `state` */
+    RANKS_LATE,        /* the time limit of the job was reached */
+    RANKS_INTERRUPTED, /* the signal `state` arrived */
+    RANKS_NOT_STARTED, /* ranks could not be started: `state` is an errno */
+    RANKS_UNKEPT,      /* the supervisor was killed: `state` is its wait status */
 };
 
 struct ranks_result {
     enum ranks_end end;
-    uint32_t rank;        /* the first that failed */
-    int state;            /* of waitpid */
-    uint32_t ended_count; /* others that were ended for it, or because time was over */
-    uint32_t apart_count; /* ranks that ended with the code for that */
-    int lost_output;      /* an errno: what they printed could not be passed on; 0: it was */
+    uint32_t rank;        /* rank that failed first */
+    int state;            /* wait status, errno or signal, depending on `end` */
+    uint32_t ended_count; /* ranks ended because of that failure, or at the time limit */
+    uint32_t apart_count; /* ranks that ended with apart_code */
+    int lost_output;      /* errno of a failure to forward output; 0: none */
+    uint64_t failed_ns;   /* time of os_now_ns at which the rank failed */
+    const char *host;     /* host of the rank; NULL: this machine */
 };
 
-/* Returns when none is left. */
+/* Runs the ranks and returns when no process is left. */
 void cli_ranks_run(const struct ranks_params *params, struct ranks_result *result);
 
-/* How a rank failed, and how many were ended for it: "rank 2 ended with code 3; ...". */
-enum { RANKS_TEXT_MAX = 160 };
-const char *cli_ranks_tell(const struct ranks_result *result, char text[RANKS_TEXT_MAX]);
+/*
+ * Describes how a rank failed, and how many were ended because of that: "rank 2 ended with code 3;
+ * ...".
+ */
+enum { RANKS_TEXT_MAX = 480 };
+const char *cli_ranks_describe(const struct ranks_result *result, char text[RANKS_TEXT_MAX]);
 
 #endif

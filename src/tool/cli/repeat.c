@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* As a word for the shell. */
+/* Prints a word of a command line, quoted for the shell. */
 static void print_word(FILE *to, const char *word)
 {
     static const char plain[] =
@@ -35,8 +35,8 @@ void cli_print_repeat(FILE *to, const struct session *s, const char *target, enu
 {
     const struct session_options *options = s->options;
 
-    fprintf(to, "In the usual order it is right: a task relies on another one without depending "
-                "on it.\nTo repeat it: pto run ");
+    fprintf(to, "The usual order gives the right result: a task relies on another one without "
+                "depending on it.\nTo reproduce: pto run ");
     print_word(to, target);
     if (s->scene->case_count > 1)
         fprintf(to, " --case %s", s->data.test_case->name);
@@ -49,6 +49,12 @@ void cli_print_repeat(FILE *to, const struct session *s, const char *target, enu
         fprintf(to, "%s%u", i == 0 ? " --cards " : ",", options->cards.number[i]);
     if (options->is_isolated)
         fprintf(to, " --isolated");
+    if (options->build.has_accesses)
+        fprintf(to, " --accesses");
+    if (options->has_nan_check)
+        fprintf(to, " --nan");
+    if (options->has_races)
+        fprintf(to, " --races");
     for (uint32_t i = 0; i < options->build.flag_count; i++) {
         fprintf(to, " --flag=");
         print_word(to, options->build.flags[i]);

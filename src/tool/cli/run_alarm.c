@@ -15,9 +15,12 @@
 #include "tool/cli/machine.h"
 #include "tool/cli/ranks.h"
 
-/* Written by the process itself, read by its parent after it has collected it. */
+/*
+ * Deadlines in shared memory. Each process writes its own; its parent reads it after reaping the
+ * process.
+ */
 struct alarms {
-    uint64_t due_ns[RANKS_MAX]; /* CLOCK_MONOTONIC; 0: none is set */
+    uint64_t due_ns[RANKS_MAX]; /* deadline of each rank, in CLOCK_MONOTONIC time; 0: not set */
     struct machine_kills before;
 };
 
@@ -35,8 +38,8 @@ void cli_alarm_share(void)
 }
 
 /*
- * SIGKILL, because a kernel may have ended the thread that was to end the run, and the
- * other threads block every other signal.
+ * The timer sends SIGKILL, because a kernel may have ended the thread that enforces the time limit
+ * of the run, and the other threads block all signals that can be blocked.
  */
 void cli_alarm_set(uint32_t rank, double seconds)
 {
@@ -46,7 +49,8 @@ void cli_alarm_set(uint32_t rank, double seconds)
     struct itimerspec when = { .it_value.tv_sec = (time_t)seconds };
 
     when.it_value.tv_nsec = (long)((seconds - (double)when.it_value.tv_sec) * 1e9);
-    if (shared != NULL && rank < RANKS_MAX) /* before the timer: it is due when that has fired */
+    /* set the deadline before the timer, so that it is in the past if the timer expires */
+    if (shared != NULL && rank < RANKS_MAX)
         shared->due_ns[rank] = seconds != 0 ? os_now_ns() + (uint64_t)(seconds * 1e9) : 0;
     has_timer = has_timer || timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
     if (has_timer)
@@ -72,6 +76,6 @@ void cli_alarm_explain(uint32_t rank, const char *who, const char *place, char *
         snprintf(text, size, "%s was killed%s by signal 9 (SIGKILL), before its time was over: %s",
                  who, place,
                  now.machine > shared->before.machine
-                     ? "probably by the kernel, which ended a process for lack of memory (OOM)"
-                     : "another process has sent it");
+                     ? "probably by the kernel, which killed a process for lack of memory (OOM)"
+                     : "another process sent it");
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `pto run FILE.ptoc`: an artefact knows how its entry uses its arguments, but
- * neither their names nor their shapes. They are numbered, and the files of the
- * user give types and shapes. For the session it looks like a scene without a golden.
- * A folder with a kernel_config.py that nothing else describes is run in the same way.
+ * `pto run FILE.ptoc`: an artefact records how its entry uses its arguments, but neither their
+ * names nor their shapes. They are numbered, and the user's files give types and shapes. The
+ * session sees a scene without a golden. A folder with only a kernel_config.py is run in the same
+ * way.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 enum { NAME_BYTES = 8 };
 
-/* A scene that nobody has written. */
+/* A scene that is derived from an artefact and the command line. */
 struct made_scene {
     struct scene scene;
     struct scene_case test_case;
@@ -27,7 +27,8 @@ struct made_scene {
     struct scene_scalar scalar[PTO_ENTRY_SCALARS_MAX];
     struct scene_kernel kernel[SCENE_KERNELS_MAX];
     char name[PTO_ENTRY_TENSORS_MAX][NAME_BYTES];
-    char *out_path[PTO_ENTRY_TENSORS_MAX]; /* without the shape behind it */
+    /* path of the output file, cut off before the type and the shape that may follow it */
+    char *out_path[PTO_ENTRY_TENSORS_MAX];
 };
 
 static int run_artefact_describe(struct made_scene *m, const struct pto_callable *callable,
@@ -65,7 +66,7 @@ static int load_target(const struct run_request *request, struct pto_callable **
     return pto_callable_load_file(request->target, &options, callable_out, error);
 }
 
-/* The callable of an artefact, or that of a folder. */
+/* Loads the callable of an artefact, or builds that of a folder. */
 static int get_callable(const struct run_request *request, const struct scene *folder,
                         struct pto_callable **callable_out, struct pto_error *error)
 {
@@ -74,7 +75,8 @@ static int get_callable(const struct run_request *request, const struct scene *f
     if (folder == NULL)
         return load_target(request, callable_out, error);
     if ((request->modes & folder->test_case->modes) == 0)
-        return error_tell(error, PTO_EINVAL, "%.900s is for the other mode", folder->path);
+        return error_setf(error, PTO_EINVAL, "%.900s was compiled for the other mode",
+                          folder->path);
     if (platform == NULL)
         platform = folder->test_case->platform[0];
     return scene_build(folder, platform, scene_config_mode(folder), &request->session.build,
@@ -93,6 +95,14 @@ int cli_run_artefact(const struct run_request *request, const struct scene *fold
 
     if (m == NULL)
         return EXIT_FAILED;
+    if (folder == NULL && request->session.build.has_accesses) {
+        fprintf(stderr,
+                "pto run: %s is compiled already; build it with `pto build --accesses`, and run it "
+                "without that option\n",
+                request->target);
+        free(m);
+        return EXIT_USAGE;
+    }
     status = get_callable(request, folder, &callable, &error);
     if (status == PTO_OK)
         status = pto_callable_info(callable, &info);
@@ -109,7 +119,10 @@ int cli_run_artefact(const struct run_request *request, const struct scene *fold
 
         terminal_print(stdout, m->scene.name, true);
         printf(": %s\n", request->target);
-        again.session.is_unguarded |= info.is_from_reference; /* it may read what nobody wrote */
+        /*
+         * an orchestration that was compiled with simpler's headers may read uninitialised memory
+         */
+        again.session.is_unguarded |= info.is_from_reference;
         code = run_described(m, callable, platform, mode, &again, &error);
         callable = NULL;
     }
@@ -153,9 +166,10 @@ static int find_argument(const char *option, const char *name, struct pto_error 
     uint64_t index;
 
     if (!cli_parse_number(name, 0, PTO_ENTRY_TENSORS_MAX - 1, &index))
-        return error_tell(error, PTO_EINVAL,
-                          "--%s %s: the arguments have no names here, but numbers from 0 on",
-                          option, name);
+        return error_setf(
+            error, PTO_EINVAL,
+            "--%s %s: arguments of an artefact have numbers, from 0, instead of names", option,
+            name);
     return (int)index;
 }
 
@@ -169,20 +183,20 @@ static void set_shape(struct scene_argument *argument, uint32_t ndims, const uin
     }
 }
 
-/* Type and shape of an argument from a file. */
-static int take_npy(struct scene_argument *argument, const struct npy *npy, const char *path,
-                    struct pto_error *error)
+/* Sets type and shape of an argument from a .npy file. */
+static int parse_npy(struct scene_argument *argument, const struct npy *npy, const char *path,
+                     struct pto_error *error)
 {
     int dtype = scene_npy_dtype(npy);
 
     if (dtype < 0)
-        return error_tell(error, PTO_EINVAL, "%.1000s has elements of an unknown type", path);
+        return error_setf(error, PTO_EINVAL, "%.1000s has elements of an unknown type", path);
     argument->dtype = (enum pto_dtype)dtype;
     set_shape(argument, npy->ndims, npy->shapes);
     return PTO_OK;
 }
 
-/* `float32[64,64]`, or false. */
+/* Parses a type and a shape such as `float32[64,64]`; false if malformed. */
 static bool parse_type(const char *text, struct scene_argument *argument)
 {
     size_t length = strcspn(text, "[");
@@ -221,12 +235,12 @@ static int describe_input(struct made_scene *m, const struct run_file *file,
     if (index < 0)
         return index;
     if (m->given[index].path != NULL)
-        return error_tell(error, PTO_EINVAL, "--in %d is given twice", index);
+        return error_setf(error, PTO_EINVAL, "--in %d is given twice", index);
     status = scene_npy_read(file->path, &m->given[index].npy, error);
     if (status < 0)
         return status;
     m->given[index].path = file->path;
-    return take_npy(&m->argument[index], &m->given[index].npy, file->path, error);
+    return parse_npy(&m->argument[index], &m->given[index].npy, file->path, error);
 }
 
 static int describe_output(struct made_scene *m, const struct run_file *file,
@@ -244,21 +258,21 @@ static int describe_output(struct made_scene *m, const struct run_file *file,
     free(m->out_path[index]);
     path = m->out_path[index] = strdup(file->path);
     if (path == NULL)
-        return error_tell(error, PTO_ENOMEM, "out of memory");
+        return error_setf(error, PTO_ENOMEM, "out of memory");
     colon = strrchr(path, ':');
     if (colon != NULL && parse_type(colon + 1, argument)) {
         *colon = '\0';
         return PTO_OK;
     }
-    if (argument->ndims != 0) /* an inout has its input's */
+    if (argument->ndims != 0) /* the input has set the type and shape of an inout argument */
         return PTO_OK;
     if (scene_npy_read(path, &npy, &ignored) < 0)
-        return error_tell(error, PTO_EINVAL,
-                          "--out %d: nothing says its type and shape; write --out "
-                          "%d=FILE.npy:float32[64,64]",
-                          index, index);
+        return error_setf(
+            error, PTO_EINVAL,
+            "--out %d: the type and shape are unknown; write --out %d=FILE.npy:float32[64,64]",
+            index, index);
 
-    int status = take_npy(argument, &npy, path, error);
+    int status = parse_npy(argument, &npy, path, error);
 
     scene_npy_free(&npy);
     return status;
@@ -281,18 +295,22 @@ static int check_arguments(struct made_scene *m, const struct pto_callable_info 
             argument->direction = info->signature[i];
         if (argument->direction == PTO_DIR_INOUT && m->given[i].path == NULL &&
             info->signature_count == 0)
-            argument->direction = PTO_DIR_OUT; /* nobody says what it is */
+            /*
+             * the artefact does not record directions: an argument without an input file is an
+             * output
+             */
+            argument->direction = PTO_DIR_OUT;
         if (argument->ndims == 0)
-            return error_tell(error, PTO_EINVAL, "argument %u is %s; give it with --%s %u=FILE.npy",
+            return error_setf(error, PTO_EINVAL, "argument %u is %s; give it with --%s %u=FILE.npy",
                               i, words[argument->direction],
                               argument->direction == PTO_DIR_OUT ? "out" : "in", i);
         if (argument->direction != PTO_DIR_OUT && m->given[i].path == NULL)
-            return error_tell(error, PTO_EINVAL, "argument %u is %s; give it with --in %u=FILE.npy",
+            return error_setf(error, PTO_EINVAL, "argument %u is %s; give it with --in %u=FILE.npy",
                               i, words[argument->direction], i);
         if (argument->direction == PTO_DIR_OUT && m->given[i].path != NULL)
-            return error_tell(error, PTO_EINVAL, "argument %u is an output; use --out", i);
+            return error_setf(error, PTO_EINVAL, "argument %u is an output; use --out", i);
         if (argument->direction == PTO_DIR_IN && m->out_path[i] != NULL)
-            return error_tell(error, PTO_EINVAL, "argument %u is an input; use --in", i);
+            return error_setf(error, PTO_EINVAL, "argument %u is an input; use --in", i);
     }
     return PTO_OK;
 }
@@ -318,8 +336,9 @@ static int describe_scalars(struct made_scene *m, const struct run_request *requ
             scalar->number = strtod(text, &end);
         }
         if (*text == '\0' || *end != '\0' ||
-            (errno == ERANGE && scalar->type == SCENE_INTEGER)) /* a tiny float is just rounded */
-            return error_tell(error, PTO_EINVAL,
+            /* for a float, ERANGE also means a tiny value that was rounded */
+            (errno == ERANGE && scalar->type == SCENE_INTEGER))
+            return error_setf(error, PTO_EINVAL,
                               "--scalar must be a number that fits its type, not '%s'", text);
     }
     return PTO_OK;
@@ -344,14 +363,14 @@ static int run_artefact_describe(struct made_scene *m, const struct pto_callable
         if (m->argument[i].ndims == 0)
             continue;
         if (info->signature_count != 0 && i >= tensors)
-            return error_tell(error, PTO_EINVAL, "there is no argument %u: the entry has %u", i,
+            return error_setf(error, PTO_EINVAL, "argument %u does not exist: the entry has %u", i,
                               tensors);
         m->scene.argument_count = i + 1;
     }
     if (info->signature_count != 0)
         m->scene.argument_count = tensors;
     if (info->signature_count > tensors && info->signature_count - tensors != request->scalar.count)
-        return error_tell(error, PTO_EINVAL, "the entry has %u scalars; give each with --scalar",
+        return error_setf(error, PTO_EINVAL, "the entry has %u scalars; give each with --scalar",
                           info->signature_count - tensors);
     m->scene.name = info->name != NULL ? info->name : "callable";
     m->scene.deps = PTO_DEPS_DEFAULT;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which diagnostics `pto run` writes: --diagnose. */
+/* Parses the list of --diagnose: the names of the diagnostics that `pto run` is to write. */
 #include <stddef.h>
 #include <string.h>
 
 #include "tool/cli/run_request.h"
 
-/* What can be named in --diagnose. */
+/* Names that --diagnose accepts. */
 static const struct diagnosis {
     const char *name;
-    size_t at;     /* in struct pto_diagnostics: a byte */
-    uint8_t level; /* if none is named */
-    uint8_t max;   /* 1: there are no levels */
+    size_t at;     /* offset of the diagnostic's level in struct pto_diagnostics */
+    uint8_t level; /* level if the user gives none */
+    uint8_t max;   /* highest level; 1: the diagnostic has no levels */
 } diagnoses[] = {
     { "swimlane", offsetof(struct pto_diagnostics, swimlane), 4, 4 },
     { "args", offsetof(struct pto_diagnostics, args), 2, 3 },
@@ -22,8 +22,8 @@ static const struct diagnosis {
 
 enum { DIAGNOSES = sizeof(diagnoses) / sizeof(diagnoses[0]) };
 
-/* NAME or NAME=LEVEL. */
-static bool take_diagnosis(struct pto_diagnostics *asked, char *word)
+/* Parses the NAME or NAME=LEVEL of a diagnostic. */
+static bool parse_diagnosis(struct pto_diagnostics *asked, char *word)
 {
     char *equals = strchr(word, '=');
 
@@ -46,8 +46,8 @@ static bool take_diagnosis(struct pto_diagnostics *asked, char *word)
     return false;
 }
 
-int cli_run_take_diagnoses(void *context, const struct cli_option *option, char *value,
-                           struct pto_error *error)
+int cli_run_parse_diagnoses(void *context, const struct cli_option *option, char *value,
+                            struct pto_error *error)
 {
     struct run_request *request = context;
     char *next = NULL;
@@ -55,8 +55,8 @@ int cli_run_take_diagnoses(void *context, const struct cli_option *option, char 
     (void)option;
     for (char *word = strtok_r(value, ",", &next); word != NULL;
          word = strtok_r(NULL, ",", &next)) {
-        if (!take_diagnosis(&request->session.diagnostics, word))
-            return error_tell(
+        if (!parse_diagnosis(&request->session.diagnostics, word))
+            return error_setf(
                 error, PTO_EINVAL,
                 "--diagnose takes swimlane (1 to 4), args (1 to 3), deps, scopes, "
                 "pmu (1 to 8) and names with commas between them, as swimlane=4,deps; not "
@@ -67,7 +67,7 @@ int cli_run_take_diagnoses(void *context, const struct cli_option *option, char 
     return PTO_OK;
 }
 
-/* All of them, unless the command line says which. */
+/* Selects all diagnostics, unless the command line names some. */
 void cli_run_choose_diagnoses(struct run_request *request)
 {
     for (uint32_t i = 0; i < DIAGNOSES && !request->has_diagnoses; i++)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pto run --gdb`: gdb on the same command, with --debug. At level 3 it follows the children. */
+/*
+ * `pto run --gdb` starts gdb on the same command with --debug. At level 3 gdb follows the children.
+ */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -13,14 +15,22 @@
 
 enum { WORDS_MAX = 4096 };
 
-/* The words of this process, as it was started: the parser changes their order. */
-static int read_words(char ***words_out)
+/* The parser of --in and --out has ended their names at the equals sign. */
+static void restore_equals(const struct run_files *files)
+{
+    for (uint32_t i = 0; i < files->count; i++)
+        ((char *)files->file[i].path)[-1] = '=';
+}
+
+int cli_run_read_words(const struct run_request *request, char ***words_out)
 {
     FILE *file = fopen("/proc/self/cmdline", "re");
     char **words = calloc(WORDS_MAX, sizeof(*words));
     size_t room = 0;
     int count = 0;
 
+    restore_equals(&request->in);
+    restore_equals(&request->out);
     while (file != NULL && words != NULL && count < WORDS_MAX - 1 &&
            getdelim(&words[count], &room, '\0', file) > 0) {
         count++;
@@ -37,7 +47,7 @@ static bool is_gdb(const char *word)
     return strlen(word) >= strlen("--g") && strncmp(word, "--gdb", strlen(word)) == 0;
 }
 
-int cli_run_gdb(bool follows_children)
+int cli_run_gdb(const struct run_request *request, bool follows_children)
 {
     static char *const plain[] = { "gdb",   "-q",
                                    "-ex",   "handle SIGURG nostop noprint pass",
@@ -54,7 +64,7 @@ int cli_run_gdb(bool follows_children)
                                               : sizeof(plain) / sizeof(plain[0]));
     char program[PATH_MAX], self[PATH_MAX];
     char **words;
-    int count = read_words(&words);
+    int count = cli_run_read_words(request, &words);
     char **line = calloc((size_t)(count + before_count) + 1, sizeof(*line));
 
     if (!cli_machine_find_program("gdb", program)) {

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `pto run` does with a session that is ready: runs it and shows what came of it. */
+/* Runs a prepared session of `pto run` and prints the results. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/os.h"
 #include "tool/cli/commands.h"
+#include "tool/cli/races_print.h"
+#include "tool/cli/recorded.h"
 #include "tool/cli/repeat.h"
 #include "pto/worker_trace.h"
 #include "tool/scene/terminal.h"
 
-/* Which cores of one type ran how many tasks, as ` AIV 0:3 1:2`. */
+enum { TITLE_BYTES = 256 };
+
+/* Prints how many tasks each core of one type ran, as ` AIV 0:3 1:2`. */
 static void print_cores(const char *type, const uint32_t *tasks, uint32_t count)
 {
     bool is_first = true;
@@ -33,7 +38,7 @@ static void print_time(uint64_t best_ns, uint32_t rounds)
     printf("\n");
 }
 
-/* Of a worker: which child ran how many. */
+/* Prints how many tasks each child of a worker ran. */
 static void print_children(const struct session *s, uint64_t best_ns, uint32_t rounds)
 {
     uint32_t count = s->level.chips + s->level.subs;
@@ -66,11 +71,55 @@ static void print_report(const struct pto_run_report *report, uint64_t best_ns, 
         printf("  warning  %s\n", report->warning);
 }
 
+const char *cli_run_trace_ending(const char *name)
+{
+    static const char *const endings[] = {
+#define X(name, ending) ending,
+        PTO_TRACE_FORMAT_MAP(X)
+#undef X
+    };
+    size_t length = strlen(name);
+
+    for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
+        if (length > strlen(endings[i]) &&
+            strcmp(name + length - strlen(endings[i]), endings[i]) == 0)
+            return endings[i];
+    return endings[0];
+}
+
+/*
+ * Makes the path of the timeline. The ending of NAME selects the format, which is JSON without a
+ * known ending.
+ */
 static void name_timeline(const struct session *s, const char *name, enum pto_mode mode,
                           char path[PATH_MAX])
 {
-    scene_session_name(s, name, mode, path, PATH_MAX - sizeof(".json"));
-    strcat(path, ".json");
+    const char *ending = cli_run_trace_ending(name);
+    char stem[PATH_MAX];
+    int length = (int)(strlen(name) - strlen(ending));
+
+    if (length < 0 || strcmp(name + length, ending) != 0)
+        length = (int)strlen(name);
+    snprintf(stem, sizeof(stem), "%.*s", length, name);
+    scene_session_name(s, stem, mode, path, PATH_MAX - sizeof(".pftrace"));
+    strcat(path, ending);
+}
+
+/*
+ * Warns if simulated cores outnumber the host's CPUs: the recorded times then include the wait for
+ * a CPU.
+ */
+static void print_crowded(const struct session *s)
+{
+    uint32_t cpus = os_cpu_count(), cores = 0;
+
+    if (s->rank != 0 || scene_is_level(s->scene) || s->options->costs.is_virtual ||
+        !pto_platform_find(s->platform)->is_simulated)
+        return;
+    for (uint32_t i = 0; i < s->report.core_count; i++)
+        cores += s->report.core_tasks[i] != 0;
+    if (cores > cpus)
+        printf("  warning  " CLI_CROWDED "\n", cores, cpus, cpus == 1 ? "" : "s");
 }
 
 static bool write_timeline(const struct session *s, const char *name, enum pto_mode mode)
@@ -84,15 +133,19 @@ static bool write_timeline(const struct session *s, const char *name, enum pto_m
         printf("  timeline FAILED: %s\n", error.text);
         return false;
     }
-    printf("  timeline %s (open it at ui.perfetto.dev)\n", path);
+    if (strcmp(cli_run_trace_ending(name), ".ptrec") == 0)
+        printf("  recorded %s\n", path);
+    else
+        printf("  timeline %s (open it at ui.perfetto.dev)\n", path);
     if (s->report.records_lost != 0)
         printf("  warning  the recorder lost the oldest %" PRIu64 " records of the run; "
                "--trace-records keeps more\n",
                s->report.records_lost);
+    print_crowded(s);
     return true;
 }
 
-/* They are written by the run itself. */
+/* Prints the folder of the diagnostics, which the library has written. */
 static void print_diagnostics(const struct session *s, enum pto_mode mode)
 {
     char folder[PATH_MAX];
@@ -118,6 +171,11 @@ bool cli_run_write_outputs(const struct session *s, const struct run_request *re
     return true;
 }
 
+static void do_nothing(void *context)
+{
+    (void)context;
+}
+
 static void print_mismatch(struct session *s, enum pto_mode mode)
 {
     char *text = NULL;
@@ -126,7 +184,7 @@ static void print_mismatch(struct session *s, enum pto_mode mode)
 
     if (to == NULL)
         return;
-    scene_session_explain(s, mode, to);
+    scene_session_explain(s, mode, do_nothing, NULL, to);
     fclose(to);
     terminal_print_indented(text, "           ");
     free(text);
@@ -149,12 +207,7 @@ static void print_failure(struct session *s, enum pto_mode mode, const char *wha
                s->report.stopped);
 }
 
-static void do_nothing(void *context)
-{
-    (void)context;
-}
-
-/* The orders that were asked for, after a run that was right. */
+/* Runs the case again in the requested task orders, after a successful run. */
 static bool run_orders(struct session *s, const struct run_request *request, enum pto_mode mode)
 {
     struct pto_error error = { .size = sizeof(error) };
@@ -181,7 +234,10 @@ static bool run_orders(struct session *s, const struct run_request *request, enu
     return false;
 }
 
-/* Lines that tasks share, after a run that was right. */
+/*
+ * After a successful run, checks whether concurrent tasks shared cache lines. Returns false if the
+ * case fails because of that.
+ */
 static bool run_print_lines(struct session *s, enum pto_mode mode)
 {
     struct pto_error error = { .size = sizeof(error) };
@@ -192,10 +248,37 @@ static bool run_print_lines(struct session *s, enum pto_mode mode)
         return false;
     }
     if (s->rank == 0)
-        printf("  lines    %s\n",
-               is_looked ? "ok: no two tasks that may run at the same time write to one"
-                         : "not looked at: mode host knows all dependencies");
+        printf("  lines    %s\n", is_looked ? "ok: no two concurrent tasks write to one cache line"
+                                            : "not checked: only mode host has all dependencies");
     return true;
+}
+
+/* Searches the recorded run for races, after a successful run. */
+static bool run_print_races(const struct session *s)
+{
+    struct pto_error error = { .size = sizeof(error) };
+    struct cli_races races;
+    int status = cli_races_find_in_session(s, &races, &error);
+    bool is_good = status == PTO_OK && races.verdict == CLI_RACES_NONE;
+    char *text = NULL, *rest;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+
+    if (to != NULL) {
+        if (status < 0)
+            fprintf(to, "%s\n", error.text);
+        else
+            cli_races_print(&races, to);
+        fclose(to);
+    }
+    if (text != NULL && (!is_good || s->rank == 0)) {
+        rest = strchr(text, '\n');
+        printf("  races    %s%.*s\n", is_good ? "" : "FAILED: ", (int)(rest - text), text);
+        terminal_print_indented(rest + 1, "           ");
+    }
+    free(text);
+    cli_races_free(&races);
+    return is_good && text != NULL;
 }
 
 static void print_head(const struct session *s, enum pto_mode mode)
@@ -212,10 +295,12 @@ static void print_head(const struct session *s, enum pto_mode mode)
     if (s->options->orders == 0 && s->options->order_seed != 0)
         printf(", order seed %u", s->options->order_seed);
     printf("\n");
-    fflush(stdout); /* the process may end in the run */
+    fflush(stdout); /* the run may end the process without flushing stdout */
 }
 
-/* Ranks but the first print only what went wrong. */
+/*
+ * Runs the prepared session and prints the results. Ranks other than the first print failures only.
+ */
 int cli_run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode)
 {
     bool is_first = s->rank == 0;
@@ -223,12 +308,14 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
     uint64_t best_ns = UINT64_MAX;
     bool is_good = true;
     int status = PTO_OK;
-    char path[PATH_MAX];
+    char path[PATH_MAX], title[TITLE_BYTES];
 
     if (request->trace != NULL) {
         s->order_seed = session_usual_order(s->options);
         name_timeline(s, request->trace, mode, path);
         s->trace_path = path;
+        snprintf(title, sizeof(title), "%s, %s", s->scene->name, s->data.test_case->name);
+        s->trace_title = title;
     }
     if (is_first)
         print_head(s, mode);
@@ -246,19 +333,24 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
             print_children(s, best_ns, request->rounds);
         else
             print_report(&s->report, best_ns, request->rounds);
+        cli_print_notes(s, mode, stdout, "  note     ");
+        if (request->session.costs.is_virtual)
+            cli_run_print_virtual(s, mode);
     }
     if (status == PTO_OK || status == PTO_EMISMATCH)
         is_good = cli_run_write_outputs(s, request);
     if (s->options->diagnostics_name != NULL)
         print_diagnostics(s, mode);
     if (request->trace != NULL && !write_timeline(s, request->trace, mode))
-        is_good = false; /* a run that failed has a timeline, too */
-    if (status < 0)      /* last: it may run once more */
+        is_good = false; /* continue, because a failed run also has a timeline */
+    if (status < 0)      /* print the failure last, because that may run the case again */
         print_failure(s, mode, "result", &error);
+    if (status == PTO_OK && s->options->has_races && !run_print_races(s))
+        is_good = false;
     if (status == PTO_OK && s->options->orders != 0 && !run_orders(s, request, mode))
         is_good = false;
     if (status == PTO_OK && s->options->has_lines && !run_print_lines(s, mode))
         is_good = false;
-    s->trace_path = NULL;
+    s->trace_path = s->trace_title = NULL;
     return status == PTO_OK && is_good ? EXIT_OK : EXIT_FAILED;
 }

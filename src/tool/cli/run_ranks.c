@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pto run` of a case with several ranks: each is a process that does what one does alone. */
+/* `pto run` of a case with several ranks: each rank is a process that runs the case. */
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -16,7 +16,7 @@ struct rank_work {
     const struct run_request *request;
 };
 
-/* In the rank. The device and the communicator are its own. */
+/* Runs in the rank's process, which has its own device and communicator. */
 static int run_rank(void *context, uint32_t rank)
 {
     struct rank_work *w = context;
@@ -28,8 +28,9 @@ static int run_rank(void *context, uint32_t rank)
         code = EXIT_PEER;
     else if (code == EXIT_FAILED && w->session->ranks.comm != NULL &&
              w->session->ranks.status == PTO_OK)
-        code = EXIT_APART; /* its results are wrong; the others' may be right */
-    fflush(stdout);        /* ranks that have got through leave together: all of them are heard */
+        /* the results of this rank are wrong, but those of other ranks may be right */
+        code = EXIT_APART;
+    fflush(stdout); /* flush now, because closing the session waits for the other ranks */
     scene_session_close(w->session);
     return code;
 }
@@ -64,7 +65,7 @@ int cli_run_ranks(struct session *s, const struct scene_case *test_case,
     printf("\n");
     cli_ranks_run(&params, &result);
     if (s->options->place != NULL)
-        s->options->place[0] = '\0'; /* what a rank was doing when it ended */
+        s->options->place[0] = '\0'; /* clear the name of the step in which the last rank ended */
     if (result.end == RANKS_INTERRUPTED) {
         (void)signal(result.state, SIG_DFL);
         (void)raise(result.state);
@@ -78,6 +79,6 @@ int cli_run_ranks(struct session *s, const struct scene_case *test_case,
                WEXITSTATUS(result.state) == EXIT_APART)
         printf("  ranks    FAILED: %u of %u\n", result.apart_count, test_case->ranks);
     else if (result.end != RANKS_DONE)
-        printf("  ranks    FAILED: %s\n", cli_ranks_tell(&result, text));
+        printf("  ranks    FAILED: %s\n", cli_ranks_describe(&result, text));
     return result.end == RANKS_DONE ? EXIT_OK : EXIT_FAILED;
 }

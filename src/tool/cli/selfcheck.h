@@ -3,13 +3,13 @@
  * `pto selfcheck`, in parts:
  *
  *     cmd_selfcheck.c      the command: starts the processes below, prints steps, packs, reads
- *     selfcheck_steps.c    what the process does that tries the card
- *     selfcheck_pair.c     what the two processes do that try two cards
- *     selfcheck_pack.c     evidence into one file, and that file into parts again
+ *     selfcheck_steps.c    the process that tries the card
+ *     selfcheck_pair.c     the two processes that try two cards
+ *     selfcheck_pack.c     packs evidence into one file, and unpacks it
  *     selfcheck_facts.c    evidence of the machine: versions, rights, environment, logs
  *     selfcheck_elf.c      tables of the programs for the card
  *     selfcheck_read.c     --read: the evidence of the step that failed, and what it means
- *     selfcheck_rules.c    the table of what evidence means
+ *     selfcheck_rules.c    the table of the causes that evidence suggests
  *
  * The command itself never loads the vendor's libraries, which do not survive a fork and may crash:
  * a process that it starts does, and leaves verdicts in memory that both share. Steps that are
@@ -27,24 +27,25 @@
 
 #include "pto/pto.h"
 
-/* In the order in which they are taken: X(symbol, name, what it proves). */
-#define SELFCHECK_MAP(X)                                                                      \
-    X(LIBRARIES, "libraries", "the vendor's libraries can be loaded")                         \
-    X(VERSION, "version", "the installed version is one whose interfaces are known")          \
-    X(FUNCTIONS, "functions", "the libraries have every function that is called")             \
-    X(CARD, "card", "this user can take the card, and it has streams, events and memory")     \
-    X(PROGRAMS, "programs", "the programs for the card are there")                            \
-    X(DISPATCHER, "dispatcher", "the control processor runs our code, which can write there") \
-    X(SCHEDULER, "scheduler", "the scheduler runs on the control processor and answers")      \
-    X(REGISTERS, "registers", "the driver maps the registers of the cores")                   \
-    X(CORES, "cores", "the executor starts on all cores, and they hear their bells")          \
-    X(COMPILE, "compile", "the vendor's compilers take kernels and an orchestration")         \
-    X(ONE_CORE, "one-core", "a kernel runs on a core, and its result comes back")             \
-    X(ALL_CORES, "all-cores", "kernels on all cores run at the same time and see each other") \
-    X(LOOP, "loop", "runs after the second take nothing more of the card")                    \
-    X(TIME_OUT, "time-out", "a kernel that never returns is noticed in time")                 \
-    X(RECOVERY, "recovery", "the card can be used again after such a kernel")                 \
-    X(CLOSE, "close", "the card was given back")                                              \
+/* The steps in order: X(symbol, name, proven fact). */
+#define SELFCHECK_MAP(X)                                                                        \
+    X(LIBRARIES, "libraries", "the vendor's libraries can be loaded")                           \
+    X(VERSION, "version", "the installed version is one whose interfaces are known")            \
+    X(FUNCTIONS, "functions", "the libraries have every function that is called")               \
+    X(CARD, "card", "this user can open the card, and it has streams, events and memory")       \
+    X(PROGRAMS, "programs", "the programs for the card exist, or can be built")                 \
+    X(DISPATCHER, "dispatcher",                                                                 \
+      "the control processor runs our code, and that code can write files there")               \
+    X(SCHEDULER, "scheduler", "the scheduler runs on the control processor and answers")        \
+    X(REGISTERS, "registers", "the driver maps the registers of the cores")                     \
+    X(CORES, "cores", "the executor starts on all cores, and they receive their doorbells")     \
+    X(COMPILE, "compile", "the vendor's compilers accept kernels and an orchestration")         \
+    X(ONE_CORE, "one-core", "a kernel runs on a core and returns its result")                   \
+    X(ALL_CORES, "all-cores", "kernels on all cores run at the same time and see each other")   \
+    X(LOOP, "loop", "from the third run on, a run takes no more memory or streams of the card") \
+    X(TIME_OUT, "time-out", "a kernel that never returns is detected in time")                  \
+    X(RECOVERY, "recovery", "the card can be used again after such a kernel")                   \
+    X(CLOSE, "close", "the card was released")                                                  \
     X(TWO_CARDS, "two-cards", "two cards reach each other's memory")
 
 /* clang-format off */
@@ -59,7 +60,7 @@ enum selfcheck_step {
 
 enum selfcheck_verdict {
     VERDICT_NOT_REACHED,
-    VERDICT_RUNNING, /* in a file: the check ended inside of this step */
+    VERDICT_RUNNING, /* in a file: the check was interrupted during this step */
     VERDICT_OK,
     VERDICT_FAILED,
     VERDICT_SKIPPED,
@@ -73,38 +74,41 @@ extern const char *const cli_selfcheck_verdicts[SELFCHECK_VERDICTS];
 enum { SELFCHECK_TEXT = 800, SELFCHECK_RANKS = 2 };
 
 struct selfcheck_result {
-    uint32_t verdict; /* atomic: what follows is there before it says that the step has ended */
+    uint32_t verdict; /* an enum selfcheck_verdict; atomic, stored after the other members */
     double ms;
     char text[SELFCHECK_TEXT];
 };
 
-/* Shared by the command and its processes. */
+/* Progress in memory shared by the command and its processes. */
 struct selfcheck_progress {
     struct selfcheck_result step[SELFCHECK_STEPS];
-    struct selfcheck_result opening;               /* of the card, for the first time */
-    struct selfcheck_result rank[SELFCHECK_RANKS]; /* of two-cards, a card each */
-    uint32_t ranks_open;                           /* atomic: of these, cards that are open */
+    struct selfcheck_result opening;               /* first opening of the card */
+    struct selfcheck_result rank[SELFCHECK_RANKS]; /* results of the step two-cards, one per card */
+    uint32_t ranks_open; /* atomic; number of cards of the step two-cards that are open */
     char platform[16];
 };
 
 struct selfcheck {
-    const char *platform; /* NULL: the one that the card is */
+    const char *platform; /* platform to try; NULL: the one that fits the card */
     const char *output;
-    const char *read; /* a file to read; NULL: try a card */
+    const char *read; /* file to explain, for --read; NULL: try a card */
     uint32_t card;
     uint32_t runs;
     bool is_json;
-    bool is_alone; /* no other card is touched */
+    bool is_alone; /* skip the step two-cards */
     struct selfcheck_progress *progress;
-    char work[PATH_MAX]; /* folder of this check: logs, programs */
+    char work[PATH_MAX]; /* folder for logs and programs of this check */
 };
 
 double cli_selfcheck_now_ms(void);
-/* Sets a result, the verdict last. */
+/*
+ * Sets text and verdict of a step. The verdict is stored last, with release order, so that a reader
+ * of the verdict sees the text.
+ */
 void cli_selfcheck_set(struct selfcheck_result *result, enum selfcheck_verdict verdict,
                        const char *format, ...) __attribute__((format(printf, 3, 4)));
 enum selfcheck_verdict cli_selfcheck_verdict(const struct selfcheck_result *result);
-/* A file of the folder of this check. */
+/* Formats the path of a file in the folder of this check. */
 void cli_selfcheck_path(const struct selfcheck *c, const char *name, char path[PATH_MAX]);
 
 /* ---- processes: each returns an exit code ---- */
@@ -114,7 +118,7 @@ int cli_selfcheck_try_rank(struct selfcheck *c, uint32_t rank);
 
 /* ---- the file ---- */
 
-/* A part of a file: its name, and bytes that may be anything. */
+/* A part of an evidence file: its name, and bytes that may be anything. */
 struct selfcheck_part {
     char name[64];
     const char *bytes;
@@ -124,18 +128,24 @@ struct selfcheck_part {
 enum { SELFCHECK_PARTS = 64 };
 
 struct selfcheck_file {
-    char *bytes; /* of all of it; free() */
+    char *bytes; /* contents of the evidence file; free() it */
     struct selfcheck_part part[SELFCHECK_PARTS];
     uint32_t count;
 };
 
-/* Adds a part. Names have no spaces. */
+/* Writes a part to an evidence file. Names have no spaces. */
 void cli_selfcheck_put(FILE *to, const char *name, const char *bytes, size_t size);
-/* Packs everything there is; `end` says how the check ended if not by itself. A status. */
+/*
+ * Packs all evidence into one file. `end` describes how the check ended if it was interrupted.
+ * Returns a status.
+ */
 int cli_selfcheck_pack(const struct selfcheck *c, const char *end);
-/* PTO_EFORMAT with a sentence: it is none, or damaged. */
+/*
+ * Opens an evidence file. Returns PTO_EFORMAT, with a sentence in `error`, if the file is something
+ * else or is damaged.
+ */
 int cli_selfcheck_open(const char *path, struct selfcheck_file *file, struct pto_error *error);
-/* NULL: there is no such part. */
+/* Returns a part of an evidence file, or NULL. */
 const struct selfcheck_part *cli_selfcheck_find(const struct selfcheck_file *file,
                                                 const char *name);
 
@@ -145,48 +155,54 @@ void cli_selfcheck_write_versions(FILE *to);
 void cli_selfcheck_write_rights(FILE *to);
 void cli_selfcheck_write_environment(FILE *to);
 void cli_selfcheck_write_smi(FILE *to);
-/* Tails of the vendor's logs of the processes of this check. */
+/* Writes the last part of each of the vendor's logs that processes of this check wrote. */
 void cli_selfcheck_write_logs(const struct selfcheck *c, FILE *to);
-/* Sections and symbols of a program. */
+/* Writes the sections and symbols of a program for the card. */
 void cli_selfcheck_write_elf(FILE *to, const char *path);
-/* Calls, without the beginnings of those that have returned, and of many the first and the last. */
+/*
+ * Writes the log of calls without the begin lines of calls that returned. From a long log, writes
+ * the first and the last lines.
+ */
 void cli_selfcheck_write_calls(FILE *to, const char *path);
 
-/* ---- what it means ---- */
+/* ---- rules ---- */
 
 enum { RULE_SIGNS = 3 };
 
 /*
- * Evidence of a step that failed is lines, each with a word in front that says what it is:
+ * Evidence about a failed step is text, one item per line. The first word is its kind:
  *
  *     text SENTENCE            what the step reported
- *     call NAME CODE           a call of the vendor's that failed
- *     meaning NAME CODE: TEXT  what is published of the code
- *     message NAME CODE: TEXT  the vendor's message for it
+ *     call NAME CODE           a call of the vendor's library that failed, and its code
+ *     meaning NAME CODE: TEXT  the published meaning of the code
+ *     message NAME CODE: TEXT  the vendor's error message for the call
  *     hang NAME                a call that did not return
  *     inside NAME              a call during which the process ended
- *     end TEXT                 how the check ended, if not by itself
- *     cores TEXT               what the board says of the cores
+ *     end TEXT                 how the check ended, if it was interrupted
+ *     cores TEXT               states of the cores, as the board shows them
  *     log TEXT                 a line of the vendor's logs that is an error
  *     compiler TEXT            a line of a compiler's output
- *     rights TEXT              a device node that this user cannot use, or that is not there
+ *     rights TEXT              a device node that is missing, or that this user cannot use
  *
- * A rule applies if each of its signs, patterns as the shell has them, matches a line. The rules
- * that apply are causes, those with more signs first, then in the order of the table.
+ * A rule has signs, which are shell patterns; it applies if each of them matches a line. The rules
+ * that apply give the causes: those with more signs first, then in the order of the table.
  */
 struct selfcheck_rule {
-    const char *step; /* a pattern, too */
+    const char *step; /* shell pattern that the name of the failed step must match */
     const char *sign[RULE_SIGNS];
     const char *cause;
-    const char
-        *assumption; /* its id in docs/internals/onboard.md; NULL: none, the machine is at fault */
+    /*
+     * identifier of an assumption in docs/internals/onboard.md that may be wrong; NULL: the machine
+     * is at fault
+     */
+    const char *assumption;
     const char *remedy;
 };
 
 extern const struct selfcheck_rule cli_selfcheck_rules[];
 extern const uint32_t cli_selfcheck_rule_count;
 
-/* Renders a file. An exit code. */
+/* Explains an evidence file on stdout. Returns an exit code. */
 int cli_selfcheck_read(const char *path, bool is_json);
 
 #endif

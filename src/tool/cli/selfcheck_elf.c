@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of a program for the card, as far as its runtime looks at them: no tool is needed for it. */
+/*
+ * Prints those ELF tables of a program for the card that its loader reads, so that no other tool is
+ * needed.
+ */
 #include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -14,10 +17,10 @@ struct image {
     size_t size;
     const Elf64_Ehdr *header;
     const Elf64_Shdr *section;
-    const Elf64_Shdr *names; /* of sections */
+    const Elf64_Shdr *names; /* string table with the names of the sections */
 };
 
-/* Text inside of a table of strings; "?": it is outside. */
+/* Returns a text in a string table; "?" if it is not inside of the file. */
 static const char *selfcheck_elf_text_at(const struct image *image, const Elf64_Shdr *table,
                                          uint64_t at)
 {
@@ -90,7 +93,7 @@ static void write_symbols(FILE *to, const struct image *image, const Elf64_Shdr 
 static void write_image(FILE *to, struct image *image)
 {
     if (!selfcheck_elf_open_image(image)) {
-        fprintf(to, "  is no program: ELF of 64 bits, with sections\n");
+        fprintf(to, "  is not a 64-bit ELF file with sections\n");
         return;
     }
     fprintf(to, "  type %u, machine %u, flags %#x, entry %#llx, %zu bytes\n", image->header->e_type,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Evidence of the machine: versions, rights, environment, the vendor's tool and logs. */
+/*
+ * Collects evidence about the machine: versions, rights, environment, the vendor's tool and logs.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -22,14 +24,15 @@
 #include "tool/cli/selfcheck.h"
 
 enum {
-    VERSION_BYTES = 4096, /* of each file */
+    VERSION_BYTES = 4096, /* maximum number of bytes copied from a version file */
     SMI_SECONDS = 10,
     SMI_POLL_US = 10000,
-    SMI_KILL_US = 100000, /* that a process which was killed has to end */
+    SMI_KILL_US = 100000, /* microseconds that killed npu-smi gets to end */
     SMI_BYTES = 64 << 10,
-    LOG_TAIL = 64 << 10, /* of each log */
+    LOG_TAIL = 64 << 10, /* bytes copied from the end of each log */
     LOG_FILES = 16,
-    LOG_ERRORS = 200, /* lines of each log before its tail */
+    /* maximum number of error lines copied from the part before the end of each log */
+    LOG_ERRORS = 200,
     GROUPS = 64,
 };
 
@@ -67,7 +70,10 @@ static void copy_all(FILE *to, const char *pattern)
     globfree(&found);
 }
 
-/* Files that installations have had, by version; the driver's and the firmware's own. */
+/*
+ * Copies into the report the version files of the toolkits, the driver and the firmware that are
+ * installed in the usual places.
+ */
 void cli_selfcheck_write_versions(FILE *to)
 {
     static const char *const below[] = { "*/version.info", "share/info/*/version.info",
@@ -115,7 +121,10 @@ static void write_node(FILE *to, const char *path)
                 access(path, R_OK | W_OK) == 0 ? "accessible" : "not accessible");
 }
 
-/* Nodes of the driver: the manager, shared memory, the channel to the card, and the cards. */
+/*
+ * Writes owner and permissions of the device nodes: manager, shared memory, channel to the card,
+ * and cards.
+ */
 void cli_selfcheck_write_rights(FILE *to)
 {
     static const char *const nodes[] = { "/dev/davinci_manager", "/dev/devmm_svm",
@@ -135,7 +144,10 @@ void cli_selfcheck_write_rights(FILE *to)
 
 /* ---- environment ---- */
 
-/* Only what the vendor and this runtime look at, and nothing that may be a secret. */
+/*
+ * Writes the environment variables that the vendor or this runtime reads, except those that may
+ * hold secrets.
+ */
 void cli_selfcheck_write_environment(FILE *to)
 {
     static const char *const wanted[] = { "ASCEND",           "ACL_", "HCCL_", "PTO_",
@@ -171,7 +183,7 @@ static bool find_smi(char path[PATH_MAX])
     return false;
 }
 
-/* Starts it in a group of its own; it writes to `to`. */
+/* Starts npu-smi in a process group of its own; its output goes to `to`. */
 static pid_t start_smi(const char *path, int to)
 {
     pid_t child = fork();
@@ -185,7 +197,7 @@ static pid_t start_smi(const char *path, int to)
     _exit(127);
 }
 
-/* Copies what comes until the writers have ended or the time is over. */
+/* Copies output of npu-smi until the pipe is closed or the time is over. */
 static void copy_output(FILE *to, int from, double until_ms)
 {
     char bytes[4096];
@@ -205,7 +217,7 @@ static void copy_output(FILE *to, int from, double until_ms)
     }
 }
 
-/* Reports how it ended, or kills it. A process that is inside of the driver may survive even that. */
+/* Reports how npu-smi ended, or kills it. A process inside the driver may survive SIGKILL. */
 static void end_smi(FILE *to, const char *path, pid_t child, double until_ms)
 {
     int status = 0;
@@ -213,7 +225,7 @@ static void end_smi(FILE *to, const char *path, pid_t child, double until_ms)
 
     while ((got = waitpid(child, &status, WNOHANG)) == 0 && cli_selfcheck_now_ms() < until_ms)
         usleep(SMI_POLL_US);
-    (void)kill(-child, SIGKILL); /* what it has started, too */
+    (void)kill(-child, SIGKILL); /* kills npu-smi and its children */
     if (got == 0) {
         usleep(SMI_KILL_US);
         (void)waitpid(child, &status, WNOHANG);
@@ -225,7 +237,7 @@ static void end_smi(FILE *to, const char *path, pid_t child, double until_ms)
     }
 }
 
-/* It asks the driver, and may hang as that does. */
+/* Writes the output of npu-smi, which calls the driver and may hang. */
 void cli_selfcheck_write_smi(FILE *to)
 {
     double until_ms = cli_selfcheck_now_ms() + SMI_SECONDS * 1e3;
@@ -253,10 +265,10 @@ void cli_selfcheck_write_smi(FILE *to)
 /* ---- the vendor's logs ---- */
 
 static FILE *logs_to;
-static size_t logs_root; /* letters of the folder's name */
+static size_t logs_root; /* length of the path of the folder with the vendor's logs */
 static uint32_t logs_count;
 
-/* Errors of what is not in the tail. */
+/* Writes the error lines of a log up to the offset `until`, where its copied end begins. */
 static void write_errors(FILE *from, long until)
 {
     char line[2048];
@@ -285,7 +297,8 @@ static int write_log(const char *path, const struct stat *about, int type, struc
         write_errors(from, begin);
         fprintf(logs_to, "== its end\n");
         (void)fseek(from, begin, SEEK_SET);
-        (void)!fgets(line, sizeof(line), from); /* the rest of a line */
+        /* skip the rest of a line whose begin is not copied */
+        (void)!fgets(line, sizeof(line), from);
     }
     while (fgets(line, sizeof(line), from) != NULL)
         fputs(line, logs_to);
@@ -310,9 +323,13 @@ void cli_selfcheck_write_logs(const struct selfcheck *c, FILE *to)
 
 /* ---- calls ---- */
 
-enum { CALL_LINES = 1 << 20 /* an even number */, OPEN_CALLS = 64 };
+enum {
+    /* maximum number of lines that are copied from a log: half of them the first, half the last */
+    CALL_LINES = 1 << 20,
+    OPEN_CALLS = 64
+};
 
-/* Calls that have begun and not returned, by thread. */
+/* Calls of the vendor's library that have not returned, by thread. */
 struct open_calls {
     struct {
         char thread[16];
@@ -328,7 +345,10 @@ static void close_call(struct open_calls *o, const char *thread)
             o->call[i--] = o->call[--o->count];
 }
 
-/* Writes a log's first and last lines, without the beginnings of calls; counts them if `to` is NULL. */
+/*
+ * Writes the first and last lines of a log of calls, without the begin lines of calls that
+ * returned. If `to` is NULL, only counts the lines.
+ */
 static uint64_t copy_calls(FILE *to, FILE *from, struct open_calls *open, uint64_t total)
 {
     char line[8192], first[32], thread[16], kind[64];

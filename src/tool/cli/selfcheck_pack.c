@@ -41,7 +41,8 @@ static uint64_t digest_of(const char *bytes, size_t size)
 void cli_selfcheck_put(FILE *to, const char *name, const char *bytes, size_t size)
 {
     fprintf(to, "@ %s %zu\n", name, size);
-    for (size_t i = 0; i < size; i++) /* what reads it takes it for text */
+    /* readers treat a part as text, so it must not contain zero bytes */
+    for (size_t i = 0; i < size; i++)
         fputc(bytes[i] != '\0' ? bytes[i] : ' ', to);
     fputc('\n', to);
 }
@@ -137,7 +138,10 @@ static void write_compilers(const struct packing *p, FILE *to)
         fclose(from);
 }
 
-/* Where the library found the programs: as it looks for them, or those that were built here. */
+/*
+ * Finds the folder of the programs that the library used: the installed ones, or those built by
+ * this check.
+ */
 static bool find_programs(const struct selfcheck *c, char folder[PATH_MAX])
 {
     static const char *const places[] = { "lib/pto/cann", "lib64/pto/cann" };
@@ -172,7 +176,7 @@ static void write_programs(const struct packing *p, FILE *to)
         fprintf(to, "there is no folder of programs\n");
         return;
     }
-    if (platform != NULL) /* else the check did not get as far as to know it */
+    if (platform != NULL) /* NULL: the check ended before it knew the platform */
         snprintf(executor, sizeof(executor), "executor-%s.o", platform->generation);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && names[i][0] != '\0'; i++) {
         snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
@@ -244,7 +248,7 @@ int cli_selfcheck_pack(const struct selfcheck *c, const char *end)
     status = pto_file_write(c->output, bytes, size, &error);
     free(bytes);
     if (status < 0)
-        terminal_tell(stderr, "pto selfcheck: %s\n", error.text);
+        terminal_printf(stderr, "pto selfcheck: %s\n", error.text);
     return status;
 }
 
@@ -252,7 +256,7 @@ int cli_selfcheck_pack(const struct selfcheck *c, const char *end)
 
 static int selfcheck_pack_refuse(struct pto_error *error, const char *path, const char *why)
 {
-    return error_tell(error, PTO_EFORMAT, "%.200s %.250s", path, why);
+    return error_setf(error, PTO_EFORMAT, "%.200s %.250s", path, why);
 }
 
 static char *read_all(const char *path, size_t *size_out, struct pto_error *error)
@@ -271,7 +275,7 @@ static char *read_all(const char *path, size_t *size_out, struct pto_error *erro
             room = room != 0 ? 2 * room : 1 << 20;
             more = room <= FILE_MAX ? realloc(bytes, room) : NULL;
             if (more == NULL) {
-                (void)selfcheck_pack_refuse(error, path, "is longer than what can be read");
+                (void)selfcheck_pack_refuse(error, path, "is too long to be read");
                 free(bytes);
                 fclose(from);
                 return NULL;
@@ -286,10 +290,13 @@ static char *read_all(const char *path, size_t *size_out, struct pto_error *erro
     return bytes;
 }
 
-static const char damaged[] = "is damaged: its parts do not follow each other as they were "
-                              "written; send it as an attachment, which nothing changes";
+static const char damaged[] = "is damaged: its parts were changed after they were written; "
+                              "send it as an attachment, so that it arrives unchanged";
 
-/* Whether the last line has the digest of all before it; the number of parts that it says. */
+/*
+ * Returns whether the last line has the digest of all bytes before it. Sets *count_out to the
+ * number of parts that the line names.
+ */
 static bool selfcheck_pack_is_whole(const char *bytes, size_t size, uint32_t *count_out)
 {
     uint64_t digest = 0;
@@ -325,7 +332,7 @@ static int selfcheck_pack_split(struct selfcheck_file *file, const char *path, s
             return selfcheck_pack_refuse(error, path, damaged);
         part->bytes = file->bytes + at;
         part->size = length;
-        file->bytes[at + length] = '\0'; /* a text ends there */
+        file->bytes[at + length] = '\0'; /* ends the text of the part */
         file->count++;
         at += length + 1;
     }
@@ -345,8 +352,8 @@ int cli_selfcheck_open(const char *path, struct selfcheck_file *file, struct pto
     file->bytes = read_all(path, &size, error);
     if (file->bytes == NULL)
         return PTO_ESYSTEM;
-    is_good =
-        selfcheck_pack_is_whole(file->bytes, size, &count); /* before its parts get their ends */
+    /* compute the digest before terminating zeros are written into the bytes */
+    is_good = selfcheck_pack_is_whole(file->bytes, size, &count);
     if (strncmp(file->bytes, magic, sizeof(magic) - 1) != 0)
         status = selfcheck_pack_refuse(error, path, "was not written by pto selfcheck");
     else if (atoi(file->bytes + sizeof(magic) - 1) != FORMAT)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The processes of `pto selfcheck` that try two cards: each takes one, they share a window, and each
- * writes to the other's. Neither is forked from a process that has used a card.
+ * The two processes of `pto selfcheck` that try two cards: each opens one, they share a window, and
+ * each writes into the other's. Neither is forked from a process that has used a card.
  */
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +15,10 @@ enum { WINDOW_BYTES = 1 << 16, PLACE = 1024, GREETING = 0x70746f, WAIT_MS = 6000
 
 static const uint64_t timeout_ns = 60000000000ull;
 
-/* Until both have taken their cards; false: the other one cannot. */
+/*
+ * Waits until both processes have opened their cards. Returns false if the other process cannot
+ * open its card.
+ */
 static bool await_other(const struct selfcheck *c, uint32_t rank)
 {
     const struct selfcheck_result *other = &c->progress->rank[1 - rank];
@@ -30,7 +33,10 @@ static bool await_other(const struct selfcheck *c, uint32_t rank)
     return true;
 }
 
-/* Each leaves a word in the other's window, and finds the other's in its own. */
+/*
+ * Writes a word into the window of the other process, and checks the word that the other process
+ * writes into ours.
+ */
 static int greet_other(struct pto_domain *domain, uint32_t rank, struct pto_error *error)
 {
     int32_t word = (int32_t)(GREETING + rank), got = 0;
@@ -43,7 +49,7 @@ static int greet_other(struct pto_domain *domain, uint32_t rank, struct pto_erro
     if (status >= 0)
         status = pto_comm_get(domain, rank, PLACE, &got, sizeof(got));
     if (status >= 0 && got != (int32_t)(GREETING + 1 - rank)) {
-        status = error_tell(error, PTO_EPEER,
+        status = error_setf(error, PTO_EPEER,
                             "the window of rank %u has %#x where the other one wrote %#x", rank,
                             (unsigned)got, (unsigned)(GREETING + 1 - rank));
     }
@@ -99,7 +105,7 @@ int cli_selfcheck_try_rank(struct selfcheck *c, uint32_t rank)
     params.error = &error;
     status = pto_device_open(&params, &device);
     if (status < 0) {
-        /* The code of a card that is not there. */
+        /* 107001 is the vendor's code for a card that does not exist. */
         bool is_absent = strstr(error.text, "aclrtSetDevice answered 107001") != NULL;
 
         cli_selfcheck_set(result, is_absent ? VERDICT_SKIPPED : VERDICT_FAILED, "%s", error.text);

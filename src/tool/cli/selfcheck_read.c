@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `pto selfcheck --read`: takes the evidence of the first step that failed out of a file, and finds
- * what it means in the table of rules. It needs nothing but the file.
+ * `pto selfcheck --read` extracts the evidence of the first failed step from a file and looks up
+ * its causes in the table of rules. It needs only the file.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -20,7 +20,7 @@
 
 enum {
     LINE_MAX_BYTES = 1024,
-    EVIDENCE = 256, /* lines */
+    EVIDENCE = 256, /* maximum number of lines of evidence about a step */
     LOG_LINES = 40,
     COMPILER_LINES = 60,
     CAUSES = 3,
@@ -38,10 +38,11 @@ struct reading {
     struct selfcheck_file file;
     struct step_row step[SELFCHECK_STEPS];
     uint32_t step_count;
-    const struct step_row *failed; /* the first; NULL: none has */
+    const struct step_row *failed; /* first failed step; NULL: none failed */
     char *evidence[EVIDENCE];
     uint32_t evidence_count;
-    const char *board[CORES_SHOWN + 1]; /* lines about it, as they are in the file */
+    /* lines about the cores on the board; they point into the file */
+    const char *board[CORES_SHOWN + 1];
     uint32_t board_count;
     const struct selfcheck_rule *cause[CAUSES];
     uint32_t cause_count;
@@ -69,7 +70,7 @@ static void selfcheck_read_add(struct reading *r, const char *format, ...)
         r->evidence_count++;
 }
 
-/* The next line of a text, which is cut there; NULL: there is none. */
+/* Cuts off and returns the next line of a text; NULL: there is none. */
 static char *selfcheck_read_next_line(char **text)
 {
     char *line = *text;
@@ -89,7 +90,7 @@ static char *part_text(struct reading *r, const char *name)
     return part != NULL ? (char *)(uintptr_t)part->bytes : NULL;
 }
 
-/* A copy to cut into lines: the part is read again. free(). */
+/* Returns a copy of a part, so that it can be cut into lines and the part read again. free() it. */
 static char *copy_part(struct reading *r, const char *name)
 {
     const char *text = part_text(r, name);
@@ -114,13 +115,13 @@ static void read_steps(struct reading *r)
     }
 }
 
-/* These codes are answers, not failures. */
+/* Returns whether a result code is a failure. A few non-zero codes are regular results. */
 static bool selfcheck_read_is_failure(long code)
 {
     return code != 0 && code != 100002 && code != 507046 && code != 507047;
 }
 
-static void selfcheck_read_take_note(struct reading *r, const char *kind, char *text)
+static void selfcheck_read_record_note(struct reading *r, const char *kind, char *text)
 {
     if (strcmp(kind, "message") == 0)
         selfcheck_read_add(r, "message %s", text);
@@ -135,7 +136,10 @@ static void selfcheck_read_take_note(struct reading *r, const char *kind, char *
         r->board[r->board_count++] = text;
 }
 
-/* Calls of the step: those after its name in the log, or after its stage, until the next one. */
+/*
+ * Collects the failed calls of the failed step from a log of calls. They follow the line with the
+ * name of the step, up to the next such line; with `is_all`, all calls belong to the step.
+ */
 static void read_calls(struct reading *r, const char *part, bool is_all)
 {
     char *text = part_text(r, part), *line, *field[5];
@@ -156,7 +160,7 @@ static void read_calls(struct reading *r, const char *part, bool is_all)
                 (!is_stage || strcmp(r->failed->name, "recovery") != 0))
                 is_here = strcmp(field[3], r->failed->name) == 0;
             else if (is_here)
-                selfcheck_read_take_note(r, field[2], field[3]);
+                selfcheck_read_record_note(r, field[2], field[3]);
         } else if (count == 5 && is_here && selfcheck_read_is_failure(strtol(field[3], NULL, 10))) {
             selfcheck_read_add(r, "call %s %s", field[2], field[3]);
         }
@@ -165,14 +169,18 @@ static void read_calls(struct reading *r, const char *part, bool is_all)
 
 /* ---- the board ---- */
 
-/* Cores of the last launch, by what the board says of each. */
+/* Numbers of cores of the last launch, by their state on the board. */
 struct core_counts {
     uint32_t all, absent, unknown, deaf, inside;
 };
 
 static const uint32_t cond_gone = 0xfffffffe, cond_over = 0x80000000;
 
-/* The scheduler reads condition registers when it gives cores up; else nothing is known of them. */
+/*
+ * Counts a core by its state on the board. The scheduler reads the condition registers, by which
+ * cores answer, only when it has waited for cores in vain; `has_conds` is false if it did not read
+ * them.
+ */
 static void count_core(struct core_counts *n, const char *line, uint32_t launch, bool has_conds)
 {
     unsigned index, number, cond;
@@ -211,20 +219,20 @@ static void judge_cores(struct reading *r)
     if (n.all == 0)
         return;
     if (n.absent == n.all)
-        selfcheck_read_add(r, "cores none of %u has come", n.all);
+        selfcheck_read_add(r, "cores none of %u has started", n.all);
     else if (n.absent != 0)
-        selfcheck_read_add(r, "cores %u of %u have not come", n.absent, n.all);
+        selfcheck_read_add(r, "cores %u of %u have not started", n.absent, n.all);
     if (n.unknown != 0)
         selfcheck_read_add(r, "cores %u of %u have numbers without a register window", n.unknown,
                            n.all);
     if (n.deaf != 0)
-        selfcheck_read_add(r,
-                           "cores %u of %u have come and show nothing in their condition registers",
-                           n.deaf, n.all);
+        selfcheck_read_add(
+            r, "cores %u of %u have started and show nothing in their condition registers", n.deaf,
+            n.all);
     if (n.inside != 0)
         selfcheck_read_add(r, "cores %u of %u are inside of a kernel", n.inside, n.all);
     if (n.absent + n.unknown + n.deaf + n.inside == 0)
-        selfcheck_read_add(r, "cores all %u have come", n.all);
+        selfcheck_read_add(r, "cores all %u have started", n.all);
 }
 
 /* ---- logs, compilers, rights ---- */
@@ -278,7 +286,7 @@ static void selfcheck_read_collect(struct reading *r)
 
 /* ---- causes ---- */
 
-/* How many signs it has, all of which are there; -1: one is not. */
+/* Returns the number of signs of a rule if the evidence has all of them, else -1. */
 static int weigh(const struct reading *r, const struct selfcheck_rule *rule)
 {
     int weight = 0;
@@ -323,8 +331,8 @@ static void print_steps(const struct reading *r)
     for (uint32_t i = 0; i < r->step_count; i++) {
         const struct step_row *row = &r->step[i];
 
-        terminal_tell(stdout, "  %-10s %-12s %s\n", row->name, row->verdict,
-                      row->text[0] != '\0' ? row->text : "");
+        terminal_printf(stdout, "  %-10s %-12s %s\n", row->name, row->verdict,
+                        row->text[0] != '\0' ? row->text : "");
     }
 }
 
@@ -360,15 +368,15 @@ static void print_text(struct reading *r)
         printf("\nno step failed\n");
         return;
     }
-    terminal_tell(stdout, "\nfirst step that failed: %s\n  it would prove that %s\n",
-                  r->failed->name, proof_of(r->failed->name));
+    terminal_printf(stdout, "\nfirst step that failed: %s\n  it would prove that %s\n",
+                    r->failed->name, proof_of(r->failed->name));
     printf("\nevidence\n");
     for (uint32_t i = 0; i < r->evidence_count; i++)
-        terminal_tell(stdout, "  %s\n", r->evidence[i]);
+        terminal_printf(stdout, "  %s\n", r->evidence[i]);
     if (r->board_count != 0)
         printf("\nboard\n");
     for (uint32_t i = 0; i < r->board_count; i++)
-        terminal_tell(stdout, "  %s\n", r->board[i]);
+        terminal_printf(stdout, "  %s\n", r->board[i]);
     print_causes(r);
 }
 
@@ -416,7 +424,7 @@ int cli_selfcheck_read(const char *path, bool is_json)
     struct reading *r = calloc(1, sizeof(*r));
 
     if (r == NULL || cli_selfcheck_open(path, &r->file, &error) < 0) {
-        terminal_tell(stderr, "pto selfcheck: %s\n", error.text);
+        terminal_printf(stderr, "pto selfcheck: %s\n", error.text);
         free(r);
         return EXIT_FAILED;
     }

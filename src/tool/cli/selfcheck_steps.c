@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The process of `pto selfcheck` that tries a card. It prints nothing: verdicts go to the shared
- * progress, calls and the beginnings of steps to the log, compilers' words to a file.
+ * progress, calls and step names to a log, and output of compilers to a file.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -16,18 +16,18 @@
 #include "pto/build.h"
 
 enum {
-    LINE_WORDS = 16, /* of a cache line: each block has one of its own */
+    LINE_WORDS = 16, /* words per cache line, because each block writes a line of its own */
     CLUSTERS_MAX = 64,
     MARKS = 3 * CLUSTERS_MAX * LINE_WORDS,
-    NEVER_NS = 500000000, /* that a kernel has which never returns */
+    NEVER_NS = 500000000, /* time limit of a run whose kernel never returns */
 };
 
 struct trial {
     struct selfcheck *c;
-    struct selfcheck_result *result; /* of the step */
-    FILE *said;                      /* what compilers print */
-    char log[PATH_MAX];              /* of calls */
-    char store[PATH_MAX];            /* of compiled objects */
+    struct selfcheck_result *result; /* result of the current step, in shared memory */
+    FILE *output;                    /* file that receives the output of compilers */
+    char log[PATH_MAX];              /* path of the log of calls of the vendor's library */
+    char store[PATH_MAX];            /* folder of the store of compiled objects for this check */
     void *artefact;
     size_t artefact_bytes;
     struct pto_device *device;
@@ -35,12 +35,12 @@ struct trial {
     uint32_t cores;
 };
 
-/* ---- what runs on the card ---- */
+/* ---- programs for the card ---- */
 
 enum op { OP_HELLO, OP_ALL, OP_NEVER };
 enum kernel { MARK_AIC, MARK_AIV, NEVER, KERNELS };
 
-/* A block counts itself, waits for the others and leaves a mark. */
+/* Source of a kernel whose blocks count themselves, wait for each other, and leave a mark each. */
 static const char mark_text[] =
     "#include <pto/kernel.h>\n"
     "PTO_KERNEL(args)\n"
@@ -84,11 +84,11 @@ static const char orchestration_text[] =
 
 /* ---- verdicts ---- */
 
-static bool selfcheck_steps_tell(struct trial *t, bool is_good, const char *format, ...)
+static bool selfcheck_steps_report(struct trial *t, bool is_good, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The text of the step that is taken; the verdict follows when the step returns. */
-static bool selfcheck_steps_tell(struct trial *t, bool is_good, const char *format, ...)
+/* Sets the text of the current step; its verdict follows when the step returns. */
+static bool selfcheck_steps_report(struct trial *t, bool is_good, const char *format, ...)
 {
     va_list values;
 
@@ -105,18 +105,21 @@ static void keep_event(void *context, const struct pto_build_event *event)
     struct trial *t = context;
     const char *source = event->source != NULL ? event->source : "";
 
-    if (t->said == NULL || event->text == NULL)
+    if (t->output == NULL || event->text == NULL)
         return;
     if (event->kind == PTO_BUILD_COMMAND)
-        fprintf(t->said, "$ %s\n", event->text);
+        fprintf(t->output, "$ %s\n", event->text);
     else if (event->kind == PTO_BUILD_OUTPUT || event->kind == PTO_BUILD_WARNING)
-        fprintf(t->said, "%s printed:\n%s\n", source, event->text);
+        fprintf(t->output, "%s printed:\n%s\n", source, event->text);
     else if (event->kind == PTO_BUILD_COMPILER || event->kind == PTO_BUILD_NOTE)
-        fprintf(t->said, "%s\n", event->text);
-    fflush(t->said);
+        fprintf(t->output, "%s\n", event->text);
+    fflush(t->output);
 }
 
-/* Into a store of this check: everything is compiled, so that the file has each command. */
+/*
+ * Selects a new store for compiled objects: everything is compiled, so that the evidence has each
+ * command.
+ */
 static void set_build(struct trial *t, struct pto_build_params *params)
 {
     pto_build_params_init(params);
@@ -158,11 +161,11 @@ static bool compile(struct trial *t)
     if (!write_source(t, "orch.c", orchestration_text, path[0]) ||
         !write_source(t, "mark.c", mark_text, path[1]) ||
         !write_source(t, "never.c", never_text, path[2]))
-        return selfcheck_steps_tell(t, false, "sources cannot be written to %s: %s", t->c->work,
-                                    strerror(errno));
+        return selfcheck_steps_report(t, false, "sources cannot be written to %s: %s", t->c->work,
+                                      strerror(errno));
     return pto_build(&params, &t->artefact, &t->artefact_bytes, &error) >= 0
-               ? selfcheck_steps_tell(t, true, "%zu bytes", t->artefact_bytes)
-               : selfcheck_steps_tell(t, false, "%s", error.text);
+               ? selfcheck_steps_report(t, true, "%zu bytes", t->artefact_bytes)
+               : selfcheck_steps_report(t, false, "%s", error.text);
 }
 
 static int selfcheck_steps_write_program(void *context, const char *name, const void *bytes,
@@ -177,7 +180,7 @@ static int selfcheck_steps_write_program(void *context, const char *name, const 
     return pto_file_write(path, bytes, size, &error);
 }
 
-/* Builds programs that the installation lacks, in the folder of this check. */
+/* Builds the programs for the card that are not installed, in the folder of this check. */
 static bool build_programs(struct trial *t, struct pto_error *error)
 {
     static const struct cli_texts none;
@@ -195,7 +198,7 @@ static bool build_programs(struct trial *t, struct pto_error *error)
 
 /* ---- the card ---- */
 
-/* Whether the stage that the library began last is this one, by its log. */
+/* Returns whether `name` is the last stage in the library's log. */
 static bool is_last_stage(const struct trial *t, const char *name)
 {
     FILE *from = fopen(t->log, "re");
@@ -223,7 +226,10 @@ static int open_as(struct trial *t, const char *platform, struct pto_error *erro
     return pto_device_open(&params, &t->device);
 }
 
-/* As the platform that was asked for, or as the one that the card is. */
+/*
+ * Opens the card as the requested platform, or, if none was requested, as the one of its
+ * generation.
+ */
 static int open_any(struct trial *t, struct pto_error *error)
 {
     const struct pto_platform *platform;
@@ -235,13 +241,16 @@ static int open_any(struct trial *t, struct pto_error *error)
         if (platform->is_simulated)
             continue;
         status = open_as(t, platform->name, error);
-        if (status >= 0 || strstr(error->text, "that is no") == NULL)
+        if (status >= 0 || strstr(error->text, "is not a chip of generation") == NULL)
             return status;
     }
     return status;
 }
 
-/* For the first time: its stages are steps, and the cores come and go. */
+/*
+ * Opens the card for the first time. The stages of opening are steps of the check; in the last one
+ * all cores start and stop.
+ */
 static bool open_first(struct trial *t)
 {
     struct pto_error error = { .size = sizeof(error) }, why = { .size = sizeof(why) };
@@ -253,19 +262,19 @@ static bool open_first(struct trial *t)
     status = open_any(t, &error);
     if (status < 0 && (programs == NULL || programs[0] == '\0') && is_last_stage(t, "programs")) {
         if (!build_programs(t, &why))
-            return selfcheck_steps_tell(t, false, "%s; they cannot be built, either: %.300s",
-                                        error.text, why.text);
+            return selfcheck_steps_report(
+                t, false, "%s; the programs cannot be built either: %.300s", error.text, why.text);
         how = ", with programs that were built for this check";
         status = open_as(t, t->c->progress->platform, &error);
     }
     (void)unsetenv("PTO_CANN_MEET");
     if (status < 0)
-        return selfcheck_steps_tell(t, false, "%s", error.text);
+        return selfcheck_steps_report(t, false, "%s", error.text);
     pto_device_info_init(&info);
     (void)pto_device_info(t->device, &info);
     t->cores = info.aic_count + info.aiv_count;
-    return selfcheck_steps_tell(t, true, "%u AIC and %u AIV%s", info.aic_count, info.aiv_count,
-                                how);
+    return selfcheck_steps_report(t, true, "%u AIC and %u AIV%s", info.aic_count, info.aiv_count,
+                                  how);
 }
 
 static bool selfcheck_steps_load(struct trial *t)
@@ -275,7 +284,7 @@ static bool selfcheck_steps_load(struct trial *t)
     return (pto_callable_load_memory(t->artefact, t->artefact_bytes, NULL, &t->callable, &error) >=
                 0 &&
             pto_register(t->device, t->callable, &error) >= 0) ||
-           selfcheck_steps_tell(t, false, "%s", error.text);
+           selfcheck_steps_report(t, false, "%s", error.text);
 }
 
 static void close_card(struct trial *t)
@@ -290,7 +299,7 @@ static void close_card(struct trial *t)
 
 /* ---- runs ---- */
 
-/* Runs it, and returns how many blocks have left their marks. */
+/* Runs a kernel of the given kind and returns how many blocks left their marks. */
 static int run(struct trial *t, enum op op, uint64_t timeout_ns, struct pto_error *error)
 {
     static int32_t mark[MARKS];
@@ -320,9 +329,9 @@ static bool selfcheck_steps_greet(struct trial *t)
     struct pto_error error;
     int marks = run(t, OP_HELLO, 0, &error);
 
-    return marks == 1  ? selfcheck_steps_tell(t, true, "one core has left its mark")
-           : marks < 0 ? selfcheck_steps_tell(t, false, "%s", error.text)
-                       : selfcheck_steps_tell(t, false, "%d marks were left instead of 1", marks);
+    return marks == 1  ? selfcheck_steps_report(t, true, "one core wrote its mark")
+           : marks < 0 ? selfcheck_steps_report(t, false, "%s", error.text)
+                       : selfcheck_steps_report(t, false, "%d marks were left instead of 1", marks);
 }
 
 static bool greet_first(struct trial *t)
@@ -335,10 +344,10 @@ static bool greet_all(struct trial *t)
     struct pto_error error;
     int marks = run(t, OP_ALL, 0, &error);
 
-    return marks == (int)t->cores ? selfcheck_steps_tell(t, true, "%d cores have met", marks)
-           : marks < 0            ? selfcheck_steps_tell(t, false, "%s", error.text)
-                       : selfcheck_steps_tell(t, false, "%d cores of %u have left their marks",
-                                              marks, t->cores);
+    return marks == (int)t->cores ? selfcheck_steps_report(t, true, "%d cores have met", marks)
+           : marks < 0            ? selfcheck_steps_report(t, false, "%s", error.text)
+                       : selfcheck_steps_report(t, false, "%d cores of %u have left their marks",
+                                                marks, t->cores);
 }
 
 static long count_calls(const char *path, const char *name)
@@ -354,7 +363,10 @@ static long count_calls(const char *path, const char *name)
     return count;
 }
 
-/* What the card has given out and not got back, by the calls. */
+/*
+ * Returns how many objects on the card are allocated and not released, according to the log of
+ * calls.
+ */
 static long count_held(const char *path)
 {
     static const char *const taken[] = { "aclrtMalloc", "aclrtCreateStream",
@@ -382,8 +394,8 @@ static bool loop(struct trial *t)
         int marks = run(t, OP_HELLO, 0, &error);
 
         if (marks != 1)
-            return selfcheck_steps_tell(t, false, "run %u: %s", i,
-                                        marks < 0 ? error.text : "no mark was left");
+            return selfcheck_steps_report(t, false, "run %u: %s", i,
+                                          marks < 0 ? error.text : "no mark was left");
         if (i == 2) {
             second = count_held(t->log);
             begin = cli_selfcheck_now_ms();
@@ -391,10 +403,11 @@ static bool loop(struct trial *t)
     }
     held = count_held(t->log);
     if (held != second)
-        return selfcheck_steps_tell(
-            t, false, "%ld things are held after run 2, and %ld after run %u", second, held, runs);
-    return selfcheck_steps_tell(t, true, "%u runs hold what run 2 held, %.0f us each", runs,
-                                (cli_selfcheck_now_ms() - begin) * 1e3 / (runs - 2));
+        return selfcheck_steps_report(
+            t, false, "%ld objects of the card are held after run 2, and %ld after run %u", second,
+            held, runs);
+    return selfcheck_steps_report(t, true, "%u runs hold what run 2 held, %.0f us each", runs,
+                                  (cli_selfcheck_now_ms() - begin) * 1e3 / (runs - 2));
 }
 
 static bool time_out(struct trial *t)
@@ -404,11 +417,11 @@ static bool time_out(struct trial *t)
     int status = run(t, OP_NEVER, NEVER_NS, &error);
 
     if (status >= 0)
-        return selfcheck_steps_tell(t, false, "a kernel that never returns has ended");
+        return selfcheck_steps_report(t, false, "a kernel that never returns has ended");
     pto_device_info_init(&info);
     (void)pto_device_info(t->device, &info);
-    return selfcheck_steps_tell(t, (status == PTO_ETIMEOUT || status == PTO_ESTALL) && info.is_lost,
-                                "%s", error.text);
+    return selfcheck_steps_report(
+        t, (status == PTO_ETIMEOUT || status == PTO_ESTALL) && info.is_lost, "%s", error.text);
 }
 
 static bool selfcheck_steps_recover(struct trial *t)
@@ -417,19 +430,19 @@ static bool selfcheck_steps_recover(struct trial *t)
 
     close_card(t);
     return (open_as(t, t->c->progress->platform, &error) >= 0 ||
-            selfcheck_steps_tell(t, false, "%s", error.text)) &&
+            selfcheck_steps_report(t, false, "%s", error.text)) &&
            selfcheck_steps_load(t) && selfcheck_steps_greet(t);
 }
 
 static bool give_back(struct trial *t)
 {
     close_card(t);
-    return selfcheck_steps_tell(t, true, "the card was given back");
+    return selfcheck_steps_report(t, true, "the card was released");
 }
 
-/* ---- all of them ---- */
+/* ---- all steps ---- */
 
-/* The log says to which step calls belong. */
+/* Logs the name of the step, to which the calls that follow belong. */
 static void note_step(const struct trial *t, const char *name)
 {
     FILE *log = fopen(t->log, "ae");
@@ -440,8 +453,8 @@ static void note_step(const struct trial *t, const char *name)
     }
 }
 
-static bool selfcheck_steps_take(struct trial *t, struct selfcheck_result *result, const char *name,
-                                 bool (*fn)(struct trial *t))
+static bool selfcheck_run_steps(struct trial *t, struct selfcheck_result *result, const char *name,
+                                bool (*fn)(struct trial *t))
 {
     double begin = cli_selfcheck_now_ms();
     bool is_good;
@@ -456,36 +469,36 @@ static bool selfcheck_steps_take(struct trial *t, struct selfcheck_result *resul
     return is_good;
 }
 
-static bool selfcheck_steps_take_step(struct trial *t, enum selfcheck_step step,
-                                      bool (*fn)(struct trial *t))
+static bool selfcheck_run_step(struct trial *t, enum selfcheck_step step,
+                               bool (*fn)(struct trial *t))
 {
-    return selfcheck_steps_take(t, &t->c->progress->step[step], cli_selfcheck_names[step], fn);
+    return selfcheck_run_steps(t, &t->c->progress->step[step], cli_selfcheck_names[step], fn);
 }
 
-/* A step that fails ends it, but the card is given back. */
+/* Runs the steps until one fails. The card is closed in any case. Returns an exit code. */
 int cli_selfcheck_try(struct selfcheck *c)
 {
     struct trial t = { .c = c };
-    char said[PATH_MAX];
+    char output_path[PATH_MAX];
     bool is_good;
 
     cli_selfcheck_path(c, "calls", t.log);
     cli_selfcheck_path(c, "store", t.store);
-    cli_selfcheck_path(c, "compilers", said);
-    t.said = fopen(said, "ae");
-    if (!selfcheck_steps_take(&t, &c->progress->opening, NULL, open_first)) {
+    cli_selfcheck_path(c, "compilers", output_path);
+    t.output = fopen(output_path, "ae");
+    if (!selfcheck_run_steps(&t, &c->progress->opening, NULL, open_first)) {
         close_card(&t);
         return EXIT_FAILED;
     }
-    is_good = selfcheck_steps_take_step(&t, STEP_COMPILE, compile) &&
-              selfcheck_steps_take_step(&t, STEP_ONE_CORE, greet_first) &&
-              selfcheck_steps_take_step(&t, STEP_ALL_CORES, greet_all) &&
-              selfcheck_steps_take_step(&t, STEP_LOOP, loop) &&
-              selfcheck_steps_take_step(&t, STEP_TIME_OUT, time_out) &&
-              selfcheck_steps_take_step(&t, STEP_RECOVERY, selfcheck_steps_recover);
-    is_good = selfcheck_steps_take_step(&t, STEP_CLOSE, give_back) && is_good;
+    is_good = selfcheck_run_step(&t, STEP_COMPILE, compile) &&
+              selfcheck_run_step(&t, STEP_ONE_CORE, greet_first) &&
+              selfcheck_run_step(&t, STEP_ALL_CORES, greet_all) &&
+              selfcheck_run_step(&t, STEP_LOOP, loop) &&
+              selfcheck_run_step(&t, STEP_TIME_OUT, time_out) &&
+              selfcheck_run_step(&t, STEP_RECOVERY, selfcheck_steps_recover);
+    is_good = selfcheck_run_step(&t, STEP_CLOSE, give_back) && is_good;
     free(t.artefact);
-    if (t.said != NULL)
-        fclose(t.said);
+    if (t.output != NULL)
+        fclose(t.output);
     return is_good ? EXIT_OK : EXIT_FAILED;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The child of a job: builds its scene, runs its cases one after the other, and tells its parent. */
+/*
+ * The child process of a job: builds its scene, runs its cases one after the other, and reports to
+ * its parent.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +11,12 @@
 
 #include "base/os.h"
 #include "tool/cli/commands.h"
+#include "tool/cli/races_print.h"
 #include "tool/cli/ranks.h"
 #include "tool/cli/repeat.h"
+#include "tool/cli/run_request.h"
 #include "tool/cli/test_jobs.h"
+#include "tool/cli/test_python.h"
 #include "tool/scene/scene_config.h"
 
 #define TICK_NS 100000000ull
@@ -19,20 +25,20 @@ struct child {
     struct test_item *items;
     const struct test_settings *settings;
     int pipe;
-    uint32_t now;       /* the item that goes on, */
-    uint64_t begin_ns;  /* since when, */
-    uint64_t ticked_ns; /* and when the parent heard of it last */
+    uint32_t now;       /* index of the current item */
+    uint64_t begin_ns;  /* start of the current item */
+    uint64_t ticked_ns; /* time at which the child last wrote to the parent */
     struct session session;
 };
 
-/* How an item, or a rank of it, went. */
+/* Outcome of an item, or of one rank of it. */
 struct verdict {
     int status;
-    uint64_t run_ns;  /* the shortest */
-    char text[16384]; /* what is wrong */
+    uint64_t run_ns;  /* duration of the shortest run */
+    char text[16384]; /* why it failed */
 };
 
-/* Dies with its parent. */
+/* Writes to the parent; exits if the parent has ended. */
 static void send_bytes(int pipe, const void *bytes, size_t size)
 {
     while (size > 0) {
@@ -59,15 +65,27 @@ static void test_child_send_message(struct child *c, enum test_message_kind kind
 
     if (kind == TEST_BEGIN)
         c->begin_ns = os_now_ns();
-    fflush(stdout); /* what was printed belongs to what was before */
+    /* the output so far belongs to the previous item, so write it before the message */
+    fflush(stdout);
     fflush(stderr);
     send_bytes(c->pipe, &message, sizeof(message));
     send_bytes(c->pipe, text, message.bytes);
 }
 
-/* What is wrong, in lines. The caller frees; NULL: out of memory. */
-static char *test_child_tell_failure(struct child *c, const struct test_item *item,
-                                     const struct pto_error *error, uint32_t round)
+/* Called before each run of an item: restarts the time limit of the item. */
+static void tick(void *context)
+{
+    struct child *c = context;
+
+    if (c->session.rank != 0 || os_now_ns() - c->ticked_ns <= TICK_NS)
+        return;
+    c->ticked_ns = os_now_ns();
+    test_child_send_message(c, TEST_TICK, c->now, TEST_WAITING, 0, "");
+}
+
+/* Describes why an item failed, in lines. The caller frees the text; NULL: out of memory. */
+static char *test_child_describe_failure(struct child *c, const struct test_item *item,
+                                         const struct pto_error *error, uint32_t round)
 {
     bool is_order = c->settings->session.orders != 0 && c->session.order_seed != 0;
     char *text = NULL;
@@ -82,7 +100,7 @@ static char *test_child_tell_failure(struct child *c, const struct test_item *it
         fprintf(to, "with order seed %u: ", c->session.order_seed);
     fprintf(to, "%s (%d)\n", pto_strerror(error->status), error->status);
     if (error->status == PTO_EMISMATCH)
-        scene_session_explain(&c->session, item->mode, to);
+        scene_session_explain(&c->session, item->mode, tick, c, to);
     else
         fprintf(to, "%s\n", error->text);
     if (is_order)
@@ -91,19 +109,45 @@ static char *test_child_tell_failure(struct child *c, const struct test_item *it
     return text;
 }
 
-/* Before each run: the time of the item begins again. */
-static void tick(void *context)
+/* Searches the last run for races. Returns them as text, which the caller frees; NULL: none. */
+static char *test_child_find_races(const struct session *s)
 {
-    struct child *c = context;
+    struct pto_error error = { .size = sizeof(error) };
+    struct cli_races races;
+    int status = cli_races_find_in_session(s, &races, &error);
+    char *text = NULL;
+    size_t size;
+    FILE *to =
+        status == PTO_OK && races.verdict == CLI_RACES_NONE ? NULL : open_memstream(&text, &size);
 
-    if (c->session.rank != 0 || os_now_ns() - c->ticked_ns <= TICK_NS)
-        return;
-    c->ticked_ns = os_now_ns();
-    test_child_send_message(c, TEST_TICK, c->now, TEST_WAITING, 0, "");
+    if (to != NULL) {
+        fprintf(to, "races: ");
+        if (status < 0)
+            fprintf(to, "%s\n", error.text);
+        else
+            cli_races_print(&races, to);
+        fclose(to);
+    }
+    cli_races_free(&races);
+    return text;
 }
 
-/* Makes the data, and runs the item as often as asked for. */
-static void play(struct child *c, const struct test_item *item, struct verdict *verdict)
+/* Returns the notes of --accesses on the last run, which the caller frees; NULL: out of memory. */
+static char *test_child_list_notes(struct session *s, enum pto_mode mode)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+
+    if (to != NULL) {
+        cli_print_notes(s, mode, to, "note: ");
+        fclose(to);
+    }
+    return text;
+}
+
+/* Prepares the data of an item and runs it as often as requested. */
+static void run_rounds(struct child *c, const struct test_item *item, struct verdict *verdict)
 {
     struct session *s = &c->session;
     struct pto_error error = { .size = sizeof(error) };
@@ -115,26 +159,30 @@ static void play(struct child *c, const struct test_item *item, struct verdict *
     if (!s->has_data || s->data.test_case != item->test_case || !scene_session_is_open(s))
         status = scene_session_prepare(s, item->test_case, &error);
     if (status == PTO_OK && item->scene->is_config && !s->data.is_compared)
-        status = error_tell(&error, PTO_EINVAL,
-                            "nothing says what is expected: put .npy files by the names of the "
-                            "outputs into data/out of %.900s",
+        status = error_setf(&error, PTO_EINVAL,
+                            "the case has no expected results; put .npy files with the names of "
+                            "the outputs into data/out of %.900s",
                             item->scene->folder);
     while (status == PTO_OK && round < c->settings->rounds) {
         round++;
         tick(c);
         status = scene_session_run(s, item->mode, &error);
+        if (status == PTO_OK && s->options->has_races && (text = test_child_find_races(s)) != NULL)
+            status = PTO_EINVAL;
         verdict->run_ns = s->report.ns < verdict->run_ns ? s->report.ns : verdict->run_ns;
         if (status == PTO_OK)
             status = scene_session_run_orders(s, item->mode, tick, c, &error);
         if (status == PTO_OK && s->options->has_lines && item->mode == PTO_MODE_HOST)
             status = scene_session_check_lines(s, &error);
     }
-    if (status < 0)
-        text = test_child_tell_failure(c, item, &error, round);
+    if (status < 0 && text == NULL)
+        text = test_child_describe_failure(c, item, &error, round);
+    else if (status == PTO_OK)
+        text = test_child_list_notes(s, item->mode);
     snprintf(verdict->text, sizeof(verdict->text), "%s",
-             status == PTO_OK ? ""
-             : text != NULL   ? text
-                              : error.text);
+             text != NULL       ? text
+             : status == PTO_OK ? ""
+                                : error.text);
     verdict->status = status;
     free(text);
 }
@@ -144,24 +192,26 @@ static void play(struct child *c, const struct test_item *item, struct verdict *
 struct ranks_work {
     struct child *child;
     const struct test_item *item;
-    struct verdict *verdict; /* by rank, shared with them */
+    struct verdict *verdict; /* outcome of each rank, in shared memory */
 };
 
-/* In the rank. */
-static int play_rank(void *context, uint32_t rank)
+/* Runs an item in a rank's process. */
+static int run_item_rank(void *context, uint32_t rank)
 {
     struct ranks_work *w = context;
     struct verdict *verdict = &w->verdict[rank];
 
     w->child->session.rank = rank;
-    play(w->child, w->item, verdict);
+    run_rounds(w->child, w->item, verdict);
     scene_session_close(&w->child->session);
     return verdict->status == PTO_OK      ? EXIT_OK
            : verdict->status == PTO_EPEER ? EXIT_PEER
                                           : EXIT_FAILED;
 }
 
-/* What ranks say that failed; those that noticed that another one was gone only if no other did. */
+/*
+ * Collects the errors of failed ranks. Ranks that only lost a peer count if no other rank failed.
+ */
 static void test_child_gather(const struct ranks_work *w, const struct ranks_result *result,
                               struct verdict *verdict)
 {
@@ -169,9 +219,10 @@ static void test_child_gather(const struct ranks_work *w, const struct ranks_res
     size_t used = 0;
 
     verdict->status = PTO_EPEER;
-    if (result->end != RANKS_FAILED || w->verdict[result->rank].status == 0) /* it could not say */
+    /* the rank left no text */
+    if (result->end != RANKS_FAILED || w->verdict[result->rank].status == 0)
         used = (size_t)snprintf(verdict->text, sizeof(verdict->text), "%s\n",
-                                cli_ranks_tell(result, ended));
+                                cli_ranks_describe(result, ended));
     for (int is_about_peers = 0; is_about_peers < 2 && used == 0; is_about_peers++)
         for (uint32_t i = 0; i < w->item->test_case->ranks && used < sizeof(verdict->text) / 2; i++)
             if (w->verdict[i].status < 0 &&
@@ -181,10 +232,10 @@ static void test_child_gather(const struct ranks_work *w, const struct ranks_res
                                          "rank %u: %s", i, w->verdict[i].text);
             }
     if (used == 0)
-        snprintf(verdict->text, sizeof(verdict->text), "%s\n", cli_ranks_tell(result, ended));
+        snprintf(verdict->text, sizeof(verdict->text), "%s\n", cli_ranks_describe(result, ended));
 }
 
-static void play_ranks(struct child *c, const struct test_item *item, struct verdict *verdict)
+static void run_item_ranks(struct child *c, const struct test_item *item, struct verdict *verdict)
 {
     size_t bytes = item->test_case->ranks * sizeof(*verdict);
     struct ranks_work work = {
@@ -195,7 +246,7 @@ static void play_ranks(struct child *c, const struct test_item *item, struct ver
                                          .has_prefix = true,
                                          .grace = 0.1,
                                          .peer_code = EXIT_PEER,
-                                         .enter = play_rank,
+                                         .enter = run_item_rank,
                                          .context = &work };
     struct ranks_result result;
 
@@ -206,7 +257,8 @@ static void play_ranks(struct child *c, const struct test_item *item, struct ver
     scene_session_rest(&c->session);
     cli_ranks_run(&params, &result);
     if (c->session.options->place != NULL)
-        c->session.options->place[0] = '\0'; /* what a rank was doing when it ended */
+        /* clear the name of the step in which the last rank ended */
+        c->session.options->place[0] = '\0';
     *verdict = work.verdict[0];
     if (result.end != RANKS_DONE)
         test_child_gather(&work, &result, verdict);
@@ -221,15 +273,15 @@ static void run_item(struct child *c, uint32_t index)
     c->now = index;
     c->ticked_ns = os_now_ns();
     if (scene_session_forks(item->platform, item->test_case))
-        play_ranks(c, item, &verdict);
+        run_item_ranks(c, item, &verdict);
     else
-        play(c, item, &verdict);
+        run_rounds(c, item, &verdict);
     test_child_send_message(c, TEST_END, index,
                             verdict.status == PTO_OK ? TEST_PASSED : TEST_FAILED, verdict.run_ns,
                             verdict.text);
 }
 
-/* What cannot be built fails with all its cases. */
+/* Fails all cases of a scene that cannot be built. */
 static void fail_all(struct child *c, uint32_t first, uint32_t last, const char *text)
 {
     for (uint32_t i = first; i < last; i++) {
@@ -244,10 +296,14 @@ _Noreturn void cli_test_child_run(struct test_item *items, uint32_t first, uint3
     struct child child = { .items = items, .settings = settings, .pipe = pipe };
     struct pto_error error = { .size = sizeof(error) };
 
-    if (items[first].scene->is_untyped) {
+    if (items[first].scene->is_python) {
+        cli_python_exec(items, first, last, settings, pipe);
         fail_all(&child, first, last,
-                 "nothing says what the arguments are: there is no " SCENE_META_FILE
-                 " beside the " SCENE_CONFIG_FILE "; `pto run` takes them by number");
+                 "the interpreter cannot be started; set PTO_PYTHON to one that has pto-runtime");
+    } else if (items[first].scene->is_untyped) {
+        fail_all(&child, first, last,
+                 "the arguments are unknown: there is no " SCENE_META_FILE
+                 " in the folder of " SCENE_CONFIG_FILE "; `pto run` takes them by number");
     } else if (scene_session_open(&child.session, items[first].scene, items[first].platform,
                                   &settings->session, &error) < 0) {
         fail_all(&child, first, last, error.text);
@@ -260,6 +316,7 @@ _Noreturn void cli_test_child_run(struct test_item *items, uint32_t first, uint3
     }
     close(pipe);
     if (pto_stuck_threads() != 0)
-        _exit(EXIT_OK); /* threads may still run code that an orderly exit would unmap */
+        /* skips the handlers of exit(): threads may still run code that exit() would unmap */
+        _exit(EXIT_OK);
     exit(EXIT_OK);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts children, reads their messages and enforces their deadlines. */
+/* Starts the child processes of `pto test`, reads their messages and enforces their deadlines. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -24,16 +24,16 @@ enum { OUTPUT_MAX = 64 << 10, READ_BYTES = 64 << 10 };
 enum { STOP_TICKS = 200, STOP_TICK_MS = 10 };
 
 struct job {
-    uint32_t first, last; /* items */
-    pid_t child;          /* 0: none */
+    uint32_t first, last; /* index of the first item, and of the one after the last */
+    pid_t child;          /* pid of the child process; 0: none */
     int pipe;
-    int output;            /* memfd */
-    uint64_t output_begin; /* of what the item that goes on has printed */
-    uint32_t next;         /* the item that is expected to begin, or goes on */
-    bool has_begun;        /* `next` goes on */
-    bool is_late;          /* it was killed for that */
-    bool has_report;       /* a sanitizer's, in what one of its items printed */
-    struct {               /* how the last item ended, until the child's end is known */
+    int output;            /* memfd that receives stdout and stderr of the child */
+    uint64_t output_begin; /* offset in `output` at which the output of the current item begins */
+    uint32_t next;         /* current item, or the next one to begin */
+    bool has_begun;        /* item `next` has begun */
+    bool is_late;          /* the child was killed at its deadline */
+    bool has_report;       /* a sanitizer reported something in the output of an item */
+    struct { /* outcome of the last item, which is reported when the child has ended */
         bool is_there;
         enum test_outcome outcome;
         uint64_t all_ns;
@@ -41,8 +41,8 @@ struct job {
     } last_end;
     uint64_t begin_ns;
     uint64_t deadline_ns;
-    char *place; /* shared with the child: what it does */
-    char *bytes; /* received and not yet understood */
+    char *place; /* name of the step that the child is in, in shared memory */
+    char *bytes; /* received bytes of an incomplete message */
     size_t used;
     size_t size;
 };
@@ -50,17 +50,17 @@ struct job {
 struct pool {
     struct test_item *item;
     uint32_t count;
-    uint32_t next; /* the first item of the next job */
+    uint32_t next; /* first item of the next job */
     uint32_t done;
-    bool is_over; /* nothing more is started */
+    bool is_over; /* do not start more jobs */
     const struct test_settings *settings;
-    char *places; /* of the jobs */
+    char *places; /* names of the current steps of all jobs */
     struct job job[JOBS_MAX];
 };
 
 static void test_jobs_start_job(struct pool *p, struct job *job);
 static void start_child(struct pool *p, struct job *job);
-static void listen_to(struct pool *p, struct job *job);
+static void receive(struct pool *p, struct job *job);
 static void end_child(struct pool *p, struct job *job);
 static void wait_for_children(struct pool *p);
 static void stop_all(struct pool *p);
@@ -102,7 +102,7 @@ void cli_test_jobs_run(struct test_item *item, uint32_t count, const struct test
 
 /* ---- outcomes ---- */
 
-/* What the child has printed since the item began, or the last part of it. NULL: nothing. */
+/* Returns the output of the child since the item began, or its last part. NULL: none. */
 static char *test_jobs_read_output(struct job *job)
 {
     struct stat info;
@@ -128,7 +128,10 @@ static char *test_jobs_read_output(struct job *job)
     return text;
 }
 
-/* Sanitizers report and let the process go on, which then ends with a code of theirs, or not. */
+/*
+ * Whether a sanitizer printed a report. The process continues after it and may end with the
+ * sanitizer's exit code.
+ */
 static bool is_sanitizer_report(const char *output)
 {
     static const char *const marks[] = { "WARNING: ThreadSanitizer:", "ERROR: AddressSanitizer:",
@@ -197,7 +200,10 @@ static void test_jobs_start_job(struct pool *p, struct job *job)
     start_child(p, job);
 }
 
-/* In the child. It has a group of its own, so that the compilers it started end with it. */
+/*
+ * Runs in the child process, which has a process group of its own, so that its compilers end with
+ * it.
+ */
 _Noreturn static void enter_child(struct pool *p, struct job *job, int pipe, pid_t parent)
 {
     signal(SIGINT, SIG_DFL);
@@ -229,7 +235,8 @@ static void start_child(struct pool *p, struct job *job)
     job->output = memfd_create("output", MFD_CLOEXEC);
     if (job->output >= 0 && fcntl(job->output, F_SETFL, O_APPEND) == 0 &&
         pipe2(ends, O_CLOEXEC) == 0) {
-        fflush(stdout); /* the child must not inherit what is not yet written */
+        /* flush, because the child would print buffered output of its parent again */
+        fflush(stdout);
         fflush(stderr);
         job->child = fork();
     } else {
@@ -243,10 +250,11 @@ static void start_child(struct pool *p, struct job *job)
         close(ends[1]);
     job->pipe = ends[0];
     if (job->child > 0) {
-        (void)setpgid(job->child, job->child); /* whoever is first */
+        /* parent and child both set the process group, to avoid a race */
+        (void)setpgid(job->child, job->child);
         return;
     }
-    snprintf(text, sizeof(text), "no process can be started: %s", strerror(errno));
+    snprintf(text, sizeof(text), "cannot start a process: %s", strerror(errno));
     job->child = 0;
     for (uint32_t i = job->next; i < job->last; i++)
         settle_item(p, job, i, TEST_FAILED, 0, text);
@@ -256,7 +264,10 @@ static void start_child(struct pool *p, struct job *job)
         close(job->output);
 }
 
-/* Later than the run's own deadline, whose report says more. */
+/*
+ * Returns the deadline of an item. The run's own deadline is earlier, because its report is more
+ * specific.
+ */
 static uint64_t item_deadline(const struct pool *p, const struct job *job)
 {
     double own = p->item[job->next].test_case->timeout, set = p->settings->session.timeout;
@@ -266,13 +277,15 @@ static uint64_t item_deadline(const struct pool *p, const struct job *job)
     return os_now_ns() + (uint64_t)((seconds + GRACE_SECONDS) * 1e9);
 }
 
-static void test_jobs_take_message(struct pool *p, struct job *job,
-                                   const struct test_message *message, const char *text)
+static void test_jobs_handle_message(struct pool *p, struct job *job,
+                                     const struct test_message *message, const char *text)
 {
-    enum test_outcome outcome = message->outcome == TEST_PASSED ? TEST_PASSED : TEST_FAILED;
+    enum test_outcome outcome = message->outcome == TEST_PASSED || message->outcome == TEST_SKIPPED
+                                    ? message->outcome
+                                    : TEST_FAILED;
 
     if (message->item != job->next || message->item >= job->last)
-        return; /* not a message that a sane child sends */
+        return; /* ignored: only a child with corrupted memory sends such a message */
     switch ((enum test_message_kind)message->kind) {
     case TEST_BEGIN:
         job->has_begun = true;
@@ -300,7 +313,7 @@ static void test_jobs_take_message(struct pool *p, struct job *job,
     }
 }
 
-static void take_messages(struct pool *p, struct job *job)
+static void handle_messages(struct pool *p, struct job *job)
 {
     size_t at = 0;
 
@@ -313,7 +326,7 @@ static void take_messages(struct pool *p, struct job *job)
         if (message.bytes > TEXT_MAX || job->used - at - sizeof(message) < message.bytes)
             break;
         copy = strndup(text, message.bytes);
-        test_jobs_take_message(p, job, &message, copy);
+        test_jobs_handle_message(p, job, &message, copy);
         free(copy);
         at += sizeof(message) + message.bytes;
     }
@@ -321,8 +334,8 @@ static void take_messages(struct pool *p, struct job *job)
     job->used -= at;
 }
 
-/* Its pipe has something, or has been closed. */
-static void listen_to(struct pool *p, struct job *job)
+/* Reads messages from the pipe of a child. At the end of the pipe, handles the end of the child. */
+static void receive(struct pool *p, struct job *job)
 {
     ssize_t got;
 
@@ -337,13 +350,13 @@ static void listen_to(struct pool *p, struct job *job)
     got = read(job->pipe, job->bytes + job->used, job->size - job->used);
     if (got > 0) {
         job->used += (size_t)got;
-        take_messages(p, job);
+        handle_messages(p, job);
     } else if (got == 0) {
         end_child(p, job);
     }
 }
 
-static void tell_death(const struct job *job, int state, char text[256])
+static void describe_child_end(const struct job *job, int state, char text[256])
 {
     const char *when = job->next == job->last ? " after its last case"
                        : job->has_begun       ? job->place
@@ -358,8 +371,8 @@ static void tell_death(const struct job *job, int state, char text[256])
 }
 
 /*
- * What the end of the process says of the last item. A sanitizer that has reported
- * something in any of them ends it with a code of its own.
+ * Decides the outcome of the last item by how the child process ended. A sanitizer that reported
+ * something in any item changes the exit code.
  */
 static void end_last(struct job *job, int state)
 {
@@ -368,13 +381,16 @@ static void end_last(struct job *job, int state)
     if (job->last_end.outcome != TEST_PASSED || (WIFEXITED(state) && WEXITSTATUS(state) == 0) ||
         (WIFEXITED(state) && job->has_report))
         return;
-    tell_death(job, state, text);
+    describe_child_end(job, state, text);
     free(job->last_end.text);
     job->last_end.text = strdup(text);
     job->last_end.outcome = TEST_FAILED;
 }
 
-/* The child is gone. If it had more to do, another continues after the item it died in. */
+/*
+ * Handles the end of a child. If items are left, another child continues after the item in which it
+ * died.
+ */
 static void end_child(struct pool *p, struct job *job)
 {
     char text[256];
@@ -382,15 +398,16 @@ static void end_child(struct pool *p, struct job *job)
 
     while (waitpid(job->child, &state, 0) < 0 && errno == EINTR) {
     }
-    (void)kill(-job->child, SIGKILL); /* what it started and left behind */
+    (void)kill(-job->child, SIGKILL); /* kills processes that the child left running */
     job->child = 0;
     close(job->pipe);
     if (job->next < job->last) {
         bool has_begun = job->has_begun;
 
-        tell_death(job, state, text);
+        describe_child_end(job, state, text);
         settle_item(p, job, job->next++, TEST_FAILED, os_now_ns() - job->begin_ns, text);
-        while (!has_begun && job->next < job->last) /* the same would happen to the others */
+        /* the child died before its first item: the other items would fail in the same way */
+        while (!has_begun && job->next < job->last)
             settle_item(p, job, job->next++, TEST_FAILED, os_now_ns() - job->begin_ns, text);
     } else {
         end_last(job, state);
@@ -404,7 +421,7 @@ static void end_child(struct pool *p, struct job *job)
         start_child(p, job);
 }
 
-/* Sleeps until a child says something or is late. */
+/* Sleeps until a child sends a message or has reached its deadline. */
 static void wait_for_children(struct pool *p)
 {
     struct pollfd files[JOBS_MAX];
@@ -432,10 +449,13 @@ static void wait_for_children(struct pool *p)
         return;
     for (nfds_t i = 0; i < count; i++)
         if (files[i].revents != 0)
-            listen_to(p, jobs[i]);
+            receive(p, jobs[i]);
 }
 
-/* A child that builds ends its compilers first: see scene_build.c. */
+/*
+ * Whether the child process has ended. A child that is building ends its compilers first: see
+ * scene_build.c.
+ */
 static bool has_stopped(pid_t child)
 {
     for (int i = 0; i < STOP_TICKS; i++) {
@@ -458,7 +478,7 @@ static void stop_all(struct pool *p)
             continue;
         bool is_gone = has_stopped(job->child);
 
-        (void)kill(-job->child, SIGKILL); /* and what it started and left behind */
+        (void)kill(-job->child, SIGKILL); /* also kills processes that the child left running */
         while (!is_gone && waitpid(job->child, NULL, 0) < 0 && errno == EINTR) {
         }
         if (job->last_end.is_there)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tables of options say, for a terminal and for the manual page. */
+/* Prints the tables of options for a terminal and for the manual page. */
 #include <ctype.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 enum {
     LINE_MAX_COLUMNS = 80,
-    LABEL_MAX_COLUMNS = 24, /* a longer one has its help on the next line */
+    LABEL_MAX_COLUMNS = 24, /* a longer label has its help text on the next line */
     LABEL_INDENT = 2
 };
 
@@ -54,7 +54,7 @@ void cli_print_usage(FILE *to, const struct cli_command *command)
     }
 }
 
-/* The help, with the value that the parser sets if the option is not given. */
+/* Formats the help text of an option, its choices and its default value. */
 static void help_text(const struct cli_option *option, const char *choices, char text[static 1024])
 {
     const char *initial = cli_initial(option);
@@ -65,7 +65,7 @@ static void help_text(const struct cli_option *option, const char *choices, char
         snprintf(text + length, 1024 - (size_t)length, " (default: %s)", initial);
 }
 
-/* Fills lines, from the column where the first one begins. */
+/* Prints text in filled lines that begin at column `indent`, where the cursor already is. */
 static void print_filled(FILE *to, const char *text, int indent)
 {
     int column = indent;
@@ -97,7 +97,7 @@ static void print_filled(FILE *to, const char *text, int indent)
     }
 }
 
-/* Returns the number of columns. */
+/* Prints the label of an option and returns its width in columns. */
 static int print_label(FILE *to, const struct cli_option *option)
 {
     int columns = 0;
@@ -128,7 +128,10 @@ static int label_columns(const struct cli_option *option)
 
 /* ---- mdoc ---- */
 
-/* Capitals are what the user chooses, in italics; words in small letters are typed as they are. */
+/*
+ * Prints one form of a command in mdoc: placeholders, which are in capitals, in italics, and
+ * literal words in bold.
+ */
 static void print_form(FILE *to, const char *form, size_t length)
 {
     for (size_t i = 0; i < length;) {
@@ -153,7 +156,10 @@ static void print_form(FILE *to, const char *form, size_t length)
     }
 }
 
-/* A sentence is a line of its own; a dash that begins a word is a minus. */
+/*
+ * Prints each sentence on a line of its own, as mdoc requires. A dash at the begin of a word
+ * becomes a minus.
+ */
 static void print_sentence(FILE *to, const char *text)
 {
     fputc(toupper((unsigned char)text[0]), to);
@@ -202,7 +208,8 @@ void cli_print_manual_options(FILE *to, const struct cli_command *command)
             print_form(to, option->value, strlen(option->value));
         }
         fputc('\n', to);
-        help_text(option, NULL, text); /* `pto info` has the platforms of a version */
+        /* no list of platforms, because it differs between versions; `pto info` lists them */
+        help_text(option, NULL, text);
         print_sentence(to, text);
     }
     fprintf(to, ".El\n");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an orchestration must not do; nearly always refused at the call. */
+/* Drills with invalid calls of orchestrations; nearly all fail at the call. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -38,6 +38,11 @@ static void too_many_scalars(struct pto_orch *o, const struct pto_entry *entry)
     for (int i = 0; i <= PTO_TASK_SCALARS_MAX; i++)
         pto_add_scalar(&args, 1);
     pto_submit_aiv(o, KERNEL_ADD, &args);
+}
+
+static void other_than_declared(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_DECLARED, PTO_IN(entry->tensor));
 }
 
 static void no_tensor(struct pto_orch *o, const struct pto_entry *entry)
@@ -289,7 +294,10 @@ static void use_kept_tensor(struct pto_orch *o, const struct pto_entry *entry)
     pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IN(&kept_tensor));
 }
 
-/* What is kept comes from another run. */
+/*
+ * Runs an orchestration that keeps an id or an output, then one that uses it although it is no
+ * longer valid.
+ */
 static void play_second_run(struct stage *s)
 {
     struct pto_callable *first =
@@ -383,7 +391,7 @@ static void element_without_storage(struct pto_orch *o, const struct pto_entry *
     (void)pto_set_data(o, &t, 1, PTO_DIMS(1), 1);
 }
 
-/* Hand-written: nothing is ever mapped so low. */
+/* Returns a tensor at an address that is never mapped. */
 static struct pto_tensor tensor_nowhere(void)
 {
     return pto_tensor_external((void *)0x1000, PTO_DIMS(4), 1, PTO_UINT32);
@@ -441,7 +449,7 @@ static void set_in_vain(struct pto_orch *o, const struct pto_entry *entry)
     (void)pto_set_data(o, entry->tensor, 1, PTO_DIMS(3), 1);
 }
 
-/* Time goes by between two submits. */
+/* Submits many tasks and sleeps after each, until the run has failed. */
 static void build_slowly(struct pto_orch *o, const struct pto_entry *entry)
 {
     for (int i = 0; i < 5000 && pto_orch_status(o) == PTO_OK; i++) {
@@ -483,7 +491,10 @@ static void drills_args_give_up(struct pto_orch *o, const struct pto_entry *entr
     (void)pto_orch_fail(o, PTO_EORCH, "the weights are of another model");
 }
 
-/* What throwing an exception takes from the C++ runtime, which this program does not link. */
+/*
+ * Functions of the C++ runtime by which an orchestration throws an exception. They are looked up by name,
+ * because this program does not link with the C++ runtime.
+ */
 static struct {
     void *(*allocate)(size_t bytes);
     void (*construct)(void *exception, const char *text);
@@ -506,7 +517,7 @@ static void play_exception(struct stage *s)
     void *runtime = dlopen("libstdc++.so.6", RTLD_NOW);
 
     if (runtime == NULL || dlopen("libptoguard.so.0", RTLD_NOW) == NULL) {
-        drill_skip(s, "libstdc++.so.6 or libptoguard.so.0 is not installed here");
+        drill_skip(s, "libstdc++.so.6 or libptoguard.so.0 is not installed");
         return;
     }
     *(void **)&cxx.allocate = dlsym(runtime, "__cxa_allocate_exception");
@@ -516,10 +527,14 @@ static void play_exception(struct stage *s)
     cxx.type = dlsym(runtime, "_ZTISt13runtime_error");
     if (cxx.allocate == NULL || cxx.construct == NULL || cxx.destruct == NULL || cxx.cast == NULL ||
         cxx.type == NULL) {
-        drill_skip(s, "this C++ runtime has other names for what it throws");
+        drill_skip(s, "this C++ runtime throws by functions of other names");
         return;
     }
-    s->callable = drill_callable(s, throw_exception); /* now that there is a C++ runtime */
+    /*
+     * The callable is made after the C++ runtime is loaded, because the orchestration needs the C++
+     * runtime.
+     */
+    s->callable = drill_callable(s, throw_exception);
     drill_judge(s, drill_run(s), &s->report.error);
 }
 
@@ -535,18 +550,18 @@ const struct drill drills_args[] = {
          .kernel = KERNEL_ADD),
     ARGS("unknown-tag", unknown_tag, "an argument with a tag that does not exist",
          "argument 1 has the unknown tag 9", .kernel = KERNEL_ADD, .argument = 2),
-    ARGS("timing-slot", timing_slot, "timing slot 16", "0 to 15", .kernel = KERNEL_ADD),
+    ARGS("timing-slot", timing_slot, "a task with timing slot 16", "0 to 15", .kernel = KERNEL_ADD),
     ARGS("timing-slot-by-hand", timing_slot_by_hand,
-         "timing slot 16, past the check of pto_set_timing_slot", "timing slot 16 is not one of",
-         .kernel = KERNEL_ADD),
-    ARGS("pass-no-scalar", pass_no_scalar, "a scalar passed on that the entry does not have",
+         "a task with timing slot 16, set without pto_set_timing_slot",
+         "timing slot 16 is not one of", .kernel = KERNEL_ADD),
+    ARGS("pass-no-scalar", pass_no_scalar, "PTO_PASS of a scalar that the entry does not have",
          "scalar 2 of the entry", .kernel = KERNEL_ADD),
-    ARGS("pass-scalar-128", pass_scalar_128, "scalar 128 passed on", "at most 128 scalars",
+    ARGS("pass-scalar-128", pass_scalar_128, "PTO_PASS of scalar 128", "at most 128 scalars",
          .kernel = KERNEL_ADD),
-    ARGS("bare-argument", bare_argument, "an argument that no macro of the short form has made",
+    ARGS("bare-argument", bare_argument, "a short-form argument that was not made by a macro",
          "not in PTO_IN, PTO_INT or the like", .kernel = KERNEL_ADD),
-    ARGS("read-no-scalar", read_no_scalar, "a scalar behind the last one of the entry is read",
-         "scalar 2 of the entry was asked for"),
+    ARGS("read-no-scalar", read_no_scalar, "a read of a scalar beyond the last one of the entry",
+         "scalar 2 of the entry was requested"),
     ARGS("output-without-shape", output_without_shape, "an output without a shape",
          "pto_tensor_info_make", .kernel = KERNEL_ADD, .argument = 2),
     ARGS("output-too-large", output_too_large, "an output of 4 TiB", "the most is 2^40",
@@ -564,112 +579,117 @@ const struct drill drills_args[] = {
          .kernel = KERNEL_CUBE),
     ARGS("other-lane", other_lane, "an AIC kernel in an AIV lane", "for the other core type",
          .kernel = KERNEL_CUBE),
-    ARGS("no-blocks", no_blocks, "a task of 0 blocks", "cannot have 0 blocks",
+    ARGS("no-blocks", no_blocks, "a task with 0 blocks", "cannot have 0 blocks",
          .kernel = KERNEL_ADD),
-    ARGS("too-many-blocks", too_many_blocks, "a task of 2^31 - 1 blocks", "at most 2^30",
+    ARGS("too-many-blocks", too_many_blocks, "a task with 2^31 - 1 blocks", "at most 2^30",
          .kernel = KERNEL_ADD),
-    ARGS("predicate-beyond", predicate_beyond, "a predicate on an element that is not there",
+    ARGS("predicate-beyond", predicate_beyond, "a predicate on an element beyond the shape",
          "beyond the shape", .kernel = KERNEL_ADD),
     ARGS("predicate-indices", predicate_indices, "a predicate with two indices for one dimension",
          "more indices than dimensions", .kernel = KERNEL_ADD),
-    ARGS("predicate-operator", predicate_operator, "a predicate that compares in no known way",
+    ARGS("predicate-operator", predicate_operator, "a predicate with an unknown comparison",
          "enum pto_predicate_op", .kernel = KERNEL_ADD),
     ARGS("predicate-tensor", predicate_tensor, "a predicate without a tensor", "not a valid tensor",
          .kernel = KERNEL_ADD),
-    ARGS("deps-none", deps_none, "one dependency, at address NULL", "dependencies are NULL",
+    ARGS("other-than-declared", other_than_declared,
+         "a tensor of another type than the kernel declares",
+         "kernel \"declared\" declares argument 0 as contiguous float32 with 1 dimension",
+         .kernel = KERNEL_DECLARED, .argument = 1),
+    ARGS("deps-none", deps_none, "a list of dependencies that is NULL", "dependencies are NULL",
          .kernel = KERNEL_ADD),
     ARGS("deps-twice", deps_twice, "dependencies set twice", "set twice", .kernel = KERNEL_ADD),
-    ARGS("dep-invalid", dep_invalid, "a dependency on the invalid id",
+    ARGS("dep-invalid", dep_invalid, "a dependency on the invalid task id",
          "dependency 0 is the invalid task id", .kernel = KERNEL_ADD),
-    ARGS("dep-of-the-future", dep_of_the_future, "a dependency on a task that comes later",
+    ARGS("dep-of-the-future", dep_of_the_future, "a dependency on a task that is submitted later",
          "never submitted in this run", .kernel = KERNEL_ADD),
-    ARGS("dep-kind", dep_kind, "a dependency of a kind that does not exist", "has an unknown kind",
+    ARGS("dep-kind", dep_kind, "a dependency of an unknown kind", "has an unknown kind",
          .kernel = KERNEL_ADD),
     { PTO_EARGS, "dep-of-another-run", "a dependency on a task of another run",
-      .play = play_second_run, .orchestration = use_kept_id, .says = "never submitted in this run",
+      .play = play_second_run, .orchestration = use_kept_id, .text = "never submitted in this run",
       .flags = DRILL_SITE, .kernel = KERNEL_ADD },
-    { PTO_EARGS, "tensor-of-another-run", "an output of another run", .play = play_second_run,
-      .orchestration = use_kept_tensor, .says = "a scope that has ended", .flags = DRILL_SITE,
-      .kernel = KERNEL_ADD, .argument = 2 },
-    ARGS("scope-mode", scope_mode, "a scope of a mode that does not exist", "the unknown mode 7"),
-    ARGS("scopes-too-deep", scopes_too_deep, "65 scopes, one in the other", "deeper than 64",
+    { PTO_EARGS, "tensor-of-another-run", "an argument that is an output of another run",
+      .play = play_second_run, .orchestration = use_kept_tensor, .text = "a scope that has ended",
+      .flags = DRILL_SITE, .kernel = KERNEL_ADD, .argument = 2 },
+    ARGS("scope-mode", scope_mode, "a scope with an unknown mode", "the unknown mode 7"),
+    ARGS("scopes-too-deep", scopes_too_deep, "65 nested scopes", "deeper than 64",
          .scope_depth = 64),
     ARGS("auto-in-manual", auto_in_manual, "an AUTO scope inside a MANUAL one",
          "AUTO scope cannot be opened inside a MANUAL", .scope_depth = 1),
     { PTO_EARGS, "scope-end-too-many", "a scope ended twice", .orchestration = scope_end_too_many,
-      .says = "never begun" },
+      .text = "never begun" },
     ARGS("scope-left-open", scope_left_open, "an orchestration that leaves a scope open",
          "returned with 1 scopes open", .scope_depth = 1),
-    ARGS("return-from-scopes", return_from_scopes, "a return out of two scopes",
+    ARGS("return-from-scopes", return_from_scopes, "a return from inside two scopes",
          "returned with 2 scopes open", .scope_depth = 2),
     ARGS("mistake-in-scopes", mistake_in_scopes,
-         "a mistake inside two scopes: the error names their depth", "there is no kernel 99",
+         "an error inside two nested scopes, which names their depth", "there is no kernel 99",
          .kernel = 99, .scope_depth = 2),
     ARGS("element-of-nothing", element_of_nothing, "pto_get_data without a tensor",
          "not a valid tensor"),
     ARGS("element-indices", element_indices, "pto_get_data with two indices for one dimension",
          "more indices than dimensions"),
-    ARGS("element-beyond", element_beyond, "pto_get_data beyond the shape", "beyond the shape"),
-    ARGS("element-without-storage", element_without_storage, "pto_set_data at address 0",
-         "its address is 0"),
-    { PTO_EARGS, "get-nowhere", "pto_get_data where there is no memory",
-      .orchestration = get_nowhere, .says = "there is no memory at its address",
-      .flags = DRILL_SITE | DRILL_SIGNALS },
-    { PTO_EARGS, "set-nowhere", "pto_set_data where there is no memory",
-      .orchestration = set_nowhere, .says = "there is no memory at its address",
-      .flags = DRILL_SITE | DRILL_SIGNALS },
-    { PTO_EARGS, "predicate-nowhere", "a predicate on memory that is not there",
+    ARGS("element-beyond", element_beyond, "pto_get_data of an element beyond the shape",
+         "beyond the shape"),
+    ARGS("element-without-storage", element_without_storage,
+         "pto_set_data of a tensor at address 0", "its address is 0"),
+    { PTO_EARGS, "get-nowhere", "pto_get_data of unmapped memory", .orchestration = get_nowhere,
+      .text = "there is no memory at its address", .flags = DRILL_SITE | DRILL_SIGNALS },
+    { PTO_EARGS, "set-nowhere", "pto_set_data of unmapped memory", .orchestration = set_nowhere,
+      .text = "there is no memory at its address", .flags = DRILL_SITE | DRILL_SIGNALS },
+    { PTO_EARGS, "predicate-nowhere", "a predicate on unmapped memory",
       .orchestration = predicate_nowhere,
-      .says = "the predicate of task 1, kernel \"add\", cannot be looked at: there is no memory at "
+      .text = "the predicate of task 1, kernel \"add\", cannot be read: there is no memory at "
               "0x1004",
       .kernel = KERNEL_ADD, .flags = DRILL_SITE | DRILL_TASK | DRILL_SIGNALS },
-    { PTO_EARGS, "element-of-a-task", "pto_get_data of what a task writes, before anything runs",
-      .orchestration = element_of_a_task, .says = "a submitted task uses it",
+    { PTO_EARGS, "element-of-a-task",
+      "pto_get_data of an element that a task writes, in a graph that is built before it runs",
+      .orchestration = element_of_a_task, .text = "a submitted task uses it",
       .flags = DRILL_SITE | DRILL_HOST },
-    { PTO_EARGS, "element-of-an-output", "pto_get_data of an output, before anything runs",
-      .orchestration = element_of_an_output, .says = "only memory from outside has contents",
+    { PTO_EARGS, "element-of-an-output",
+      "pto_get_data of an output, in a graph that is built before it runs",
+      .orchestration = element_of_an_output, .text = "only memory from outside has contents",
       .flags = DRILL_SITE | DRILL_HOST },
 
-    { PTO_ESYNC_START, "gang-of-aiv", "a gang with a block more than there are AIV",
+    { PTO_ESYNC_START, "gang-of-aiv", "a gang with one block more than there are AIV cores",
       .orchestration = gang_of_aiv,
-      .says = "17 blocks that start together never fit: this device has room for 16",
+      .text = "17 blocks that start together never fit: this device has room for 16",
       .flags = DRILL_SITE, .kernel = KERNEL_ADD },
     { PTO_ESYNC_START, "gang-of-clusters",
-      "a gang of two lanes with a block more than there are clusters",
+      "a two-lane gang with one block more than there are clusters",
       .orchestration = gang_of_clusters,
-      .says = "9 blocks that start together never fit: this device has room for 8",
+      .text = "9 blocks that start together never fit: this device has room for 8",
       .flags = DRILL_SITE, .kernel = KERNEL_CUBE },
 
-    { PTO_ETENSOR_WAIT, "get-in-vain", "pto_get_data of what a kernel takes too long to write",
-      .orchestration = get_in_vain, .says = "did not complete in 20 ms",
+    { PTO_ETENSOR_WAIT, "get-in-vain", "pto_get_data of an element that a slow kernel writes",
+      .orchestration = get_in_vain, .text = "did not complete in 20 ms",
       .flags = DRILL_SITE | DRILL_STREAM, .data_ms = 20 },
-    { PTO_ETENSOR_WAIT, "set-in-vain", "pto_set_data of what a kernel takes too long to read",
-      .orchestration = set_in_vain, .says = "did not complete in 20 ms",
+    { PTO_ETENSOR_WAIT, "set-in-vain", "pto_set_data of an element that a slow kernel reads",
+      .orchestration = set_in_vain, .text = "did not complete in 20 ms",
       .flags = DRILL_SITE | DRILL_STREAM, .data_ms = 20 },
-    { PTO_ETIMEOUT, "deadline-in-get", "the time of a run is over while pto_get_data waits",
-      .orchestration = get_in_vain, .says = "\"slow\" of task 0 is still running",
+    { PTO_ETIMEOUT, "deadline-in-get", "a deadline while pto_get_data waits",
+      .orchestration = get_in_vain, .text = "\"slow\" of task 0 is still running",
       .flags = DRILL_SITE | DRILL_TASK | DRILL_STREAM, .kernel = KERNEL_SLOW, .timeout_ms = 400 },
 
-    { PTO_ETIMEOUT, "deadline-building", "the time of a run is over while its graph is built",
-      .orchestration = build_slowly, .says = "after 20 ms: the graph is still being built",
+    { PTO_ETIMEOUT, "deadline-building", "a deadline while the graph is built",
+      .orchestration = build_slowly, .text = "after 20 ms: the graph is still being built",
       .timeout_ms = 20 },
-    { PTO_ETIMEOUT, "deadline-ignored", "the same, and the orchestration goes on all the same",
-      .orchestration = build_for_ever, .says = "the graph is still being built",
-      .tells = "an orchestration did not end when its run was to", .flags = DRILL_LOST,
+    { PTO_ETIMEOUT, "deadline-ignored", "a deadline that the orchestration ignores",
+      .orchestration = build_for_ever, .text = "the graph is still being built",
+      .reports = "an orchestration did not return after its run had ended", .flags = DRILL_LOST,
       .timeout_ms = 20 },
-    { PTO_ETIMEOUT, "deadline-loop", "the same, and the orchestration loops without a call",
-      .orchestration = loop_for_ever, .says = "the graph is still being built",
-      .tells = "an orchestration did not end when its run was to",
+    { PTO_ETIMEOUT, "deadline-loop", "a deadline while the orchestration loops without calls",
+      .orchestration = loop_for_ever, .text = "the graph is still being built",
+      .reports = "an orchestration did not return after its run had ended",
       .flags = DRILL_LOST | DRILL_SIGNALS, .timeout_ms = 20 },
 
     { PTO_EORCH, "give-up", "an orchestration that calls pto_orch_fail",
       .orchestration = drills_args_give_up,
-      .says = "the orchestration gave up: the weights are of another model" },
+      .text = "the orchestration gave up: the weights are of another model" },
     { PTO_EORCH, "exception", "an orchestration that throws a C++ exception",
-      .play = play_exception, .says = "threw an exception: the weights are of another model" },
+      .play = play_exception, .text = "threw an exception: the weights are of another model" },
 
-    { PTO_ENOMEM, "memory-max", "outputs beyond the memory budget of the device, in one scope",
-      .orchestration = exhaust, .says = "memory budget of 64 MiB is exhausted", .flags = DRILL_SITE,
+    { PTO_ENOMEM, "memory-max", "outputs in one scope beyond the memory budget of the device",
+      .orchestration = exhaust, .text = "memory budget of 64 MiB is exhausted", .flags = DRILL_SITE,
       .memory_max = 64 << 20, .scope_depth = 1 },
     { 0 },
 };

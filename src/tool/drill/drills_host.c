@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the host side refuses: handles, memory, runs in steps, graphs, system limits. */
+/* Drills with errors of the host side: handles, memory, runs in steps, graphs, system limits. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -37,13 +37,13 @@ static void orchestrate_forever(struct pto_orch *o, const struct pto_entry *entr
     pto_aiv(o, KERNEL_FOREVER, PTO_INOUT(entry->tensor), PTO_GANG(2));
 }
 
-/* Launched, and at the gate. */
+/* Launches a run and waits until its kernel waits at the gate, or is one that never returns. */
 static struct pto_run *drills_host_launch(struct stage *s, pto_orch_fn orchestration)
 {
     struct pto_run *run = drill_prepare(s, orchestration);
 
     if (run != NULL && drill_expect(s, pto_run_launch(run) == PTO_OK, "no run can be launched"))
-        drill_expect(s, drill_await_kernels(1), "nobody comes to the gate");
+        drill_expect(s, drill_await_kernels(1), "no kernel reaches the gate");
     return run;
 }
 
@@ -72,7 +72,7 @@ static void cancel_queued(struct stage *s)
                  "the run cannot be launched and cancelled");
     drill_expect(s, pto_run_poll(run) == PTO_RUN_ENDED, "the run waits for the one before it");
     let_end(s, first);
-    drill_expect(s, pto_run_finish(first, NULL) == PTO_OK, "the run before it fails, too");
+    drill_expect(s, pto_run_finish(first, NULL) == PTO_OK, "the run before it also fails");
     drill_finish(s, run);
 }
 
@@ -109,7 +109,7 @@ static void wait_in_vain(struct stage *s)
 
     drill_judge(s, pto_run_wait(run, 10 * 1000000), NULL);
     let_end(s, run);
-    drill_expect(s, pto_run_finish(run, NULL) == PTO_OK, "the run does not go on");
+    drill_expect(s, pto_run_finish(run, NULL) == PTO_OK, "the run does not continue");
 }
 
 static void wait_in_queue(struct stage *s)
@@ -123,11 +123,11 @@ static void wait_in_queue(struct stage *s)
     (void)pto_run_wait(run, 0);
     drill_expect(s, pto_run_poll(first) == PTO_RUN_PENDING, "the run waits for the one before it");
     let_end(s, first);
-    drill_expect(s, pto_run_finish(first, NULL) == PTO_OK, "the run before it fails, too");
+    drill_expect(s, pto_run_finish(first, NULL) == PTO_OK, "the run before it also fails");
     drill_finish(s, run);
 }
 
-/* ---- too early ---- */
+/* ---- calls that are too early ---- */
 
 static void close_with_runs(struct stage *s)
 {
@@ -156,7 +156,8 @@ static void destroy_early(struct stage *s)
     drill_expect(s, pto_run_finish(run, NULL) == PTO_ECANCELED, "the run cannot be finished");
 }
 
-static struct stage *outer; /* for an orchestration that runs another one */
+/* stage of the running drill, for an orchestration that starts another run */
+static struct stage *outer;
 static int inner_status;
 
 static void run_inside(struct pto_orch *o, const struct pto_entry *entry)
@@ -168,7 +169,7 @@ static void run_inside(struct pto_orch *o, const struct pto_entry *entry)
 static void run_within_a_run(struct stage *s)
 {
     outer = s;
-    drill_expect(s, drill_run(s) == PTO_OK, "the outer run fails, too");
+    drill_expect(s, drill_run(s) == PTO_OK, "the outer run fails as well");
     drill_judge(s, inner_status, NULL);
 }
 
@@ -197,7 +198,7 @@ static void launch_graph_twice(struct stage *s)
     drill_expect(s, pto_graph_destroy(graph) == PTO_OK, "the graph cannot be destroyed");
 }
 
-/* ---- graphs for other arguments ---- */
+/* ---- graphs launched with other arguments ---- */
 
 static void read_scalar(struct pto_orch *o, const struct pto_entry *entry)
 {
@@ -215,7 +216,10 @@ static void use_both(struct pto_orch *o, const struct pto_entry *entry)
     pto_aiv(o, KERNEL_ADD, PTO_INOUT(&entry->tensor[1]));
 }
 
-/* Builds it, changes the entry with `change`, and launches it; then again as it was. */
+/*
+ * Builds a graph, launches it with an entry that `change` has modified, and launches it again with
+ * the original entry.
+ */
 static void launch_changed(struct stage *s, void (*change)(struct stage *s))
 {
     struct pto_graph *graph = build_graph(s, s->drill->orchestration);
@@ -370,7 +374,7 @@ static void keep_orch(struct pto_orch *o, const struct pto_entry *entry)
 
 static void submit_late(struct stage *s)
 {
-    drill_expect(s, drill_run(s) == PTO_OK, "the run fails, too");
+    drill_expect(s, drill_run(s) == PTO_OK, "the run also fails");
     late_status = pto_orch_status(kept_orch);
     drill_judge(s, late_status, NULL);
 }
@@ -394,7 +398,7 @@ static void use_after_fork(struct stage *s)
         _exit(-pto_run(s->device, s->callable, &s->entry, NULL, NULL) & 0xff);
     waitpid(child, &state, 0);
     drill_expect(s, WIFEXITED(state), "the child did not end by itself");
-    /* An exit code has eight bits. */
+    /* The exit code of the child process has only the low eight bits of the status. */
     drill_judge(s, WEXITSTATUS(state) == (-PTO_EFORKED & 0xff) ? PTO_EFORKED : PTO_EINVAL, NULL);
 }
 
@@ -414,7 +418,7 @@ static void load_nothing(struct stage *s)
     try_to_load(s, "/nowhere/kernels.so", NULL);
 }
 
-/* A shared object that is there for sure. */
+/* Returns the path of a shared object that certainly exists. */
 static const char *library_path(void)
 {
     Dl_info info = { 0 };
@@ -427,7 +431,10 @@ static void load_without_symbol(struct stage *s)
     try_to_load(s, library_path(), "pto_callable");
 }
 
-/* That symbol is a function, not callable parameters. */
+/*
+ * Loads a symbol that is the name of a function, where the library expects the name of callable
+ * parameters.
+ */
 static void load_other_symbol(struct stage *s)
 {
     try_to_load(s, library_path(), "pto_version");
@@ -439,7 +446,8 @@ static uint64_t allocate(struct stage *s)
 {
     uint64_t addr = 0;
 
-    drill_expect(s, pto_mem_alloc(s->device, BYTES, &addr) == PTO_OK, "no memory can be had");
+    drill_expect(s, pto_mem_alloc(s->device, BYTES, &addr) == PTO_OK,
+                 "device memory cannot be allocated");
     return addr;
 }
 
@@ -463,7 +471,8 @@ static void free_inside(struct stage *s)
     uint64_t addr = allocate(s);
 
     judge_free(s, addr + 64);
-    drill_expect(s, pto_mem_free(s->device, addr, NULL) == PTO_OK, "it is gone afterwards");
+    drill_expect(s, pto_mem_free(s->device, addr, NULL) == PTO_OK,
+                 "the memory is not allocated after the refused free");
 }
 
 static void free_foreign(struct stage *s)
@@ -490,7 +499,8 @@ static void check_overrun(struct stage *s)
     status = pto_mem_check(s->device, &s->report.error);
     drill_judge(s, status, &s->report.error);
     *byte = before;
-    drill_expect(s, pto_mem_check(s->device, NULL) == PTO_OK, "it is not well afterwards");
+    drill_expect(s, pto_mem_check(s->device, NULL) == PTO_OK,
+                 "the memory is damaged after the drill");
 }
 
 static void write_beyond(struct stage *s)
@@ -514,7 +524,7 @@ static void allocate_everything(struct stage *s)
     drill_judge(s, pto_mem_alloc(s->device, 1ull << 46, &addr), NULL);
 }
 
-/* ---- what the system refuses ---- */
+/* ---- system limits ---- */
 
 static bool limit(int resource, uint64_t value, struct rlimit *before)
 {
@@ -538,7 +548,7 @@ static void no_descriptors(struct stage *s)
     }
     drill_judge(s, pto_run_fd(run), NULL);
     (void)setrlimit(RLIMIT_NOFILE, &before);
-    drill_expect(s, pto_run_fd(run) >= 0, "there is no descriptor afterwards");
+    drill_expect(s, pto_run_fd(run) >= 0, "there is no descriptor when the limit is raised again");
     (void)pto_run_finish(run, NULL);
 }
 
@@ -547,7 +557,7 @@ static void write_nowhere(struct stage *s)
     int status;
 
     s->options.trace = PTO_TRACE_ORDER;
-    drill_expect(s, drill_run(s) == PTO_OK, "the run fails, too");
+    drill_expect(s, drill_run(s) == PTO_OK, "the run also fails");
     status = pto_trace_write(s->device, "/nowhere/timeline.json", &s->report.error);
     drill_judge(s, status, &s->report.error);
 }
@@ -603,119 +613,131 @@ static void no_address_space(struct stage *s)
 }
 
 const struct drill drills_host[] = {
-    { PTO_ETIMEOUT, "wait", "pto_run_wait for a run that takes longer; it goes on",
+    { PTO_ETIMEOUT, "wait",
+      "pto_run_wait with a time-out that is shorter than the run, which continues",
       .play = wait_in_vain },
-    { PTO_ETIMEOUT, "deadline-queue", "the time of a run is over before its turn has come",
-      .play = wait_in_queue, .says = "had not begun 10 ms after its launch" },
+    { PTO_ETIMEOUT, "deadline-queue", "a deadline while the run is queued", .play = wait_in_queue,
+      .text = "had not started 10 ms after its launch" },
 
     { PTO_EINVAL, "no-device", "a run on the device NULL", .play = no_device },
     { PTO_EINVAL, "closed-device", "a run on a device that was closed", .play = closed_device },
     { PTO_EINVAL, "other-handle", "a callable in place of a device", .play = other_handle },
-    { PTO_EINVAL, "made-up-handle", "a handle that nobody gave out", .play = made_up_handle },
-    { PTO_EINVAL, "other-version", "options of another size", .play = options_of_another_version },
+    { PTO_EINVAL, "made-up-handle", "a handle that was never created", .play = made_up_handle },
+    { PTO_EINVAL, "other-version", "run options with an unknown struct size",
+      .play = options_of_another_version },
     { PTO_EINVAL, "finish-twice", "a run that is finished twice", .play = finish_twice },
-    { PTO_EINVAL, "late-call", "a call of an orchestration that has returned", .play = submit_late,
-      .orchestration = keep_orch },
+    { PTO_EINVAL, "late-call", "a call with the handle of an orchestration that has returned",
+      .play = submit_late, .orchestration = keep_orch },
 
-    { PTO_ENOMEM, "device-memory", "64 TiB of device memory", .play = allocate_everything,
-      .flags = DRILL_LIMITS },
-    { PTO_ENOMEM, "address-space", "a device with 1 GiB of address space left",
+    { PTO_ENOMEM, "device-memory", "an allocation of 64 TiB of device memory",
+      .play = allocate_everything, .flags = DRILL_LIMITS },
+    { PTO_ENOMEM, "address-space", "a device that is opened with 1 GiB of address space left",
       .play = no_address_space, .flags = DRILL_LIMITS },
-    { PTO_ENOSUP, "unknown-platform", "a device of a platform that this version does not know",
+    { PTO_ENOSUP, "unknown-platform", "a device opened for a platform that does not exist",
       .play = unknown_platform },
 
-    { PTO_ESYSTEM, "no-descriptors", "pto_run_fd when no descriptor is left",
-      .play = no_descriptors },
-    { PTO_ESYSTEM, "no-file", "a timeline in a folder that does not exist", .play = write_nowhere,
-      .orchestration = drill_orchestrate_well, .says = "/nowhere/timeline.json" },
-    { PTO_ESYSTEM, "no-threads", "a gang of four when no thread can be started", .play = no_threads,
-      .orchestration = gang_of_four, .says = "the system gives no threads", .kernel = KERNEL_IDLE,
+    { PTO_ESYSTEM, "no-descriptors", "pto_run_fd with no free descriptor", .play = no_descriptors },
+    { PTO_ESYSTEM, "no-file", "a timeline written to a folder that does not exist",
+      .play = write_nowhere, .orchestration = drill_orchestrate_well,
+      .text = "/nowhere/timeline.json" },
+    { PTO_ESYSTEM, "no-threads", "a gang of four blocks while no thread can be started",
+      .play = no_threads, .orchestration = gang_of_four,
+      .text = "the system refuses to create threads", .kernel = KERNEL_IDLE,
       .flags = DRILL_SITE | DRILL_TASK | DRILL_LIMITS, .workers = 1 },
 
     { PTO_ECANCELED, "cancel-prepared", "a run cancelled before it is launched",
-      .play = cancel_prepared, .says = "before it began" },
-    { PTO_ECANCELED, "cancel-queued", "a run cancelled while another one is before it",
-      .play = cancel_queued, .says = "before it began" },
+      .play = cancel_prepared, .text = "before it started" },
+    { PTO_ECANCELED, "cancel-queued", "a run cancelled while it waits for another one",
+      .play = cancel_queued, .text = "before it started" },
     { PTO_ECANCELED, "cancel-building", "a run cancelled while its graph is built",
       .play = cancel_at_gate, .orchestration = stand_and_submit,
-      .says = "while its graph was built" },
+      .text = "while its graph was built" },
     { PTO_ECANCELED, "cancel-running", "a run cancelled while a kernel runs",
-      .play = cancel_at_gate, .orchestration = run_to_gate, .says = "after 1 of 11 tasks" },
-    { PTO_ECANCELED, "cancel-runaway", "a run cancelled whose kernels never return",
-      .play = cancel_runaway, .says = "was cancelled", .flags = DRILL_LOST },
+      .play = cancel_at_gate, .orchestration = run_to_gate, .text = "after 1 of 11 tasks" },
+    { PTO_ECANCELED, "cancel-runaway", "a cancelled run whose kernels never return",
+      .play = cancel_runaway, .text = "was cancelled", .flags = DRILL_LOST },
     { PTO_ECANCELED, "never-launched", "a run finished without a launch", .play = never_launch,
-      .says = "never launched" },
+      .text = "never launched" },
 
-    { PTO_EBUSY, "close-early", "a device closed while a run is going on",
-      .play = close_with_runs },
-    { PTO_EBUSY, "finish-early", "a run finished while it is going on", .play = finish_early },
-    { PTO_EBUSY, "destroy-early", "a callable destroyed that a run uses", .play = destroy_early },
+    { PTO_EBUSY, "close-early", "a device closed during a run", .play = close_with_runs },
+    { PTO_EBUSY, "finish-early", "pto_run_finish during the run", .play = finish_early },
+    { PTO_EBUSY, "destroy-early", "a callable destroyed while a run uses it",
+      .play = destroy_early },
     { PTO_EBUSY, "run-within-run", "a run started by an orchestration on its own device",
       .play = run_within_a_run, .orchestration = run_inside },
-    { PTO_EBUSY, "graph-twice", "a graph launched while it is launched",
+    { PTO_EBUSY, "graph-twice", "a graph launched a second time during its run",
       .play = launch_graph_twice },
 
     { PTO_EMEMORY, "free-twice", "device memory freed twice", .play = free_twice,
-      .says = "was freed before" },
-    { PTO_EMEMORY, "free-inside", "device memory freed in its middle", .play = free_inside,
-      .says = "lies inside an allocation" },
-    { PTO_EMEMORY, "free-foreign", "memory freed that is not the device's", .play = free_foreign,
-      .says = "was not allocated on this device" },
-    { PTO_EMEMORY, "free-overrun", "a byte behind the end written, found when it is freed",
-      .play = free_overrun, .says = "written beyond its end: it has 256 bytes" },
-    { PTO_EMEMORY, "check-overrun", "the same, found by pto_mem_check", .play = check_overrun,
-      .says = "written beyond its end: it has 256 bytes" },
-    { PTO_EMEMORY, "write-beyond", "pto_mem_write beyond the end", .play = write_beyond },
-    { PTO_EMEMORY, "read-foreign", "pto_mem_read of what is not the device's",
+      .text = "was freed before" },
+    { PTO_EMEMORY, "free-inside", "device memory freed at an address inside of it",
+      .play = free_inside, .text = "is inside an allocation" },
+    { PTO_EMEMORY, "free-foreign", "pto_mem_free of memory that is not the device's",
+      .play = free_foreign, .text = "was not allocated on this device" },
+    { PTO_EMEMORY, "free-overrun",
+      "a byte written past the end of device memory, found by pto_mem_free", .play = free_overrun,
+      .text = "written beyond its end: it has 256 bytes" },
+    { PTO_EMEMORY, "check-overrun",
+      "a byte written past the end of device memory, found by pto_mem_check", .play = check_overrun,
+      .text = "written beyond its end: it has 256 bytes" },
+    { PTO_EMEMORY, "write-beyond", "pto_mem_write beyond the end of device memory",
+      .play = write_beyond },
+    { PTO_EMEMORY, "read-foreign", "pto_mem_read of memory that is not the device's",
       .play = read_foreign },
 
-    { PTO_EFORKED, "fork", "a child process uses its parent's device", .play = use_after_fork },
-    { PTO_ELOAD, "no-object", "a shared object that is not there", .play = load_nothing,
-      .says = "/nowhere/kernels.so" },
-    { PTO_ELOAD, "no-symbol", "a shared object without pto_callable", .play = load_without_symbol,
-      .says = "export a struct pto_callable_params under that name" },
-    { PTO_ELOAD, "other-symbol", "a shared object with something else at that name",
-      .play = load_other_symbol, .says = "is not valid" },
+    { PTO_EFORKED, "fork", "a run on the parent's device in a child process",
+      .play = use_after_fork },
+    { PTO_ELOAD, "no-object", "a load of a shared object that does not exist", .play = load_nothing,
+      .text = "/nowhere/kernels.so" },
+    { PTO_ELOAD, "no-symbol", "a load of a shared object without the symbol pto_callable",
+      .play = load_without_symbol, .text = "export a struct pto_callable_params under that name" },
+    { PTO_ELOAD, "other-symbol",
+      "a load of a shared object whose symbol is no struct pto_callable_params",
+      .play = load_other_symbol, .text = "is not valid" },
 
-    { PTO_EGRAPH, "graph-count", "a graph launched with a tensor less", .play = graph_count,
+    { PTO_EGRAPH, "graph-count", "a graph launched with one tensor missing", .play = graph_count,
       .orchestration = use_both,
-      .says = "built with 2 tensors and 2 scalars; the launch has 1 and 2" },
-    { PTO_EGRAPH, "graph-shape", "a graph launched with another shape", .play = graph_shape,
-      .orchestration = use_both, .says = "tensor 0 of the entry has another shape" },
+      .text = "built with 2 tensors and 2 scalars; the launch has 1 and 2" },
+    { PTO_EGRAPH, "graph-shape", "a graph launched with a tensor of another shape",
+      .play = graph_shape, .orchestration = use_both,
+      .text = "tensor 0 of the entry has another shape" },
     { PTO_EGRAPH, "graph-scalar",
       "a graph launched with another value of a scalar that was not declared to vary",
       .play = graph_scalar, .orchestration = read_scalar,
-      .says = "scalar 0 of the entry was 7 when the graph was built and is 8" },
-    { PTO_EGRAPH, "graph-unused", "a graph launched with another value of a scalar that nobody got",
-      .play = graph_unused, .orchestration = use_both, .says = "no task gets it" },
+      .text = "scalar 0 of the entry was 7 when the graph was built and is 8" },
+    { PTO_EGRAPH, "graph-unused",
+      "a graph launched with another value of a scalar that no task gets", .play = graph_unused,
+      .orchestration = use_both, .text = "no task gets it" },
     { PTO_EARGS, "varying-read", "a graph that reads a scalar that was declared to vary",
       .play = varying_read, .orchestration = read_scalar,
-      .says = "reads scalar 0 of the entry with pto_scalar, but it was declared to vary" },
-    { PTO_EARGS, "varying-absent", "a scalar that varies and is not there", .play = varying_absent,
-      .orchestration = read_scalar, .says = "scalar 2 was declared to vary" },
+      .text = "reads scalar 0 of the entry with pto_scalar, but it was declared to vary" },
+    { PTO_EARGS, "varying-absent", "a varying scalar that the entry does not have",
+      .play = varying_absent, .orchestration = read_scalar,
+      .text = "scalar 2 was declared to vary" },
     { PTO_EGRAPH, "graph-overlap", "a graph launched with tensors that overlap",
       .play = graph_overlap, .orchestration = use_both,
-      .says = "tensors 0 and 1 of the entry overlap" },
+      .text = "tensors 0 and 1 of the entry overlap" },
     { PTO_EGRAPH, "graph-element",
       "a graph launched with another value of an element that was read",
       .play = relaunch_with_element, .orchestration = drills_host_read_element,
-      .says = "8 bytes into tensor 1 of the entry" },
+      .text = "at byte 8 of tensor 1 of the entry" },
     { 0 },
 };
 
 const struct drill_gap drill_gaps[] = {
     { -10, "SCOPE_TASKS_OVERFLOW",
-      "a ring's window is always full before the table of scopes' tasks" },
-    { PTO_EARGS, NULL, "more than 2^32 tasks in one run: it would take hours" },
+      "a ring is full (EWINDOW) before the reference's table of tasks in scopes can be" },
+    { PTO_EARGS, NULL, "more than 2^32 tasks in one run take hours" },
+    { PTO_ESTALL, NULL, "sub_class=S3, a ready task that gets no core, needs a bug of the engine" },
     { PTO_ESTALL, NULL,
-      "sub_class=S3, a ready task without a core: nothing but a mistake of the engine leads "
-      "there" },
-    { PTO_ESTALL, NULL,
-      "sub_class=S5, a graph that is never complete: building it is progress, until the time of "
-      "the run is over (ETIMEOUT)" },
-    { PTO_EAGAIN, NULL, "65 callables on one device: it would need a compiler" },
-    { PTO_EPEER, NULL, "only an isolated device says so, and drills use one in this process" },
-    { PTO_EBUILD, NULL, "sources that a compiler refuses: it would need one" },
-    { PTO_EMISMATCH, NULL, "a scene with a wrong result: `pto test` tells them" },
+      "sub_class=S5, a graph that is never complete, ends at the deadline (ETIMEOUT), because "
+      "submits are progress" },
+    { PTO_EAGAIN, NULL, "65 callables on one device need a compiler" },
+    { PTO_EPEER, NULL,
+      "only isolated devices and workers return it, and drills use a device in their own process" },
+    { PTO_EACCESS, NULL, "a kernel that reports its accesses needs a compiler" },
+    { PTO_ENAN, NULL, "`pto run --nan` returns it for a scene whose kernel computes NaN" },
+    { PTO_EBUILD, NULL, "a source that is rejected needs a compiler" },
+    { PTO_EMISMATCH, NULL, "`pto test` and `pto run` return it for a scene with a wrong result" },
     { 0 },
 };

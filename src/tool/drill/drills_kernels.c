@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels do wrong: crash, never return, register conditions that cannot be waited for. */
+/* Drills with faults of kernels: crashes, kernels that never return, invalid conditions. */
 #include "tool/drill/stage.h"
 
 enum { STALL_MS = 200, BLOCKS = 4, GANG = 4 };
 
-/* A task before it and one after it, so that the fault is in the middle of a graph. */
+/*
+ * Submits a task before the faulty one. submit_after submits one after it, so that the fault is in
+ * the middle of a graph.
+ */
 static void submit_before(struct pto_orch *o, const struct pto_entry *entry)
 {
     pto_aic(o, KERNEL_CUBE, PTO_INOUT(entry->tensor));
 }
 
-static void submit_behind(struct pto_orch *o, const struct pto_entry *entry)
+static void submit_after(struct pto_orch *o, const struct pto_entry *entry)
 {
     pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
 }
@@ -19,79 +22,82 @@ static void crash_segv(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit_before(o, entry);
     pto_aiv(o, KERNEL_SEGV, PTO_INOUT(entry->tensor));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
 static void crash_bus(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit_before(o, entry);
     pto_aiv(o, KERNEL_BUS, PTO_INOUT(entry->tensor));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
 static void crash_fpe(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit_before(o, entry);
     pto_aic(o, KERNEL_FPE, PTO_INOUT(entry->tensor));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
 static void crash_ill(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit_before(o, entry);
     pto_aic(o, KERNEL_ILL, PTO_INOUT(entry->tensor));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
 static void crash_recurse(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit_before(o, entry);
     pto_aiv(o, KERNEL_RECURSE, PTO_INOUT(entry->tensor));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
-/* Two, of which the caller's thread may have one. */
+/*
+ * Submits two tasks whose kernel crashes unless the caller's thread runs it. That thread can run
+ * only one of them.
+ */
 static void crash_far(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit_before(o, entry);
     pto_aiv(o, KERNEL_FAR, PTO_IN(entry->tensor));
     pto_aiv(o, KERNEL_FAR, PTO_IN(entry->tensor));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
 static void crash_block(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit_before(o, entry);
     pto_aiv(o, KERNEL_BLOCK, PTO_INOUT(entry->tensor), PTO_BLOCKS(BLOCKS));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
 static void crash_gang(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit_before(o, entry);
     pto_aiv(o, KERNEL_BLOCK, PTO_INOUT(entry->tensor), PTO_GANG(GANG));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
 static void crash_peer(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit_before(o, entry);
     pto_aiv(o, KERNEL_PEER, PTO_INOUT(entry->tensor), PTO_GANG(GANG));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
 static void crash_lane(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit_before(o, entry);
     pto_mix(o, PTO_LANES(KERNEL_CUBE, KERNEL_IDLE, KERNEL_LANE), PTO_INOUT(entry->tensor));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
 static void run_forever(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit_before(o, entry);
     pto_aiv(o, KERNEL_FOREVER, PTO_INOUT(entry->tensor));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
 static void run_forever_elsewhere(struct pto_orch *o, const struct pto_entry *entry)
@@ -99,35 +105,35 @@ static void run_forever_elsewhere(struct pto_orch *o, const struct pto_entry *en
     submit_before(o, entry);
     pto_aiv(o, KERNEL_ELSEWHERE, PTO_IN(entry->tensor));
     pto_aiv(o, KERNEL_ELSEWHERE, PTO_IN(entry->tensor));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
 static void run_forever_in_a_gang(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit_before(o, entry);
     pto_aiv(o, KERNEL_FOREVER, PTO_INOUT(entry->tensor), PTO_GANG(GANG));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
 static void run_forever_in_blocks(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit_before(o, entry);
     pto_aiv(o, KERNEL_FOREVER, PTO_INOUT(entry->tensor), PTO_BLOCKS(BLOCKS));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
 static void run_forever_in_a_lane(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit_before(o, entry);
     pto_mix(o, PTO_LANES(KERNEL_CUBE, KERNEL_FOREVER, KERNEL_IDLE), PTO_INOUT(entry->tensor));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
 static void defer(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit_before(o, entry);
     pto_aiv(o, KERNEL_DEFER, PTO_INOUT(entry->tensor));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
 static void defer_at_nothing(struct pto_orch *o, const struct pto_entry *entry)
@@ -140,7 +146,7 @@ static void defer_where_nothing_is(struct pto_orch *o, const struct pto_entry *e
 {
     submit_before(o, entry);
     pto_aiv(o, KERNEL_NOWHERE, PTO_INT(0x1000));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
 static void defer_at_an_odd_address(struct pto_orch *o, const struct pto_entry *entry)
@@ -209,10 +215,10 @@ static void run_slowly(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit_before(o, entry);
     pto_aiv(o, KERNEL_SLOW, PTO_INOUT(entry->tensor));
-    submit_behind(o, entry);
+    submit_after(o, entry);
 }
 
-/* ---- what takes more than a run ---- */
+/* ---- drills with further checks or several runs ---- */
 
 static void stall(struct stage *s)
 {
@@ -224,9 +230,12 @@ static void stall(struct stage *s)
 
     drill_judge(s, drill_run(s), &s->report.error);
     stuck = pto_stuck_threads() - before;
-    /* The caller's own thread is called back from its kernel. */
+    /*
+     * With the crash handler, a signal interrupts the kernel on the caller's own thread, so that
+     * thread does not count as stuck.
+     */
     drill_expect(s, stuck == want - ((s->drill->flags & DRILL_SIGNALS) != 0),
-                 "%u threads are counted as stuck, for %u kernels", stuck, want);
+                 "the device counts %u stuck threads for %u kernels", stuck, want);
 }
 
 static void run_after_loss(struct stage *s)
@@ -255,7 +264,8 @@ static void lose_with_a_queue(struct stage *s)
                  "the runs cannot be launched");
     (void)pto_run_wait(first, 0);
     (void)pto_run_wait(second, 0);
-    drill_expect(s, pto_run_finish(first, NULL) == PTO_ESTALL, "the first run does not stall");
+    drill_expect(s, pto_run_finish(first, NULL) == PTO_ESTALL,
+                 "the first run should stall, but did not");
     drill_finish(s, second);
 }
 
@@ -266,113 +276,119 @@ enum {
 };
 
 const struct drill drills_kernels[] = {
-    { PTO_ESTALL, "never-returns", "a kernel never returns, on the caller's thread", .play = stall,
-      .orchestration = run_forever, .says = "\"forever\" of task 1 does not return (sub_class=S1)",
-      .tells = "task 1, kernel \"forever\"", .kernel = KERNEL_FOREVER,
+    { PTO_ESTALL, "never-returns", "a kernel that never returns, on the caller's thread",
+      .play = stall, .orchestration = run_forever,
+      .text = "\"forever\" of task 1 does not return (sub_class=S1)",
+      .reports = "task 1, kernel \"forever\"", .kernel = KERNEL_FOREVER,
       .flags = STALLS | DRILL_SIGNALS, .workers = 1, .stall_ms = STALL_MS },
-    { PTO_ESTALL, "never-returns-elsewhere", "a kernel never returns, on a thread of the device",
-      .play = stall, .orchestration = run_forever_elsewhere, .says = "\"elsewhere\" of task",
-      .tells = ": runs block 0 on AIV", .kernel = KERNEL_ELSEWHERE, .flags = STALLS, .workers = 1,
+    { PTO_ESTALL, "never-returns-elsewhere",
+      "a kernel that never returns, on a thread of the device", .play = stall,
+      .orchestration = run_forever_elsewhere, .text = "\"elsewhere\" of task",
+      .reports = ": runs block 0 on AIV", .kernel = KERNEL_ELSEWHERE, .flags = STALLS, .workers = 1,
       .stall_ms = STALL_MS },
-    { PTO_ESTALL, "never-returns-gang", "four blocks that start together never return",
-      .play = stall, .orchestration = run_forever_in_a_gang,
-      .says = "\"forever\" of task 1 does not return (sub_class=S1)",
-      .tells = ": runs block 3 on AIV", .kernel = KERNEL_FOREVER, .flags = STALLS,
+    { PTO_ESTALL, "never-returns-gang", "four blocks of a gang that never return", .play = stall,
+      .orchestration = run_forever_in_a_gang,
+      .text = "\"forever\" of task 1 does not return (sub_class=S1)",
+      .reports = ": runs block 3 on AIV", .kernel = KERNEL_FOREVER, .flags = STALLS,
       .stall_ms = STALL_MS },
-    { PTO_ESTALL, "never-returns-blocks", "four blocks of one task never return", .play = stall,
-      .orchestration = run_forever_in_blocks,
-      .says = "\"forever\" of task 1 does not return (sub_class=S1)",
-      .tells = ": runs block 3 on AIV", .kernel = KERNEL_FOREVER, .flags = STALLS | DRILL_SIGNALS,
+    { PTO_ESTALL, "never-returns-blocks", "four blocks of one task that never return",
+      .play = stall, .orchestration = run_forever_in_blocks,
+      .text = "\"forever\" of task 1 does not return (sub_class=S1)",
+      .reports = ": runs block 3 on AIV", .kernel = KERNEL_FOREVER, .flags = STALLS | DRILL_SIGNALS,
       .workers = 1, .stall_ms = STALL_MS },
-    { PTO_ESTALL, "never-returns-lane", "one of the three lanes of a cluster never returns",
+    { PTO_ESTALL, "never-returns-lane", "one of three lanes of a cluster that never returns",
       .play = stall, .orchestration = run_forever_in_a_lane,
-      .says = "does not return (sub_class=S1)", .tells = "task 2, kernel \"add\"",
+      .text = "does not return (sub_class=S1)", .reports = "task 2, kernel \"add\"",
       .kernel = KERNEL_FOREVER, .flags = STALLS, .stall_ms = STALL_MS },
-    { PTO_ESTALL, "never-fulfilled", "a task waits for a counter that nobody raises",
-      .orchestration = defer, .says = "condition that nobody fulfils (sub_class=S4)",
-      .tells = "which is 0 and has to reach 3", .kernel = KERNEL_DEFER, .flags = FROM_KERNEL,
+    { PTO_ESTALL, "never-fulfilled", "a task that waits for a counter that is never raised",
+      .orchestration = defer, .text = "condition that never becomes true (sub_class=S4)",
+      .reports = "which is 0 and must reach 3", .kernel = KERNEL_DEFER, .flags = FROM_KERNEL,
       .stall_ms = STALL_MS },
 
-    { PTO_ETIMEOUT, "deadline-kernel", "the time of a run is over while a kernel runs",
-      .orchestration = run_slowly, .says = "\"slow\" of task 1 is still running",
-      .tells = "task 2, kernel \"add\"", .kernel = KERNEL_SLOW, .flags = FROM_KERNEL,
+    { PTO_ETIMEOUT, "deadline-kernel", "a deadline while a kernel runs",
+      .orchestration = run_slowly, .text = "\"slow\" of task 1 is still running",
+      .reports = "task 2, kernel \"add\"", .kernel = KERNEL_SLOW, .flags = FROM_KERNEL,
       .timeout_ms = 400 },
-    { PTO_ETIMEOUT, "deadline-condition",
-      "the time of a run is over while a task waits for a counter", .orchestration = defer,
-      .says = "task 1 waits for a condition", .tells = "which is 0 and has to reach 3",
-      .kernel = KERNEL_DEFER, .flags = FROM_KERNEL, .timeout_ms = 400 },
-    { PTO_ETIMEOUT, "deadline-runaway", "the time of a run is over, and a kernel never returns",
-      .orchestration = run_forever_in_a_gang, .says = "\"forever\" of task 1 is still running",
+    { PTO_ETIMEOUT, "deadline-condition", "a deadline while a task waits for a counter",
+      .orchestration = defer, .text = "task 1 waits for a condition",
+      .reports = "which is 0 and must reach 3", .kernel = KERNEL_DEFER, .flags = FROM_KERNEL,
+      .timeout_ms = 400 },
+    { PTO_ETIMEOUT, "deadline-runaway", "a deadline while a kernel runs that never returns",
+      .orchestration = run_forever_in_a_gang, .text = "\"forever\" of task 1 is still running",
       .kernel = KERNEL_FOREVER, .flags = STALLS, .timeout_ms = 400 },
 
-    { PTO_ECRASH, "sigsegv", "a kernel uses memory that is not there", .orchestration = crash_segv,
-      .says = "SIGSEGV", .tells = "\"segv\" crashed at address 0x8 in block 0 of task 1, lane AIV0",
+    { PTO_ECRASH, "sigsegv", "a kernel that accesses unmapped memory", .orchestration = crash_segv,
+      .text = "SIGSEGV",
+      .reports = "\"segv\" crashed at address 0x8 in block 0 of task 1, lane AIV0",
       .kernel = KERNEL_SEGV, .flags = CRASHES, .workers = 1 },
-    { PTO_ECRASH, "sigsegv-elsewhere", "the same on a thread of the device, not on the caller's",
-      .orchestration = crash_far, .says = "SIGSEGV", .tells = "\"far\" crashed at address 0x8",
+    { PTO_ECRASH, "sigsegv-elsewhere",
+      "a kernel that accesses unmapped memory, on a thread of the device",
+      .orchestration = crash_far, .text = "SIGSEGV", .reports = "\"far\" crashed at address 0x8",
       .kernel = KERNEL_FAR, .flags = CRASHES, .workers = 1 },
-    { PTO_ECRASH, "sigbus", "a kernel reads a file behind its end", .orchestration = crash_bus,
-      .says = "SIGBUS", .kernel = KERNEL_BUS, .flags = CRASHES },
-    { PTO_ECRASH, "sigfpe", "a kernel divides by zero", .orchestration = crash_fpe,
-      .says = "SIGFPE", .tells = "lane AIC", .kernel = KERNEL_FPE, .flags = CRASHES },
-    { PTO_ECRASH, "sigill", "a kernel runs what is no code", .orchestration = crash_ill,
-      .says = "SIGILL", .tells = "lane AIC", .kernel = KERNEL_ILL, .flags = CRASHES },
-    { PTO_ECRASH, "stack-overflow", "a kernel calls itself until its stack is full",
-      .orchestration = crash_recurse, .says = "overflowed its stack", .kernel = KERNEL_RECURSE,
+    { PTO_ECRASH, "sigbus", "a kernel that reads a mapped file past its end",
+      .orchestration = crash_bus, .text = "SIGBUS", .kernel = KERNEL_BUS, .flags = CRASHES },
+    { PTO_ECRASH, "sigfpe", "a kernel that divides by zero", .orchestration = crash_fpe,
+      .text = "SIGFPE", .reports = "lane AIC", .kernel = KERNEL_FPE, .flags = CRASHES },
+    { PTO_ECRASH, "sigill", "a kernel that executes an invalid instruction",
+      .orchestration = crash_ill, .text = "SIGILL", .reports = "lane AIC", .kernel = KERNEL_ILL,
       .flags = CRASHES },
-    { PTO_ECRASH, "crash-block", "one block of four crashes", .orchestration = crash_block,
-      .says = "in block 2 of task 1", .kernel = KERNEL_BLOCK, .flags = CRASHES },
-    { PTO_ECRASH, "crash-gang", "one block of four that start together crashes",
-      .orchestration = crash_gang, .says = "in block 2 of task 1", .kernel = KERNEL_BLOCK,
+    { PTO_ECRASH, "stack-overflow", "a kernel that recurses until its stack overflows",
+      .orchestration = crash_recurse, .text = "overflowed its stack", .kernel = KERNEL_RECURSE,
       .flags = CRASHES },
-    { PTO_ECRASH, "crash-peer", "one block crashes, and three wait for it for ever",
-      .orchestration = crash_peer, .says = "in block 2 of task 1", .kernel = KERNEL_PEER,
+    { PTO_ECRASH, "crash-block", "one block of four that crashes", .orchestration = crash_block,
+      .text = "in block 2 of task 1", .kernel = KERNEL_BLOCK, .flags = CRASHES },
+    { PTO_ECRASH, "crash-gang", "one block of a gang of four that crashes",
+      .orchestration = crash_gang, .text = "in block 2 of task 1", .kernel = KERNEL_BLOCK,
+      .flags = CRASHES },
+    { PTO_ECRASH, "crash-peer", "one block of four that crashes while the others wait for it",
+      .orchestration = crash_peer, .text = "in block 2 of task 1", .kernel = KERNEL_PEER,
       .flags = CRASHES | DRILL_LOST, .stall_ms = STALL_MS },
-    { PTO_ECRASH, "crash-lane", "one of the three lanes of a cluster crashes",
-      .orchestration = crash_lane, .says = "of task 1, lane AIV1", .kernel = KERNEL_LANE,
+    { PTO_ECRASH, "crash-lane", "one of three lanes of a cluster that crashes",
+      .orchestration = crash_lane, .text = "of task 1, lane AIV1", .kernel = KERNEL_LANE,
       .flags = CRASHES },
 
     { PTO_ECOMPLETION, "condition-nowhere", "a condition at address 0",
-      .orchestration = defer_at_nothing, .says = "its address is 0", .kernel = KERNEL_NOWHERE,
+      .orchestration = defer_at_nothing, .text = "its address is 0", .kernel = KERNEL_NOWHERE,
       .flags = FROM_KERNEL },
-    { PTO_ECOMPLETION, "condition-unmapped", "a condition where there is no memory",
+    { PTO_ECOMPLETION, "condition-unmapped", "a condition on unmapped memory",
       .orchestration = defer_where_nothing_is,
-      .says = "task 1, kernel \"nowhere\", waits for a counter at 0x1000, where there is no memory",
+      .text = "task 1, kernel \"nowhere\", waits for a counter at 0x1000, where there is no memory",
       .kernel = KERNEL_NOWHERE, .flags = FROM_KERNEL | DRILL_SIGNALS },
-    { PTO_ECOMPLETION, "condition-unaligned", "a condition at an address that is no word's",
-      .orchestration = defer_at_an_odd_address, .says = "not a multiple of 4",
+    { PTO_ECOMPLETION, "condition-unaligned", "a condition at an unaligned address",
+      .orchestration = defer_at_an_odd_address, .text = "not a multiple of 4",
       .kernel = KERNEL_NOWHERE, .flags = FROM_KERNEL },
-    { PTO_ECOMPLETION, "condition-type", "a condition of a type that does not exist",
-      .orchestration = defer_strangely, .says = "PTO_COMPLETION_COUNTER", .kernel = KERNEL_STRANGE,
+    { PTO_ECOMPLETION, "condition-type", "a condition of an unknown type",
+      .orchestration = defer_strangely, .text = "PTO_COMPLETION_COUNTER", .kernel = KERNEL_STRANGE,
       .flags = FROM_KERNEL },
-    { PTO_EWAIT_OVERFLOW, "conditions-65", "a kernel registers 65 conditions",
-      .orchestration = defer_65, .says = "one invocation may have 64", .kernel = KERNEL_CROWD,
+    { PTO_EWAIT_OVERFLOW, "conditions-65", "a kernel that registers 65 conditions",
+      .orchestration = defer_65, .text = "one invocation may have 64", .kernel = KERNEL_CROWD,
       .flags = FROM_KERNEL },
-    { PTO_EWAIT_OVERFLOW, "conditions-tasks", "65 tasks wait for conditions at a time",
-      .orchestration = defer_65_tasks, .says = "64 tasks may wait", .kernel = KERNEL_CROWD,
+    { PTO_EWAIT_OVERFLOW, "conditions-tasks", "65 tasks that wait for conditions at the same time",
+      .orchestration = defer_65_tasks, .text = "64 tasks may wait", .kernel = KERNEL_CROWD,
       .flags = FROM_KERNEL },
-    { PTO_EREGISTRATION, "conditions-blocks", "two blocks of a task register 64 conditions each",
-      .orchestration = defer_together, .says = "more than 64 conditions for one task",
-      .kernel = KERNEL_CROWD, .flags = FROM_KERNEL },
-    { PTO_EKERNEL, "kernel-reports", "a kernel ends the run with a code of its own",
-      .orchestration = report_own_failure, .says = "kernel \"report\" ended the run",
+    { PTO_EREGISTRATION, "conditions-blocks",
+      "two blocks of a task that register 64 conditions each", .orchestration = defer_together,
+      .text = "more than 64 conditions for one task", .kernel = KERNEL_CROWD,
+      .flags = FROM_KERNEL },
+    { PTO_EKERNEL, "kernel-reports", "a kernel that ends the run with a code of its own",
+      .orchestration = report_own_failure, .text = "kernel \"report\" ended the run",
       .kernel = KERNEL_REPORT, .flags = FROM_KERNEL },
 
-    { PTO_EOVERRUN, "overrun", "a kernel writes beyond the end of an intermediate tensor",
-      .orchestration = overrun, .says = "wrote up to 12 bytes beyond the end of argument 0",
+    { PTO_EOVERRUN, "overrun", "a kernel that writes past the end of an intermediate tensor",
+      .orchestration = overrun, .text = "wrote up to 12 bytes beyond the end of argument 0",
       .kernel = KERNEL_OVERRUN, .argument = 1, .flags = FROM_KERNEL | DRILL_GUARDS },
-    { PTO_EOVERRUN, "underrun", "the same before its start", .orchestration = underrun,
-      .says = "wrote up to 4 bytes before the start of argument 0", .kernel = KERNEL_OVERRUN,
-      .argument = 1, .flags = FROM_KERNEL | DRILL_GUARDS },
-    { PTO_EUNWRITTEN, "unwritten", "a task reads a tensor that no task writes",
-      .orchestration = read_unwritten, .says = "of a new tensor that no task submitted",
+    { PTO_EOVERRUN, "underrun", "a kernel that writes before the start of an intermediate tensor",
+      .orchestration = underrun, .text = "wrote up to 4 bytes before the start of argument 0",
+      .kernel = KERNEL_OVERRUN, .argument = 1, .flags = FROM_KERNEL | DRILL_GUARDS },
+    { PTO_EUNWRITTEN, "unwritten", "a task that reads a tensor that no task writes",
+      .orchestration = read_unwritten, .text = "of a new tensor that no task submitted",
       .kernel = KERNEL_ADD, .argument = 2, .flags = FROM_KERNEL | DRILL_GUARDS },
 
-    { PTO_ELOST, "run-after-loss", "a run on a device one of whose kernels never returned",
-      .play = run_after_loss, .orchestration = run_forever_in_a_gang, .says = "the device is lost",
+    { PTO_ELOST, "run-after-loss", "a run on a device with a kernel that never returned",
+      .play = run_after_loss, .orchestration = run_forever_in_a_gang, .text = "the device is lost",
       .flags = DRILL_LOST },
-    { PTO_ELOST, "queue-after-loss", "a run that was queued behind one whose kernel never returns",
-      .play = lose_with_a_queue, .says = "the device is lost",
+    { PTO_ELOST, "queue-after-loss", "a run queued after one whose kernel never returns",
+      .play = lose_with_a_queue, .text = "the device is lost",
       .flags = DRILL_LOST | DRILL_SIGNALS },
     { 0 },
 };

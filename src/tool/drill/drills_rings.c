@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The limits of the reference system: rings and pools of fixed sizes. */
+/* Drills with graphs that exceed the fixed-size rings and pools of the reference system. */
 #include "tool/drill/drill.h"
 
 enum { POOL_PREDECESSORS = 129, SHORT_SCOPE = 8, DEEP_SCOPES = 8, REGION_TASKS = 2100 };
@@ -13,7 +13,10 @@ static void fill_scope(struct pto_orch *o, const struct pto_entry *entry)
             pto_dummy(o, PTO_INT(i));
 }
 
-/* Each scope has fewer tasks than the window, but the deep ones share a ring. */
+/*
+ * Fills the reference system's window of a ring: each scope has fewer tasks than the window, but
+ * all scopes beyond a certain depth share one ring.
+ */
 static void fill_window(struct pto_orch *o, const struct pto_entry *entry)
 {
     (void)entry;
@@ -73,24 +76,25 @@ static void fill_ready(struct pto_orch *o, const struct pto_entry *entry)
 
 const struct drill drills_rings[] = {
     { PTO_ESCOPE_DEADLOCK, "scope-window", "a scope with more tasks than its ring holds",
-      .orchestration = fill_scope, .says = "raise ring_task_window",
+      .orchestration = fill_scope, .text = "raise ring_task_window",
       .flags = DRILL_SITE | DRILL_STREAM, .scope_depth = 1, .rings = { .task_window = EACH(4) } },
     { PTO_EHEAP, "ring-heap", "an output larger than the ring's heap", .orchestration = fill_heap,
-      .says = "raise ring_heap", .flags = DRILL_SITE, .rings = { .heap = EACH(1024) } },
-    { PTO_EWINDOW, "ring-window", "open scopes with more tasks together than their ring holds",
-      .orchestration = fill_window, .says = "raise ring_task_window",
+      .text = "raise ring_heap", .flags = DRILL_SITE, .rings = { .heap = EACH(1024) } },
+    { PTO_EWINDOW, "ring-window",
+      "nested scopes that together have more tasks than their ring holds",
+      .orchestration = fill_window, .text = "raise ring_task_window",
       .flags = DRILL_SITE | DRILL_STREAM, .scope_depth = 4, .rings = { .task_window = EACH(4) } },
     { PTO_EWINDOW, "graph-window", "a graph with more tasks than the window",
-      .orchestration = fill_window, .says = "raise ring_task_window",
+      .orchestration = fill_window, .text = "raise ring_task_window",
       .flags = DRILL_SITE | DRILL_HOST, .scope_depth = 3, .rings = { .task_window = EACH(4) } },
     { PTO_EDEP_POOL, "ring-pool", "a task with more predecessors than the pool has entries",
-      .orchestration = fill_pool, .says = "raise ring_dep_pool", .flags = DRILL_SITE,
+      .orchestration = fill_pool, .text = "raise ring_dep_pool", .flags = DRILL_SITE,
       .rings = { .dep_pool = EACH(4) } },
     { PTO_EREGIONS, "region-table", "more regions than the reference's table holds",
-      .orchestration = fill_regions, .says = "limits=reference", .flags = DRILL_SITE | DRILL_STREAM,
+      .orchestration = fill_regions, .text = "limits=reference", .flags = DRILL_SITE | DRILL_STREAM,
       .limits = PTO_LIMITS_REFERENCE },
-    { PTO_EREADY, "ready-queue", "a graph with more tasks ready at once than the reference queues",
-      .orchestration = fill_ready, .says = "limits=reference", .flags = DRILL_SITE | DRILL_HOST,
+    { PTO_EREADY, "ready-queue", "a graph with more ready tasks than the reference's queue holds",
+      .orchestration = fill_ready, .text = "limits=reference", .flags = DRILL_SITE | DRILL_HOST,
       .limits = PTO_LIMITS_REFERENCE },
     { 0 },
 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors that are no view of memory, of too much of it, or of memory whose scope has ended. */
+/*
+ * Drills with invalid tensors: not a view of memory, a view beyond its buffer, or a view of memory
+ * whose scope has ended.
+ */
 #include "tool/drill/stage.h"
 
 static void use_view(struct pto_orch *o, const struct pto_entry *entry, const struct pto_tensor *t)
@@ -100,7 +103,7 @@ static void view_that_wraps(struct pto_orch *o, const struct pto_entry *entry)
     use_view(o, entry, &t);
 }
 
-/* Only guards look at every shape. */
+/* Changes the shape of a tensor by assignment. Only a run with guards checks that. */
 static void shape_by_hand(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = entry->tensor[1];
@@ -126,13 +129,17 @@ static void tensor_of_an_ended_scope(struct pto_orch *o, const struct pto_entry 
 
         if (out.count == 1) {
             t = out.tensor[0];
-            use_view(o, entry, &t); /* which keeps its memory, if it has not ended by then */
+            /*
+             * The task that reads the tensor keeps its memory alive, unless the task ends before
+             * the next submit.
+             */
+            use_view(o, entry, &t);
         }
     }
     use_view(o, entry, &t);
 }
 
-/* The descriptor itself is used too late, when the next scope has outputs of its own. */
+/* Uses the pointer to the descriptor of an output after the scope of the output has ended. */
 static void pointer_of_an_ended_scope(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor_info info = drill_words_info();
@@ -208,21 +215,21 @@ static void no_such_output(struct pto_orch *o, const struct pto_entry *entry)
 }
 
 const struct drill drills_views[] = {
-    ARGS("view-never-made", view_never_made, "a tensor of zeros",
+    ARGS("view-never-made", view_never_made, "a tensor descriptor of zeros",
          "argument 1 is not a valid view: it was never initialised", .kernel = KERNEL_ADD,
          .argument = 2),
     ARGS("view-of-6-dimensions", view_of_6_dimensions, "a tensor of six dimensions",
          "1 to 5 dimensions", .kernel = KERNEL_ADD, .argument = 2),
-    ARGS("view-of-no-type", view_of_no_type, "a tensor of a type that does not exist",
+    ARGS("view-of-no-type", view_of_no_type, "a tensor of an unknown type",
          "data type does not exist", .kernel = KERNEL_ADD, .argument = 2),
-    ARGS("view-out-of-range", view_out_of_range, "a view that begins inside and ends outside",
+    ARGS("view-out-of-range", view_out_of_range, "a view that ends outside of its tensor",
          "exceeds the parent", .kernel = KERNEL_ADD, .argument = 2),
-    ARGS("reshape-strided", reshape_strided, "a strided view reshaped", "only a contiguous tensor",
-         .kernel = KERNEL_ADD, .argument = 2),
-    ARGS("reshape-larger", reshape_larger, "a tensor reshaped to twice its size",
+    ARGS("reshape-strided", reshape_strided, "a reshape of a strided view",
+         "only a contiguous tensor", .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("reshape-larger", reshape_larger, "a reshape to twice as many elements",
          "another number of elements", .kernel = KERNEL_ADD, .argument = 2),
     ARGS("transpose-no-dimension", transpose_no_dimension,
-         "a dimension transposed that is not there", "does not exist or is named twice",
+         "a transpose of a dimension that does not exist", "does not exist or is named twice",
          .kernel = KERNEL_ADD, .argument = 2),
     ARGS("slice-without-step", slice_without_step, "a slice with step 0", "a step above 0",
          .kernel = KERNEL_ADD, .argument = 2),
@@ -231,25 +238,28 @@ const struct drill drills_views[] = {
     ARGS("view-without-stride", view_without_stride, "a view with stride 0", "a stride is 0",
          .kernel = KERNEL_ADD, .argument = 2),
     ARGS("view-beyond-its-buffer", view_beyond_its_buffer,
-         "a view that was moved beyond its buffer", "reaches to byte 68", .kernel = KERNEL_ADD,
+         "a view moved until it ends beyond its buffer", "reaches to byte 68", .kernel = KERNEL_ADD,
          .argument = 2),
-    ARGS("no-such-entry-tensor", no_such_entry_tensor, "a tensor behind the last one of the entry",
+    ARGS("no-such-entry-tensor", no_such_entry_tensor, "a tensor beyond the last one of the entry",
          "is entry->tensor[2] or a view of it, but the entry has 2 tensors", .kernel = KERNEL_ADD,
          .argument = 2),
-    ARGS("view-of-no-entry-tensor", view_of_no_entry_tensor, "a view of one behind the last one",
+    ARGS("view-of-no-entry-tensor", view_of_no_entry_tensor,
+         "a view of a tensor beyond the last one of the entry",
          "is entry->tensor[255] or a view of it, but the entry has 2 tensors", .kernel = KERNEL_ADD,
          .argument = 2),
-    ARGS("miscounted-view", miscounted_view, "a box of two dimensions in a tensor of one",
+    ARGS("miscounted-view", miscounted_view, "a view with two dimensions of a tensor with one",
          "an array of 2 elements is used for 1 dimensions", .kernel = KERNEL_ADD, .argument = 2),
-    ARGS("miscounted-pointer", miscounted_pointer, "a pointer to fewer shapes than dimensions",
+    ARGS("miscounted-pointer", miscounted_pointer,
+         "a view with fewer shapes than the tensor has dimensions",
          "an array of 1 elements is used for 2 dimensions", .kernel = KERNEL_ADD, .argument = 2),
-    ARGS("miscounted-output", miscounted_output, "an output with more shapes than dimensions",
+    ARGS("miscounted-output", miscounted_output,
+         "an output with more shapes than it has dimensions",
          "an array of 2 elements is used for 1 dimensions", .kernel = KERNEL_ADD, .argument = 2),
     ARGS("no-such-output", no_such_output, "a view of an output that the submit does not have",
          "the submit has no such output", .kernel = KERNEL_ADD, .argument = 2),
-    ARGS("view-that-wraps", view_that_wraps, "a view with an extent beyond 64 bits of bytes",
+    ARGS("view-that-wraps", view_that_wraps, "a view whose extent in bytes exceeds 64 bits",
          "beyond any buffer", .kernel = KERNEL_ADD, .argument = 2),
-    { PTO_EARGS, "shape-by-hand", "a shape that was enlarged by hand, in a run with guards", NULL,
+    { PTO_EARGS, "shape-by-hand", "a shape enlarged by assignment, in a run with guards", NULL,
       shape_by_hand, "reaches to byte 68", .kernel = KERNEL_ADD, .argument = 2,
       .flags = DRILL_SITE | DRILL_GUARDS },
     ARGS("view-without-storage", view_without_storage, "a tensor at address 0", "its address is 0",
@@ -258,7 +268,7 @@ const struct drill drills_views[] = {
          "a tensor used after its scope has ended", "which has ended", .kernel = KERNEL_ADD,
          .argument = 2),
     ARGS("pointer-of-an-ended-scope", pointer_of_an_ended_scope,
-         "a descriptor used after its scope has ended, from the next one", "which has ended",
+         "a descriptor used in the scope that follows its own", "which has ended",
          .kernel = KERNEL_ADD, .argument = 2, .scope_depth = 1),
     ARGS("element-of-an-ended-scope", element_of_an_ended_scope,
          "pto_get_data of a tensor whose scope has ended", "which has ended"),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a drill begins and ends, how it is judged, and the kernels that misbehave. */
+/* Starts, judges and ends drills, and defines the kernels that misbehave. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -28,24 +28,32 @@ enum { HAS_SIGNALS = 1, HAS_LIMITS = 1 };
 
 enum {
     NS_PER_MS = 1000000,
-    STACK_BYTES = 8 << 20, /* of the thread that recurses, should there be no limit */
-    SLOW_RESTS = 250,      /* of a slow kernel, after the time of its run is over */
-    GRACE_MS = 60000,      /* of a drill whose device stays: no machine is so busy */
-    LOST_MS = 100,         /* of one whose device is lost: it is used up */
+    /* stack of the thread that recurses, in bytes, if the system sets no limit */
+    STACK_BYTES = 8 << 20,
+    SLOW_RESTS = 250, /* number of sleeps of a slow kernel after the deadline of its run */
+    /* `grace_ns` of runs in a drill that the device has to survive; generous for busy machines */
+    GRACE_MS = 60000,
+    /* `grace_ns` of runs in a drill that loses the device: such a run waits for all of this time */
+    LOST_MS = 100,
     PATIENCE_MS = 10000,
     REST_NS = 200000
 };
 
 static const struct pto_kernel kernels[STAGE_KERNELS];
 
-/* What kernels share with the drill; each drill has a process of its own. */
+/*
+ * Memory of the entry's two tensors. A static array suffices, because each drill has a process of
+ * its own.
+ */
 static uint32_t words[STAGE_WORDS], others[STAGE_WORDS];
-static uint32_t is_over; /* the drill is: kernels that never return do */
+static uint32_t is_over; /* the drill has ended, so kernels that never return do return */
 static uint32_t is_gate_open;
-static uint32_t standing;    /* kernels that have come to the gate, or never return */
-static uint32_t has_crashed; /* or is about to */
-static uint32_t counter;     /* that nobody raises */
-static uint32_t slow_ms;     /* that a slow kernel takes at least, the time of its run included */
+static uint32_t standing;    /* number of kernels that wait at the gate or never return */
+static uint32_t has_crashed; /* a kernel has crashed, or is about to crash */
+/* completion counter that the conditions of kernels wait for; never raised */
+static uint32_t counter;
+/* shortest duration of a slow kernel in ms, which is the time limit of its run */
+static uint32_t slow_ms;
 static pthread_t caller;
 
 static void stage_begin(struct stage *s);
@@ -67,8 +75,8 @@ const char *drill_obstacle(const struct drill *drill, const struct drill_setting
     return NULL;
 }
 
-void drill_play(const struct drill *drill, const struct drill_setting *setting,
-                struct drill_result *result)
+void drill_run_whole(const struct drill *drill, const struct drill_setting *setting,
+                     struct drill_result *result)
 {
     struct stage stage = { .drill = drill, .setting = setting, .result = result };
     struct stage *s = &stage;
@@ -131,12 +139,15 @@ void drill_reopen(struct stage *s, const struct pto_device_params *params)
 
 struct pto_callable *drill_callable(struct stage *s, pto_orch_fn orchestration)
 {
+    static const uint32_t declared[] = { PTO_TENSOR(PTO_FLOAT32, 1), 0 };
+    static const uint32_t *const kernel_args[STAGE_KERNELS] = { [KERNEL_DECLARED] = declared };
     struct pto_callable_params params;
     struct pto_callable *callable = NULL;
     int status;
 
     pto_callable_params_init(&params);
     params.name = "drill";
+    params.kernel_args = kernel_args;
     params.orchestration = orchestration;
     params.kernels = kernels;
     params.kernel_count = STAGE_KERNELS;
@@ -167,7 +178,7 @@ void drill_finish(struct stage *s, struct pto_run *run)
     drill_judge(s, pto_run_finish(run, &s->report), &s->report.error);
 }
 
-/* A run of two kernels, each of which adds 1 to the same word. */
+/* Checks that the device works: runs two kernels that each add 1 to every word. */
 static void expect_well(struct stage *s, const char *which)
 {
     struct pto_callable *callable = drill_callable(s, drill_orchestrate_well);
@@ -178,13 +189,13 @@ static void expect_well(struct stage *s, const char *which)
     pto_run_report_init(&report);
     status = pto_run(s->device, callable, &s->entry, NULL, &report);
     drill_expect(s, status == PTO_OK && words[0] == before + 2 && report.executions == 2,
-                 "%s device does not work afterwards: %s (%d); %llu kernels of 2 ran, %u were seen "
-                 "to, %llu were stopped",
+                 "%s device does not work after the drill: %s (%d); of 2 kernels %llu ran, %u left "
+                 "their results, %llu were stopped",
                  which, pto_strerror(status), status, (unsigned long long)report.executions,
                  words[0] - before, (unsigned long long)report.stopped);
 }
 
-/* The device works, or it says that it is lost, and another one works. */
+/* Checks that the device works, or that it reports being lost and a new one works. */
 static void stage_recover(struct stage *s)
 {
     struct pto_device_params params;
@@ -200,7 +211,7 @@ static void stage_recover(struct stage *s)
     pto_run_report_init(&report);
     status = pto_run(s->device, s->callable, &s->entry, NULL, &report);
     drill_expect(s, status == PTO_ELOST && report.error.text[0] != '\0',
-                 "the lost device does not say so: %s (%d)", pto_strerror(status), status);
+                 "the lost device does not report ELOST: %s (%d)", pto_strerror(status), status);
     status = pto_device_close(s->device);
     s->device = NULL;
     drill_expect(s, status == PTO_OK, "the lost device cannot be closed: %s (%d)",
@@ -227,7 +238,7 @@ static void end_stage(struct stage *s)
         drill_expect(s, pto_device_close(s->device) == PTO_OK, "the device cannot be closed");
     while (pto_stuck_threads() != 0 && now_ms() < deadline)
         drill_rest();
-    drill_expect(s, pto_stuck_threads() == 0, "%u threads do not come back from their kernels",
+    drill_expect(s, pto_stuck_threads() == 0, "%u threads do not return from their kernels",
                  pto_stuck_threads());
 }
 
@@ -282,16 +293,17 @@ void drill_judge(struct stage *s, int status, const struct pto_error *error)
     snprintf(r->text, sizeof(r->text), "%s",
              error != NULL && error->text[0] != '\0' ? error->text : pto_strerror(status));
     if (s->device != NULL)
-        (void)pto_device_story(s->device, r->story, sizeof(r->story));
+        (void)pto_device_last_failure(s->device, r->report, sizeof(r->report));
     if (!drill_expect(s, status == d->status, "%s (%d) instead", pto_strerror(status), status))
         return;
     if (error != NULL)
         judge_error(s, error);
-    if (d->says != NULL)
-        drill_expect(s, strstr(r->text, d->says) != NULL, "the error does not say '%s'", d->says);
-    if (d->tells != NULL)
-        drill_expect(s, strstr(r->story, d->tells) != NULL, "the story does not tell '%s'",
-                     d->tells);
+    if (d->text != NULL)
+        drill_expect(s, strstr(r->text, d->text) != NULL, "the error does not contain '%s'",
+                     d->text);
+    if (d->reports != NULL)
+        drill_expect(s, strstr(r->report, d->reports) != NULL, "the report does not contain '%s'",
+                     d->reports);
 }
 
 /* ---- the gate ---- */
@@ -350,7 +362,7 @@ void drill_orchestrate_well(struct pto_orch *o, const struct pto_entry *entry)
 
 static void use_no_memory(void)
 {
-    /* The first page is never mapped, and no compiler knows that the address is in it. */
+    /* The first page is never mapped; volatile hides the address from the compiler. */
     volatile uintptr_t address = 8;
 
     (void)*(volatile uint32_t *)address;
@@ -365,13 +377,13 @@ static void use_lost_memory(void)
         page = mmap(NULL, os_page_bytes(), PROT_READ, MAP_SHARED, file, 0);
     if (page != MAP_FAILED)
         (void)page[0];
-    raise(SIGBUS); /* a system without such files */
+    raise(SIGBUS); /* in case the read above has not raised SIGBUS */
 }
 
 #if defined(__aarch64__)
 static void divide_by_zero(void)
 {
-    raise(SIGFPE); /* the processor itself gives 0 */
+    raise(SIGFPE); /* a division by zero raises no signal on this processor: it returns 0 */
 }
 
 static void run_no_code(void)
@@ -444,7 +456,7 @@ static void kernel_recurse(int64_t *args)
 
     (void)args;
     if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur > STACK_BYTES) {
-        limit.rlim_cur = STACK_BYTES; /* or all memory would be its stack */
+        limit.rlim_cur = STACK_BYTES; /* without a limit, the recursion would use all memory */
         (void)setrlimit(RLIMIT_STACK, &limit);
     }
     (void)recurse(0);
@@ -493,13 +505,14 @@ static void kernel_elsewhere(int64_t *args)
         stand_until(&is_over);
         return;
     }
-    while (!drill_await_kernels(1)) /* another thread has the other task */
+    while (!drill_await_kernels(1)) /* wait until a thread of the device runs the other task */
         drill_rest();
 }
 
 /*
- * Longer than its run may take. What counts then is how often it rested, not for how long: the monitor
- * has had as many occasions to notice the deadline, also if the process was stopped meanwhile.
+ * Runs longer than the time limit of its run. After the deadline the kernel counts sleeps instead
+ * of time, so that the monitor gets enough time to notice the deadline even if the process was
+ * stopped.
  */
 static void kernel_slow(int64_t *args)
 {
@@ -577,4 +590,5 @@ static const struct pto_kernel kernels[STAGE_KERNELS] = {
     [KERNEL_STRANGE] = { "strange", kernel_strange, PTO_CORE_AIV },
     [KERNEL_REPORT] = { "report", kernel_report, PTO_CORE_AIV },
     [KERNEL_OVERRUN] = { "overrun", kernel_overrun, PTO_CORE_AIV },
+    [KERNEL_DECLARED] = { "declared", kernel_idle, PTO_CORE_AIV },
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Element by element, with tolerances. */
+/* Compares arrays element by element, with tolerances. */
 #include "tool/scene/compare.h"
 
 #include <math.h>
@@ -59,7 +59,7 @@ static void compare_element(struct comparison *c, enum pto_dtype dtype, uint64_t
     }
     if (ulp == 0)
         return;
-    if (off == 0) /* integers too large for a double */
+    if (off == 0) /* large integers that differ, but are equal as doubles */
         off = (double)ulp;
     c->inexact++;
     c->ulp_max = ulp > c->ulp_max ? ulp : c->ulp_max;

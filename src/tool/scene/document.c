@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the events of libyaml into a tree. */
+/* Builds a tree from the events of libyaml. */
 #include "tool/scene/document.h"
 
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include "pto/pto.h"
 
-/* One allocation; the next one in the list was made before. */
+/* One allocation of a document; `before` points to the previous one. */
 struct chunk {
     struct chunk *before;
     max_align_t bytes[];
@@ -22,11 +22,11 @@ struct document {
     struct node *root;
 };
 
-/* Where the next node goes. */
+/* A list or a map that is not complete, to which the next node is added. */
 struct level {
     struct node *node; /* NULL: the document itself */
     struct node *last;
-    const char *key; /* of a map, read and waiting for its value */
+    const char *key; /* key of the next value, in a map */
     yaml_mark_t key_mark;
 };
 
@@ -40,7 +40,7 @@ struct reader {
 };
 
 static int read_events(struct reader *r, yaml_parser_t *parser);
-static int take_event(struct reader *r, const yaml_event_t *event);
+static int handle_event(struct reader *r, const yaml_event_t *event);
 
 int scene_document_read(const char *name, const void *text, size_t bytes,
                         struct document **document_out, struct pto_error *error)
@@ -50,10 +50,10 @@ int scene_document_read(const char *name, const void *text, size_t bytes,
     int status;
 
     if (document == NULL)
-        return error_tell(error, PTO_ENOMEM, "%s: out of memory", name);
+        return error_setf(error, PTO_ENOMEM, "%s: out of memory", name);
     if (bytes > DOCUMENT_BYTES_MAX || !yaml_parser_initialize(&parser)) {
         free(document);
-        return error_tell(error, PTO_EINVAL, "%s: larger than %d bytes", name, DOCUMENT_BYTES_MAX);
+        return error_setf(error, PTO_EINVAL, "%s: larger than %d bytes", name, DOCUMENT_BYTES_MAX);
     }
     yaml_parser_set_input_string(&parser, text, bytes);
 
@@ -62,7 +62,7 @@ int scene_document_read(const char *name, const void *text, size_t bytes,
     status = read_events(&reader, &parser);
     yaml_parser_delete(&parser);
     if (status == PTO_OK && document->root == NULL)
-        status = error_tell(error, PTO_EINVAL, "%s: it is empty", name);
+        status = error_setf(error, PTO_EINVAL, "%s: it is empty", name);
     if (status < 0) {
         scene_document_free(document);
         return status;
@@ -98,7 +98,7 @@ void scene_document_free(struct document *document)
     free(document);
 }
 
-void *scene_document_take(struct document *document, size_t bytes)
+void *scene_document_alloc(struct document *document, size_t bytes)
 {
     struct chunk *chunk = calloc(1, sizeof(*chunk) + bytes);
 
@@ -138,7 +138,7 @@ int scene_document_refuse(const struct document *document, const struct node *at
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    return error_tell(error, PTO_EINVAL, "%.900s:%u:%u: %s", document->name, at->line, at->column,
+    return error_setf(error, PTO_EINVAL, "%.900s:%u:%u: %s", document->name, at->line, at->column,
                       text);
 }
 
@@ -155,11 +155,11 @@ int scene_document_refuse_key(const struct document *document, const struct node
     return scene_document_refuse(document, &key, error, "%s", text);
 }
 
-/* ---- events ---- */
+/* ---- events of libyaml ---- */
 
 static int refuse_mark(struct reader *r, yaml_mark_t mark, const char *text)
 {
-    return error_tell(r->error, PTO_EINVAL, "%.900s:%zu:%zu: %s", r->document->name, mark.line + 1,
+    return error_setf(r->error, PTO_EINVAL, "%.900s:%zu:%zu: %s", r->document->name, mark.line + 1,
                       mark.column + 1, text);
 }
 
@@ -182,13 +182,13 @@ static int refuse_yaml(struct reader *r, const yaml_parser_t *parser)
     char text[256];
 
     if (parser->error == YAML_MEMORY_ERROR)
-        return error_tell(r->error, PTO_ENOMEM, "%s: out of memory", r->document->name);
+        return error_setf(r->error, PTO_ENOMEM, "%s: out of memory", r->document->name);
     if (parser->error == YAML_READER_ERROR)
-        return error_tell(r->error, PTO_EINVAL, "%s: byte %zu is not UTF-8 text (%s)",
+        return error_setf(r->error, PTO_EINVAL, "%s: byte %zu is not UTF-8 text (%s)",
                           r->document->name, parser->problem_offset, parser->problem);
     if (has_tab(r, parser->problem_mark.line))
         return refuse_mark(r, parser->problem_mark,
-                           "the line begins with a tab; indent it with blanks");
+                           "the line begins with a tab; indent it with spaces");
     snprintf(text, sizeof(text), "not valid YAML: %s%s%s",
              parser->problem != NULL ? parser->problem : "unknown problem",
              parser->context != NULL ? " " : "", parser->context != NULL ? parser->context : "");
@@ -206,13 +206,13 @@ static int read_events(struct reader *r, yaml_parser_t *parser)
         if (!yaml_parser_parse(parser, &event))
             return refuse_yaml(r, parser);
         is_end = event.type == YAML_STREAM_END_EVENT;
-        status = take_event(r, &event);
+        status = handle_event(r, &event);
         yaml_event_delete(&event);
     }
     return status;
 }
 
-/* Names and summaries are printed. */
+/* Whether the text has control characters, which must not reach the terminal. */
 static bool has_controls(const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++)
@@ -233,17 +233,17 @@ static int document_copy_text(struct reader *r, const yaml_event_t *event, const
     if (has_controls(text, length))
         return refuse_mark(
             r, event->start_mark,
-            "a text must not contain control characters, but for line ends and tabs");
-    copy = scene_document_take(r->document, length + 1);
+            "a text must not contain control characters other than line ends and tabs");
+    copy = scene_document_alloc(r->document, length + 1);
     if (copy == NULL)
-        return error_tell(r->error, PTO_ENOMEM, "%s: out of memory", r->document->name);
+        return error_setf(r->error, PTO_ENOMEM, "%s: out of memory", r->document->name);
     memcpy(copy, text, length);
     *text_out = copy;
     return PTO_OK;
 }
 
-/* A scalar where a map wants its next key. */
-static int take_key(struct reader *r, const yaml_event_t *event)
+/* Handles a scalar that is the next key of a map. */
+static int parse_key(struct reader *r, const yaml_event_t *event)
 {
     struct level *level = &r->level[r->depth];
     int status;
@@ -267,10 +267,10 @@ static int add_node(struct reader *r, const yaml_event_t *event, enum node_kind 
                     struct node **node_out)
 {
     struct level *level = &r->level[r->depth];
-    struct node *node = scene_document_take(r->document, sizeof(*node));
+    struct node *node = scene_document_alloc(r->document, sizeof(*node));
 
     if (node == NULL)
-        return error_tell(r->error, PTO_ENOMEM, "%s: out of memory", r->document->name);
+        return error_setf(r->error, PTO_ENOMEM, "%s: out of memory", r->document->name);
     node->kind = kind;
     node->line = (uint32_t)event->start_mark.line + 1;
     node->column = (uint32_t)event->start_mark.column + 1;
@@ -329,14 +329,14 @@ static bool has_properties(const yaml_event_t *event)
     }
 }
 
-static int take_event(struct reader *r, const yaml_event_t *event)
+static int handle_event(struct reader *r, const yaml_event_t *event)
 {
     struct level *level = &r->level[r->depth];
     bool is_end = event->type == YAML_MAPPING_END_EVENT || event->type == YAML_SEQUENCE_END_EVENT;
 
     if (has_properties(event))
         return refuse_mark(r, event->start_mark,
-                           "anchors, aliases and tags are not supported; write it out");
+                           "anchors, aliases and tags are not supported; write the value out");
     if (is_end) {
         r->depth--;
         return PTO_OK;
@@ -348,7 +348,7 @@ static int take_event(struct reader *r, const yaml_event_t *event)
         event->type != YAML_MAPPING_START_EVENT)
         return PTO_OK;
     if (level->node != NULL && level->node->kind == NODE_MAP && level->key == NULL)
-        return take_key(r, event);
+        return parse_key(r, event);
     if (event->type == YAML_SCALAR_EVENT)
         return document_add_scalar(r, event);
     return begin_parts(r, event, event->type == YAML_MAPPING_START_EVENT ? NODE_MAP : NODE_LIST);

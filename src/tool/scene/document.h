@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A YAML text as a tree that knows where each part stands. Of YAML it takes
- * what people write by hand: mappings with unique keys, lists, scalars and
- * comments; anchors, tags and several documents are refused. One thread; the
- * document owns its nodes and the copies of the texts.
+ * Reads YAML into a tree whose nodes have their line and column in the text. Accepts what people
+ * write by hand: mappings with unique keys, lists, scalars and comments; rejects anchors, tags and
+ * several documents. One thread; the document owns its nodes and copies of the texts.
  */
 #ifndef PTO_DOCUMENT_H
 #define PTO_DOCUMENT_H
@@ -20,16 +19,16 @@ enum node_kind { NODE_TEXT, NODE_LIST, NODE_MAP };
 
 struct node {
     enum node_kind kind;
-    uint32_t line; /* from 1, as column is */
+    uint32_t line; /* line and column count from 1 */
     uint32_t column;
-    bool is_plain;    /* a text without quotes */
-    uint32_t count;   /* of the parts */
-    const char *text; /* of a NODE_TEXT */
-    const char *key;  /* inside a map; else NULL */
+    bool is_plain;    /* text without quotes */
+    uint32_t count;   /* number of parts of a list or a map */
+    const char *text; /* text of a NODE_TEXT */
+    const char *key;  /* key of a part of a map; else NULL */
     uint32_t key_line;
     uint32_t key_column;
-    struct node *part; /* the first one of a list or a map */
-    struct node *next; /* in the same list or map */
+    struct node *part; /* first part of a list or a map */
+    struct node *next; /* next part of the same list or map */
 };
 
 struct document;
@@ -39,20 +38,20 @@ int scene_document_read(const char *name, const void *text, size_t bytes,
                         struct document **document_out, struct pto_error *error);
 void scene_document_free(struct document *document);
 
-/* An empty one, for a reader of something else than YAML; NULL: out of memory. */
+/* Makes an empty document, for readers of other formats; NULL: out of memory. */
 struct document *scene_document_make(const char *name);
 void scene_document_set_root(struct document *document, struct node *root);
 
-/* Zeroed memory that lives as long as the document; NULL: out of memory. */
-void *scene_document_take(struct document *document, size_t bytes);
+/* Allocates zeroed memory that lives as long as the document; NULL: out of memory. */
+void *scene_document_alloc(struct document *document, size_t bytes);
 
 const struct node *scene_document_root(const struct document *document);
 const char *scene_document_name(const struct document *document);
 
-/* The part with that key; NULL: there is none. */
+/* Returns the part with that key, or NULL. */
 const struct node *scene_document_find(const struct node *map, const char *key);
 
-/* Tells what is wrong with a node, or with its key, with the place in front. */
+/* Reports an error in a node or its key, prefixed with its place. */
 int scene_document_refuse(const struct document *document, const struct node *at,
                           struct pto_error *error, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data types as sign, exponent and fraction. */
+/* Reads elements by the layout of their data type: sign, exponent and fraction. */
 #include "tool/scene/element.h"
 
 #include <inttypes.h>
@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Exponent and fraction. */
+#include "base/poison.h"
+
+/* Returns the bits of exponent and fraction, without the sign. */
 static uint64_t magnitude(const struct pto_dtype_info *info, uint64_t bits)
 {
     return bits & ((1ull << (info->layout.exponent_bits + info->layout.fraction_bits)) - 1);
@@ -19,7 +21,7 @@ static bool is_negative(const struct pto_dtype_info *info, uint64_t bits)
            (bits >> (info->layout.exponent_bits + info->layout.fraction_bits) & 1) != 0;
 }
 
-/* The bits as a signed number of the type's width. */
+/* Sign-extends the bits from the width of the type. */
 static int64_t extend(const struct pto_dtype_info *info, uint64_t bits)
 {
     uint32_t unused = 64 - 8u * info->bytes;
@@ -37,7 +39,8 @@ uint64_t scene_element_bits(enum pto_dtype dtype, const void *array, uint64_t in
     uint32_t bytes = pto_dtype_size((uint32_t)dtype);
     uint64_t bits = 0;
 
-    memcpy(&bits, (const char *)array + index * bytes, bytes); /* the systems are little-endian */
+    /* all supported systems are little-endian */
+    memcpy(&bits, (const char *)array + index * bytes, bytes);
     return bits;
 }
 
@@ -113,7 +116,8 @@ void scene_element_print(enum pto_dtype dtype, uint64_t bits, char text[ELEMENT_
 
 void scene_element_poison(enum pto_dtype dtype, void *array, uint64_t bytes)
 {
-    bool has_nan = pto_dtype_info((uint32_t)dtype)->layout.special != PTO_SPECIAL_NONE;
+    uint64_t word = poison_of((uint32_t)dtype);
 
-    memset(array, has_nan ? 0xff : 0xa5, bytes);
+    for (uint64_t at = 0; at < bytes; at += sizeof(word))
+        memcpy((char *)array + at, &word, bytes - at < sizeof(word) ? bytes - at : sizeof(word));
 }

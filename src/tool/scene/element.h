@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single elements of every data type: as bits, as a number, as a text, and how far apart. */
+/* Single elements of every data type: their bits, value and text, and the distance between two. */
 #ifndef PTO_ELEMENT_H
 #define PTO_ELEMENT_H
 
@@ -10,18 +10,21 @@
 
 enum { ELEMENT_TEXT_MAX = 40 };
 
-/* Whether its values are floating-point numbers. */
+/* Whether the type is a floating-point type. */
 bool scene_element_is_float(enum pto_dtype dtype);
-/* Element `index` of an array. */
+/* Returns the bits of element `index` of an array. */
 uint64_t scene_element_bits(enum pto_dtype dtype, const void *array, uint64_t index);
-/* Exact but for integers beyond 2^53. */
+/* Returns the value, exactly except for integers beyond 2^53. */
 double scene_element_value(enum pto_dtype dtype, uint64_t bits);
 bool scene_element_is_nan(enum pto_dtype dtype, uint64_t bits);
-/* Representable values from one to the other; +0 and -0 are 0 apart. For integers: the difference. */
+/*
+ * Returns the number of representable values between two elements; +0 and -0 are 0 apart. For
+ * integers, the difference.
+ */
 uint64_t scene_element_distance(enum pto_dtype dtype, uint64_t a, uint64_t b);
-/* As a person would write it, exactly. */
+/* Formats the exact value in the shortest usual form. */
 void scene_element_print(enum pto_dtype dtype, uint64_t bits, char text[ELEMENT_TEXT_MAX]);
-/* Bytes that no kernel would write by chance: NaN where the type has one. */
+/* Fills an array with a pattern that kernels are unlikely to write: NaN where the type has one. */
 void scene_element_poison(enum pto_dtype dtype, void *array, uint64_t bytes);
 
 #endif

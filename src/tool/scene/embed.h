@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file as a part of the command. The header of whoever uses it has
+ * Embeds a file in the command. The module that uses EMBED declares the bytes in its header:
  *
- *     extern const unsigned char name[], name_end[];
+ * extern const unsigned char name[], name_end[];
  */
 #ifndef PTO_EMBED_H
 #define PTO_EMBED_H

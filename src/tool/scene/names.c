@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joins names, and finds them. */
+/* Finds words in tables of names, and lists the names. */
 #include "tool/scene/names.h"
 
 #include <stdio.h>

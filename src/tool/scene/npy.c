@@ -22,7 +22,7 @@ enum { MAGIC_BYTES = 6, HEADER_MAX = 1 << 16, ALIGNMENT = 64 };
 
 static const char magic[MAGIC_BYTES + 1] = "\x93NUMPY";
 
-/* What is left of the header. */
+/* The unread rest of the header. */
 struct text {
     const char *at;
     const char *end;
@@ -58,7 +58,7 @@ int scene_npy_parse(const char *name, void *bytes, size_t size, struct npy *npy,
     *npy = (struct npy){ .file = bytes };
     if (size < 12 || memcmp(b, magic, MAGIC_BYTES) != 0 || b[6] < 1 || b[6] > 3) {
         scene_npy_free(npy);
-        return error_tell(error, PTO_EFORMAT, "%.1000s is not a .npy file of version 1 to 3", name);
+        return error_setf(error, PTO_EFORMAT, "%.1000s is not a .npy file of version 1 to 3", name);
     }
     begin = b[6] == 1 ? 10 : 12;
     length = b[8] | (size_t)b[9] << 8;
@@ -66,13 +66,14 @@ int scene_npy_parse(const char *name, void *bytes, size_t size, struct npy *npy,
         length |= (size_t)b[10] << 16 | (size_t)b[11] << 24;
     if (length > HEADER_MAX || length > size - begin) {
         scene_npy_free(npy);
-        return error_tell(error, PTO_EFORMAT, "%.1000s: the header is truncated or too long", name);
+        return error_setf(error, PTO_EFORMAT, "%.1000s: the header is truncated or too long", name);
     }
 
     const struct text text = { (const char *)b + begin, (const char *)b + begin + length };
 
     npy->data = (char *)bytes + begin + length;
-    npy->count = size - begin - length; /* bytes, until the header is understood */
+    /* `count` is the number of bytes until the header is parsed, then the number of elements */
+    npy->count = size - begin - length;
     status = parse_header(name, text, npy, error);
     if (status < 0)
         scene_npy_free(npy);
@@ -93,7 +94,7 @@ static void skip_space(struct text *t)
         t->at++;
 }
 
-static bool take_token(struct text *t, const char *word)
+static bool parse_token(struct text *t, const char *word)
 {
     size_t length = strlen(word);
 
@@ -104,8 +105,8 @@ static bool take_token(struct text *t, const char *word)
     return true;
 }
 
-/* A quoted word of at most bytes - 1 characters. */
-static bool take_quoted(struct text *t, char *word, size_t bytes)
+/* Parses a quoted word of at most bytes - 1 characters. */
+static bool parse_quoted(struct text *t, char *word, size_t bytes)
 {
     char quote;
     size_t length = 0;
@@ -123,7 +124,7 @@ static bool take_quoted(struct text *t, char *word, size_t bytes)
     return true;
 }
 
-static bool take_size(struct text *t, uint32_t *value_out)
+static bool npy_parse_size(struct text *t, uint32_t *value_out)
 {
     uint64_t value = 0;
     const char *begin;
@@ -138,17 +139,17 @@ static bool take_size(struct text *t, uint32_t *value_out)
     return t->at != begin;
 }
 
-static bool take_header_shape(struct text *t, struct npy *npy)
+static bool parse_header_shape(struct text *t, struct npy *npy)
 {
-    if (!take_token(t, "("))
+    if (!parse_token(t, "("))
         return false;
-    while (!take_token(t, ")")) {
-        if (npy->ndims == PTO_MAX_DIMS || !take_size(t, &npy->shapes[npy->ndims]))
+    while (!parse_token(t, ")")) {
+        if (npy->ndims == PTO_MAX_DIMS || !npy_parse_size(t, &npy->shapes[npy->ndims]))
             return false;
-        (void)take_token(t, "L"); /* old files of Python 2 */
+        (void)parse_token(t, "L"); /* suffix in files of Python 2 */
         npy->ndims++;
-        if (!take_token(t, ",")) {
-            if (!take_token(t, ")"))
+        if (!parse_token(t, ",")) {
+            if (!parse_token(t, ")"))
                 return false;
             break;
         }
@@ -158,25 +159,25 @@ static bool take_header_shape(struct text *t, struct npy *npy)
     return true;
 }
 
-static bool take_header_entry(struct text *t, struct npy *npy, struct header *header)
+static bool parse_header_entry(struct text *t, struct npy *npy, struct header *header)
 {
     char key[16];
     uint32_t bit;
     bool is_good;
 
-    if (!take_quoted(t, key, sizeof(key)) || !take_token(t, ":"))
+    if (!parse_quoted(t, key, sizeof(key)) || !parse_token(t, ":"))
         return false;
     if (strcmp(key, "descr") == 0) {
         bit = 1;
-        is_good = take_quoted(t, header->descr, sizeof(header->descr));
+        is_good = parse_quoted(t, header->descr, sizeof(header->descr));
     } else if (strcmp(key, "fortran_order") == 0) {
         bit = 2;
-        header->is_fortran = take_token(t, "True");
-        is_good = header->is_fortran || take_token(t, "False");
+        header->is_fortran = parse_token(t, "True");
+        is_good = header->is_fortran || parse_token(t, "False");
     } else {
         bit = 4;
         is_good =
-            strcmp(key, "shape") == 0 && (header->seen & bit) == 0 && take_header_shape(t, npy);
+            strcmp(key, "shape") == 0 && (header->seen & bit) == 0 && parse_header_shape(t, npy);
     }
     is_good = is_good && (header->seen & bit) == 0;
     header->seen |= bit;
@@ -187,17 +188,17 @@ static int parse_header(const char *name, struct text text, struct npy *npy,
                         struct pto_error *error)
 {
     struct header header = { .seen = 0 };
-    bool is_good = take_token(&text, "{");
+    bool is_good = parse_token(&text, "{");
 
-    while (is_good && !take_token(&text, "}")) {
-        is_good = take_header_entry(&text, npy, &header);
-        if (is_good && !take_token(&text, ",")) {
-            is_good = take_token(&text, "}");
+    while (is_good && !parse_token(&text, "}")) {
+        is_good = parse_header_entry(&text, npy, &header);
+        if (is_good && !parse_token(&text, ",")) {
+            is_good = parse_token(&text, "}");
             break;
         }
     }
     if (!is_good || header.seen != 7)
-        return error_tell(
+        return error_setf(
             error, PTO_EFORMAT,
             "%.1000s: unsupported header: it must have up to 5 dimensions and one simple "
             "element type",
@@ -220,7 +221,7 @@ static void swap_bytes(struct npy *npy)
         }
 }
 
-/* From columns first to rows first. */
+/* Converts column-major data to row-major. */
 static int transpose(const char *name, struct npy *npy, struct pto_error *error)
 {
     char *rows = malloc(npy->count * npy->item_bytes + 1);
@@ -228,7 +229,7 @@ static int transpose(const char *name, struct npy *npy, struct pto_error *error)
     uint32_t at[PTO_MAX_DIMS] = { 0 };
 
     if (rows == NULL)
-        return error_tell(error, PTO_ENOMEM, "not enough memory for %.1000s", name);
+        return error_setf(error, PTO_ENOMEM, "not enough memory for %.1000s", name);
     for (uint64_t i = 0; i < npy->count; i++) {
         uint64_t from = 0;
 
@@ -253,16 +254,16 @@ static int arrange(const char *name, struct npy *npy, const char *descr, bool is
                     descr[2] <= '8' && descr[3] == '\0';
 
     if (!is_known)
-        return error_tell(error, PTO_EFORMAT, "%.1000s: unsupported element type '%s'", name,
+        return error_setf(error, PTO_EFORMAT, "%.1000s: unsupported element type '%s'", name,
                           descr);
     npy->kind = descr[1];
     npy->item_bytes = (uint32_t)(descr[2] - '0');
     for (uint32_t d = 0; d < npy->ndims; d++)
         if (__builtin_mul_overflow(count, (uint64_t)npy->shapes[d], &count) ||
             count > NPY_BYTES_MAX)
-            return error_tell(error, PTO_EFORMAT, "%.1000s: the shape is too large", name);
+            return error_setf(error, PTO_EFORMAT, "%.1000s: the shape is too large", name);
     if (there != count * npy->item_bytes)
-        return error_tell(error, PTO_EFORMAT,
+        return error_setf(error, PTO_EFORMAT,
                           "%.1000s has %llu bytes of data, and its shape needs %llu", name,
                           (unsigned long long)there, (unsigned long long)(count * npy->item_bytes));
     npy->count = count;
@@ -281,7 +282,10 @@ bool scene_npy_fits(const struct npy *npy, enum pto_dtype dtype)
            (npy->kind == info->npy || (info->npy == 'V' && npy->kind == 'u'));
 }
 
-/* Raw bytes are those of a type if there is only one of that size. */
+/*
+ * Returns the data type of the file, by kind and size of its elements; -1 if not exactly one type
+ * has them.
+ */
 int scene_npy_dtype(const struct npy *npy)
 {
     int found = -1;
@@ -324,7 +328,7 @@ int scene_npy_write(const char *path, enum pto_dtype dtype, const uint32_t *shap
     header[9] = (char)((used - 10) >> 8);
     file = malloc(used + bytes);
     if (file == NULL)
-        return error_tell(error, PTO_ENOMEM, "out of memory while writing %.1000s", path);
+        return error_setf(error, PTO_ENOMEM, "out of memory while writing %.1000s", path);
     memcpy(file, header, used);
     memcpy(file + used, data, bytes);
     status = pto_file_write(path, file, used + bytes, error);

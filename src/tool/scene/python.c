@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statements and expressions; literals are python_text.c's, paths python_paths.c's. */
+/* Parses statements and expressions; python_text.c parses literals, python_paths.c paths. */
 #include "tool/scene/python.h"
 
 #include <stdarg.h>
@@ -27,10 +27,10 @@ int scene_python_read(const char *name, const void *text, size_t bytes,
     int status = PTO_OK;
 
     if (document == NULL || names == NULL)
-        status = error_tell(error, PTO_ENOMEM, "%.900s: out of memory", name);
+        status = error_setf(error, PTO_ENOMEM, "%.900s: out of memory", name);
     else if (bytes > DOCUMENT_BYTES_MAX)
         status =
-            error_tell(error, PTO_EINVAL, "%.900s: larger than %d bytes", name, DOCUMENT_BYTES_MAX);
+            error_setf(error, PTO_EINVAL, "%.900s: larger than %d bytes", name, DOCUMENT_BYTES_MAX);
     if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         r.line_begin = r.at += 3;
     while (status == PTO_OK && r.at < r.end)
@@ -46,7 +46,7 @@ int scene_python_read(const char *name, const void *text, size_t bytes,
     return PTO_OK;
 }
 
-/* ---- words for what is wrong ---- */
+/* ---- errors ---- */
 
 int scene_python_refuse_at(struct python_reader *r, const struct python_value *value,
                            const char *format, ...)
@@ -82,13 +82,13 @@ int scene_python_refuse(struct python_reader *r, const char *format, ...)
 
 int scene_python_no_memory(struct python_reader *r)
 {
-    return error_tell(r->error, PTO_ENOMEM, "%.900s: out of memory",
+    return error_setf(r->error, PTO_ENOMEM, "%.900s: out of memory",
                       scene_document_name(r->document));
 }
 
 /* ---- characters ---- */
 
-/* A line end within brackets, or behind a backslash. */
+/* Skips a line end within brackets or after a backslash. */
 static bool skip_line_end(struct python_reader *r)
 {
     const char *at = r->at;
@@ -149,7 +149,7 @@ int scene_python_read_name(struct python_reader *r, char name[PYTHON_NAME_BYTES]
     if (length == 0)
         return scene_python_refuse(r, "expected a name here");
     if (length >= PYTHON_NAME_BYTES)
-        return scene_python_refuse(r, "a name must not be longer than %d characters",
+        return scene_python_refuse(r, "a Python name must not be longer than %d characters",
                                    PYTHON_NAME_BYTES - 1);
     memcpy(name, r->at, length);
     name[length] = '\0';
@@ -157,8 +157,8 @@ int scene_python_read_name(struct python_reader *r, char name[PYTHON_NAME_BYTES]
     return PTO_OK;
 }
 
-/* Takes the word if it is next. */
-static bool take_word(struct python_reader *r, const char *word)
+/* Consumes the word if it is next. */
+static bool parse_word(struct python_reader *r, const char *word)
 {
     size_t length = strlen(word);
 
@@ -185,7 +185,8 @@ static int bind_name(struct python_reader *r, const char *name, const struct pyt
     struct python_value *old = python_find_name(r, name);
 
     if (old == NULL && r->name_count == PYTHON_NAMES_MAX)
-        return scene_python_refuse_at(r, value, "there are more than %d names", PYTHON_NAMES_MAX);
+        return scene_python_refuse_at(r, value, "the file assigns or imports more than %d names",
+                                      PYTHON_NAMES_MAX);
     if (old == NULL) {
         struct python_name *added = &r->names[r->name_count++];
 
@@ -205,10 +206,10 @@ static int bind_foreign(struct python_reader *r, const char *name, const char *f
     return bind_name(r, name, &value);
 }
 
-/* The names that hold data, in the order of their first assignment. */
+/* Makes the root from the assigned names that hold data, in the order of their first assignment. */
 static int make_root(struct python_reader *r)
 {
-    struct node *root = scene_document_take(r->document, sizeof(*root));
+    struct node *root = scene_document_alloc(r->document, sizeof(*root));
     struct node **next = root != NULL ? &root->part : NULL;
 
     if (root == NULL)
@@ -220,8 +221,8 @@ static int make_root(struct python_reader *r)
 
         if (name->value.sort == PYTHON_FOREIGN)
             continue;
-        key = scene_document_take(r->document, strlen(name->name) + 1);
-        *next = scene_document_take(r->document, sizeof(**next));
+        key = scene_document_alloc(r->document, strlen(name->name) + 1);
+        *next = scene_document_alloc(r->document, sizeof(**next));
         if (key == NULL || *next == NULL)
             return scene_python_no_memory(r);
         **next = *name->value.node;
@@ -238,7 +239,7 @@ static int make_root(struct python_reader *r)
 
 /* ---- statements ---- */
 
-/* os.path, simpler.task_interface. */
+/* Reads a dotted name: os.path, simpler.task_interface. */
 static int read_dotted(struct python_reader *r, char full[PYTHON_NAME_BYTES])
 {
     char part[PYTHON_NAME_BYTES];
@@ -250,7 +251,7 @@ static int read_dotted(struct python_reader *r, char full[PYTHON_NAME_BYTES])
         r->at++;
         status = scene_python_read_name(r, part);
         if (status == PTO_OK && length + strlen(part) + 2 > PYTHON_NAME_BYTES)
-            status = scene_python_refuse(r, "a name must not be longer than %d characters",
+            status = scene_python_refuse(r, "a Python name must not be longer than %d characters",
                                          PYTHON_NAME_BYTES - 1);
         if (status == PTO_OK)
             snprintf(full + length, PYTHON_NAME_BYTES - length, ".%s", part);
@@ -260,10 +261,10 @@ static int read_dotted(struct python_reader *r, char full[PYTHON_NAME_BYTES])
 
 static int read_alias(struct python_reader *r, char name[PYTHON_NAME_BYTES])
 {
-    return take_word(r, "as") ? scene_python_read_name(r, name) : PTO_OK;
+    return parse_word(r, "as") ? scene_python_read_name(r, name) : PTO_OK;
 }
 
-/* import os, pathlib as p */
+/* Reads `import os, pathlib as p`. */
 static int read_import(struct python_reader *r)
 {
     char full[PYTHON_NAME_BYTES], name[PYTHON_NAME_BYTES];
@@ -274,7 +275,7 @@ static int read_import(struct python_reader *r)
         if (status < 0)
             return status;
         memcpy(name, full, sizeof(name));
-        if (!take_word(r, "as"))
+        if (!parse_word(r, "as"))
             full[strcspn(full, ".")] = name[strcspn(name, ".")] = '\0';
         else
             status = scene_python_read_name(r, name);
@@ -284,14 +285,14 @@ static int read_import(struct python_reader *r)
     return status;
 }
 
-/* from pathlib import Path, from x import (a, b as c) */
+/* Reads `from pathlib import Path` and `from x import (a, b as c)`. */
 static int read_from(struct python_reader *r)
 {
     char from[PYTHON_NAME_BYTES], name[PYTHON_NAME_BYTES], full[2 * PYTHON_NAME_BYTES];
     bool has_bracket;
     int status = read_dotted(r, from);
 
-    if (status == PTO_OK && !take_word(r, "import"))
+    if (status == PTO_OK && !parse_word(r, "import"))
         status = scene_python_refuse(r, "expected `import` here");
     if (status < 0)
         return status;
@@ -314,7 +315,7 @@ static int read_from(struct python_reader *r)
     return status == PTO_OK && has_bracket ? scene_python_expect(r, ')', "`)`") : status;
 }
 
-/* What follows the colon of `NAME: list[dict] = ...` is for people. */
+/* Skips the annotation in `NAME: list[dict] = ...`. */
 static int skip_annotation(struct python_reader *r)
 {
     while (scene_python_peek(r) != '=' && r->at < r->end) {
@@ -336,9 +337,8 @@ static int read_assignment(struct python_reader *r)
     if (status < 0)
         return status;
     if (scene_python_peek(r) != '=' || (r->end - r->at > 1 && r->at[1] == '='))
-        return scene_python_refuse(
-            r, "only imports and assignments are read, and nothing is executed: "
-               "expected NAME = VALUE");
+        return scene_python_refuse(r, "only imports and assignments are supported, and no code is "
+                                      "executed: expected NAME = VALUE");
     r->at++;
     status = scene_python_read_expression(r, &value);
     return status == PTO_OK ? bind_name(r, name, &value) : status;
@@ -353,14 +353,15 @@ static int read_statement(struct python_reader *r)
         scene_python_skip(r);
     if (r->at < r->end && *r->at != '\n' && *r->at != '\r' && *r->at != '#' &&
         r->at != r->line_begin)
-        return scene_python_refuse(r, "the line is indented, which only begins what is executed");
+        return scene_python_refuse(
+            r, "the line is indented; only imports and assignments at the top level are supported");
     scene_python_skip(r);
     if (r->at < r->end && *r->at != '\n' && *r->at != '\r') {
-        if (take_word(r, "import"))
+        if (parse_word(r, "import"))
             status = read_import(r);
-        else if (take_word(r, "from"))
+        else if (parse_word(r, "from"))
             status = read_from(r);
-        else if (scene_python_is_text(r)) /* a text of its own is a comment */
+        else if (scene_python_is_text(r)) /* a string statement is a comment */
             status = scene_python_read_text(r, &text);
         else
             status = read_assignment(r);
@@ -371,8 +372,8 @@ static int read_statement(struct python_reader *r)
     if (r->at < r->end && *r->at == '\r')
         r->at++;
     if (r->at < r->end && *r->at != '\n')
-        return scene_python_refuse(r, "the statement should end here; manifests are data, which "
-                                      "literals, names and paths say");
+        return scene_python_refuse(
+            r, "the statement should end here; manifests are data: literals, names and paths");
     if (r->at < r->end)
         r->line_begin = ++r->at;
     r->line++;
@@ -388,7 +389,7 @@ int scene_python_make_node(struct python_reader *r, struct python_value *value,
 
     if (r->node_count++ == PYTHON_NODES_MAX)
         return scene_python_refuse_at(r, value, "there are more than %d values", PYTHON_NODES_MAX);
-    node = scene_document_take(r->document, sizeof(*node));
+    node = scene_document_alloc(r->document, sizeof(*node));
     if (node == NULL)
         return scene_python_no_memory(r);
     *node = (struct node){ .kind = kind,
@@ -414,7 +415,7 @@ int scene_python_make_text(struct python_reader *r, struct python_value *value,
                                       "a text is longer than %d bytes, or all of them are "
                                       "longer than %d",
                                       PYTHON_TEXT_MAX, PYTHON_TEXTS_MAX);
-    copy = scene_document_take(r->document, length + 1);
+    copy = scene_document_alloc(r->document, length + 1);
     if (copy == NULL)
         return scene_python_no_memory(r);
     memcpy(copy, text, length);
@@ -422,7 +423,7 @@ int scene_python_make_text(struct python_reader *r, struct python_value *value,
     return PTO_OK;
 }
 
-/* A node is in one list only, so what has a name is copied. */
+/* Copies a node. A node can be in one list only, so each use of a name gets a copy of its value. */
 static int copy_node(struct python_reader *r, const struct node *node, struct node **copy_out)
 {
     struct python_value copy = { .line = node->line, .column = node->column };
@@ -436,7 +437,7 @@ static int copy_node(struct python_reader *r, const struct node *node, struct no
     return PTO_OK;
 }
 
-/* Adds copies to a list that ends at *next. */
+/* Appends copies of the parts of a list to a list that ends at *next. */
 static int add_parts(struct python_reader *r, struct node *list, struct node ***next,
                      const struct node *from)
 {
@@ -451,7 +452,10 @@ static int add_parts(struct python_reader *r, struct node *list, struct node ***
     return PTO_OK;
 }
 
-/* The elements of a list or a tuple, up to `close`. A tuple of one has a comma. */
+/*
+ * Reads the elements of a list or a tuple up to `close`. One element in round brackets is a tuple
+ * only if a comma follows it.
+ */
 static int read_list(struct python_reader *r, char close, struct python_value *value)
 {
     struct node **next;
@@ -470,12 +474,12 @@ static int read_list(struct python_reader *r, char close, struct python_value *v
                 close == ']' ? "the end of the list" : "the end of the tuple");
         status = scene_python_read_expression(r, &element);
         if (status == PTO_OK && element.sort == PYTHON_FOREIGN)
-            status = scene_python_refuse_at(r, &element, "'%s' is no data", element.name);
+            status = scene_python_refuse_at(r, &element, "'%s' is not data", element.name);
         has_comma = status == PTO_OK && scene_python_peek(r) == ',';
         r->at += has_comma;
         if (status == PTO_OK && close == ')' && !has_comma && value->node->count == 0 &&
             scene_python_peek(r) == ')') {
-            *value = element; /* just brackets */
+            *value = element; /* without a comma, the value is the element itself */
             break;
         }
         if (status == PTO_OK)
@@ -501,7 +505,7 @@ static int python_read_key(struct python_reader *r, const struct node *map, stru
     if (scene_document_find(map, value.node->text) != NULL)
         return scene_python_refuse_at(r, &value, "duplicate key '%.80s'", value.node->text);
     *key = *value.node;
-    return scene_python_expect(r, ':', "the colon behind a key");
+    return scene_python_expect(r, ':', "the colon after a key");
 }
 
 static int read_map(struct python_reader *r, struct python_value *value)
@@ -526,7 +530,7 @@ static int read_map(struct python_reader *r, struct python_value *value)
         if (status == PTO_OK)
             status = scene_python_read_expression(r, &element);
         if (status == PTO_OK && element.sort == PYTHON_FOREIGN)
-            status = scene_python_refuse_at(r, &element, "'%s' is no data", element.name);
+            status = scene_python_refuse_at(r, &element, "'%s' is not data", element.name);
         if (status == PTO_OK)
             status = copy_node(r, element.node, next);
         if (status < 0)
@@ -564,7 +568,7 @@ static int python_read_word(struct python_reader *r, struct python_value *value)
         return copy_node(r, bound->node, &value->node);
     }
     if (bound == NULL && strcmp(name, "str") != 0)
-        return scene_python_refuse_at(r, value, "'%.80s' is not assigned before", name);
+        return scene_python_refuse_at(r, value, "'%.80s' is not assigned above this line", name);
     value->sort = PYTHON_FOREIGN;
     memcpy(value->name, bound != NULL ? bound->name : name, PYTHON_NAME_BYTES);
     return PTO_OK;
@@ -599,7 +603,7 @@ static int read_atom(struct python_reader *r, struct python_value *value)
     return status;
 }
 
-/* Members and calls behind it: Path(__file__).resolve().parent */
+/* Reads a value and the members and calls after it: Path(__file__).resolve().parent. */
 static int read_primary(struct python_reader *r, struct python_value *value)
 {
     int status = read_atom(r, value);
@@ -615,7 +619,7 @@ static int read_primary(struct python_reader *r, struct python_value *value)
     return status;
 }
 
-/* A list as often as a number says. */
+/* Repeats a list: LIST * NUMBER. */
 static int repeat_list(struct python_reader *r, struct python_value *left,
                        const struct python_value *right)
 {
@@ -666,7 +670,7 @@ static int add_values(struct python_reader *r, struct python_value *left,
     return scene_python_make_text(r, left, PYTHON_TEXT, both, strlen(both));
 }
 
-/* Products first: `/` of paths, `*` of lists. */
+/* Reads a product, which binds tighter than a sum: `/` of paths, `*` of lists. */
 static int read_product(struct python_reader *r, struct python_value *value)
 {
     struct python_value right;

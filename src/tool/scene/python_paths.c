@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions and members that manifests use, by their full names. They are
- * computed on texts: no file is looked at, and `..` stays where it is.
+ * Evaluates the functions and members that manifests use, which are found by their full names. They
+ * operate on texts: no file is accessed, and `..` is kept.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +11,11 @@
 
 enum { ARGUMENTS_MAX = 16 };
 
-/* What the arguments of a call become. */
+/* The functions that manifests call, by what they return. */
 enum call_kind {
-    CALL_TEXT, /* the same as a text */
-    CALL_PATH, /* joined, as a path */
-    CALL_JOIN, /* joined, as a text */
+    CALL_TEXT, /* the argument, as a text */
+    CALL_PATH, /* the path that the arguments make when joined */
+    CALL_JOIN, /* the text that the arguments make when joined */
     CALL_FOLDER,
     CALL_ABSOLUTE,
 };
@@ -59,8 +59,8 @@ int scene_python_join(struct python_reader *r, struct python_value *path,
     return scene_python_make_text(r, path, path->sort, both, strlen(both));
 }
 
-/* The folder that a path is in. */
-static int take_parent(struct python_reader *r, struct python_value *value, const char *none)
+/* Replaces a path by its parent folder. */
+static int parse_parent(struct python_reader *r, struct python_value *value, const char *none)
 {
     const char *text = value->node->text;
     const char *slash = strrchr(text, '/');
@@ -72,7 +72,7 @@ static int take_parent(struct python_reader *r, struct python_value *value, cons
                                   length != 0 ? length : 1);
 }
 
-/* From the folder of the manifest on. */
+/* Makes a path absolute, relative to the folder of the manifest. */
 static int python_paths_make_absolute(struct python_reader *r, struct python_value *value)
 {
     struct python_value folder = *value;
@@ -83,15 +83,17 @@ static int python_paths_make_absolute(struct python_reader *r, struct python_val
         return PTO_OK;
     status = scene_python_make_text(r, &folder, value->sort, name, strlen(name));
     if (status == PTO_OK)
-        status = take_parent(r, &folder, ".");
+        status = parse_parent(r, &folder, ".");
     if (status == PTO_OK)
         status = scene_python_join(r, &folder, value);
     *value = folder;
     return status;
 }
 
-/* parents[1] */
-static int take_parents(struct python_reader *r, struct python_value *value)
+/*
+ * Reads the index after `.parents`, as in parents[1], and replaces the path by that parent folder.
+ */
+static int parse_parents(struct python_reader *r, struct python_value *value)
 {
     struct python_value index;
     long long count;
@@ -107,11 +109,11 @@ static int take_parents(struct python_reader *r, struct python_value *value)
     if (count < 0 || count > 64)
         return scene_python_refuse_at(r, &index, "expected a number from 0 to 64");
     for (long long i = 0; i <= count && status == PTO_OK; i++)
-        status = take_parent(r, value, ".");
+        status = parse_parent(r, value, ".");
     return status;
 }
 
-/* Up to `)`. */
+/* Reads arguments up to `)`. */
 static int read_arguments(struct python_reader *r, uint32_t max, struct python_value *arguments,
                           uint32_t *count_out)
 {
@@ -121,7 +123,7 @@ static int read_arguments(struct python_reader *r, uint32_t max, struct python_v
     r->brackets++;
     while (status == PTO_OK && scene_python_peek(r) != ')') {
         if (count == max)
-            return scene_python_refuse(r, "there are more arguments than are read here");
+            return scene_python_refuse(r, "too many arguments");
         status = scene_python_read_expression(r, &arguments[count]);
         if (status == PTO_OK && !is_path(&arguments[count]))
             status = scene_python_refuse_at(r, &arguments[count], "expected a text or a path");
@@ -153,7 +155,7 @@ static bool is_method(const char *name)
            strcmp(name, "as_posix") == 0 || strcmp(name, "joinpath") == 0;
 }
 
-/* A method of a path, with its call. */
+/* Reads a method of a path, with its call. */
 static int read_method(struct python_reader *r, const char *name, struct python_value *value)
 {
     bool is_join = strcmp(name, "joinpath") == 0;
@@ -174,7 +176,7 @@ static int read_method(struct python_reader *r, const char *name, struct python_
     return python_paths_make_absolute(r, value);
 }
 
-/* IN of ArgDirection, wherever that was imported from. */
+/* Whether this is a member of ArgDirection, from any module. */
 static bool is_direction(const char *type, const char *member)
 {
     static const char *const members[] = { "IN", "OUT", "INOUT", "SCALAR" };
@@ -195,21 +197,21 @@ int scene_python_read_member(struct python_reader *r, struct python_value *value
     if (status < 0)
         return status;
     if (value->sort == PYTHON_PATH && strcmp(name, "parent") == 0)
-        return take_parent(r, value, ".");
+        return parse_parent(r, value, ".");
     if (value->sort == PYTHON_PATH && strcmp(name, "parents") == 0)
-        return take_parents(r, value);
+        return parse_parents(r, value);
     if (value->sort == PYTHON_PATH && is_method(name))
         return read_method(r, name, value);
     if (value->sort != PYTHON_FOREIGN)
         return scene_python_refuse(r,
-                                   "'.%.80s' is not read here: only paths have parent, parents, "
-                                   "resolve, absolute, as_posix and joinpath",
+                                   "'.%.80s' is not supported here: only paths have parent, "
+                                   "parents, resolve, absolute, as_posix and joinpath",
                                    name);
     if (is_direction(value->name, name))
         return scene_python_make_text(r, value, PYTHON_WORD, name, strlen(name));
     length = strlen(value->name);
     if (length + strlen(name) + 2 > PYTHON_NAME_BYTES)
-        return scene_python_refuse(r, "a name must not be longer than %d characters",
+        return scene_python_refuse(r, "a Python name must not be longer than %d characters",
                                    PYTHON_NAME_BYTES - 1);
     value->name[length] = '.';
     memcpy(value->name + length + 1, name, strlen(name) + 1);
@@ -226,11 +228,10 @@ int scene_python_read_call(struct python_reader *r, struct python_value *value)
            (value->sort != PYTHON_FOREIGN || strcmp(calls[call].name, value->name) != 0))
         call++;
     if (call == sizeof(calls) / sizeof(calls[0]))
-        return scene_python_refuse_at(
-            r, value,
-            "%.80s is not called: nothing is executed, and only Path, str and "
-            "functions of os.path are known",
-            value->sort == PYTHON_FOREIGN ? value->name : "this");
+        return scene_python_refuse_at(r, value,
+                                      "%.80s cannot be called: no code is executed, and only Path, "
+                                      "str and functions of os.path are known",
+                                      value->sort == PYTHON_FOREIGN ? value->name : "this");
     status = read_arguments(r, calls[call].arguments_max, arguments, &count);
     if (status < 0)
         return status;
@@ -242,7 +243,7 @@ int scene_python_read_call(struct python_reader *r, struct python_value *value)
     value->sort = calls[call].kind == CALL_PATH ? PYTHON_PATH : PYTHON_TEXT;
     switch (calls[call].kind) {
     case CALL_FOLDER:
-        return take_parent(r, value, "");
+        return parse_parent(r, value, "");
     case CALL_ABSOLUTE:
         return python_paths_make_absolute(r, value);
     default:

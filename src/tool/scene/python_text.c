@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts and numbers, as Python writes them. */
+/* Parses string and number literals of Python. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "tool/scene/python_reader.h"
 
-/* One of the texts that stand side by side, or all of them. */
+/* A string literal, or several adjacent ones joined. */
 struct literal {
     char bytes[PYTHON_TEXT_MAX + 8];
     size_t length;
@@ -16,7 +16,7 @@ struct literal {
 
 static const char prefixes[] = "rRuUbBfFtT";
 
-/* A quote, with up to two letters in front of it. */
+/* Whether a string begins here: a quote after up to two letters. */
 bool scene_python_is_text(const struct python_reader *r)
 {
     const char *at = r->at;
@@ -31,9 +31,8 @@ static int put_byte(struct python_reader *r, struct literal *l, char c)
     if (l->length >= PYTHON_TEXT_MAX)
         return scene_python_refuse(r, "a text is longer than %d bytes", PYTHON_TEXT_MAX);
     if (((unsigned char)c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
-        return scene_python_refuse(r,
-                                   "a text must not contain control characters, but for line ends "
-                                   "and tabs");
+        return scene_python_refuse(
+            r, "a text must not contain control characters other than line ends and tabs");
     l->bytes[l->length++] = c;
     return PTO_OK;
 }
@@ -55,7 +54,7 @@ static int put_code(struct python_reader *r, struct literal *l, uint32_t code)
     return status;
 }
 
-/* As many digits of that base as there have to be. */
+/* Reads the code of a character in an escape sequence: `digits` digits in `base`. */
 static int read_code(struct python_reader *r, struct literal *l, int digits, uint32_t base)
 {
     uint32_t code = 0;
@@ -75,7 +74,7 @@ static int read_code(struct python_reader *r, struct literal *l, int digits, uin
     return put_code(r, l, code);
 }
 
-/* What follows a backslash. */
+/* Reads an escape sequence after the backslash. */
 static int read_escape(struct python_reader *r, struct literal *l)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
@@ -102,16 +101,16 @@ static int read_escape(struct python_reader *r, struct literal *l)
     case 'U':
         return read_code(r, l, 8, 16);
     case 'N':
-        return scene_python_refuse(r, "characters by name are not read; write the character");
+        return scene_python_refuse(r, "characters by name are not supported; write the character");
     case '\0':
         return scene_python_refuse(r, "the text does not end");
-    default: /* the backslash stays */
+    default: /* keep the backslash, as Python does */
         status = put_byte(r, l, '\\');
         return status == PTO_OK ? put_byte(r, l, c) : status;
     }
 }
 
-/* Behind the opening quotes, up to and with the closing ones. */
+/* Reads a string after its opening quotes, up to and including the closing ones. */
 static int read_body(struct python_reader *r, struct literal *l, char quote, int quotes,
                      bool is_raw)
 {
@@ -154,7 +153,7 @@ static int read_one(struct python_reader *r, struct literal *l)
     for (; *r->at != '"' && *r->at != '\''; r->at++) {
         if (strchr("bBfFtT", *r->at) != NULL)
             return scene_python_refuse(
-                r, "texts with %c in front are not read; write the text itself", *r->at);
+                r, "texts with the prefix %c are not supported; write the text itself", *r->at);
         is_raw = is_raw || *r->at == 'r' || *r->at == 'R';
     }
     quote = *r->at;
@@ -164,7 +163,7 @@ static int read_one(struct python_reader *r, struct literal *l)
     return read_body(r, l, quote, quotes, is_raw);
 }
 
-/* Texts side by side are one. */
+/* Reads a string; adjacent literals are joined. */
 int scene_python_read_text(struct python_reader *r, struct python_value *value)
 {
     struct literal *l = malloc(sizeof(*l));
@@ -188,7 +187,7 @@ int scene_python_read_text(struct python_reader *r, struct python_value *value)
 
 static int refuse_number(struct python_reader *r, const struct python_value *value)
 {
-    return scene_python_refuse_at(r, value, "this is not a number, or one beyond 64 bits");
+    return scene_python_refuse_at(r, value, "this is not a number, or it exceeds 64 bits");
 }
 
 int scene_python_read_number(struct python_reader *r, bool is_negative, struct python_value *value)

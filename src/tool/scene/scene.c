@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens scenes, and answers questions about them; scene_manifest.c reads the file. */
+/* Opens and queries scenes; scene_manifest.c parses the file. */
 #include "tool/scene/scene.h"
 
 #include <ctype.h>
@@ -26,7 +26,7 @@ static int open_yaml(const char *folder, struct scene **scene_out, struct pto_er
     int status;
 
     if (path == NULL)
-        return error_tell(error, PTO_ENOMEM, "out of memory");
+        return error_setf(error, PTO_ENOMEM, "out of memory");
     snprintf(path, path_bytes, "%s/%s", folder, SCENE_FILE);
     status = file_load(path, DOCUMENT_BYTES_MAX, &text, &bytes, error);
     free(path);
@@ -62,7 +62,7 @@ int scene_parse(const char *folder, const void *text, size_t bytes, struct scene
 
     if (scene == NULL || (scene->path = malloc(path_bytes)) == NULL) {
         free(scene);
-        return error_tell(error, PTO_ENOMEM, "out of memory");
+        return error_setf(error, PTO_ENOMEM, "out of memory");
     }
     scene->deps = PTO_DEPS_DEFAULT;
     scene->level = 2;
@@ -89,7 +89,53 @@ void scene_close(struct scene *scene)
     free(scene);
 }
 
-/* ---- questions ---- */
+/* ---- other kernels ---- */
+
+/* Returns the kernel that `text` names before its equals sign; NULL: there is none. */
+static struct scene_kernel *find_named_kernel(struct scene *scene, const char *text,
+                                              const char *equals)
+{
+    const char *colon = memchr(text, ':', (size_t)(equals - text));
+    const char *digits = colon != NULL ? colon + 1 : text;
+    char *end;
+    unsigned long id = strtoul(digits, &end, 10);
+
+    if (!isdigit((unsigned char)digits[0]) || end != equals)
+        return NULL;
+    for (uint32_t i = 0; colon != NULL && i < scene->callable_count; i++)
+        if (strncmp(scene->callable[i].name, text, (size_t)(colon - text)) == 0 &&
+            scene->callable[i].name[colon - text] == '\0')
+            return find_named_kernel(&scene->callable[i].part, digits, equals);
+    for (uint32_t i = 0; colon == NULL && i < scene->kernel_count; i++)
+        if (scene->kernel[i].id == id)
+            return &scene->kernel[i];
+    return NULL;
+}
+
+int scene_replace_kernels(struct scene *scene, const char *const *text, uint32_t count,
+                          struct pto_error *error)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const char *equals = strchr(text[i], '=');
+        struct scene_kernel *kernel =
+            equals != NULL ? find_named_kernel(scene, text[i], equals) : NULL;
+
+        if (equals == NULL || equals[1] == '\0')
+            return error_setf(error, PTO_EINVAL, "--replace must be ID=FILE, not '%.200s'",
+                              text[i]);
+        if (kernel == NULL)
+            return error_setf(error, PTO_EINVAL,
+                              "--replace %.200s: %.200s has no kernel with this number", text[i],
+                              scene->name);
+        if (access(equals + 1, R_OK) != 0)
+            return error_setf(error, PTO_EINVAL, "--replace %.200s: the file cannot be read: %s",
+                              text[i], strerror(errno));
+        kernel->source.path = equals + 1;
+    }
+    return PTO_OK;
+}
+
+/* ---- queries ---- */
 
 const struct scene_param *scene_find_param(const struct scene_param *param, uint32_t param_count,
                                            const char *name)
@@ -152,10 +198,10 @@ static int check_file(const struct scene *scene, const char *path, const char *w
     if (path == NULL)
         return PTO_OK;
     if (stat(path, &info) < 0)
-        return error_tell(error, PTO_EINVAL, "%.900s: %s '%.400s' cannot be used: %s", scene->path,
+        return error_setf(error, PTO_EINVAL, "%.900s: %s '%.400s' cannot be used: %s", scene->path,
                           what, path, strerror(errno));
     if (!S_ISREG(info.st_mode))
-        return error_tell(error, PTO_EINVAL, "%.900s: %s '%.400s' is not a file", scene->path, what,
+        return error_setf(error, PTO_EINVAL, "%.900s: %s '%.400s' is not a file", scene->path, what,
                           path);
     return PTO_OK;
 }
@@ -170,7 +216,10 @@ static int check_data(const struct scene *scene, const struct scene_files *files
     return status;
 }
 
-/* Of the scene itself, or of a callable of it. */
+/*
+ * Checks that the sources of `of` exist. `of` is the scene, or the description of one of its
+ * callables.
+ */
 static int scene_check_sources(const struct scene *scene, const struct scene *of,
                                struct pto_error *error)
 {

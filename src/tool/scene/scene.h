@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A scene: a folder with sources, a golden and scene.yaml, which says what they
- * are, or one with a kernel_config.py, as pypto writes it (scene_config.h).
- * docs/user/scenes.md describes both. A scene is not changed once it is read, but for
+ * A scene is a folder with sources, a golden (a function that computes the expected results) and a
+ * scene.yaml that describes them, or a folder with a kernel_config.py, as pypto writes it
+ * (scene_config.h). docs/user/scenes.md documents both. A scene is immutable once read, except for
  * the values of scalars that it leaves open.
  */
 #ifndef PTO_SCENE_READ_H
@@ -23,10 +23,10 @@ enum { SCENE_CALLABLES_MAX = 256 };
 
 /* A product of numbers and parameters. */
 struct scene_product {
-    const struct node *at; /* where it is written */
+    const struct node *at; /* place in the file */
     uint32_t count;
     struct {
-        const char *param; /* NULL: the value counts */
+        const char *param; /* a parameter that is a factor; NULL: `value` is the factor */
         int64_t value;
     } factor[SCENE_FACTORS_MAX];
 };
@@ -37,9 +37,9 @@ struct scene_list {
 };
 
 struct scene_source {
-    const char *path; /* NULL: there is none; else in the scene's folder */
+    const char *path; /* relative to the scene's folder; NULL: none */
     struct scene_list flags;
-    struct scene_list include; /* folders */
+    struct scene_list include; /* folders that are searched for headers */
 };
 
 struct scene_kernel {
@@ -47,25 +47,27 @@ struct scene_kernel {
     const char *name;
     enum pto_core_type core;
     struct scene_source source;
+    const char *cost; /* formula of its duration in virtual time; NULL: unknown */
 };
 
-/* Windows of some or all ranks: from, from + step, ... to. */
+/* A domain: windows of the ranks from, from + step, ... to. */
 struct scene_domain {
     const char *name;
-    struct scene_product window; /* bytes */
-    struct scene_product from;   /* here and below without a count: the default */
-    struct scene_product to;     /* the last rank */
-    struct scene_product step;   /* 1 */
+    struct scene_product window; /* bytes of each window */
+    struct scene_product from;   /* first rank; a product without factors: 0 */
+    /* last rank; a product without factors: the last one of the case */
+    struct scene_product to;
+    struct scene_product step; /* distance of ranks; a product without factors: 1 */
 };
 
 struct scene_argument {
     const char *name;
-    enum pto_direction direction; /* of a tensor */
+    enum pto_direction direction; /* direction of a tensor */
     enum pto_dtype dtype;
     uint32_t ndims;
     struct scene_product shape[PTO_MAX_DIMS];
-    uint32_t domain;             /* 1 + its index: it lies in a window; 0: it does not */
-    struct scene_product offset; /* there, in bytes; without a count: 0 */
+    uint32_t domain; /* 1 + index of the domain in whose window the tensor lies; 0: none */
+    struct scene_product offset; /* offset in the window in bytes; a product without factors: 0 */
 };
 
 enum scene_scalar_type { SCENE_FLOAT32, SCENE_FLOAT64, SCENE_INTEGER };
@@ -73,15 +75,17 @@ enum scene_scalar_type { SCENE_FLOAT32, SCENE_FLOAT64, SCENE_INTEGER };
 struct scene_scalar {
     const char *name;
     enum scene_scalar_type type;
-    uint32_t bytes; /* of an integer */
+    uint32_t bytes; /* size of an integer */
     bool is_signed;
     double number;
-    struct scene_product product; /* with a count, or the number counts */
-    bool is_open;                 /* the scene does not say its value */
-    uint32_t domain;              /* 1 + its index: the address of its context */
+    /* value of the scalar; if it has no factors, `number` is the value */
+    struct scene_product product;
+    /* The scene does not set its value; a data file or the user does. */
+    bool is_open;
+    uint32_t domain; /* 1 + index of the domain whose context address is the value; 0: none */
 };
 
-/* How far a value may be off: atol + rtol * |expected|, or so many ULP. */
+/* Allowed difference: atol + rtol * |expected|, or a number of units in the last place (ULP). */
 struct scene_tolerance {
     double rtol;
     double atol;
@@ -93,46 +97,55 @@ struct scene_param {
     int64_t value;
 };
 
-/* Files with data, by argument. */
+/* Data files, by argument. */
 struct scene_files {
     const char *path[PTO_ENTRY_TENSORS_MAX];
 };
 
 struct scene_case {
     const char *name;
-    struct scene_param param[SCENE_PARAMS_MAX]; /* the scene's, with the case's values */
+    /* Parameters of the scene, with their values in this case. */
+    struct scene_param param[SCENE_PARAMS_MAX];
     uint32_t param_count;
     const char *platform[SCENE_PLATFORMS_MAX];
     uint32_t platform_count;
-    uint32_t modes; /* bit by enum pto_mode */
+    uint32_t modes; /* a bit per enum pto_mode */
     double timeout; /* seconds */
-    double grace;   /* the same, behind that; 0: the default */
+    double grace;   /* seconds that kernels have to return after the timeout; 0: the default */
     uint64_t seed;
     uint32_t clusters; /* 0: the platform's default */
     const struct node *clusters_at;
-    uint32_t ranks; /* processes; 0: it does not communicate */
-    uint32_t chips; /* of a worker of level 3 */
+    uint32_t ranks; /* number of processes; 0: the case does not communicate */
+    uint32_t chips; /* chips of a level-3 worker */
     uint32_t subs;
     struct scene_tolerance tolerance[PTO_DTYPE_COUNT];
     struct scene_files *inputs; /* NULL: none */
     struct scene_files *expected;
-    struct scene_scalar *scalar; /* the scene's, with the case's values; NULL: the scene's */
+    /* Scalars of the scene, with their values in this case; NULL: the case changes none. */
+    struct scene_scalar *scalar;
+    /* Of a scene in Python: platforms on which the case runs on request only; NULL: none. */
+    const char *manual;
 };
 
 struct scene {
     const char *folder;
     const char *name;
     const char *summary;
-    uint32_t level; /* 2: a chip; 3: a worker over several (scene_level.h) */
+    uint32_t level; /* 2: a chip; 3: a worker with several chips (scene_level.h) */
     struct scene_source orchestration;
-    const char *entry;   /* NULL: the usual one */
-    const char *config;  /* may be NULL, as the next two */
+    const char *entry; /* name of the orchestration's function; NULL: the default */
+    /*
+     * Function of the orchestration's source that returns how many arguments it expects. May be
+     * NULL, like the next two fields.
+     */
+    const char *config;
     const char *isa;     /* root of the tile library */
-    const char *isa_pin; /* what it has to be */
+    const char *isa_pin; /* required revision or digest of the tile library */
     enum pto_deps deps;
     struct scene_kernel *kernel;
     uint32_t kernel_count;
-    struct scene_callable *callable; /* of level 3; then the scene has no kernels itself */
+    /* callables of a scene of level 3, which has no kernels of its own */
+    struct scene_callable *callable;
     uint32_t callable_count;
     struct scene_domain *domain;
     uint32_t domain_count;
@@ -140,44 +153,56 @@ struct scene {
     uint32_t argument_count;
     struct scene_scalar *scalar;
     uint32_t scalar_count;
-    struct scene_source golden; /* without a path: the files say what is expected */
-    bool keeps_thread;          /* the orchestration stays on its thread */
+    struct scene_source golden; /* a golden without a path: expected results come from files */
+    bool keeps_thread;          /* do not migrate the orchestration to another thread */
     struct scene_case *test_case;
     uint32_t case_count;
     struct document *document; /* owns the texts */
-    char *path;                /* of the file */
-    bool is_config;            /* the file is a kernel_config.py */
-    bool is_untyped;           /* and nothing says names, types and shapes of its arguments */
-    struct document *meta;     /* the file that says them; NULL: there is none */
+    char *path;                /* path of scene.yaml or kernel_config.py */
+    bool is_python;            /* cases of a file in Python; has nothing but them and a name */
+    bool is_config;            /* `path` is a kernel_config.py */
+    bool is_untyped;           /* names, types and shapes of the arguments are not described */
+    /* The parsed compiled_meta.json, which describes the arguments; NULL: none. */
+    struct document *meta;
     char *meta_path;
 };
 
-/* What a worker of level 3 runs on its children. */
+/* A callable that a level-3 worker runs on its children. */
 struct scene_callable {
     const char *name;
     enum pto_child_kind kind;
-    struct scene part;          /* of a chip: name, orchestration and kernels, as of a scene */
-    struct scene_source source; /* of a SUB worker, and its function */
+    struct scene part;          /* for chips: name, orchestration and kernels, as in a scene */
+    struct scene_source source; /* for SUB workers: source and function */
     const char *function;
+    const char *cost; /* for SUB workers: formula of its duration in virtual time; NULL: unknown */
 };
 
 /* Reads FOLDER/scene.yaml, or else kernel_config.py, and checks that the files it names exist. */
 int scene_open(const char *folder, struct scene **scene_out, struct pto_error *error);
-/* The same from memory, for tests; does not check that files exist. */
+/* Reads a scene from memory, for tests; does not check that its files exist. */
 int scene_parse(const char *folder, const void *text, size_t bytes, struct scene **scene_out,
                 struct pto_error *error);
 void scene_close(struct scene *scene);
+/*
+ * Replaces the sources of kernels: each text is ID=FILE or, for a callable of level 3,
+ * NAME:ID=FILE. The texts must live as long as the scene.
+ */
+int scene_replace_kernels(struct scene *scene, const char *const *text, uint32_t count,
+                          struct pto_error *error);
 
-/* NULL: there is none of that name. */
+/* Returns the parameter with that name, or NULL. */
 const struct scene_param *scene_find_param(const struct scene_param *param, uint32_t param_count,
                                            const char *name);
-/* False: a parameter is missing (then *missing_out names it), or the value does not fit 63 bits. */
+/*
+ * Evaluates a product. False: a parameter is missing (then *missing_out is its name), or the value
+ * does not fit 63 bits.
+ */
 bool scene_evaluate(const struct scene_product *product, const struct scene_param *param,
                     uint32_t param_count, int64_t *value_out, const char **missing_out);
-/* -1: there is no such argument. */
+/* Returns the index of the argument; -1: there is none. */
 int scene_find_argument(const struct scene *scene, const char *name);
 
-/* Whether it is for a worker over several chips. */
+/* Whether the scene is for a level-3 worker. */
 static inline bool scene_is_level(const struct scene *scene)
 {
     return scene->level == 3;
@@ -186,19 +211,19 @@ static inline bool scene_is_level(const struct scene *scene)
 /* Whether the case names the platform. */
 bool scene_case_names(const struct scene_case *test_case, const char *platform);
 /*
- * Whether the case is for the platform: it names it, or, if it is a real chip, the simulated one
+ * Whether the case fits the platform: it names the platform or, for a real chip, the simulated one
  * of the same generation.
  */
 bool scene_case_fits(const struct scene_case *test_case, const char *platform);
 
-/* As many as the scene has. */
+/* Returns the scalars of a case, as many as the scene has. */
 static inline const struct scene_scalar *scene_scalars(const struct scene *scene,
                                                        const struct scene_case *test_case)
 {
     return test_case->scalar != NULL ? test_case->scalar : scene->scalar;
 }
 
-/* The default of a type. */
+/* Returns the default tolerance of a type. */
 struct scene_tolerance scene_tolerance_default(enum pto_dtype dtype);
 
 #endif

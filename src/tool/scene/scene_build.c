@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds through the store; loads what runs in this process from memory. */
+/*
+ * Builds the sources of a scene through the store of artefacts, and loads host functions from
+ * memory.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -26,14 +29,14 @@ struct scene_code {
     void *function;
 };
 
-/* What is asked of a source of which a function is called here. */
+/* A request to load a function of a source into this process. */
 struct code_request {
     const struct scene *scene;
     const struct scene_source *source;
     const char *symbol;
-    const char *hint; /* if it has none */
+    const char *hint; /* printed if the source does not define the function */
     const char *what;
-    const char *flag; /* of the linker; NULL: none */
+    const char *flag; /* linker flag; NULL: none */
 };
 
 static void show_text(const char *before, const char *text)
@@ -43,8 +46,8 @@ static void show_text(const char *before, const char *text)
 }
 
 /*
- * Every build of a process opens the store, and finds the same wrong with it: a note is printed the
- * first time. The texts that were printed are kept until the process ends.
+ * Returns whether a note is new: every build opens the store and may find the same problem, which
+ * is printed once. The printed texts are kept until the process ends.
  */
 static bool is_new_note(const char *text)
 {
@@ -63,16 +66,29 @@ static bool is_new_note(const char *text)
     return is_new;
 }
 
+const char *scene_build_left(const struct pto_build_event *event, char text[SCENE_LEFT_MAX])
+{
+    uint64_t seconds = (event->left_ns + 999999999) / 1000000000;
+
+    text[0] = '\0';
+    if (seconds >= 120)
+        snprintf(text, SCENE_LEFT_MAX, ", about %u min left", (unsigned)((seconds + 59) / 60));
+    else if (seconds != 0)
+        snprintf(text, SCENE_LEFT_MAX, ", about %u s left", (unsigned)seconds);
+    return text;
+}
+
 static void show_build_event(void *context, const struct pto_build_event *event)
 {
+    char left[SCENE_LEFT_MAX];
     const struct scene_build_options *options = context;
     bool is_line = options->is_terminal && !options->is_verbose;
 
     if (event->kind == PTO_BUILD_NOTE && !is_new_note(event->text))
         return;
     if (is_line && (event->kind == PTO_BUILD_COMPILING || event->kind == PTO_BUILD_COMPILED))
-        fprintf(stderr, TERMINAL_CLEAR "compiling %u/%u  %s", event->done, event->total,
-                event->source != NULL ? event->source : "");
+        fprintf(stderr, TERMINAL_CLEAR "compiling %u/%u%s  %s", event->done, event->total,
+                scene_build_left(event, left), event->source != NULL ? event->source : "");
     else if (event->kind == PTO_BUILD_OUTPUT)
         show_text(is_line ? TERMINAL_CLEAR : "", event->text);
     else if ((options->is_verbose || event->kind == PTO_BUILD_NOTE) && event->text != NULL) {
@@ -86,8 +102,9 @@ static void show_build_event(void *context, const struct pto_build_event *event)
 }
 
 /*
- * Compilers have groups of their own, and a folder that has to be removed: so a
- * build that is interrupted ends them first, and dies of the signal then.
+ * Number of the signal that interrupted a build, or 0. Compilers run in their own process groups
+ * and use a temporary folder, so the build first ends them and removes the folder; then this
+ * process raises the signal again.
  */
 static volatile sig_atomic_t interrupted;
 
@@ -135,6 +152,8 @@ static void start_params(struct pto_build_params *params, const char *platform,
     params->platform = platform;
     params->event = show_build_event;
     params->stop = stop_build;
+    params->has_accesses = options->has_accesses;
+    params->isa_overlay = options->isa_overlay;
     params->context = (void *)(uintptr_t)options;
 }
 
@@ -144,7 +163,7 @@ static void end_progress(const struct scene_build_options *options)
         fprintf(stderr, TERMINAL_CLEAR);
 }
 
-/* The scene's own flags, then those of the command line. */
+/* Makes a source with the scene's flags, followed by those of the command line. */
 static struct pto_source make_source(const struct scene_source *source, enum pto_source_kind kind,
                                      const struct scene_build_options *options, const char **flags)
 {
@@ -173,7 +192,7 @@ static int load_built(const struct scene *scene, const void *bytes, size_t size,
     return pto_callable_load_memory(bytes, size, &options, callable_out, error);
 }
 
-/* A line each, as pto_build_params wants them; NULL: out of memory. */
+/* Returns the arguments, one per line, as pto_build_params expects them; NULL: out of memory. */
 static char *list_arguments(const struct scene *scene)
 {
     char *text = NULL;
@@ -287,7 +306,7 @@ int scene_build_bytes(const struct scene *scene, const char *platform, enum pto_
     start_params(&params, platform, options);
     params.mode = mode;
     if (scene_plan(scene, options->flags, options->flag_count, &params, &plan) < 0)
-        return error_tell(error, PTO_ENOMEM, "out of memory");
+        return error_setf(error, PTO_ENOMEM, "out of memory");
     begin_watch(&watch);
     status = pto_build(&params, bytes_out, size_out, error);
     end_progress(options);
@@ -310,7 +329,7 @@ int scene_build(const struct scene *scene, const char *platform, enum pto_mode m
     return status;
 }
 
-/* One source for this machine, with another flag if there is one. */
+/* Compiles one source for this machine, with one more flag unless it is NULL. */
 static int compile_one(const struct scene_source *from, const struct scene_build_options *options,
                        const char *flag, void **bytes_out, size_t *size_out,
                        struct pto_error *error)
@@ -322,12 +341,12 @@ static int compile_one(const struct scene_source *from, const struct scene_build
     int status;
 
     if (flags == NULL)
-        return error_tell(error, PTO_ENOMEM, "out of memory");
+        return error_setf(error, PTO_ENOMEM, "out of memory");
     source = make_source(from, PTO_SOURCE_HOST, options, flags);
     if (flag != NULL)
         flags[source.flag_count++] = flag;
     start_params(&params, pto_platform_at(0)->name,
-                 options); /* whose programs run on this machine */
+                 options); /* every simulated platform compiles for this machine */
     begin_watch(&watch);
     status = pto_compile(&params, &source, bytes_out, size_out, error);
     end_progress(options);
@@ -342,24 +361,59 @@ int scene_build_object(const struct scene_source *source, const struct scene_bui
     return compile_one(source, options, NULL, bytes_out, size_out, error);
 }
 
-/* ---- functions of this process ---- */
+int scene_build_costs(const struct scene *scene, const struct scene_kernel *kernel,
+                      const char *platform, const struct scene_build_options *options,
+                      void **bytes_out, size_t *size_out, struct pto_error *error)
+{
+    static const char *const more[] = { "-w", "-DPTO_COST_BUILD", "-include", "pto/cost_entry.h" };
+    const char **flags = calloc(
+        SCENE_FLAGS_MAX + options->flag_count + sizeof(more) / sizeof(more[0]), sizeof(*flags));
+    struct pto_build_params params;
+    struct pto_source source;
+    struct watch watch;
+    int status;
 
-/* The descriptor stays open, so that its path names nothing else while the object is loaded. */
+    if (flags == NULL)
+        return error_setf(error, PTO_ENOMEM, "out of memory");
+    source = make_source(&kernel->source, PTO_SOURCE_KERNEL, options, flags);
+    source.func_id = kernel->id;
+    source.core = kernel->core;
+    source.name = kernel->name;
+    for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++)
+        flags[source.flag_count++] = more[i];
+    start_params(&params, platform, options);
+    params.has_accesses = false;
+    params.isa = scene->isa;
+    params.isa_pin = scene->isa_pin;
+    begin_watch(&watch);
+    status = pto_compile(&params, &source, bytes_out, size_out, error);
+    end_progress(options);
+    end_watch(&watch);
+    free(flags);
+    return status;
+}
+
+/* ---- functions loaded into this process ---- */
+
+/*
+ * Loads an object from memory. Its file descriptor stays open while the object is loaded, so that
+ * no other file gets the same path.
+ */
 static int scene_build_load_code(struct scene_code *code, const void *bytes, size_t size,
                                  const struct code_request *r, struct pto_error *error)
 {
-    char path[64]; /* says whose descriptor it is, for debuggers */
+    char path[64]; /* with the process id instead of `self`, for debuggers */
 
     code->file = memfd_create(r->scene->name, MFD_CLOEXEC);
     if (code->file < 0 || !file_put(code->file, bytes, size))
-        return error_tell(error, PTO_ESYSTEM, "%s cannot be loaded: %s", r->what, strerror(errno));
+        return error_setf(error, PTO_ESYSTEM, "%s cannot be loaded: %s", r->what, strerror(errno));
     snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)getpid(), code->file);
     code->object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (code->object == NULL)
-        return error_tell(error, PTO_ELOAD, "%.1000s: %s", r->source->path, dlerror());
+        return error_setf(error, PTO_ELOAD, "%.1000s: %s", r->source->path, dlerror());
     code->function = dlsym(code->object, r->symbol);
     if (code->function == NULL)
-        return error_tell(error, PTO_ELOAD,
+        return error_setf(error, PTO_ELOAD,
                           "%.1000s has no function %s; include <%s> and write one", r->source->path,
                           r->symbol, r->hint);
     return PTO_OK;
@@ -374,7 +428,7 @@ static int open_code(const struct code_request *r, const struct scene_build_opti
     int status;
 
     if (code == NULL)
-        return error_tell(error, PTO_ENOMEM, "out of memory");
+        return error_setf(error, PTO_ENOMEM, "out of memory");
     code->file = -1;
     status = compile_one(r->source, options, r->flag, &bytes, &size, error);
     if (status == PTO_OK)
@@ -400,7 +454,7 @@ int scene_golden_open(const struct scene *scene, const struct scene_build_option
     return open_code(&request, &plain, golden_out, error);
 }
 
-/* What it calls is in the library, which this process has. */
+/* Opens an orchestration of level 3, which calls the library that this process has loaded. */
 int scene_orchestration_open(const struct scene *scene, const struct scene_build_options *options,
                              struct scene_code **orchestration_out, struct pto_error *error)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the sources of a scene to a callable, and to its golden. */
+/* Builds a callable and a golden from the sources of a scene. */
 #ifndef PTO_SCENE_BUILD_H
 #define PTO_SCENE_BUILD_H
 
@@ -9,14 +9,16 @@
 #include "tool/scene/scene_data.h"
 
 struct scene_build_options {
-    const char *const *flags; /* of all sources but the golden, after the scene's own */
+    const char *const *flags; /* for all sources except the golden, after the scene's own flags */
     uint32_t flag_count;
-    bool is_verbose;             /* compiler, reasons and warnings on stderr */
-    bool is_terminal;            /* a progress line on stderr */
-    bool (*stop)(void *context); /* may be NULL; gets NULL */
+    bool has_accesses;           /* kernels report their accesses */
+    const char *isa_overlay;     /* as in struct pto_build_params */
+    bool is_verbose;             /* print compiler, reasons and warnings to stderr */
+    bool is_terminal;            /* print a progress line to stderr */
+    bool (*stop)(void *context); /* true ends the build; may be NULL; gets NULL as its context */
 };
 
-/* What `sources` and `signature` of a build point to. */
+/* Memory that `sources` and `signature` of a struct pto_build_params point into. */
 struct scene_plan {
     struct pto_source *sources;
     const char **flags;
@@ -24,29 +26,50 @@ struct scene_plan {
     enum pto_direction signature[PTO_ENTRY_TENSORS_MAX + PTO_ENTRY_SCALARS_MAX];
 };
 
-/* Fills `params` for the scene, which keeps owning the texts. PTO_OK or PTO_ENOMEM. */
+/*
+ * Fills `params` and `plan` for the scene, which keeps ownership of the texts. Returns PTO_OK or
+ * PTO_ENOMEM.
+ */
 int scene_plan(const struct scene *scene, const char *const *flags, uint32_t flag_count,
                struct pto_build_params *params, struct scene_plan *plan);
 void scene_plan_free(struct scene_plan *plan);
 
 /*
- * Whether the modes need callables of their own: C++ is compiled for a mode, and orchestrations of
- * real chips run on the host or on the chip.
+ * Whether each mode needs its own callable: C++ is compiled for a mode, and orchestrations of real
+ * chips run on the host or on the chip.
  */
 bool scene_differs_by_mode(const struct scene *scene, const char *platform);
-/* Compiler errors go to stderr. */
+/* Builds and loads a callable. Compiler errors go to stderr. */
 int scene_build(const struct scene *scene, const char *platform, enum pto_mode mode,
                 const struct scene_build_options *options, struct pto_callable **callable_out,
                 struct pto_error *error);
-/* The same without loading it: the bytes of an artefact, to be freed. */
+/*
+ * Builds a callable without loading it, and returns the bytes of the artefact; the caller frees
+ * them.
+ */
 int scene_build_bytes(const struct scene *scene, const char *platform, enum pto_mode mode,
                       const struct scene_build_options *options, void **bytes_out, size_t *size_out,
                       struct pto_error *error);
-/* A shared object for this machine, as functions of SUB workers are; to be freed. */
+/*
+ * Builds a shared object for this machine, as functions of SUB workers need; the caller frees it.
+ */
 int scene_build_object(const struct scene_source *source, const struct scene_build_options *options,
                        void **bytes_out, size_t *size_out, struct pto_error *error);
 
-/* A function of this process: a golden, or an orchestration of level 3. It stays loaded until it is closed. */
+/*
+ * Builds a kernel in C++ with the cost model of the tile library, as a shared object for this
+ * machine with the function cost_entry; the caller frees it.
+ */
+int scene_build_costs(const struct scene *scene, const struct scene_kernel *kernel,
+                      const char *platform, const struct scene_build_options *options,
+                      void **bytes_out, size_t *size_out, struct pto_error *error);
+
+enum { SCENE_LEFT_MAX = 48 };
+
+/* Formats the time that a build still takes as ", about 40 s left", or "" if it is not known. */
+const char *scene_build_left(const struct pto_build_event *event, char text[SCENE_LEFT_MAX]);
+
+/* A function loaded into this process: a golden, or an orchestration of level 3. */
 struct scene_code;
 
 int scene_golden_open(const struct scene *scene, const struct scene_build_options *options,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fields of a kernel_config.py; those of a compiled_meta.json are scene_meta.c's. */
+/* Parses the fields of a kernel_config.py; scene_meta.c parses those of a compiled_meta.json. */
 #include "tool/scene/scene_config.h"
 
 #include <stdio.h>
@@ -16,8 +16,8 @@
 
 enum { CONFIG_ARGUMENTS_MAX = 32, CONFIG_INDEX_BYTES = 12, CONFIG_NAME_BYTES = 128 };
 
-/* A text in quotes, not a number. */
-static int config_take_text(struct loader *l, const struct node *value, const char **text_out)
+/* Parses a quoted text. */
+static int config_parse_text(struct loader *l, const struct node *value, const char **text_out)
 {
     if (value->kind != NODE_TEXT || value->is_plain || value->text[0] == '\0')
         return REFUSE(l, value, "expected a text in quotes");
@@ -25,14 +25,14 @@ static int config_take_text(struct loader *l, const struct node *value, const ch
     return PTO_OK;
 }
 
-static int take_path(struct loader *l, const struct node *value, const char **path_out)
+static int parse_path(struct loader *l, const struct node *value, const char **path_out)
 {
-    int status = config_take_text(l, value, path_out);
+    int status = config_parse_text(l, value, path_out);
 
     return status == PTO_OK ? scene_fields_path(l, value, path_out) : status;
 }
 
-static int take_bool(struct loader *l, const struct node *value, bool *is_out)
+static int parse_bool(struct loader *l, const struct node *value, bool *is_out)
 {
     bool is_true = value->kind == NODE_TEXT && value->is_plain && strcmp(value->text, "True") == 0;
 
@@ -45,14 +45,14 @@ static int take_bool(struct loader *l, const struct node *value, bool *is_out)
 
 /* ---- RUNTIME_CONFIG ---- */
 
-static int take_runtime(struct loader *l, const struct node *value, void *target)
+static int parse_runtime(struct loader *l, const struct node *value, void *target)
 {
     static const char *const names[PTO_MODE_COUNT] = {
         [PTO_MODE_STREAM] = "tensormap_and_ringbuffer",
         [PTO_MODE_HOST] = "host_build_graph",
     };
     const char *text = NULL;
-    int status = config_take_text(l, value, &text);
+    int status = config_parse_text(l, value, &text);
 
     (void)target;
     if (status < 0)
@@ -67,8 +67,8 @@ static int take_runtime(struct loader *l, const struct node *value, void *target
                   names[PTO_MODE_STREAM], names[PTO_MODE_HOST]);
 }
 
-/* A simulated chip has as many threads as the machine has CPUs, or --threads says. */
-static int take_count(struct loader *l, const struct node *value, void *target)
+/* Parses a thread count and ignores it: a simulated chip uses one thread per CPU, or --threads. */
+static int parse_count(struct loader *l, const struct node *value, void *target)
 {
     int64_t count;
 
@@ -76,36 +76,36 @@ static int take_count(struct loader *l, const struct node *value, void *target)
     return scene_fields_integer(l, value, 0, 1024, &count);
 }
 
-static int take_sdma(struct loader *l, const struct node *value, void *target)
+static int parse_sdma(struct loader *l, const struct node *value, void *target)
 {
     bool is_wanted = false;
-    int status = take_bool(l, value, &is_wanted);
+    int status = parse_bool(l, value, &is_wanted);
 
     (void)target;
     if (status == PTO_OK && is_wanted)
         return REFUSE(l, value,
-                      "enable_sdma wants the DMA engine of a real chip, and simulated ones have "
+                      "enable_sdma needs the DMA engine of a real chip, and simulated chips have "
                       "none; compile the program without prefetch");
     return status;
 }
 
-static int take_runtime_config(struct loader *l, const struct node *value, void *target)
+static int parse_runtime_config(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
-        { "runtime", take_runtime, false },
-        { "aicpu_thread_num", take_count, false },
-        { "block_dim", take_count, false },
-        { "enable_sdma", take_sdma, false },
+        { "runtime", parse_runtime, false },
+        { "aicpu_thread_num", parse_count, false },
+        { "block_dim", parse_count, false },
+        { "enable_sdma", parse_sdma, false },
         { NULL, NULL, false },
     };
 
     (void)target;
-    return scene_fields_take(l, value, "RUNTIME_CONFIG", fields, NULL);
+    return scene_fields_parse(l, value, "RUNTIME_CONFIG", fields, NULL);
 }
 
 /* ---- signatures ---- */
 
-/* IN, OUT, INOUT, SCALAR of ArgDirection. */
+/* Parses IN, OUT, INOUT and SCALAR of ArgDirection. */
 static int find_direction(const struct node *value)
 {
     for (int i = 0; value->kind == NODE_TEXT && value->is_plain && i < PTO_DIR_COUNT; i++)
@@ -114,7 +114,7 @@ static int find_direction(const struct node *value)
     return -1;
 }
 
-static int take_kernel_signature(struct loader *l, const struct node *value, void *target)
+static int parse_kernel_signature(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
     if (value->kind != NODE_LIST || value->count > CONFIG_ARGUMENTS_MAX)
@@ -126,8 +126,11 @@ static int take_kernel_signature(struct loader *l, const struct node *value, voi
     return PTO_OK;
 }
 
-/* Arguments without names have numbers, and files give types and shapes. */
-static int take_entry_signature(struct loader *l, const struct node *value, void *target)
+/*
+ * Parses the signature of the entry. Arguments without names are numbered, and files give types and
+ * shapes.
+ */
+static int parse_entry_signature(struct loader *l, const struct node *value, void *target)
 {
     struct scene *scene = l->scene;
 
@@ -136,11 +139,11 @@ static int take_entry_signature(struct loader *l, const struct node *value, void
         return REFUSE(l, value, "signature must be a list of at most %d directions",
                       PTO_ENTRY_TENSORS_MAX);
     scene->argument =
-        scene_document_take(l->document, (value->count + 1) * sizeof(*scene->argument));
+        scene_document_alloc(l->document, (value->count + 1) * sizeof(*scene->argument));
     if (scene->argument == NULL)
         return scene_fields_no_memory(l);
     for (const struct node *part = value->part; part != NULL; part = part->next) {
-        char *name = scene_document_take(l->document, CONFIG_INDEX_BYTES);
+        char *name = scene_document_alloc(l->document, CONFIG_INDEX_BYTES);
         int direction = find_direction(part);
 
         if (name == NULL)
@@ -158,42 +161,42 @@ static int take_entry_signature(struct loader *l, const struct node *value, void
 
 /* ---- ORCHESTRATION and KERNELS ---- */
 
-static int config_take_source(struct loader *l, const struct node *value, void *target)
+static int config_parse_source(struct loader *l, const struct node *value, void *target)
 {
     const char *text = NULL;
-    int status = config_take_text(l, value, &text);
+    int status = config_parse_text(l, value, &text);
 
-    return status == PTO_OK ? scene_sources_take_path(l, value, target) : status;
+    return status == PTO_OK ? scene_sources_parse_path(l, value, target) : status;
 }
 
-static int config_take_function(struct loader *l, const struct node *value, void *target)
+static int config_parse_function(struct loader *l, const struct node *value, void *target)
 {
     const char *text = NULL;
-    int status = config_take_text(l, value, &text);
+    int status = config_parse_text(l, value, &text);
 
     (void)target;
     return status == PTO_OK ? scene_fields_name(l, value, &l->scene->entry) : status;
 }
 
-static int config_take_orchestration(struct loader *l, const struct node *value, void *target)
+static int config_parse_orchestration(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
-        { "source", config_take_source, true },
-        { "function_name", config_take_function, true },
-        { "signature", take_entry_signature, false },
+        { "source", config_parse_source, true },
+        { "function_name", config_parse_function, true },
+        { "signature", parse_entry_signature, false },
         { NULL, NULL, false },
     };
 
     (void)target;
-    return scene_fields_take(l, value, "ORCHESTRATION", fields, &l->scene->orchestration);
+    return scene_fields_parse(l, value, "ORCHESTRATION", fields, &l->scene->orchestration);
 }
 
-/* Compilers make longer ones than people do. */
-static int config_take_kernel_name(struct loader *l, const struct node *value, void *target)
+/* Parses the name of a kernel, which may be longer than usual because compilers make it. */
+static int config_parse_kernel_name(struct loader *l, const struct node *value, void *target)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
     const char *text = NULL;
-    int status = config_take_text(l, value, &text);
+    int status = config_parse_text(l, value, &text);
 
     if (status == PTO_OK &&
         (strspn(text, letters) != strlen(text) || strlen(text) >= CONFIG_NAME_BYTES))
@@ -203,66 +206,69 @@ static int config_take_kernel_name(struct loader *l, const struct node *value, v
     return status;
 }
 
-static int config_take_kernel_source(struct loader *l, const struct node *value, void *target)
+static int config_parse_kernel_source(struct loader *l, const struct node *value, void *target)
 {
-    return config_take_source(l, value, &((struct scene_kernel *)target)->source);
+    return config_parse_source(l, value, &((struct scene_kernel *)target)->source);
 }
 
-static int take_core_type(struct loader *l, const struct node *value, void *target)
+static int parse_core_type(struct loader *l, const struct node *value, void *target)
 {
     const char *text = NULL;
-    int status = config_take_text(l, value, &text);
+    int status = config_parse_text(l, value, &text);
 
-    return status == PTO_OK ? scene_sources_take_core(l, value, target) : status;
+    return status == PTO_OK ? scene_sources_parse_core(l, value, target) : status;
 }
 
-static int take_external(struct loader *l, const struct node *value, void *target)
+static int parse_external(struct loader *l, const struct node *value, void *target)
 {
     bool is_external;
 
     (void)target;
-    return take_bool(l, value, &is_external);
+    return parse_bool(l, value, &is_external);
 }
 
-static int take_include_dirs(struct loader *l, const struct node *value, void *target)
+static int parse_include_dirs(struct loader *l, const struct node *value, void *target)
 {
-    return scene_fields_texts(l, value, take_path,
+    return scene_fields_texts(l, value, parse_path,
                               &((struct scene_kernel *)target)->source.include);
 }
 
-static int config_take_kernel(struct loader *l, const struct node *value, void *target)
+static int config_parse_kernel(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
-        { "func_id", scene_sources_take_id, true },
-        { "name", config_take_kernel_name, true },
-        { "source", config_take_kernel_source, true },
-        { "core_type", take_core_type, true },
-        { "signature", take_kernel_signature, false },
-        { "external", take_external, false },
-        { "extra_include_dirs", take_include_dirs, false },
+        { "func_id", scene_sources_parse_id, true },
+        { "name", config_parse_kernel_name, true },
+        { "source", config_parse_kernel_source, true },
+        { "core_type", parse_core_type, true },
+        { "signature", parse_kernel_signature, false },
+        { "external", parse_external, false },
+        { "extra_include_dirs", parse_include_dirs, false },
         { NULL, NULL, false },
     };
 
-    return scene_fields_take(l, value, "an entry of KERNELS", fields, target);
+    return scene_fields_parse(l, value, "an entry of KERNELS", fields, target);
 }
 
-static int take_kernels(struct loader *l, const struct node *value, void *target)
+static int parse_kernels(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return scene_fields_take_list(l, value, "dicts", SCENE_KERNELS_MAX, sizeof(*l->scene->kernel),
-                                  config_take_kernel, (void **)&l->scene->kernel,
-                                  &l->scene->kernel_count);
+    return scene_fields_parse_list(l, value, "dicts", SCENE_KERNELS_MAX, sizeof(*l->scene->kernel),
+                                   config_parse_kernel, (void **)&l->scene->kernel,
+                                   &l->scene->kernel_count);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole file ---- */
 
-/* Names that nobody knows are the file's own. */
-static int take_root(struct loader *l, const struct node *root)
+/*
+ * Parses the names that the file assigns. Unknown names are ignored, because a file may have
+ * variables of its own.
+ */
+static int parse_root(struct loader *l, const struct node *root)
 {
     static const struct field fields[] = {
-        { "RUNTIME_CONFIG", take_runtime_config, false },
-        { "ORCHESTRATION", config_take_orchestration, true },
-        { "KERNELS", take_kernels, true },
+        { "RUNTIME_CONFIG", parse_runtime_config, false },
+        { "ORCHESTRATION", config_parse_orchestration, true },
+        { "KERNELS", parse_kernels, true },
         { NULL, NULL, false },
     };
 
@@ -273,14 +279,14 @@ static int take_root(struct loader *l, const struct node *root)
         if (value != NULL)
             status = field->take(l, value, NULL);
         else if (field->is_required)
-            status = REFUSE(l, root, "there is no %s in it", field->key);
+            status = REFUSE(l, root, "%s is missing", field->key);
         if (status < 0)
             return status;
     }
     return PTO_OK;
 }
 
-/* The scene is called as its orchestration's file. */
+/* Names the scene after the file of its orchestration. */
 static int name_scene(struct loader *l)
 {
     const char *slash = strrchr(l->scene->orchestration.path, '/');
@@ -288,8 +294,8 @@ static int name_scene(struct loader *l)
     struct node name = { .kind = NODE_TEXT, .text = file };
     struct pto_error ignored = { .size = sizeof(ignored) };
     struct loader quiet = { .document = l->document, .error = &ignored };
-    char *text = scene_document_take(l->document, strlen(file) + 1);
-    char *summary = scene_document_take(l->document, 64);
+    char *text = scene_document_alloc(l->document, strlen(file) + 1);
+    char *summary = scene_document_alloc(l->document, 64);
 
     if (text == NULL || summary == NULL)
         return scene_fields_no_memory(l);
@@ -305,11 +311,11 @@ static int name_scene(struct loader *l)
 static int load_config(struct scene *scene, const char *folder, const struct node *root,
                        struct pto_error *error)
 {
-    struct loader *l = scene_document_take(scene->document, sizeof(*l));
+    struct loader *l = scene_document_alloc(scene->document, sizeof(*l));
     int status;
 
     if (l == NULL)
-        return error_tell(error, PTO_ENOMEM, "out of memory");
+        return error_setf(error, PTO_ENOMEM, "out of memory");
     l->scene = scene;
     l->document = scene->document;
     l->error = error;
@@ -321,7 +327,7 @@ static int load_config(struct scene *scene, const char *folder, const struct nod
     scene->deps = PTO_DEPS_DEFAULT;
     scene->test_case = &l->common;
     scene->case_count = 1;
-    status = take_root(l, root);
+    status = parse_root(l, root);
     if (status == PTO_OK)
         status = name_scene(l);
     if (status == PTO_OK && scene->meta != NULL)
@@ -341,7 +347,7 @@ int scene_config_parse(const char *folder, const struct scene_config_texts *text
     if (scene == NULL || (scene->path = malloc(bytes)) == NULL ||
         (scene->meta_path = malloc(bytes)) == NULL) {
         scene_close(scene);
-        return error_tell(error, PTO_ENOMEM, "out of memory");
+        return error_setf(error, PTO_ENOMEM, "out of memory");
     }
     snprintf(scene->path, bytes, "%s/%s", folder, SCENE_CONFIG_FILE);
     snprintf(scene->meta_path, bytes, "%s/%s", folder, SCENE_META_FILE);
@@ -351,12 +357,12 @@ int scene_config_parse(const char *folder, const struct scene_config_texts *text
         status = scene_document_read(scene->meta_path, texts->meta, texts->meta_bytes, &scene->meta,
                                      error);
     if (status == PTO_OK)
-        copy = scene_document_take(scene->document, bytes);
+        copy = scene_document_alloc(scene->document, bytes);
     if (copy != NULL)
         status =
             load_config(scene, strcpy(copy, folder), scene_document_root(scene->document), error);
     else if (status == PTO_OK)
-        status = error_tell(error, PTO_ENOMEM, "out of memory");
+        status = error_setf(error, PTO_ENOMEM, "out of memory");
     if (status < 0) {
         scene_close(scene);
         return status;
@@ -378,7 +384,7 @@ int scene_config_open(const char *folder, struct scene **scene_out, struct pto_e
     if (full == NULL || path == NULL) {
         free(full);
         free(path);
-        return error_tell(error, PTO_ESYSTEM, "'%.1000s' cannot be opened", folder);
+        return error_setf(error, PTO_ESYSTEM, "'%.1000s' cannot be opened", folder);
     }
     snprintf(path, bytes, "%s/%s", full, SCENE_CONFIG_FILE);
     status = file_load(path, DOCUMENT_BYTES_MAX, &config, &texts.config_bytes, error);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes from parameters, inputs from files and from the golden. */
+/*
+ * Makes the tensors and scalars of a case: sizes come from parameters, contents from files and from
+ * the golden.
+ */
 #include "tool/scene/scene_data.h"
 
 #include <stdlib.h>
@@ -7,7 +10,11 @@
 
 #include "tool/scene/scene_config.h"
 
-enum { BLANK_BYTES_MIN = 1 << 20 }; /* smaller ones are zero: orchestrations may read them */
+/*
+ * Inputs without data are filled with zeros up to this size, because orchestrations may read them.
+ * Larger inputs stay unwritten.
+ */
+enum { BLANK_BYTES_MIN = 1 << 20 };
 
 static int bind_given(const struct scene_data_params *params, struct scene_data *data,
                       struct pto_error *error);
@@ -58,7 +65,7 @@ int scene_data_make(const struct scene_data_params *params, struct scene_data *d
             data->param[i].value = params->rank;
     data->tensor = calloc(scene->argument_count + 1, sizeof(*data->tensor));
     if (data->tensor == NULL)
-        return error_tell(error, PTO_ENOMEM, "out of memory");
+        return error_setf(error, PTO_ENOMEM, "out of memory");
     status = bind_given(params, data, error);
     for (uint32_t i = 0; i < scene->argument_count && status == PTO_OK; i++)
         status = make_tensor(params, data, i, error);
@@ -88,7 +95,10 @@ void scene_data_free(struct scene_data *data)
 
 /* ---- sizes ---- */
 
-/* A size that is just a parameter takes its value from the file; all files must agree. */
+/*
+ * If a size is just a parameter, sets the parameter to `value`, the size in a given file. All files
+ * must agree.
+ */
 static int bind_size(struct scene_data *data, const struct scene_product *size, uint32_t value,
                      bool *is_bound, const char *path, struct pto_error *error)
 {
@@ -98,7 +108,7 @@ static int bind_size(struct scene_data *data, const struct scene_product *size, 
         if (strcmp(data->param[i].name, size->factor[0].param) != 0)
             continue;
         if (is_bound[i] && data->param[i].value != (int64_t)value)
-            return error_tell(error, PTO_EINVAL,
+            return error_setf(error, PTO_EINVAL,
                               "%.1000s: its shape makes %s %u, and another file made it %lld", path,
                               data->param[i].name, value, (long long)data->param[i].value);
         data->param[i].value = value;
@@ -145,12 +155,12 @@ static int make_tensor(const struct scene_data_params *params, struct scene_data
                             &missing) ||
             value < 0 || value > UINT32_MAX ||
             __builtin_mul_overflow(count, (uint64_t)value, &count) || count > 1ull << 40)
-            return error_tell(error, PTO_EINVAL,
-                              value == -1 && params->scene->is_config
-                                  ? "argument '%s' has a size that the program leaves open, and "
-                                    "no file says it"
-                                  : "argument '%s' has an impossible size",
-                              argument->name);
+            return error_setf(
+                error, PTO_EINVAL,
+                value == -1 && params->scene->is_config
+                    ? "argument '%s' has a size that the program leaves open, and no file sets it"
+                    : "argument '%s' has an impossible size",
+                argument->name);
         tensor->shapes[d] = (uint32_t)value;
     }
     tensor->count = count;
@@ -163,7 +173,7 @@ static int make_tensor(const struct scene_data_params *params, struct scene_data
     }
     if ((argument->direction != PTO_DIR_OUT && tensor->data == NULL) ||
         (argument->direction != PTO_DIR_IN && (tensor->expected == NULL || tensor->got == NULL)))
-        return error_tell(error, PTO_ENOMEM, "not enough memory for argument '%s' of %llu bytes",
+        return error_setf(error, PTO_ENOMEM, "not enough memory for argument '%s' of %llu bytes",
                           argument->name, (unsigned long long)tensor->bytes);
     return PTO_OK;
 }
@@ -177,14 +187,14 @@ static int make_scalars(struct scene_data *data, struct pto_error *error)
         int64_t value = 0;
 
         if (scalar->is_open)
-            return error_tell(
+            return error_setf(
                 error, PTO_EINVAL,
                 "scalar '%s' has no value: give the scalars with --scalar, in order, or "
                 "put data/in/%s.npy with one element into %.900s",
                 scalar->name, scalar->name, data->scene->folder);
         if (scalar->product.count != 0 &&
             !scene_evaluate(&scalar->product, data->param, data->param_count, &value, &missing))
-            return error_tell(error, PTO_EINVAL, "scalar '%s' has an impossible value",
+            return error_setf(error, PTO_EINVAL, "scalar '%s' has an impossible value",
                               scalar->name);
         if (scalar->product.count != 0)
             number = (double)value;
@@ -219,7 +229,7 @@ static int copy_npy(const struct npy *npy, const char *path, const struct scene_
     char has[64], wants[64];
 
     if (!scene_npy_fits(npy, argument->dtype))
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "%.1000s has elements of type %c%u, but argument '%s' is %s; convert it "
                           "with .astype()",
                           path, npy->kind, npy->item_bytes, argument->name,
@@ -228,7 +238,7 @@ static int copy_npy(const struct npy *npy, const char *path, const struct scene_
         memcmp(npy->shapes, tensor->shapes, npy->ndims * sizeof(npy->shapes[0])) != 0) {
         print_shape(npy->shapes, npy->ndims, has);
         print_shape(tensor->shapes, argument->ndims, wants);
-        return error_tell(error, PTO_EINVAL, "%.1000s has the shape %s, but argument '%s' has %s",
+        return error_setf(error, PTO_EINVAL, "%.1000s has the shape %s, but argument '%s' has %s",
                           path, has, argument->name, wants);
     }
     memcpy(to, npy->data, tensor->bytes);
@@ -262,7 +272,11 @@ static int fill_inputs(const struct scene_data_params *params, struct scene_data
             continue;
         if (given != NULL && given->path != NULL) {
             status = copy_npy(&given->npy, given->path, tensor, tensor->data, error);
-            if (params->golden == NULL) /* expected files belong to other inputs */
+            /*
+             * without a golden, the expected results in files are those of other inputs, so do not
+             * compare
+             */
+            if (params->golden == NULL)
                 data->is_compared = false;
             tensor->is_given = true;
         } else if (files != NULL && files->path[i] != NULL) {
@@ -279,7 +293,7 @@ static int fill_inputs(const struct scene_data_params *params, struct scene_data
     return status;
 }
 
-/* Given inputs are compared afterwards: a golden that overwrote one assumed other inputs. */
+/* Copies the inputs that files give, to detect a golden that overwrites one. */
 static int keep_given(struct scene_data *data, void **copy, struct pto_error *error)
 {
     for (uint32_t i = 0; i < data->scene->argument_count; i++) {
@@ -289,7 +303,7 @@ static int keep_given(struct scene_data *data, void **copy, struct pto_error *er
             continue;
         copy[i] = malloc(tensor->bytes + 1);
         if (copy[i] == NULL)
-            return error_tell(error, PTO_ENOMEM, "out of memory");
+            return error_setf(error, PTO_ENOMEM, "out of memory");
         memcpy(copy[i], tensor->data, tensor->bytes);
     }
     return PTO_OK;
@@ -334,7 +348,7 @@ static int call_golden(const struct scene_data_params *params, struct scene_data
         .named = named,
     };
     int status = tensor != NULL && copy != NULL ? keep_given(data, copy, error)
-                                                : error_tell(error, PTO_ENOMEM, "no memory");
+                                                : error_setf(error, PTO_ENOMEM, "no memory");
 
     name_scalars(data, named);
     for (uint32_t i = 0; i < data->param_count; i++)
@@ -355,7 +369,7 @@ static int call_golden(const struct scene_data_params *params, struct scene_data
         int code = params->golden(&scene);
 
         if (code != 0)
-            status = error_tell(error, PTO_EINVAL, "the golden returned %d", code);
+            status = error_setf(error, PTO_EINVAL, "the golden returned %d", code);
     }
     if (copy != NULL)
         restore_given(data, copy);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data of one case: what the tensors hold before a run, what is expected
- * after it, what came out. Made once for a case; runs begin from it again and
- * again.
+ * The data of one case: tensors before a run, expected results, and results of the run. Made once
+ * per case and reused by all runs.
  */
 #ifndef PTO_SCENE_DATA_H
 #define PTO_SCENE_DATA_H
@@ -14,14 +13,14 @@
 struct scene_tensor {
     const struct scene_argument *argument;
     uint32_t shapes[PTO_MAX_DIMS];
-    uint64_t count; /* of elements */
+    uint64_t count; /* number of elements */
     uint64_t bytes;
-    void *data;     /* before the run; NULL for an output */
-    void *expected; /* NULL: nothing is, or it is an input */
-    void *got;      /* after it; NULL for an input */
+    void *data;     /* input data; NULL for an output */
+    void *expected; /* memory for the expected result; NULL for an input */
+    void *got;      /* data after the run; NULL for an input */
     bool is_given;
-    bool is_blank;     /* a large input that nothing fills: device memory that is not written */
-    bool has_expected; /* something says what an output should hold */
+    bool is_blank;     /* a large input without data, whose device memory stays unwritten */
+    bool has_expected; /* the expected output is known */
 };
 
 struct scene_data {
@@ -29,15 +28,15 @@ struct scene_data {
     const struct scene_case *test_case;
     struct scene_param param[SCENE_PARAMS_MAX];
     uint32_t param_count;
-    struct scene_tensor *tensor; /* as many as the scene has arguments */
+    struct scene_tensor *tensor; /* one per argument of the scene */
     uint64_t scalar[PTO_ENTRY_SCALARS_MAX];
-    bool is_compared; /* there is something to compare with */
+    bool is_compared; /* at least one tensor has an expected result */
 };
 
-/* The user's own data for an argument: --in. */
+/* Files that the user gives for an argument with --in and --out. */
 struct scene_given {
     struct npy npy;
-    const char *path; /* NULL: nothing was given */
+    const char *path; /* NULL: not given */
     bool is_wanted;   /* --out names it */
 };
 
@@ -47,13 +46,13 @@ struct scene_data_params {
     const struct scene *scene;
     const struct scene_case *test_case;
     const char *platform;
-    const struct scene_given *given; /* as many as the scene has arguments; may be NULL */
-    scene_golden_fn golden;          /* NULL: the scene has none */
-    bool has_blanks;                 /* inputs that nothing fills are no failure */
-    uint32_t rank;                   /* whose data; 0 where there are no ranks */
+    const struct scene_given *given; /* one per argument of the scene; may be NULL */
+    scene_golden_fn golden;          /* NULL: no golden */
+    bool has_blanks;                 /* inputs without data are allowed */
+    uint32_t rank;                   /* rank of this process; 0 without ranks */
 };
 
-/* On failure nothing is left to be freed. */
+/* Makes the data. On failure there is nothing to free. */
 int scene_data_make(const struct scene_data_params *params, struct scene_data *data,
                     struct pto_error *error);
 void scene_data_free(struct scene_data *data);

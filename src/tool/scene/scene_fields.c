@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes texts, numbers, names, paths, lists and products out of nodes. */
+/* Parses texts, numbers, names, paths, lists and products. */
 #include "tool/scene/scene_fields.h"
 
 #include <errno.h>
@@ -10,10 +10,10 @@
 
 int scene_fields_no_memory(struct loader *l)
 {
-    return error_tell(l->error, PTO_ENOMEM, "out of memory");
+    return error_setf(l->error, PTO_ENOMEM, "out of memory");
 }
 
-/* The known keys, as "a, b, c". */
+/* Lists the known keys as "a, b, c". */
 static void list_fields(const struct field *fields, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -24,8 +24,8 @@ static void list_fields(const struct field *fields, char *text, size_t bytes)
             (size_t)snprintf(text + used, bytes - used, "%s%s", used != 0 ? ", " : "", fields->key);
 }
 
-int scene_fields_take(struct loader *l, const struct node *map, const char *what,
-                      const struct field *fields, void *target)
+int scene_fields_parse(struct loader *l, const struct node *map, const char *what,
+                       const struct field *fields, void *target)
 {
     char text[512];
     int status = PTO_OK;
@@ -149,7 +149,7 @@ int scene_fields_path(struct loader *l, const struct node *value, const char **p
         *path_out = text;
         return status;
     }
-    path = scene_document_take(l->document, strlen(l->folder) + strlen(text) + 2);
+    path = scene_document_alloc(l->document, strlen(l->folder) + strlen(text) + 2);
     if (path == NULL)
         return scene_fields_no_memory(l);
     sprintf(path, "%s/%s", l->folder, text);
@@ -157,7 +157,7 @@ int scene_fields_path(struct loader *l, const struct node *value, const char **p
     return PTO_OK;
 }
 
-int scene_fields_texts(struct loader *l, const struct node *value, take_text_fn take,
+int scene_fields_texts(struct loader *l, const struct node *value, parse_text_fn take,
                        struct scene_list *list)
 {
     if (value->kind != NODE_LIST)
@@ -175,17 +175,17 @@ int scene_fields_texts(struct loader *l, const struct node *value, take_text_fn 
     return PTO_OK;
 }
 
-int scene_fields_take_list(struct loader *l, const struct node *value, const char *what,
-                           uint32_t count_max, size_t item_bytes, take_fn take, void **items_out,
-                           uint32_t *count_out)
+int scene_fields_parse_list(struct loader *l, const struct node *value, const char *what,
+                            uint32_t count_max, size_t item_bytes, parse_fn take, void **items_out,
+                            uint32_t *count_out)
 {
     char *items;
 
     if (value->kind != NODE_LIST)
-        return REFUSE(l, value, "expected a list of %s, each with - in front", what);
+        return REFUSE(l, value, "expected a list of %s, each after a -", what);
     if (value->count > count_max)
         return REFUSE(l, value, "at most %u %s are allowed", count_max, what);
-    items = scene_document_take(l->document, (value->count + 1) * item_bytes);
+    items = scene_document_alloc(l->document, (value->count + 1) * item_bytes);
     if (items == NULL)
         return scene_fields_no_memory(l);
     *items_out = items;
@@ -208,7 +208,7 @@ int scene_fields_product(struct loader *l, const struct node *value, struct scen
     if (status < 0)
         return status;
     product->at = value;
-    rest = scene_document_take(l->document, strlen(text) + 1);
+    rest = scene_document_alloc(l->document, strlen(text) + 1);
     if (rest == NULL)
         return scene_fields_no_memory(l);
     strcpy(rest, text);

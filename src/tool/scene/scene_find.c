@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks for folders with a scene.yaml or a kernel_config.py. */
+/* Finds folders with a scene.yaml or a kernel_config.py. */
 #include "tool/scene/scene_find.h"
 
 #include <dirent.h>
@@ -52,7 +52,8 @@ bool scene_find_root(char path[PATH_MAX])
     if (length < 0)
         return false;
     path[length] = '\0';
-    for (int levels = 0; levels < 2; levels++) { /* the program, then its folder */
+    /* the first pass removes the program's name, the second its folder's */
+    for (int levels = 0; levels < 2; levels++) {
         char *slash = strrchr(path, '/');
 
         if (slash == NULL)
@@ -94,13 +95,13 @@ static int add_path(struct scene_paths *paths, const char *path, struct pto_erro
         paths->path = grown;
     if (copy == NULL || grown == NULL || paths->count == SCENES_MAX) {
         free(copy);
-        return error_tell(error, PTO_ENOMEM, "too many scenes, or out of memory");
+        return error_setf(error, PTO_ENOMEM, "too many scenes, or out of memory");
     }
     paths->path[paths->count++] = copy;
     return PTO_OK;
 }
 
-/* The path without what its end does not need. */
+/* Removes a leading `./`, the name of a manifest at the end, and trailing slashes. */
 static bool trim_path(const char *path, char out[PATH_MAX])
 {
     size_t length = strlen(path);
@@ -135,16 +136,16 @@ int scene_find_below(const char *path, struct scene_paths *paths, struct pto_err
     int status;
 
     if (!trim_path(path, folder) || stat(folder, &info) < 0)
-        return error_tell(error, PTO_EINVAL, "'%.1000s' does not exist", path);
+        return error_setf(error, PTO_EINVAL, "'%.1000s' does not exist", path);
     if (!S_ISDIR(info.st_mode))
-        return error_tell(error, PTO_EINVAL, "'%.1000s' is not a folder", path);
+        return error_setf(error, PTO_EINVAL, "'%.1000s' is not a folder", path);
     status = add_below(folder, 0, paths, error);
     if (status == PTO_OK && paths->count == before)
-        return error_tell(error, PTO_EINVAL, "no %s or %s in or below '%.1000s'", SCENE_FILE,
+        return error_setf(error, PTO_EINVAL, "no %s or %s in or below '%.1000s'", SCENE_FILE,
                           SCENE_CONFIG_FILE, path);
     if (paths->count != 0)
         qsort(paths->path, paths->count, sizeof(*paths->path), compare_paths);
-    for (uint32_t i = 0; i < paths->count; i++) { /* one that was named twice stays once */
+    for (uint32_t i = 0; i < paths->count; i++) { /* drop duplicates */
         if (kept != 0 && strcmp(paths->path[kept - 1], paths->path[i]) == 0)
             free(paths->path[i]);
         else
@@ -154,7 +155,9 @@ int scene_find_below(const char *path, struct scene_paths *paths, struct pto_err
     return status;
 }
 
-/* Links to folders are not followed: they may lead in circles. */
+/*
+ * Adds the scenes below a folder. Links to folders are not followed, because they may form cycles.
+ */
 static int add_below(const char *path, uint32_t depth, struct scene_paths *paths,
                      struct pto_error *error)
 {
@@ -166,11 +169,11 @@ static int add_below(const char *path, uint32_t depth, struct scene_paths *paths
     if (scene_is_folder(path))
         return add_path(paths, path, error);
     if (depth == DEPTH_MAX)
-        return error_tell(error, PTO_EINVAL, "'%.1000s' is more than %d folders deep", path,
+        return error_setf(error, PTO_EINVAL, "'%.1000s' is more than %d folders deep", path,
                           DEPTH_MAX);
     folder = opendir(path);
     if (folder == NULL)
-        return error_tell(error, PTO_ESYSTEM, "'%.1000s' cannot be read: %s", path,
+        return error_setf(error, PTO_ESYSTEM, "'%.1000s' cannot be read: %s", path,
                           strerror(errno));
     while (status == PTO_OK && (entry = readdir(folder)) != NULL) {
         char below[PATH_MAX];
@@ -180,7 +183,7 @@ static int add_below(const char *path, uint32_t depth, struct scene_paths *paths
             continue;
         if (snprintf(below, sizeof(below), "%s%s%s", is_here ? "" : path, is_here ? "" : "/",
                      entry->d_name) >= (int)sizeof(below))
-            status = error_tell(error, PTO_EINVAL, "a path in '%.1000s' is too long", path);
+            status = error_setf(error, PTO_EINVAL, "a path in '%.1000s' is too long", path);
         else if (lstat(below, &info) == 0 && S_ISDIR(info.st_mode))
             status = add_below(below, depth + 1, paths, error);
     }
@@ -189,8 +192,8 @@ static int add_below(const char *path, uint32_t depth, struct scene_paths *paths
 }
 
 /*
- * What is in the working directory wins. A folder there without a scene does not, as in `pto run`:
- * few have a folder of their own in mind that has the name of an example, and no scene.
+ * Finds scenes. A path in the working directory wins over an example, unless it is a folder without
+ * a scene, as in `pto run`: a user who gives the name of an example rarely means such a folder.
  */
 int scene_find_all(const char *name, struct scene_paths *paths, struct pto_error *error)
 {
@@ -217,14 +220,14 @@ int scene_find_one(const char *name, char path[PATH_MAX], struct pto_error *erro
     if (trim_path(name, path) && scene_is_folder(path))
         return PTO_OK;
     if (strchr(name, '/') != NULL)
-        return error_tell(error, PTO_EINVAL, "'%.1000s' is not a scene: it has no %s and no %s",
+        return error_setf(error, PTO_EINVAL, "'%.1000s' is not a scene: it has no %s and no %s",
                           name, SCENE_FILE, SCENE_CONFIG_FILE);
     if (!scene_find_examples(folder))
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "unknown scene '%.1000s', and the examples cannot be found", name);
     if (snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && scene_is_folder(path))
         return PTO_OK;
-    return error_tell(error, PTO_EINVAL,
+    return error_setf(error, PTO_EINVAL,
                       "unknown scene '%.1000s': neither a folder nor an example; `pto run "
                       "--list` lists the examples",
                       name);

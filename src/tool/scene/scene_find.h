@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where scenes are: by path, below a folder, or among the examples. */
+/* Finds scenes: by path, below a folder, or among the examples. */
 #ifndef PTO_SCENE_FIND_H
 #define PTO_SCENE_FIND_H
 
@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-/* Sorted folders; the caller frees them with scene_paths_free. */
+/* Sorted folders; freed with scene_paths_free. */
 struct scene_paths {
     char **path;
     uint32_t count;
@@ -17,19 +17,25 @@ struct scene_paths {
 
 void scene_paths_free(struct scene_paths *paths);
 
-/* The folder above the executable's: it has bin/, lib/ and perhaps include/. */
+/*
+ * Finds the root of the installation, the parent of the executable's folder: it has bin/, lib/ and
+ * perhaps include/.
+ */
 bool scene_find_root(char path[PATH_MAX]);
-/* The folder of the examples, in the installation or source tree of the executable. */
+/* Finds the examples in the installation or source tree of the executable. */
 bool scene_find_examples(char path[PATH_MAX]);
-/* All scenes at or below a folder, or the one whose file it is. They are added to `paths`. */
+/*
+ * Adds all scenes at or below a folder to `paths`. The path may also name the manifest in the
+ * folder of one scene.
+ */
 int scene_find_below(const char *path, struct scene_paths *paths, struct pto_error *error);
-/* The same, or the example of that name if there is no such folder. */
+/* As scene_find_below, or the example of that name if there is no such folder. */
 int scene_find_all(const char *name, struct scene_paths *paths, struct pto_error *error);
-/* A folder with a scene, its file, or the name of an example. */
+/* Finds one scene by its folder, its file, or the name of an example. */
 int scene_find_one(const char *name, char path[PATH_MAX], struct pto_error *error);
-/* Whether there is a scene.yaml in the folder, or a kernel_config.py. */
+/* Whether the folder has a scene.yaml or a kernel_config.py. */
 bool scene_is_folder(const char *path);
-/* Only the latter. */
+/* Whether the folder has a kernel_config.py. */
 bool scene_is_config(const char *path);
 
 #endif

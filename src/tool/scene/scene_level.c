@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arguments lie in the worker's memory, which looks after its own bounds. A run that takes too long is cancelled; children that do not come back
- * then are killed, and the next run has a new worker.
+ * Runs scenes on a level-3 worker. Arguments are in memory of the worker, which checks the guards
+ * around them. A run that exceeds its time is cancelled; children that do not return are then
+ * killed, and the next run gets a new worker.
  */
 #include "tool/scene/scene_level.h"
 
@@ -14,7 +15,7 @@
 #include "tool/scene/scene_session.h"
 
 #define DEBUG_NS (1ull << 62)
-#define KILL_NS 10000000000ull /* for a worker to notice that its children are dead */
+#define KILL_NS 10000000000ull /* time for a worker to notice that its children are dead */
 
 /* ---- building ---- */
 
@@ -41,7 +42,7 @@ int scene_level_build(struct session *s, enum pto_mode mode, struct pto_error *e
         return status;
     built = calloc(scene->callable_count, sizeof(*built));
     if (built == NULL)
-        return error_tell(error, PTO_ENOMEM, "out of memory");
+        return error_setf(error, PTO_ENOMEM, "out of memory");
     s->level.built[mode] = built;
     for (uint32_t i = 0; i < scene->callable_count && status == PTO_OK; i++)
         status = build_callable(s, &scene->callable[i], mode, &built[i], error);
@@ -65,7 +66,7 @@ void scene_level_close(struct session *s)
 void scene_level_rest(struct session *s)
 {
     if (s->level.worker != NULL)
-        (void)pto_worker_close(s->level.worker); /* refused only if a run could not be ended */
+        (void)pto_worker_close(s->level.worker); /* can only fail if a run could not be ended */
     s->level.worker = NULL;
     for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++)
         for (uint32_t i = 0; s->level.built[mode] != NULL && i < s->scene->callable_count; i++)
@@ -77,7 +78,7 @@ static struct pto_child_info about_child(const struct session *s, uint32_t child
     struct pto_child_info info;
 
     pto_child_info_init(&info);
-    (void)pto_worker_child(s->level.worker, child, &info); /* it is one of the worker's */
+    (void)pto_worker_child(s->level.worker, child, &info); /* cannot fail: the child exists */
     return info;
 }
 
@@ -107,22 +108,28 @@ int scene_level_open(struct session *s, const struct scene_case *test_case, stru
     params.clusters = clusters;
     params.chip_workers = s->options->workers;
     params.has_guards = !s->options->is_unguarded;
+    params.has_nan_check = s->options->has_nan_check;
+    params.is_virtual = s->options->costs.is_virtual;
     params.startup_timeout_ns = s->options->is_debugged ? DEBUG_NS : 0;
     params.error = error;
     status = pto_worker_open(&params, &s->level.worker);
     if (status < 0) {
         s->level.worker = NULL;
-        return error_tell(error, status,
+        return error_setf(error, status,
                           "a worker of %u chips and %u SUB workers cannot be opened: %s",
                           test_case->chips, test_case->subs, error->text);
     }
     s->level.chips = test_case->chips;
     s->level.subs = test_case->subs;
     s->level.clusters = clusters;
-    return PTO_OK;
+    if (params.is_virtual)
+        status = scene_costs_set_level(&s->options->costs, s->scene, s->level.worker, error);
+    if (status < 0)
+        scene_level_rest(s);
+    return status;
 }
 
-/* Each once for a worker, before its first run in the mode. */
+/* Registers each callable once per worker, before its first run in the mode. */
 static int register_callables(const struct session *s, struct scene_built *built,
                               struct pto_error *error)
 {
@@ -142,7 +149,7 @@ static int register_callables(const struct session *s, struct scene_built *built
         params.error = error;
         status = pto_worker_register(s->level.worker, &params, &built[i].number);
         if (status < 0)
-            return error_tell(error, status, "callable '%s': %s", callable->name, error->text);
+            return error_setf(error, status, "callable '%s': %s", callable->name, error->text);
     }
     return PTO_OK;
 }
@@ -156,12 +163,12 @@ static uint64_t timeout_ns(const struct session *s)
 
 /* ---- arguments ---- */
 
-/* What the orchestration gets, and where its arguments are. */
+/* The entry of one run of the orchestration, and the memory that the entry points into. */
 struct level_entry {
     struct pto_level_entry entry;
     pto_level_entry_fn function;
     uint64_t timeout_ns;
-    void *memory[PTO_ENTRY_TENSORS_MAX]; /* NULL: none yet */
+    void *memory[PTO_ENTRY_TENSORS_MAX]; /* NULL: not allocated */
     struct pto_tensor tensor[PTO_ENTRY_TENSORS_MAX];
     const char *tensor_name[PTO_ENTRY_TENSORS_MAX];
     const char *scalar_name[PTO_ENTRY_SCALARS_MAX];
@@ -179,7 +186,7 @@ static int place_argument(struct session *s, struct level_entry *e, uint32_t ind
     int status = pto_worker_alloc(s->level.worker, tensor->bytes != 0 ? tensor->bytes : 1, &memory);
 
     if (status < 0)
-        return error_tell(error, status, "the worker has no memory for argument '%s': %s",
+        return error_setf(error, status, "the worker cannot allocate argument '%s': %s",
                           argument->name, pto_strerror(status));
     e->memory[index] = memory;
     if (argument->direction == PTO_DIR_OUT)
@@ -228,7 +235,7 @@ static int level_make_entry(struct session *s, const struct scene_built *built,
     return status;
 }
 
-/* Fetches the outputs if the run went well, and frees, which looks for writes outside. */
+/* Copies the outputs if the run succeeded, and frees the memory, which checks the guards. */
 static int level_end_entry(struct session *s, struct level_entry *e, int status,
                            struct pto_error *error)
 {
@@ -244,7 +251,7 @@ static int level_end_entry(struct session *s, struct level_entry *e, int status,
         freed = pto_worker_free(s->level.worker, e->memory[i], &why);
         if (freed < 0 && status == PTO_OK)
             status =
-                error_tell(error, freed, "argument '%s': %s", tensor->argument->name, why.text);
+                error_setf(error, freed, "argument '%s': %s", tensor->argument->name, why.text);
     }
     return status;
 }
@@ -256,7 +263,7 @@ static void level_call_orchestration(struct pto_level *level, void *context)
     struct level_entry *e = context;
 
     e->entry.level = level;
-    (void)pto_level_set_task_timeout(level, e->timeout_ns); /* no task has less than the run */
+    (void)pto_level_set_task_timeout(level, e->timeout_ns); /* a task may take as long as the run */
     e->function(level, &e->entry);
 }
 
@@ -265,7 +272,10 @@ static const char *child_text(const struct session *s, uint32_t child)
     return child < s->level.chips ? "chip" : "SUB worker";
 }
 
-/* It is late. Chips end their runs themselves; then nothing more starts, and what is busy is killed. */
+/*
+ * Ends a run that has exceeded its time. Chips end their tasks themselves within the grace period.
+ * Then the run is cancelled, so that no further task starts, and busy children are killed.
+ */
 static void end_late_run(const struct session *s, struct pto_worker_run *run)
 {
     (void)pto_worker_run_wait(run, (uint64_t)(session_grace(s->options, s->data.test_case) * 1e9));
@@ -281,7 +291,10 @@ static void end_late_run(const struct session *s, struct pto_worker_run *run)
     (void)pto_worker_run_wait(run, KILL_NS);
 }
 
-/* Waits until the run has ended, or its time is over: then `who` says which children were busy. */
+/*
+ * Waits until the run ends. False after the timeout: the run was ended, and `who` lists the
+ * children that were busy.
+ */
 static bool await_run(const struct session *s, struct pto_worker_run *run, char *who, size_t size)
 {
     size_t used = 0;
@@ -297,7 +310,10 @@ static bool await_run(const struct session *s, struct pto_worker_run *run, char 
     return false;
 }
 
-/* Tasks of each child since `before`. */
+/*
+ * Sets the number of tasks that each child has completed since the counts in `before`; NULL: since
+ * its start.
+ */
 static void level_count_tasks(struct session *s, const uint64_t *before)
 {
     for (uint32_t i = 0; i < s->level.chips + s->level.subs; i++)
@@ -318,15 +334,15 @@ static int launch_and_wait(struct session *s, struct level_entry *e, struct pto_
     pto_worker_report_init(report);
     status = pto_worker_launch(s->level.worker, level_call_orchestration, e, &run);
     if (status < 0)
-        return error_tell(error, status, "the run cannot begin: %s", pto_strerror(status));
+        return error_setf(error, status, "the run cannot begin: %s", pto_strerror(status));
     is_on_time = await_run(s, run, who, sizeof(who));
     status = pto_worker_run_finish(run, report);
     level_count_tasks(s, before);
     if (!is_on_time)
-        return error_tell(error, PTO_ETIMEOUT, "the run did not end within %g s%s%s%s",
+        return error_setf(error, PTO_ETIMEOUT, "the run did not end within %g s%s%s%s",
                           (double)timeout_ns(s) / 1e9, who, report->child >= 0 ? "; " : "",
                           report->child >= 0 ? report->error.text : "");
-    return status < 0 ? error_tell(error, status, "%s",
+    return status < 0 ? error_setf(error, status, "%s",
                                    report->error.text[0] != '\0' ? report->error.text
                                                                  : pto_strerror(status))
                       : PTO_OK;
@@ -336,9 +352,8 @@ static int begin_trace(const struct session *s, struct pto_error *error)
 {
     int status = pto_worker_trace_begin(s->level.worker, s->options->trace);
 
-    return status < 0
-               ? error_tell(error, status, "nothing can be recorded: %s", pto_strerror(status))
-               : PTO_OK;
+    return status < 0 ? error_setf(error, status, "cannot record the run: %s", pto_strerror(status))
+                      : PTO_OK;
 }
 
 int scene_level_run(struct session *s, enum pto_mode mode, struct pto_error *error)
@@ -348,7 +363,7 @@ int scene_level_run(struct session *s, enum pto_mode mode, struct pto_error *err
     int status;
 
     if (e == NULL)
-        return error_tell(error, PTO_ENOMEM, "out of memory");
+        return error_setf(error, PTO_ENOMEM, "out of memory");
     pto_run_report_init(&s->report);
     status = register_callables(s, built, error);
     if (status == PTO_OK)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session of level 3: a worker instead of a device, several callables instead of one, and an
- * orchestration that runs in this process.
+ * A level-3 session: it has a worker instead of a device, several callables, and an orchestration
+ * that runs in this process.
  */
 #ifndef PTO_SCENE_LEVEL_H
 #define PTO_SCENE_LEVEL_H
@@ -11,32 +11,33 @@
 
 struct session;
 
-/* What was built of a callable. */
+/* The bytes of a built callable. */
 struct scene_built {
     void *bytes;
     size_t size;
-    uint64_t number; /* with the worker; 0: it is not registered */
+    uint64_t number; /* its registration with the worker; 0: not registered */
 };
 
 struct scene_level {
-    struct pto_worker *worker; /* NULL: none is open */
-    uint32_t chips;            /* of the one that is */
+    struct pto_worker *worker; /* NULL: not open */
+    uint32_t chips;            /* chips of the open worker */
     uint32_t subs;
     uint32_t clusters;
     struct scene_code *orchestration;
-    struct scene_built *built[PTO_MODE_COUNT]; /* by callable; NULL: not yet */
-    struct pto_worker_report report;           /* of the last run */
-    uint64_t child_tasks[PTO_CHILDREN_MAX];    /* the same: those that each child has ended */
+    /* for each mode an array with one element per callable; NULL: not built */
+    struct scene_built *built[PTO_MODE_COUNT];
+    struct pto_worker_report report;        /* report of the last run */
+    uint64_t child_tasks[PTO_CHILDREN_MAX]; /* tasks that each child completed in the last run */
 };
 
-/* Builds the orchestration, and the callables for a mode, unless they are there. */
+/* Builds the orchestration and the callables of a mode, unless already built. */
 int scene_level_build(struct session *s, enum pto_mode mode, struct pto_error *error);
-/* Opens a worker as the case wants it, unless there is one all of whose children live. */
+/* Opens the worker that the case needs, or reuses an open one if all its children live. */
 int scene_level_open(struct session *s, const struct scene_case *test_case,
                      struct pto_error *error);
-/* Runs the case once; the outputs are in the session's data. */
+/* Runs the case once; stores the outputs in the session's data. */
 int scene_level_run(struct session *s, enum pto_mode mode, struct pto_error *error);
-/* Closes the worker. It is opened again when needed. */
+/* Closes the worker; scene_level_open opens it again. */
 void scene_level_rest(struct session *s);
 void scene_level_close(struct session *s);
 

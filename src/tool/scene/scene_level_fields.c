@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields of a scene.yaml about level 3: chips, SUB workers, and the callables that they run. */
+/* Parses the fields of a scene.yaml for level 3: chips, SUB workers, and callables. */
 #include <string.h>
 
 #include "tool/scene/scene_fields.h"
 
 enum { LEVEL_MIN = 2, LEVEL_MAX = 3 };
 
-/* Parameters that a scene of level 3 has without naming them. */
+/* Parameters that every level-3 scene has implicitly. */
 static const char *const own_params[] = { "chips", "subs" };
 
 bool scene_level_owns_param(const struct scene *scene, const char *name)
@@ -25,8 +25,8 @@ static void set_param(struct scene_case *test_case, uint32_t which, uint32_t val
     test_case->param_count += i == test_case->param_count;
 }
 
-/* Before the parameters: these two are there first. */
-int scene_level_take(struct loader *l, const struct node *value, void *target)
+/* Parses the level, before the parameters, because it adds two. */
+int scene_level_parse(struct loader *l, const struct node *value, void *target)
 {
     struct scene_case *test_case = target;
     int64_t level;
@@ -43,14 +43,14 @@ int scene_level_take(struct loader *l, const struct node *value, void *target)
     return PTO_OK;
 }
 
-static int take_children(struct loader *l, const struct node *value, struct scene_case *test_case,
-                         uint32_t which, uint32_t *count_out)
+static int parse_children(struct loader *l, const struct node *value, struct scene_case *test_case,
+                          uint32_t which, uint32_t *count_out)
 {
     int64_t count;
     int status = scene_fields_integer(l, value, 0, PTO_CHILDREN_MAX, &count);
 
     if (status == PTO_OK && !scene_is_level(l->scene))
-        return REFUSE(l, value, "%s are those of a worker: write level: 3", own_params[which]);
+        return REFUSE(l, value, "%s apply to level 3 only; add level: 3", own_params[which]);
     if (status == PTO_OK) {
         *count_out = (uint32_t)count;
         set_param(test_case, which, *count_out);
@@ -58,62 +58,71 @@ static int take_children(struct loader *l, const struct node *value, struct scen
     return status;
 }
 
-int scene_level_take_chips(struct loader *l, const struct node *value, void *target)
+int scene_level_parse_chips(struct loader *l, const struct node *value, void *target)
 {
     struct scene_case *test_case = target;
 
-    return take_children(l, value, test_case, 0, &test_case->chips);
+    return parse_children(l, value, test_case, 0, &test_case->chips);
 }
 
-int scene_level_take_subs(struct loader *l, const struct node *value, void *target)
+int scene_level_parse_subs(struct loader *l, const struct node *value, void *target)
 {
     struct scene_case *test_case = target;
 
-    return take_children(l, value, test_case, 1, &test_case->subs);
+    return parse_children(l, value, test_case, 1, &test_case->subs);
 }
 
 /* ---- callables ---- */
 
-static int level_fields_take_name(struct loader *l, const struct node *value, void *target)
+static int level_fields_parse_name(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_name(l, value, &((struct scene_callable *)target)->name);
 }
 
-static int level_fields_take_source(struct loader *l, const struct node *value, void *target)
+static int level_fields_parse_source(struct loader *l, const struct node *value, void *target)
 {
-    return scene_sources_take_path(l, value, &((struct scene_callable *)target)->source);
+    return scene_sources_parse_path(l, value, &((struct scene_callable *)target)->source);
 }
 
-static int level_fields_take_function(struct loader *l, const struct node *value, void *target)
+static int level_fields_parse_function(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_name(l, value, &((struct scene_callable *)target)->function);
 }
 
-static int take_flags(struct loader *l, const struct node *value, void *target)
+static int level_fields_parse_cost(struct loader *l, const struct node *value, void *target)
 {
-    return scene_sources_take_source_flags(l, value, &((struct scene_callable *)target)->source);
+    return scene_fields_text(l, value, &((struct scene_callable *)target)->cost);
 }
 
-static int take_include(struct loader *l, const struct node *value, void *target)
+static int parse_flags(struct loader *l, const struct node *value, void *target)
 {
-    return scene_sources_take_source_include(l, value, &((struct scene_callable *)target)->source);
+    return scene_sources_parse_source_flags(l, value, &((struct scene_callable *)target)->source);
 }
 
-/* The fields of sources write into the scene of the loader, which is the callable's meanwhile. */
-static int take_parts(struct loader *l, const struct node *value, struct scene_callable *callable)
+static int parse_include(struct loader *l, const struct node *value, void *target)
+{
+    return scene_sources_parse_source_include(l, value, &((struct scene_callable *)target)->source);
+}
+
+/*
+ * Parses the sources of a callable. The parsers of its fields write into `l->scene`, so that points
+ * to the callable's own scene, `part`, during the call.
+ */
+static int parse_parts(struct loader *l, const struct node *value, struct scene_callable *callable)
 {
     static const struct field chip_fields[] = {
-        { "name", level_fields_take_name, true },
-        { "orchestration", scene_sources_take_orchestration, true },
-        { "kernels", scene_sources_take_kernels, false },
+        { "name", level_fields_parse_name, true },
+        { "orchestration", scene_sources_parse_orchestration, true },
+        { "kernels", scene_sources_parse_kernels, false },
         { NULL, NULL, false },
     };
     static const struct field sub_fields[] = {
-        { "name", level_fields_take_name, true },
-        { "source", level_fields_take_source, true },
-        { "function", level_fields_take_function, false },
-        { "flags", take_flags, false },
-        { "include", take_include, false },
+        { "name", level_fields_parse_name, true },
+        { "source", level_fields_parse_source, true },
+        { "function", level_fields_parse_function, false },
+        { "flags", parse_flags, false },
+        { "include", parse_include, false },
+        { "cost", level_fields_parse_cost, false },
         { NULL, NULL, false },
     };
     bool is_sub = callable->kind == PTO_CHILD_SUB;
@@ -129,14 +138,14 @@ static int take_parts(struct loader *l, const struct node *value, struct scene_c
     callable->source.flags = l->flags;
     callable->source.include = l->include;
     l->scene = &callable->part;
-    status = scene_fields_take(
+    status = scene_fields_parse(
         l, value, is_sub ? "a callable with a source, for SUB workers," : "a callable for chips",
         is_sub ? sub_fields : chip_fields, callable);
     l->scene = whole;
     return status;
 }
 
-static int take_callable(struct loader *l, const struct node *value, void *target)
+static int parse_callable(struct loader *l, const struct node *value, void *target)
 {
     struct scene_callable *callable = target;
     bool is_map = value->kind == NODE_MAP;
@@ -149,7 +158,7 @@ static int take_callable(struct loader *l, const struct node *value, void *targe
                       "a callable has either an orchestration, and runs on chips, or a source "
                       "with a function, and runs on SUB workers");
     callable->kind = has_source ? PTO_CHILD_SUB : PTO_CHILD_CHIP;
-    status = take_parts(l, value, callable);
+    status = parse_parts(l, value, callable);
     if (status < 0)
         return status;
     callable->part.name = callable->name;
@@ -162,12 +171,12 @@ static int take_callable(struct loader *l, const struct node *value, void *targe
     return PTO_OK;
 }
 
-int scene_level_take_callables(struct loader *l, const struct node *value, void *target)
+int scene_level_parse_callables(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return scene_fields_take_list(l, value, "callables", SCENE_CALLABLES_MAX,
-                                  sizeof(*l->scene->callable), take_callable,
-                                  (void **)&l->scene->callable, &l->scene->callable_count);
+    return scene_fields_parse_list(l, value, "callables", SCENE_CALLABLES_MAX,
+                                   sizeof(*l->scene->callable), parse_callable,
+                                   (void **)&l->scene->callable, &l->scene->callable_count);
 }
 
 /* ---- a case ---- */
@@ -189,15 +198,14 @@ static int check_callables(struct loader *l, const struct node *root,
 
 int scene_level_check(struct loader *l, const struct node *root, const struct scene_case *test_case)
 {
-    /* Of a chip's run, which each callable has for itself. */
+    /* Keys that belong to each callable instead of the scene. */
     static const char *const not_here[] = { "kernels", "deps", "keeps_thread" };
     const struct scene *scene = l->scene;
 
     if (!scene_is_level(scene))
-        return scene->callable_count == 0
-                   ? PTO_OK
-                   : REFUSE(l, scene_document_find(root, "callables"),
-                            "callables are those of a worker: write level: 3");
+        return scene->callable_count == 0 ? PTO_OK
+                                          : REFUSE(l, scene_document_find(root, "callables"),
+                                                   "callables apply to level 3 only; add level: 3");
     for (size_t i = 0; i < sizeof(not_here) / sizeof(not_here[0]); i++)
         if (scene_document_find(root, not_here[i]) != NULL)
             return REFUSE(l, scene_document_find(root, not_here[i]),

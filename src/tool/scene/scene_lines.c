@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collects lines that are written in part, sorts them, and asks for those of two tasks who is first. */
+/*
+ * Collects partially written cache lines, sorts them, and checks whether two tasks that write one
+ * are ordered.
+ */
 #include "tool/scene/scene_lines.h"
 
 #include <stdio.h>
@@ -8,9 +11,9 @@
 
 #define USES_MAX (1ull << 24)
 
-/* ---- what is submitted ---- */
+/* ---- submits ---- */
 
-/* A place behind the last one; NULL: there is no memory. */
+/* Appends an element; NULL: out of memory. */
 static void *lines_add(void *list, uint64_t *count, uint64_t *max, size_t bytes)
 {
     void *old, *more;
@@ -43,13 +46,13 @@ static void add_use(struct lines_watch *w, struct lines_use use)
         w->is_short = true;
 }
 
-/* Bits `from` to `to`, which is not one of them. */
+/* Returns a mask of the bits from `from` up to, but not including, `to`. */
 static uint64_t bits(uint64_t from, uint64_t to)
 {
     return (to == LINES_BYTES ? UINT64_MAX : (1ull << to) - 1) & ~((1ull << from) - 1);
 }
 
-/* Bytes that are written without a gap: only their first and last lines may be others', too. */
+/* Adds contiguous bytes: only their first and last lines can be shared. */
 static void add_bytes(struct lines_watch *w, struct lines_use use, uint64_t begin, uint64_t end)
 {
     uint64_t first = begin / LINES_BYTES, last = (end - 1) / LINES_BYTES;
@@ -90,7 +93,7 @@ void scene_lines_watch_task(void *context, const struct pto_task_view *view)
     const char *file = view->site != NULL && view->site->file != NULL ? view->site->file : "";
     struct lines_task *task;
 
-    do { /* allocations come between them, which nobody is told of */
+    do { /* Allocations have numbers too, but are not reported: their elements stay empty. */
         task = lines_add(&w->task, &w->task_count, &w->task_max, sizeof(*task));
         if (task == NULL) {
             w->is_short = true;
@@ -109,7 +112,7 @@ void scene_lines_watch_task(void *context, const struct pto_task_view *view)
             w->entry_addr[i] = view->entry->tensor[i].addr;
     }
     if (view->kernels.aic < 0 && view->kernels.aiv0 < 0 && view->kernels.aiv1 < 0)
-        return; /* it writes nothing */
+        return; /* tasks without kernels write nothing */
     for (uint32_t i = 0; i < view->args->tensor_count; i++)
         if ((pto_tag_use(view->args->tag[i]) & (PTO_WRITES | PTO_CREATES)) == PTO_WRITES)
             lines_add_tensor(w, view->args->tensor[i], (uint32_t)view->index);
@@ -127,14 +130,15 @@ bool scene_lines_watch_edge(void *context, uint64_t before, uint64_t after)
     return true;
 }
 
-/* ---- who is first ---- */
+/* ---- order of tasks ---- */
 
-/* Edges in the order of the tasks that wait, and marks of those that were looked at. */
+/* Edges sorted by the waiting task, and the state of a search through them. */
 struct order {
     const struct lines_edge *edge;
-    uint64_t *first;  /* by task, and one more */
-    uint32_t *mark;   /* by task: for which question */
-    uint32_t *to_see; /* a stack */
+    /* By task: index of its first edge; the element after the last task is the end. */
+    uint64_t *first;
+    uint32_t *mark;   /* by task: number of the last search that visited it */
+    uint32_t *to_see; /* stack of tasks to visit */
     uint32_t question;
 };
 
@@ -173,7 +177,7 @@ static void order_free(struct order *o)
     free(o->to_see);
 }
 
-/* Backwards from the later one; edges lead from lower numbers to higher ones. */
+/* Searches backwards from the later task; edges lead from lower to higher numbers. */
 static bool is_ordered(struct order *o, uint32_t before, uint32_t after)
 {
     uint32_t count = 0;
@@ -197,7 +201,7 @@ static bool is_ordered(struct order *o, uint32_t before, uint32_t after)
     return false;
 }
 
-/* ---- looking ---- */
+/* ---- finding shared lines ---- */
 
 static int lines_compare_lines(const struct lines_use *x, const struct lines_use *y)
 {
@@ -216,7 +220,7 @@ static int compare_uses(const void *a, const void *b)
     return lines != 0 ? lines : (x->task > y->task) - (x->task < y->task);
 }
 
-/* What one task writes of one line becomes one use. */
+/* Merges uses of one line by one task. */
 static void join_uses(struct lines_watch *w)
 {
     uint64_t kept = 0;
@@ -229,7 +233,7 @@ static void join_uses(struct lines_watch *w)
     w->use_count = kept;
 }
 
-/* One after the other is enough: if each waits for the one before it, all are in order. */
+/* Checking adjacent uses is enough: if each task waits for the one before it, all are ordered. */
 int scene_lines_find(struct lines_watch *w, struct lines_use use[2], bool *found)
 {
     struct order order;

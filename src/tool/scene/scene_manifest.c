@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fields of a scene.yaml, and what no field can see by itself. */
+/* Parses the fields of a scene.yaml, and checks conditions that span several fields. */
 #include "tool/scene/scene_manifest.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static int check_scene(struct loader *l, const struct node *root);
 
 /* ---- small fields ---- */
 
-static int take_modes(struct loader *l, const struct node *value, void *target)
+static int parse_modes(struct loader *l, const struct node *value, void *target)
 {
     char names[NAMES_TEXT_MAX];
     struct scene_list list = { .count = 0 };
@@ -37,7 +37,7 @@ static int take_modes(struct loader *l, const struct node *value, void *target)
                         scene_list_names(pto_mode_name, PTO_MODE_COUNT, "and", names));
 }
 
-static int take_platforms(struct loader *l, const struct node *value, void *target)
+static int parse_platforms(struct loader *l, const struct node *value, void *target)
 {
     char names[NAMES_TEXT_MAX];
     struct scene_list list = { .count = 0 };
@@ -66,17 +66,17 @@ static int take_platforms(struct loader *l, const struct node *value, void *targ
                                           : REFUSE(l, value, "platforms must not be empty");
 }
 
-static int take_timeout(struct loader *l, const struct node *value, void *target)
+static int parse_timeout(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_number(l, value, 0.001, 86400, &((struct scene_case *)target)->timeout);
 }
 
-static int take_grace(struct loader *l, const struct node *value, void *target)
+static int parse_grace(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_number(l, value, 0.001, 86400, &((struct scene_case *)target)->grace);
 }
 
-static int take_seed(struct loader *l, const struct node *value, void *target)
+static int parse_seed(struct loader *l, const struct node *value, void *target)
 {
     int64_t seed;
     int status = scene_fields_integer(l, value, 0, INT64_MAX, &seed);
@@ -86,7 +86,7 @@ static int take_seed(struct loader *l, const struct node *value, void *target)
     return status;
 }
 
-static int take_clusters(struct loader *l, const struct node *value, void *target)
+static int parse_clusters(struct loader *l, const struct node *value, void *target)
 {
     int64_t clusters;
     int status = scene_fields_integer(l, value, 1, 1024, &clusters);
@@ -98,7 +98,7 @@ static int take_clusters(struct loader *l, const struct node *value, void *targe
     return status;
 }
 
-static int manifest_take_params(struct loader *l, const struct node *value, void *target)
+static int manifest_parse_params(struct loader *l, const struct node *value, void *target)
 {
     struct scene_case *test_case = target;
 
@@ -118,7 +118,7 @@ static int manifest_take_params(struct loader *l, const struct node *value, void
         if (status < 0)
             return status;
         if (test_case->ranks != 0 && (strcmp(name, "rank") == 0 || strcmp(name, "ranks") == 0))
-            return REFUSE(l, part, "where there are ranks, '%s' is set automatically", name);
+            return REFUSE(l, part, "in a scene with ranks, '%s' is set automatically", name);
         if (scene_level_owns_param(l->scene, name))
             return REFUSE(l, part, "at level 3, '%s' is set automatically", name);
         for (uint32_t i = 0; i < test_case->param_count; i++)
@@ -135,27 +135,27 @@ static int manifest_take_params(struct loader *l, const struct node *value, void
 
 /* ---- tolerances ---- */
 
-static int take_rtol(struct loader *l, const struct node *value, void *target)
+static int parse_rtol(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_number(l, value, 0, 1e30, &((struct scene_tolerance *)target)->rtol);
 }
 
-static int take_atol(struct loader *l, const struct node *value, void *target)
+static int parse_atol(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_number(l, value, 0, 1e30, &((struct scene_tolerance *)target)->atol);
 }
 
-static int take_ulp(struct loader *l, const struct node *value, void *target)
+static int parse_ulp(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_number(l, value, 0, 1e18, &((struct scene_tolerance *)target)->ulp);
 }
 
-static int manifest_take_tolerance(struct loader *l, const struct node *value, void *target)
+static int manifest_parse_tolerance(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
-        { "rtol", take_rtol, false },
-        { "atol", take_atol, false },
-        { "ulp", take_ulp, false },
+        { "rtol", parse_rtol, false },
+        { "atol", parse_atol, false },
+        { "ulp", parse_ulp, false },
         { NULL, NULL, false },
     };
     struct scene_case *test_case = target;
@@ -173,7 +173,7 @@ static int manifest_take_tolerance(struct loader *l, const struct node *value, v
             return scene_document_refuse_key(l->document, part, l->error,
                                              "'%.80s' is not an element type such as float32",
                                              part->key);
-        status = scene_fields_take(l, part, "a tolerance", fields, &tolerance);
+        status = scene_fields_parse(l, part, "a tolerance", fields, &tolerance);
         if (status < 0)
             return status;
         test_case->tolerance[dtype] = tolerance;
@@ -183,7 +183,7 @@ static int manifest_take_tolerance(struct loader *l, const struct node *value, v
 
 /* ---- arguments and scalars ---- */
 
-static int take_argument_name(struct loader *l, const struct node *value, void *target)
+static int parse_argument_name(struct loader *l, const struct node *value, void *target)
 {
     struct scene_argument *argument = target;
     int status = scene_fields_name(l, value, &argument->name);
@@ -200,7 +200,7 @@ static const char *tensor_direction(uint32_t index)
     return pto_direction_name(PTO_DIR_IN + index);
 }
 
-static int manifest_take_direction(struct loader *l, const struct node *value, void *target)
+static int manifest_parse_direction(struct loader *l, const struct node *value, void *target)
 {
     char names[NAMES_TEXT_MAX];
     const char *text;
@@ -216,7 +216,7 @@ static int manifest_take_direction(struct loader *l, const struct node *value, v
     return PTO_OK;
 }
 
-static int manifest_take_dtype(struct loader *l, const struct node *value, void *target)
+static int manifest_parse_dtype(struct loader *l, const struct node *value, void *target)
 {
     char names[NAMES_TEXT_MAX];
     const char *text;
@@ -233,7 +233,7 @@ static int manifest_take_dtype(struct loader *l, const struct node *value, void 
     return PTO_OK;
 }
 
-static int manifest_take_shape(struct loader *l, const struct node *value, void *target)
+static int manifest_parse_shape(struct loader *l, const struct node *value, void *target)
 {
     struct scene_argument *argument = target;
 
@@ -249,30 +249,30 @@ static int manifest_take_shape(struct loader *l, const struct node *value, void 
     return PTO_OK;
 }
 
-static int take_argument(struct loader *l, const struct node *value, void *target)
+static int parse_argument(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
-        { "name", take_argument_name, true },
-        { "direction", manifest_take_direction, true },
-        { "type", manifest_take_dtype, true },
-        { "shape", manifest_take_shape, true },
-        { "window", scene_ranks_take_window, false },
-        { "offset", scene_ranks_take_offset, false },
+        { "name", parse_argument_name, true },
+        { "direction", manifest_parse_direction, true },
+        { "type", manifest_parse_dtype, true },
+        { "shape", manifest_parse_shape, true },
+        { "window", scene_ranks_parse_window, false },
+        { "offset", scene_ranks_parse_offset, false },
         { NULL, NULL, false },
     };
 
-    return scene_fields_take(l, value, "an argument", fields, target);
+    return scene_fields_parse(l, value, "an argument", fields, target);
 }
 
-static int take_arguments(struct loader *l, const struct node *value, void *target)
+static int parse_arguments(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return scene_fields_take_list(l, value, "arguments", PTO_ENTRY_TENSORS_MAX,
-                                  sizeof(*l->scene->argument), take_argument,
-                                  (void **)&l->scene->argument, &l->scene->argument_count);
+    return scene_fields_parse_list(l, value, "arguments", PTO_ENTRY_TENSORS_MAX,
+                                   sizeof(*l->scene->argument), parse_argument,
+                                   (void **)&l->scene->argument, &l->scene->argument_count);
 }
 
-static int take_scalar_name(struct loader *l, const struct node *value, void *target)
+static int parse_scalar_name(struct loader *l, const struct node *value, void *target)
 {
     struct scene_scalar *scalar = target;
     int status = scene_fields_name(l, value, &scalar->name);
@@ -283,7 +283,7 @@ static int take_scalar_name(struct loader *l, const struct node *value, void *ta
     return status;
 }
 
-static int take_scalar_type(struct loader *l, const struct node *value, void *target)
+static int parse_scalar_type(struct loader *l, const struct node *value, void *target)
 {
     const char *text;
     int status = scene_fields_text(l, value, &text);
@@ -296,7 +296,7 @@ static int take_scalar_type(struct loader *l, const struct node *value, void *ta
                         "a scalar must be float32, float64, int8 to int64 or uint8 to uint64");
 }
 
-static int take_scalar_value(struct loader *l, const struct node *value, void *target)
+static int parse_scalar_value(struct loader *l, const struct node *value, void *target)
 {
     struct scene_scalar *scalar = target;
 
@@ -306,44 +306,44 @@ static int take_scalar_value(struct loader *l, const struct node *value, void *t
     return scene_fields_product(l, value, &scalar->product);
 }
 
-static int take_scalar(struct loader *l, const struct node *value, void *target)
+static int parse_scalar(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
-        { "name", take_scalar_name, true },
-        { "type", take_scalar_type, true },
-        { "value", take_scalar_value, true },
+        { "name", parse_scalar_name, true },
+        { "type", parse_scalar_type, true },
+        { "value", parse_scalar_value, true },
         { NULL, NULL, false },
     };
     static const struct field context_fields[] = {
-        { "name", take_scalar_name, true },
-        { "domain", scene_ranks_take_context, true },
+        { "name", parse_scalar_name, true },
+        { "domain", scene_ranks_parse_context, true },
         { NULL, NULL, false },
     };
     bool is_context = value->kind == NODE_MAP && scene_document_find(value, "domain") != NULL;
 
-    return scene_fields_take(l, value, is_context ? "a scalar with a domain" : "a scalar",
-                             is_context ? context_fields : fields, target);
+    return scene_fields_parse(l, value, is_context ? "a scalar with a domain" : "a scalar",
+                              is_context ? context_fields : fields, target);
 }
 
-static int take_scalars(struct loader *l, const struct node *value, void *target)
+static int parse_scalars(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return scene_fields_take_list(l, value, "scalars", PTO_ENTRY_SCALARS_MAX,
-                                  sizeof(*l->scene->scalar), take_scalar,
-                                  (void **)&l->scene->scalar, &l->scene->scalar_count);
+    return scene_fields_parse_list(l, value, "scalars", PTO_ENTRY_SCALARS_MAX,
+                                   sizeof(*l->scene->scalar), parse_scalar,
+                                   (void **)&l->scene->scalar, &l->scene->scalar_count);
 }
 
 /* ---- data files ---- */
 
-/* Which arguments may have one: those whose direction is not `except`. */
-static int take_files(struct loader *l, const struct node *value, enum pto_direction except,
-                      struct scene_files **files)
+/* Parses files of arguments whose direction is not `except`. */
+static int parse_files(struct loader *l, const struct node *value, enum pto_direction except,
+                       struct scene_files **files)
 {
     struct scene_files *copy;
 
     if (value->kind != NODE_MAP)
         return REFUSE(l, value, "expected a mapping of arguments to files: { a: a.npy }");
-    copy = scene_document_take(l->document, sizeof(*copy));
+    copy = scene_document_alloc(l->document, sizeof(*copy));
     if (copy == NULL)
         return scene_fields_no_memory(l);
     if (*files != NULL)
@@ -367,19 +367,19 @@ static int take_files(struct loader *l, const struct node *value, enum pto_direc
     return PTO_OK;
 }
 
-static int take_inputs(struct loader *l, const struct node *value, void *target)
+static int parse_inputs(struct loader *l, const struct node *value, void *target)
 {
-    return take_files(l, value, PTO_DIR_OUT, &((struct scene_case *)target)->inputs);
+    return parse_files(l, value, PTO_DIR_OUT, &((struct scene_case *)target)->inputs);
 }
 
-static int take_expected(struct loader *l, const struct node *value, void *target)
+static int parse_expected(struct loader *l, const struct node *value, void *target)
 {
-    return take_files(l, value, PTO_DIR_IN, &((struct scene_case *)target)->expected);
+    return parse_files(l, value, PTO_DIR_IN, &((struct scene_case *)target)->expected);
 }
 
 /* ---- cases ---- */
 
-static int take_case_name(struct loader *l, const struct node *value, void *target)
+static int parse_case_name(struct loader *l, const struct node *value, void *target)
 {
     struct scene_case *test_case = target;
     int status = scene_fields_title(l, value, &test_case->name);
@@ -390,15 +390,15 @@ static int take_case_name(struct loader *l, const struct node *value, void *targ
     return status;
 }
 
-/* Values by name, instead of those that the scene has. */
-static int take_case_scalars(struct loader *l, const struct node *value, void *target)
+/* Parses values by name, which override those of the scene. */
+static int parse_case_scalars(struct loader *l, const struct node *value, void *target)
 {
     size_t bytes = l->scene->scalar_count * sizeof(struct scene_scalar);
     struct scene_scalar *copy;
 
     if (value->kind != NODE_MAP)
         return REFUSE(l, value, "expected a mapping of scalars to values: { alpha: 0.5 }");
-    copy = scene_document_take(l->document, bytes + 1);
+    copy = scene_document_alloc(l->document, bytes + 1);
     if (copy == NULL)
         return scene_fields_no_memory(l);
     if (bytes != 0)
@@ -417,60 +417,61 @@ static int take_case_scalars(struct loader *l, const struct node *value, void *t
                                              "unknown scalar '%.80s'; the scene lists its scalars",
                                              part->key);
         copy[i].product.count = 0;
-        status = take_scalar_value(l, part, &copy[i]);
+        status = parse_scalar_value(l, part, &copy[i]);
         if (status < 0)
             return status;
     }
     return PTO_OK;
 }
 
-static int take_case(struct loader *l, const struct node *value, void *target)
+static int parse_case(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
-        { "name", take_case_name, true },
-        { "params", manifest_take_params, false },
-        { "ranks", scene_ranks_take_count, false },
-        { "chips", scene_level_take_chips, false },
-        { "subs", scene_level_take_subs, false },
-        { "platforms", take_platforms, false },
-        { "modes", take_modes, false },
-        { "clusters", take_clusters, false },
-        { "timeout", take_timeout, false },
-        { "grace", take_grace, false },
-        { "seed", take_seed, false },
-        { "tolerance", manifest_take_tolerance, false },
-        { "scalars", take_case_scalars, false },
-        { "inputs", take_inputs, false },
-        { "expected", take_expected, false },
+        { "name", parse_case_name, true },
+        { "params", manifest_parse_params, false },
+        { "ranks", scene_ranks_parse_count, false },
+        { "chips", scene_level_parse_chips, false },
+        { "subs", scene_level_parse_subs, false },
+        { "platforms", parse_platforms, false },
+        { "modes", parse_modes, false },
+        { "clusters", parse_clusters, false },
+        { "timeout", parse_timeout, false },
+        { "grace", parse_grace, false },
+        { "seed", parse_seed, false },
+        { "tolerance", manifest_parse_tolerance, false },
+        { "scalars", parse_case_scalars, false },
+        { "inputs", parse_inputs, false },
+        { "expected", parse_expected, false },
         { NULL, NULL, false },
     };
 
     *(struct scene_case *)target = l->common;
-    return scene_fields_take(l, value, "a case", fields, target);
+    return scene_fields_parse(l, value, "a case", fields, target);
 }
 
-static int take_cases(struct loader *l, const struct node *value, void *target)
+static int parse_cases(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return scene_fields_take_list(l, value, "cases", SCENE_CASES_MAX, sizeof(*l->scene->test_case),
-                                  take_case, (void **)&l->scene->test_case, &l->scene->case_count);
+    return scene_fields_parse_list(l, value, "cases", SCENE_CASES_MAX, sizeof(*l->scene->test_case),
+                                   parse_case, (void **)&l->scene->test_case,
+                                   &l->scene->case_count);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole file ---- */
 
-static int take_scene_name(struct loader *l, const struct node *value, void *target)
+static int parse_scene_name(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
     return scene_fields_title(l, value, &l->scene->name);
 }
 
-static int take_summary(struct loader *l, const struct node *value, void *target)
+static int parse_summary(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
     return scene_fields_text(l, value, &l->scene->summary);
 }
 
-static int take_deps(struct loader *l, const struct node *value, void *target)
+static int parse_deps(struct loader *l, const struct node *value, void *target)
 {
     char names[NAMES_TEXT_MAX];
     const char *text;
@@ -487,7 +488,7 @@ static int take_deps(struct loader *l, const struct node *value, void *target)
     return PTO_OK;
 }
 
-static int take_keeps_thread(struct loader *l, const struct node *value, void *target)
+static int parse_keeps_thread(struct loader *l, const struct node *value, void *target)
 {
     const char *text;
     int status = scene_fields_text(l, value, &text);
@@ -502,48 +503,48 @@ static int take_keeps_thread(struct loader *l, const struct node *value, void *t
 }
 
 static const struct field scene_fields[] = {
-    { "name", take_scene_name, true },
-    { "summary", take_summary, false },
-    { "level", scene_level_take, false },
-    { "params", manifest_take_params, false },
-    { "ranks", scene_ranks_take_count, false },
-    { "chips", scene_level_take_chips, false },
-    { "subs", scene_level_take_subs, false },
-    { "domains", scene_ranks_take_domains, false },
-    { "platforms", take_platforms, false },
-    { "modes", take_modes, false },
-    { "deps", take_deps, false },
-    { "clusters", take_clusters, false },
-    { "timeout", take_timeout, false },
-    { "grace", take_grace, false },
-    { "keeps_thread", take_keeps_thread, false },
-    { "seed", take_seed, false },
-    { "tolerance", manifest_take_tolerance, false },
-    { "flags", scene_sources_take_flags, false },
-    { "include", scene_sources_take_include, false },
-    { "isa", scene_sources_take_isa, false },
-    { "isa_pin", scene_sources_take_isa_pin, false },
-    { "orchestration", scene_sources_take_orchestration, true },
-    { "kernels", scene_sources_take_kernels, false },
-    { "callables", scene_level_take_callables, false },
-    { "arguments", take_arguments, false },
-    { "scalars", take_scalars, false },
-    { "golden", scene_sources_take_golden, false },
-    { "inputs", take_inputs, false },
-    { "expected", take_expected, false },
-    { "cases", take_cases, false },
+    { "name", parse_scene_name, true },
+    { "summary", parse_summary, false },
+    { "level", scene_level_parse, false },
+    { "params", manifest_parse_params, false },
+    { "ranks", scene_ranks_parse_count, false },
+    { "chips", scene_level_parse_chips, false },
+    { "subs", scene_level_parse_subs, false },
+    { "domains", scene_ranks_parse_domains, false },
+    { "platforms", parse_platforms, false },
+    { "modes", parse_modes, false },
+    { "deps", parse_deps, false },
+    { "clusters", parse_clusters, false },
+    { "timeout", parse_timeout, false },
+    { "grace", parse_grace, false },
+    { "keeps_thread", parse_keeps_thread, false },
+    { "seed", parse_seed, false },
+    { "tolerance", manifest_parse_tolerance, false },
+    { "flags", scene_sources_parse_flags, false },
+    { "include", scene_sources_parse_include, false },
+    { "isa", scene_sources_parse_isa, false },
+    { "isa_pin", scene_sources_parse_isa_pin, false },
+    { "orchestration", scene_sources_parse_orchestration, true },
+    { "kernels", scene_sources_parse_kernels, false },
+    { "callables", scene_level_parse_callables, false },
+    { "arguments", parse_arguments, false },
+    { "scalars", parse_scalars, false },
+    { "golden", scene_sources_parse_golden, false },
+    { "inputs", parse_inputs, false },
+    { "expected", parse_expected, false },
+    { "cases", parse_cases, false },
     { NULL, NULL, false },
 };
 
 int scene_manifest_load(struct scene *scene, const char *folder, struct pto_error *error)
 {
-    struct loader *l = scene_document_take(scene->document, sizeof(*l));
+    struct loader *l = scene_document_alloc(scene->document, sizeof(*l));
     const struct node *root = scene_document_root(scene->document);
-    char *copy = scene_document_take(scene->document, strlen(folder) + 1);
+    char *copy = scene_document_alloc(scene->document, strlen(folder) + 1);
     int status;
 
     if (l == NULL || copy == NULL)
-        return error_tell(error, PTO_ENOMEM, "out of memory");
+        return error_setf(error, PTO_ENOMEM, "out of memory");
     strcpy(copy, folder);
     scene->folder = copy;
     scene->summary = "";
@@ -551,7 +552,7 @@ int scene_manifest_load(struct scene *scene, const char *folder, struct pto_erro
         .scene = scene, .document = scene->document, .error = error, .folder = copy
     };
     scene_fields_set_defaults(&l->common);
-    status = scene_fields_take(l, root, "a scene", scene_fields, &l->common);
+    status = scene_fields_parse(l, root, "a scene", scene_fields, &l->common);
     if (status == PTO_OK && scene->case_count == 0) {
         scene->test_case = &l->common;
         scene->case_count = 1;
@@ -559,9 +560,9 @@ int scene_manifest_load(struct scene *scene, const char *folder, struct pto_erro
     return status == PTO_OK ? check_scene(l, root) : status;
 }
 
-/* ---- what no field can see by itself ---- */
+/* ---- conditions that span several fields ---- */
 
-/* Every size of the case is defined and valid. */
+/* Checks that every size of the case is defined and valid. */
 static int check_shapes(struct loader *l, const struct scene_case *test_case)
 {
     for (uint32_t a = 0; a < l->scene->argument_count; a++) {
@@ -605,7 +606,7 @@ static int check_scalars(struct loader *l, const struct scene_case *test_case)
     return PTO_OK;
 }
 
-/* No simulated chip is larger than its model. */
+/* Checks that the case uses no more clusters than the chip has. */
 static int check_clusters(struct loader *l, const struct scene_case *test_case)
 {
     for (uint32_t i = 0; test_case->clusters != 0 && i < test_case->platform_count; i++) {
@@ -621,7 +622,7 @@ static int check_clusters(struct loader *l, const struct scene_case *test_case)
     return PTO_OK;
 }
 
-/* Every input has a source, and every output something to compare with. */
+/* Checks that every input has a source and every output an expected result. */
 static int check_data_sources(struct loader *l, const struct node *root,
                               const struct scene_case *test_case)
 {
@@ -638,14 +639,14 @@ static int check_data_sources(struct loader *l, const struct node *root,
         if (l->scene->golden.path != NULL)
             continue;
         if (is_input && !has_input)
-            return REFUSE(l, root,
-                          "nothing fills argument '%s' in case '%s': name a golden, or a file "
-                          "under inputs",
-                          argument->name, test_case->name);
+            return REFUSE(
+                l, root,
+                "argument '%s' has no data in case '%s'; name a golden, or a file under inputs",
+                argument->name, test_case->name);
         if (is_output && !has_expected)
             return REFUSE(l, root,
-                          "nothing says what is expected of argument '%s' in case '%s': name a "
-                          "golden, or a file under expected",
+                          "argument '%s' has no expected result in case '%s'; name a golden, or a "
+                          "file under expected",
                           argument->name, test_case->name);
     }
     return has_output ? PTO_OK

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pypto numbers parameters of the entry as they were written; the runtime has
- * tensors first and scalars behind them. A size that a program leaves open is -1:
- * it becomes a parameter of the case, which follows the files.
+ * Reads compiled_meta.json. pypto numbers the parameters of the entry in source order, while the
+ * runtime has tensors first, then scalars. A size that a program leaves open is -1: it becomes a
+ * parameter of the case, which the data files set.
  */
 #include "tool/scene/scene_meta.h"
 
@@ -19,7 +19,7 @@
 
 enum { META_SCHEMA = 1, META_NAME_BYTES = 80, META_PATH_BYTES = 4096, META_GOLDEN_MAX = 1 << 22 };
 
-/* A parameter of the entry, before it is known to be a tensor or a scalar. */
+/* A parameter of the entry, either a tensor or a scalar. */
 struct meta_param {
     struct scene_argument tensor;
     struct scene_scalar scalar;
@@ -32,13 +32,13 @@ struct meta_param {
 struct meta {
     struct scene_argument *argument;
     uint32_t argument_count;
-    const char *platform; /* NULL: not said */
+    const char *platform; /* NULL: not given */
     const char *backend;
 };
 
 /* ---- parameters ---- */
 
-static int meta_take_name(struct loader *l, const struct node *value, void *target)
+static int meta_parse_name(struct loader *l, const struct node *value, void *target)
 {
     struct meta_param *param = target;
     int status = scene_fields_name(l, value, &param->tensor.name);
@@ -47,7 +47,7 @@ static int meta_take_name(struct loader *l, const struct node *value, void *targ
     return status;
 }
 
-static int meta_take_direction(struct loader *l, const struct node *value, void *target)
+static int meta_parse_direction(struct loader *l, const struct node *value, void *target)
 {
     static const struct {
         const char *name;
@@ -63,8 +63,8 @@ static int meta_take_direction(struct loader *l, const struct node *value, void 
     return REFUSE(l, value, "direction must be In, Out or InOut");
 }
 
-/* null: it is a scalar. */
-static int meta_take_shape(struct loader *l, const struct node *value, void *target)
+/* Parses a shape; null means a scalar. */
+static int meta_parse_shape(struct loader *l, const struct node *value, void *target)
 {
     struct meta_param *param = target;
     uint32_t d = 0;
@@ -94,7 +94,7 @@ static int meta_take_shape(struct loader *l, const struct node *value, void *tar
     return PTO_OK;
 }
 
-static int meta_take_dtype(struct loader *l, const struct node *value, void *target)
+static int meta_parse_dtype(struct loader *l, const struct node *value, void *target)
 {
     struct meta_param *param = target;
 
@@ -102,7 +102,7 @@ static int meta_take_dtype(struct loader *l, const struct node *value, void *tar
     return scene_fields_text(l, value, &param->dtype);
 }
 
-/* The compiler's names, where they are not ours. */
+/* Returns our name of a type of the compiler, which is the same for most types. */
 static const char *find_type(const char *dtype, bool is_scalar)
 {
     static const struct {
@@ -120,7 +120,9 @@ static const char *find_type(const char *dtype, bool is_scalar)
     return dtype;
 }
 
-/* Every size that is open is a parameter, NAME_0 for the first. */
+/*
+ * Makes a parameter for every size that the program leaves open; NAME_0 is the size of dimension 0.
+ */
 static int open_sizes(struct loader *l, struct meta_param *param)
 {
     struct scene_case *test_case = &l->common;
@@ -130,12 +132,12 @@ static int open_sizes(struct loader *l, struct meta_param *param)
 
         if (!param->is_size_open[d])
             continue;
-        name = scene_document_take(l->document, META_NAME_BYTES);
+        name = scene_document_alloc(l->document, META_NAME_BYTES);
         if (name == NULL)
             return scene_fields_no_memory(l);
         if (test_case->param_count == SCENE_PARAMS_MAX)
-            return REFUSE(l, param->tensor.shape[d].at, "more than %d sizes are open",
-                          SCENE_PARAMS_MAX);
+            return REFUSE(l, param->tensor.shape[d].at,
+                          "more than %d sizes are not determined by the program", SCENE_PARAMS_MAX);
         snprintf(name, META_NAME_BYTES, "%s_%u", param->tensor.name, d);
         test_case->param[test_case->param_count++] = (struct scene_param){ name, -1 };
         param->tensor.shape[d].factor[0].param = name;
@@ -178,13 +180,13 @@ static int meta_add_scalar(struct loader *l, struct meta_param *param)
     return PTO_OK;
 }
 
-static int meta_take_params(struct loader *l, const struct node *value, void *target)
+static int meta_parse_params(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
-        { "name", meta_take_name, true },
-        { "direction", meta_take_direction, true },
-        { "shape", meta_take_shape, true },
-        { "dtype", meta_take_dtype, true },
+        { "name", meta_parse_name, true },
+        { "direction", meta_parse_direction, true },
+        { "shape", meta_parse_shape, true },
+        { "dtype", meta_parse_dtype, true },
         { NULL, NULL, false },
     };
     struct meta *meta = target;
@@ -193,14 +195,14 @@ static int meta_take_params(struct loader *l, const struct node *value, void *ta
     if (value->kind != NODE_LIST)
         return REFUSE(l, value, "params must be a list");
     meta->argument =
-        scene_document_take(l->document, PTO_ENTRY_TENSORS_MAX * sizeof(*meta->argument));
+        scene_document_alloc(l->document, PTO_ENTRY_TENSORS_MAX * sizeof(*meta->argument));
     scene->scalar =
-        scene_document_take(l->document, PTO_ENTRY_SCALARS_MAX * sizeof(*scene->scalar));
+        scene_document_alloc(l->document, PTO_ENTRY_SCALARS_MAX * sizeof(*scene->scalar));
     if (meta->argument == NULL || scene->scalar == NULL)
         return scene_fields_no_memory(l);
     for (const struct node *part = value->part; part != NULL; part = part->next) {
         struct meta_param param = { .is_scalar = false };
-        int status = scene_fields_take(l, part, "a parameter", fields, &param);
+        int status = scene_fields_parse(l, part, "a parameter", fields, &param);
 
         if (status == PTO_OK)
             status =
@@ -211,9 +213,9 @@ static int meta_take_params(struct loader *l, const struct node *value, void *ta
     return PTO_OK;
 }
 
-/* ---- the rest ---- */
+/* ---- other fields ---- */
 
-static int take_schema(struct loader *l, const struct node *value, void *target)
+static int parse_schema(struct loader *l, const struct node *value, void *target)
 {
     int64_t schema;
     int status = scene_fields_integer(l, value, 0, INT32_MAX, &schema);
@@ -227,7 +229,7 @@ static int take_schema(struct loader *l, const struct node *value, void *target)
                : status;
 }
 
-static int take_returns(struct loader *l, const struct node *value, void *target)
+static int parse_returns(struct loader *l, const struct node *value, void *target)
 {
     int64_t count;
 
@@ -240,18 +242,21 @@ static bool is_null(const struct node *value)
     return value->kind == NODE_TEXT && value->is_plain && strcmp(value->text, "null") == 0;
 }
 
-static int take_platform(struct loader *l, const struct node *value, void *target)
+static int parse_platform(struct loader *l, const struct node *value, void *target)
 {
     return is_null(value) ? PTO_OK
                           : scene_fields_text(l, value, &((struct meta *)target)->platform);
 }
 
-static int take_backend(struct loader *l, const struct node *value, void *target)
+static int parse_backend(struct loader *l, const struct node *value, void *target)
 {
     return is_null(value) ? PTO_OK : scene_fields_text(l, value, &((struct meta *)target)->backend);
 }
 
-/* The simulated chips of the generation that it was compiled for; all, if nothing says which. */
+/*
+ * Selects the simulated chip of the generation that the program was compiled for, or all if the
+ * file does not name one.
+ */
 static void choose_platforms(struct scene_case *test_case, const struct meta *meta)
 {
     const struct pto_platform *platform =
@@ -271,7 +276,10 @@ static void choose_platforms(struct scene_case *test_case, const struct meta *me
             test_case->platform[test_case->platform_count++] = platform->name;
 }
 
-/* The manifest's directions are those that the callable is built with. */
+/*
+ * Takes the directions of tensors from the signature in the manifest, if there is one, because the
+ * callable is built with it. Both must have as many tensors.
+ */
 static int match_signature(struct loader *l, struct meta *meta, const struct node *root)
 {
     struct scene *scene = l->scene;
@@ -291,19 +299,19 @@ static int match_signature(struct loader *l, struct meta *meta, const struct nod
 int scene_meta_load(struct loader *l)
 {
     static const struct field fields[] = {
-        { "schema", take_schema, true },
-        { "params", meta_take_params, true },
-        { "num_return_types", take_returns, false },
-        { "platform", take_platform, false },
-        { "backend_type", take_backend, false },
+        { "schema", parse_schema, true },
+        { "params", meta_parse_params, true },
+        { "num_return_types", parse_returns, false },
+        { "platform", parse_platform, false },
+        { "backend_type", parse_backend, false },
         { NULL, NULL, false },
     };
     const struct node *root = scene_document_root(l->scene->meta);
     struct meta meta = { .argument_count = 0 };
     int status;
 
-    l->document = l->scene->meta; /* whose places the complaints have */
-    status = scene_fields_take(l, root, SCENE_META_FILE, fields, &meta);
+    l->document = l->scene->meta; /* errors refer to compiled_meta.json */
+    status = scene_fields_parse(l, root, SCENE_META_FILE, fields, &meta);
     if (status == PTO_OK)
         status = match_signature(l, &meta, root);
     if (status == PTO_OK)
@@ -313,7 +321,7 @@ int scene_meta_load(struct loader *l)
 
 /* ---- data ---- */
 
-/* FOLDER/data/in/NAME.npy; false: there is none. */
+/* Makes the path SCENE/data/FOLDER/NAME with an ending; false: there is no such file. */
 static bool find_file(const struct scene *scene, const char *folder, const char *name,
                       const char *ending, char path[META_PATH_BYTES])
 {
@@ -323,9 +331,9 @@ static bool find_file(const struct scene *scene, const char *folder, const char 
     return length > 0 && length < META_PATH_BYTES && access(path, F_OK) == 0;
 }
 
-/* Sizes that are open are those of the file. */
-static int take_sizes(const struct scene_argument *argument, struct scene_case *test_case,
-                      const char *path, struct pto_error *error)
+/* Sets the open sizes of an argument from the shape of its data file. */
+static int parse_sizes(const struct scene_argument *argument, struct scene_case *test_case,
+                       const char *path, struct pto_error *error)
 {
     bool is_open = false;
     struct npy npy;
@@ -349,12 +357,12 @@ static int take_sizes(const struct scene_argument *argument, struct scene_case *
 static int find_files(struct scene *scene, const char *folder, enum pto_direction except,
                       struct scene_files **files_out, struct pto_error *error)
 {
-    struct scene_files *files = scene_document_take(scene->document, sizeof(*files));
+    struct scene_files *files = scene_document_alloc(scene->document, sizeof(*files));
     char path[META_PATH_BYTES];
     int status = PTO_OK;
 
     if (files == NULL)
-        return error_tell(error, PTO_ENOMEM, "out of memory");
+        return error_setf(error, PTO_ENOMEM, "out of memory");
     *files_out = files;
     for (uint32_t i = 0; i < scene->argument_count && status == PTO_OK; i++) {
         const struct scene_argument *argument = &scene->argument[i];
@@ -363,16 +371,16 @@ static int find_files(struct scene *scene, const char *folder, enum pto_directio
         if (argument->direction == except ||
             !find_file(scene, folder, argument->name, ".npy", path))
             continue;
-        copy = scene_document_take(scene->document, strlen(path) + 1);
+        copy = scene_document_alloc(scene->document, strlen(path) + 1);
         if (copy == NULL)
-            return error_tell(error, PTO_ENOMEM, "out of memory");
+            return error_setf(error, PTO_ENOMEM, "out of memory");
         files->path[i] = strcpy(copy, path);
-        status = take_sizes(argument, scene->test_case, path, error);
+        status = parse_sizes(argument, scene->test_case, path, error);
     }
     return status;
 }
 
-/* The only element, as a double and, if it is one, as a whole number. */
+/* Reads the only element of an array as a double and, if possible, as a whole number. */
 static bool meta_read_element(const struct npy *npy, double *number_out, int64_t *whole_out)
 {
     uint32_t unused = 64 - 8 * npy->item_bytes;
@@ -397,7 +405,7 @@ static bool meta_read_element(const struct npy *npy, double *number_out, int64_t
     return true;
 }
 
-/* A scalar is a file with one element. */
+/* Reads a scalar from a file with one element. */
 static int meta_find_scalar(const struct scene *scene, struct scene_scalar *scalar,
                             struct pto_error *error)
 {
@@ -421,13 +429,13 @@ static int meta_find_scalar(const struct scene *scene, struct scene_scalar *scal
     scene_npy_free(&npy);
     scalar->is_open = false;
     return is_right ? PTO_OK
-                    : error_tell(error, PTO_EINVAL,
+                    : error_setf(error, PTO_EINVAL,
                                  "%.900s must have one element, a number that fits the type of "
                                  "scalar '%s'",
                                  path, scalar->name);
 }
 
-/* `RTOL = 1e-05` at the beginning of a line. */
+/* Finds a line that begins with NAME, such as `RTOL = 1e-05`, and sets *value. */
 static void find_number(const char *text, const char *name, double *value)
 {
     size_t length = strlen(name);
@@ -447,8 +455,8 @@ static void find_number(const char *text, const char *name, double *value)
     }
 }
 
-/* Of golden.py only the tolerance is read. */
-static void meta_take_tolerance(struct scene *scene)
+/* Reads the tolerance from the text of golden.py, which is not executed. */
+static void meta_parse_tolerance(struct scene *scene)
 {
     struct scene_tolerance tolerance = { -1, -1, 0 };
     char path[META_PATH_BYTES];
@@ -474,7 +482,7 @@ int scene_meta_find_data(struct scene *scene, struct pto_error *error)
     for (uint32_t i = 0; i < scene->scalar_count && status == PTO_OK; i++)
         status = meta_find_scalar(scene, &scene->scalar[i], error);
     if (status == PTO_OK)
-        meta_take_tolerance(scene);
+        meta_parse_tolerance(scene);
     return status;
 }
 
@@ -484,21 +492,22 @@ int scene_config_refuse_empty(const struct scene *scene, uint32_t index, struct 
     char path[META_PATH_BYTES];
 
     if (find_file(scene, "in", name, ".pt", path))
-        return error_tell(error, PTO_EINVAL,
-                          "%.900s is PyTorch's own format, which is not read: save it as %s.npy "
-                          "beside it (docs/user/scenes.md says how), or give --in %s=FILE.npy",
-                          path, name, name);
-    return error_tell(error, PTO_EINVAL,
-                      "nothing fills argument '%s': put data/in/%s.npy into %.900s, or give --in "
-                      "%s=FILE.npy",
-                      name, name, scene->folder, name);
+        return error_setf(
+            error, PTO_EINVAL,
+            "%.900s is in PyTorch's own format, which is not supported; save it as %s.npy in the "
+            "same folder (see docs/user/scenes.md), or give --in %s=FILE.npy",
+            path, name, name);
+    return error_setf(
+        error, PTO_EINVAL,
+        "argument '%s' has no data; put data/in/%s.npy into %.900s, or give --in %s=FILE.npy", name,
+        name, scene->folder, name);
 }
 
 int scene_config_give_scalars(struct scene *scene, const char *const *texts, uint32_t count,
                               struct pto_error *error)
 {
     if (count != scene->scalar_count)
-        return error_tell(error, PTO_EINVAL,
+        return error_setf(error, PTO_EINVAL,
                           "the entry has %u scalars, and --scalar is given %u times; give each, in "
                           "order",
                           scene->scalar_count, count);
@@ -507,9 +516,9 @@ int scene_config_give_scalars(struct scene *scene, const char *const *texts, uin
         char *end;
         bool is_right;
 
+        /* the expected results in files are those of the scalars in files: do not compare */
         if (!scalar->is_open)
-            scene->test_case->expected =
-                NULL; /* what is expected belongs to the scalars of the files */
+            scene->test_case->expected = NULL;
         errno = 0;
         scalar->product.count = 0;
         if (scalar->type == SCENE_INTEGER) {
@@ -521,7 +530,7 @@ int scene_config_give_scalars(struct scene *scene, const char *const *texts, uin
             is_right = scene_fields_parse_number(texts[i], &scalar->number);
         }
         if (!is_right)
-            return error_tell(error, PTO_EINVAL,
+            return error_setf(error, PTO_EINVAL,
                               "--scalar '%.80s' is not a number that fits the type of '%s'",
                               texts[i], scalar->name);
         scalar->is_open = false;

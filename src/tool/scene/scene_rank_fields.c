@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields of a scene.yaml about ranks: how many, their domains, what lies in windows. */
+/* Parses the fields of a scene.yaml about ranks: their number, domains, and windows. */
 #include <string.h>
 
 #include "tool/scene/scene_fields.h"
 #include "tool/scene/scene_ranks.h"
 
-/* A parameter that the case did not name itself. */
+/* Adds a parameter that the case must not define itself. */
 static int add_param(struct loader *l, const struct node *value, struct scene_case *test_case,
                      const char *name, uint32_t number)
 {
     for (uint32_t i = 0; i < test_case->param_count; i++)
         if (strcmp(test_case->param[i].name, name) == 0) {
             if (test_case->ranks == 0)
-                return REFUSE(l, value,
-                              "where there are ranks, '%s' is set automatically; call the "
-                              "parameter something else",
-                              name);
+                return REFUSE(
+                    l, value,
+                    "in a scene with ranks, '%s' is set automatically; rename the parameter", name);
             test_case->param[i].value = number;
             return PTO_OK;
         }
@@ -27,7 +26,7 @@ static int add_param(struct loader *l, const struct node *value, struct scene_ca
     return PTO_OK;
 }
 
-int scene_ranks_take_count(struct loader *l, const struct node *value, void *target)
+int scene_ranks_parse_count(struct loader *l, const struct node *value, void *target)
 {
     struct scene_case *test_case = target;
     int64_t ranks;
@@ -59,7 +58,7 @@ static int rank_fields_find_domain(struct loader *l, const struct node *value, u
                : REFUSE(l, value, "unknown domain '%.80s'; the scene lists its domains", name);
 }
 
-static int take_domain_name(struct loader *l, const struct node *value, void *target)
+static int parse_domain_name(struct loader *l, const struct node *value, void *target)
 {
     struct scene_domain *domain = target;
     int status = scene_fields_name(l, value, &domain->name);
@@ -70,64 +69,66 @@ static int take_domain_name(struct loader *l, const struct node *value, void *ta
     return status;
 }
 
-static int take_window_bytes(struct loader *l, const struct node *value, void *target)
+static int parse_window_bytes(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_product(l, value, &((struct scene_domain *)target)->window);
 }
 
-static int take_from(struct loader *l, const struct node *value, void *target)
+static int parse_from(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_product(l, value, &((struct scene_domain *)target)->from);
 }
 
-static int take_to(struct loader *l, const struct node *value, void *target)
+static int parse_to(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_product(l, value, &((struct scene_domain *)target)->to);
 }
 
-static int rank_fields_take_step(struct loader *l, const struct node *value, void *target)
+static int rank_fields_parse_step(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_product(l, value, &((struct scene_domain *)target)->step);
 }
 
-static int take_domain(struct loader *l, const struct node *value, void *target)
+static int parse_domain(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
-        { "name", take_domain_name, true },
-        { "window", take_window_bytes, true },
-        { "from", take_from, false },
-        { "to", take_to, false },
-        { "step", rank_fields_take_step, false },
+        { "name", parse_domain_name, true },
+        { "window", parse_window_bytes, true },
+        { "from", parse_from, false },
+        { "to", parse_to, false },
+        { "step", rank_fields_parse_step, false },
         { NULL, NULL, false },
     };
 
-    return scene_fields_take(l, value, "a domain", fields, target);
+    return scene_fields_parse(l, value, "a domain", fields, target);
 }
 
-int scene_ranks_take_domains(struct loader *l, const struct node *value, void *target)
+int scene_ranks_parse_domains(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return scene_fields_take_list(l, value, "domains", SCENE_DOMAINS_MAX, sizeof(*l->scene->domain),
-                                  take_domain, (void **)&l->scene->domain, &l->scene->domain_count);
+    return scene_fields_parse_list(l, value, "domains", SCENE_DOMAINS_MAX,
+                                   sizeof(*l->scene->domain), parse_domain,
+                                   (void **)&l->scene->domain, &l->scene->domain_count);
 }
 
 /* ---- arguments and scalars ---- */
 
-int scene_ranks_take_window(struct loader *l, const struct node *value, void *target)
+int scene_ranks_parse_window(struct loader *l, const struct node *value, void *target)
 {
     return rank_fields_find_domain(l, value, &((struct scene_argument *)target)->domain);
 }
 
-int scene_ranks_take_offset(struct loader *l, const struct node *value, void *target)
+int scene_ranks_parse_offset(struct loader *l, const struct node *value, void *target)
 {
     struct scene_argument *argument = target;
 
     if (argument->domain == 0)
-        return REFUSE(l, value, "an offset is that of an argument in a window: name the window");
+        return REFUSE(l, value,
+                      "an offset applies only to an argument in a window; name the window");
     return scene_fields_product(l, value, &argument->offset);
 }
 
-int scene_ranks_take_context(struct loader *l, const struct node *value, void *target)
+int scene_ranks_parse_context(struct loader *l, const struct node *value, void *target)
 {
     struct scene_scalar *scalar = target;
 
@@ -138,7 +139,7 @@ int scene_ranks_take_context(struct loader *l, const struct node *value, void *t
 
 /* ---- a case ---- */
 
-/* The shapes are valid: check_shapes has looked. */
+/* Checks an argument in a window. Its shape is valid: check_shapes precedes this. */
 static int check_argument(struct loader *l, const struct scene_case *test_case,
                           const struct scene_argument *argument)
 {
@@ -149,7 +150,7 @@ static int check_argument(struct loader *l, const struct scene_case *test_case,
     int64_t value = 0;
 
     if (!scene_domain_members(domain, test_case, test_case->param, &members))
-        return PTO_OK; /* told before */
+        return PTO_OK; /* check_shapes has reported it */
     for (uint32_t d = 0; d < argument->ndims; d++) {
         (void)scene_evaluate(&argument->shape[d], test_case->param, test_case->param_count, &value,
                              &missing);
@@ -177,7 +178,7 @@ int scene_ranks_check(struct loader *l, const struct node *root, const struct sc
     int status = PTO_OK;
 
     if (l->scene->domain_count != 0 && test_case->ranks == 0)
-        return REFUSE(l, root, "the scene has domains, but case '%s' does not say how many ranks",
+        return REFUSE(l, root, "the scene has domains, but case '%s' does not set ranks",
                       test_case->name);
     for (uint32_t i = 0; i < l->scene->domain_count; i++) {
         const struct scene_domain *domain = &l->scene->domain[i];
@@ -186,7 +187,7 @@ int scene_ranks_check(struct loader *l, const struct node *root, const struct sc
         if (!scene_domain_members(domain, test_case, test_case->param, &members))
             return REFUSE(l, domain->window.at,
                           "domain '%s' has no valid window or ranks in case '%s': ranks are 0 to "
-                          "%u, and parameters have to be there",
+                          "%u, and each parameter must have a value",
                           domain->name, test_case->name, test_case->ranks - 1);
     }
     for (uint32_t i = 0; i < l->scene->argument_count && status == PTO_OK; i++)

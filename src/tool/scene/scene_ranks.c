@@ -7,7 +7,10 @@
 enum { CLEAR_BYTES = 64 << 10 };
 #define WINDOW_MAX (1ull << 40)
 
-/* False: it is not a number from `low` to `high`. */
+/*
+ * Evaluates a product in the parameters of a case. False: a parameter is missing, or the value is
+ * not from range[0] to range[1].
+ */
 static bool evaluate(const struct scene_product *product, const struct scene_case *test_case,
                      const struct scene_param *param, int64_t range[2], int64_t *value)
 {
@@ -59,7 +62,7 @@ static int open_domains(struct scene_ranks *r, const struct scene_ranks_params *
         bool is_member = false;
 
         if (!scene_domain_members(&p->scene->domain[i], p->test_case, p->param, &members))
-            return error_tell(error, PTO_EINVAL, "domain '%s' has no valid ranks",
+            return error_setf(error, PTO_EINVAL, "domain '%s' has no valid ranks",
                               p->scene->domain[i].name);
         for (uint32_t k = 0; k < members.count; k++)
             is_member = is_member || members.rank[k] == p->rank;
@@ -68,7 +71,7 @@ static int open_domains(struct scene_ranks *r, const struct scene_ranks_params *
         status = ranks_open_domain(r, &members, i + 1, &r->domain[i], error);
         pto_domain_info_init(&r->about[i]);
         if (status == PTO_OK)
-            (void)pto_domain_info(r->domain[i], &r->about[i]); /* it is open */
+            (void)pto_domain_info(r->domain[i], &r->about[i]); /* cannot fail: the domain is open */
     }
     return status;
 }
@@ -100,7 +103,7 @@ int scene_ranks_open(struct scene_ranks *r, const struct scene_ranks_params *p,
 void scene_ranks_close(struct scene_ranks *r)
 {
     if (r->world != NULL && r->status == 0)
-        (void)pto_domain_close(r->world, 0, NULL); /* all have got what they waited for */
+        (void)pto_domain_close(r->world, 0, NULL); /* waits for the other ranks */
     if (r->comm != NULL)
         (void)pto_comm_close(r->comm);
     memset(r, 0, sizeof(*r));
@@ -118,13 +121,12 @@ int scene_ranks_clear(struct scene_ranks *r, struct pto_device *device, struct p
                                        left < CLEAR_BYTES ? left : CLEAR_BYTES);
 
             if (status < 0)
-                return error_tell(error, status, "a window cannot be cleared: %s",
-                                  pto_strerror(status));
+                return error_setf(error, status, "cannot clear a window: %s", pto_strerror(status));
         }
     return PTO_OK;
 }
 
-int scene_ranks_meet(struct scene_ranks *r, struct pto_error *error)
+int scene_ranks_barrier(struct scene_ranks *r, struct pto_error *error)
 {
     return r->comm != NULL ? pto_comm_barrier(r->world, 0, error) : PTO_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session as one rank of several: its communicator and the domains of its scene. All
- * ranks do the same in the same order; where one cannot go on it tells the others.
+ * One rank of a session with several: its communicator and domains. All ranks make the same calls
+ * in the same order; a rank that fails aborts the others.
  */
 #ifndef PTO_SCENE_RANKS_H
 #define PTO_SCENE_RANKS_H
@@ -9,44 +9,50 @@
 #include "pto/comm.h"
 #include "tool/scene/scene.h"
 
-/* What a domain is in a case. */
+/* The ranks and windows of a domain in one case. */
 struct scene_members {
     uint64_t window_bytes;
     uint32_t count;
     uint32_t rank[SCENE_RANKS_MAX];
 };
 
-/* `param` are the case's, or those of a session. False: something is missing or impossible. */
+/*
+ * Evaluates a domain. `param` are the parameters of the case or of a session. False: a parameter is
+ * missing or a value is invalid.
+ */
 bool scene_domain_members(const struct scene_domain *domain, const struct scene_case *test_case,
                           const struct scene_param *param, struct scene_members *members);
 
 struct scene_ranks {
-    struct pto_comm *comm;                        /* NULL: it is not open */
+    struct pto_comm *comm;                        /* NULL: not open */
     struct pto_domain *world;                     /* all ranks, without windows */
-    struct pto_domain *domain[SCENE_DOMAINS_MAX]; /* NULL: this rank is not of it */
+    struct pto_domain *domain[SCENE_DOMAINS_MAX]; /* NULL: this rank is not a member */
     struct pto_domain_info about[SCENE_DOMAINS_MAX];
-    int status; /* not 0: this rank has given up, and there are no more runs */
+    int status; /* not 0: this rank has aborted and runs no more */
 };
 
 struct scene_ranks_params {
     const struct scene *scene;
     const struct scene_case *test_case;
-    const struct scene_param *param; /* as many as the case has */
+    const struct scene_param *param; /* all parameters of the case, with their values */
     uint32_t rank;
     double timeout; /* seconds */
     struct pto_device *device;
 };
 
-/* Meets the others and opens the domains. On failure nothing is left open. */
+/* Connects to the other ranks and opens the domains. On failure nothing is left open. */
 int scene_ranks_open(struct scene_ranks *r, const struct scene_ranks_params *params,
                      struct pto_error *error);
-/* Waits for the others, unless one has given up. Accepts one that is not open. */
+/*
+ * Closes everything after waiting for the other ranks, unless one aborted. Does nothing if not
+ * open.
+ */
 void scene_ranks_close(struct scene_ranks *r);
-/* Makes the own windows zero, before each run. */
+/* Zeroes this rank's windows, before each run. */
 int scene_ranks_clear(struct scene_ranks *r, struct pto_device *device, struct pto_error *error);
-/* Waits for the others. */
-int scene_ranks_meet(struct scene_ranks *r, struct pto_error *error);
-/* This rank gives up. */
+/* Waits for the other ranks. */
+int scene_ranks_barrier(struct scene_ranks *r, struct pto_error *error);
+/* Aborts the other ranks with a status. */
 void scene_ranks_abort(struct scene_ranks *r, int status);
 
 #endif

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A scene on one platform: built, with a device and the data of a case, ready to
- * run. One thread. What goes wrong is told in a error, results in a text.
+ * A session is a scene on one platform, built, with a device and the data of a case, ready to run.
+ * One thread. Failures go to a struct pto_error, results to a text.
  */
 #ifndef PTO_SCENE_SESSION_H
 #define PTO_SCENE_SESSION_H
 
 #include "tool/scene/compare.h"
 #include "tool/scene/scene_build.h"
+#include "tool/scene/scene_costs.h"
 #include "tool/scene/scene_data.h"
 #include "tool/scene/scene_level.h"
 #include "tool/scene/scene_ranks.h"
 
 enum { SESSION_PLACE_BYTES = 128 };
 
-/* Which cards are used, the first one by rank 0 or chip 0; none: 0, 1 and so on. */
+/* The cards to use, in the order of ranks or chips; empty: 0, 1 and so on. */
 struct session_cards {
     uint32_t count;
     uint32_t number[SCENE_RANKS_MAX];
@@ -22,36 +23,45 @@ struct session_cards {
 
 struct session_options {
     struct scene_build_options build;
-    uint32_t workers;      /* 0: the default */
-    uint32_t clusters;     /* 0: the case's */
-    double timeout;        /* seconds; 0: the case's */
-    double grace;          /* the same */
-    double launch_timeout; /* seconds from the launch; 0: none */
-    bool keeps_thread;     /* or the scene's orchestration does */
-    bool is_isolated;      /* the device is in a process of its own */
+    uint32_t workers;      /* worker threads of the device; 0: the default */
+    uint32_t clusters;     /* clusters of the device; 0: as the case says */
+    double timeout;        /* time limit of a run in seconds; 0: as the case says */
+    double grace;          /* seconds that kernels have to return after it; 0: as the case says */
+    double launch_timeout; /* time limit in seconds from the launch; 0: none */
+    /* do not migrate the orchestration to another thread; also true if the scene sets it */
+    bool keeps_thread;
+    bool is_isolated;         /* the device runs in a separate process */
+    struct scene_costs costs; /* durations for runs in virtual time */
     struct session_cards cards;
-    uint32_t
-        order_seed;    /* of the order to run in, or of the first of `orders`; 0: the usual, or 1 */
-    uint32_t orders;   /* how many are tried after a run in the usual one */
-    bool is_debugged;  /* nothing is ended for taking too long */
-    bool has_blanks;   /* inputs that nothing fills are no failure, and nothing is compared */
-    bool is_unguarded; /* nobody looks after intermediate tensors */
-    bool has_lines;    /* those that tasks share are looked for: scene_session_check_lines */
+    /* seed of the order, or of the first of `orders`; 0: the usual order, or 1 */
+    uint32_t order_seed;
+    uint32_t orders;    /* number of orders to try after the usual run */
+    bool is_debugged;   /* runs have no time limits */
+    bool has_blanks;    /* inputs without data are allowed, and results are not compared */
+    bool is_unguarded;  /* intermediate tensors have no guards */
+    bool has_nan_check; /* fail at the first task that computes NaN or Inf */
+    /* look for cache lines that concurrent tasks write: scene_session_check_lines */
+    bool has_lines;
+    bool has_races; /* the caller searches for races: runs are recorded with their arguments */
     enum pto_trace trace;
-    uint32_t trace_records;             /* at least so many; 0: the default */
-    const char *diagnostics_name;       /* how their folders are called: scene_session_name */
-    struct pto_diagnostics diagnostics; /* without a folder */
-    const struct scene_given *given;    /* as many as the scene has arguments; may be NULL */
-    char *
-        place; /* what goes on, for whoever finds the process dead: " in the golden"; may be NULL */
+    uint32_t trace_records; /* minimum number of records per thread; 0: the default */
+    /* Base name of the folders of diagnostics, for scene_session_name. */
+    const char *diagnostics_name;
+    struct pto_diagnostics diagnostics; /* which diagnostics to write; `folder` in it is not used */
+    const struct scene_given *given;    /* files for each argument of the scene; may be NULL */
+    /*
+     * text in shared memory that says where the process is, such as " in the golden", to explain a
+     * crash; may be NULL
+     */
+    char *place;
 };
 
 /*
- * Whether the ranks of a case are processes: this one must not use a card itself if others are
- * forked from it later.
+ * Whether the ranks of a case are forked processes. The calling process must then not use a card
+ * before it forks.
  */
 bool scene_session_forks(const char *platform, const struct scene_case *test_case);
-/* What is wrong with the cards that were named, for this case; false: nothing. */
+/* Whether the given cards do not fit the case; if so, sets `error` to the reason. */
 bool scene_session_lacks_cards(const struct session_cards *cards, const char *platform,
                                const struct scene *scene, const struct scene_case *test_case,
                                struct pto_error *error);
@@ -61,7 +71,7 @@ static inline uint32_t session_card(const struct session_options *options, uint3
     return options->cards.count != 0 ? options->cards.number[index] : index;
 }
 
-/* Seconds that kernels have to come back when the time of a run is over. */
+/* Returns how many seconds kernels have to return after the time limit of a run. */
 static inline double session_grace(const struct session_options *options,
                                    const struct scene_case *test_case)
 {
@@ -70,7 +80,7 @@ static inline double session_grace(const struct session_options *options,
     return grace != 0 ? grace : PTO_GRACE_DEFAULT_NS / 1e9;
 }
 
-/* The seed of a run that is none of `orders`. */
+/* Returns the seed of the order for a run that does not try one of `orders`. */
 static inline uint32_t session_usual_order(const struct session_options *options)
 {
     return options->orders == 0 ? options->order_seed : 0;
@@ -80,34 +90,43 @@ struct session {
     const struct scene *scene;
     const char *platform;
     const struct session_options *options;
-    struct pto_callable *callable[PTO_MODE_COUNT]; /* the first is for all modes, or for its own */
+    /* Callables by mode; if one callable serves all modes, it is the first element. */
+    struct pto_callable *callable[PTO_MODE_COUNT];
     struct scene_code *golden;
+    struct scene_isa *isa; /* kernels in the cost model of the tile library; NULL: not used */
     struct pto_device *device;
-    uint32_t clusters; /* of the device that is open */
-    uint32_t workers;  /* the same, as it was asked for */
-    uint32_t rank;     /* which one this process is; 0 where there are no others */
+    uint32_t clusters; /* clusters of the open device */
+    uint32_t workers;  /* requested worker threads of the open device */
+    uint32_t rank;     /* rank of this process; 0 without ranks */
     struct scene_ranks ranks;
-    struct scene_level level; /* of a scene of level 3, instead of a device */
-    uint32_t order_seed;      /* of the last run; 0: the usual order */
-    const char *trace_path;   /* of runs that end the process; NULL: none */
+    struct scene_level level; /* used instead of a device at level 3 */
+    uint32_t order_seed;      /* seed of the last run; 0: the usual order */
+    /* File to which a run that ends the process writes its timeline; NULL: none. */
+    const char *trace_path;
+    const char *trace_title; /* title of the recordings of runs; NULL: none */
     struct scene_data data;
     bool has_data;
-    struct pto_run_report report;  /* of the last run */
-    struct comparison *comparison; /* of the last run, by argument */
+    struct pto_run_report report;  /* report of the last run */
+    struct comparison *comparison; /* results of the last run, by argument */
 };
 
-/* Builds. On failure nothing is left to be closed. */
+/* Opens a session and builds the scene. On failure there is nothing to close. */
 int scene_session_open(struct session *s, const struct scene *scene, const char *platform,
                        const struct session_options *options, struct pto_error *error);
-/* For an existing callable, with arguments that `scene` describes; the session owns it. */
+/*
+ * Opens a session for an existing callable, which it owns, with arguments that `scene` describes.
+ */
 int scene_session_adopt(struct session *s, const struct scene *scene, struct pto_callable *callable,
                         const char *platform, const struct session_options *options,
                         struct pto_error *error);
 void scene_session_close(struct session *s);
-/* Closes the device, so that no thread is left: before a fork. It is opened again when needed. */
+/*
+ * Closes the device, so that no other thread exists during a fork. The next call of
+ * scene_session_prepare or scene_session_run opens it again.
+ */
 void scene_session_rest(struct session *s);
 
-/* Whether there is something to run on. */
+/* Whether a device or a worker is open. */
 static inline bool scene_session_is_open(const struct session *s)
 {
     return s->device != NULL || s->level.worker != NULL;
@@ -116,36 +135,41 @@ static inline bool scene_session_is_open(const struct session *s)
 /* Makes the data of a case and opens a device for it, or reuses the last one if it fits. */
 int scene_session_prepare(struct session *s, const struct scene_case *test_case,
                           struct pto_error *error);
-/* Runs the case once and compares. PTO_EMISMATCH: scene_session_explain knows more. */
+/* Runs the case once and compares. After PTO_EMISMATCH, scene_session_explain has the details. */
 int scene_session_run(struct session *s, enum pto_mode mode, struct pto_error *error);
 
 /*
- * After a run that was right: runs the case in each of the orders that were asked
- * for, until one is wrong, and calls `next` before each. With one thread, unless
- * the options say how many. Where nothing says what is expected, all orders have
- * to give what the run before gave.
+ * Runs the case in each requested order, after a successful run, until a result is wrong; calls
+ * `next` before each. Uses one thread unless the options set a number. Without expected results,
+ * all orders have to repeat the result of the first run.
  */
 int scene_session_run_orders(struct session *s, enum pto_mode mode, void (*next)(void *context),
                              void *context, struct pto_error *error);
 /*
- * After a run that was right: runs the case once more, with the whole graph before anything runs, and
- * looks for cache lines that are written by tasks that may run at the same time (scene_lines.h).
- * PTO_EMEMORY with a sentence: two of them.
+ * Runs the case once more after a successful run, with the whole graph built first, and looks for
+ * cache lines that concurrent tasks write (scene_lines.h). Returns PTO_EMEMORY, and describes two
+ * such tasks in `error`.
  */
 int scene_session_check_lines(struct session *s, struct pto_error *error);
 /*
- * What a file about a run is called: NAME-PLATFORM-MODE, with the case before the platform if the
- * scene has several, the order behind the mode if it is not the usual one, and the rank if there
+ * Makes the name of a file about a run: NAME-PLATFORM-MODE, with the case before the platform if
+ * the scene has several, the order after the mode if it is not the usual one, and the rank if there
  * are several.
  */
 void scene_session_name(const struct session *s, const char *name, enum pto_mode mode, char *out,
                         size_t bytes);
-/* What the last run gave, tensor by tensor, on one line: `f exact (16384 float32)`. */
+/* Prints the results of the last run on one line: `f exact (16384 float32)`. */
 void scene_session_summarize(const struct session *s, FILE *to);
 /*
- * After PTO_EMISMATCH: which elements differ, how far, and who wrote them. Runs
- * the case again, with somebody who watches.
+ * Upper bound of the time that scene_session_explain takes: so many runs, and so many seconds
+ * besides.
  */
-void scene_session_explain(struct session *s, enum pto_mode mode, FILE *to);
+enum { SESSION_EXPLAIN_RUNS = 4, SESSION_EXPLAIN_SECONDS = 5 };
+/*
+ * Explains PTO_EMISMATCH: prints which elements differ, by how much, and which task wrote them, and
+ * whether a dependency is missing. Runs the case again several times; calls `next` before each run.
+ */
+void scene_session_explain(struct session *s, enum pto_mode mode, void (*next)(void *context),
+                           void *context, FILE *to);
 
 #endif

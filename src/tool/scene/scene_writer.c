@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks for an address in strided views. */
+/* Finds the element at an address in strided views. */
 #include "tool/scene/scene_writer.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Whether offset = sum of index * stride, over the dimensions from `d` on, largest stride first. */
+/*
+ * Whether an element lies at `offset`, which is then a sum of index * stride over the dimensions
+ * from `d` on, sorted by falling stride.
+ */
 static bool reaches(const uint32_t *shapes, const uint32_t *strides, uint32_t ndims, uint32_t d,
                     uint64_t offset)
 {
@@ -19,7 +22,8 @@ static bool reaches(const uint32_t *shapes, const uint32_t *strides, uint32_t nd
     index = offset / strides[d];
     if (index >= shapes[d])
         index = shapes[d] - 1;
-    for (;; index--) { /* a smaller one only if the others can make up for it */
+    /* a smaller index is only possible if the other dimensions can make up for it */
+    for (;; index--) {
         if (offset - index * strides[d] > rest)
             return false;
         if (reaches(shapes, strides, ndims, d + 1, offset - index * strides[d]))
@@ -39,7 +43,7 @@ bool scene_writer_covers(const struct pto_tensor *tensor, uint64_t addr)
     if (bytes == 0 || ndims > PTO_MAX_DIMS || tensor->extent == 0 || addr < begin ||
         addr >= begin + tensor->extent * bytes)
         return false;
-    for (uint32_t d = 0; d < ndims; d++) { /* sorted by stride */
+    for (uint32_t d = 0; d < ndims; d++) { /* sort by falling stride */
         uint32_t at = d;
 
         for (; at > 0 && strides[at - 1] < tensor->strides[d]; at--) {
@@ -52,15 +56,15 @@ bool scene_writer_covers(const struct pto_tensor *tensor, uint64_t addr)
     return reaches(shapes, strides, ndims, 0, (addr - begin) / bytes);
 }
 
-static void note_writer(struct writer_wish *wish, const struct pto_task_view *view)
+static void note_writer(struct watched_element *watched, const struct pto_task_view *view)
 {
-    wish->is_found = true;
-    wish->is_conditional = view->args->predicate != NULL;
-    wish->task = view->index;
-    wish->kernels = view->kernels;
-    wish->blocks = view->args->block_count;
-    wish->line = view->site != NULL ? view->site->line : 0;
-    snprintf(wish->file, sizeof(wish->file), "%s",
+    watched->is_found = true;
+    watched->is_conditional = view->args->predicate != NULL;
+    watched->task = view->index;
+    watched->kernels = view->kernels;
+    watched->blocks = view->args->block_count;
+    watched->line = view->site != NULL ? view->site->line : 0;
+    snprintf(watched->file, sizeof(watched->file), "%s",
              view->site != NULL && view->site->file != NULL ? view->site->file : "");
 }
 
@@ -75,12 +79,12 @@ void scene_writer_watch_task(void *context, const struct pto_task_view *view)
         if ((use & (PTO_WRITES | PTO_CREATES)) != PTO_WRITES)
             continue;
         for (uint32_t i = 0; i < watch->count; i++) {
-            struct writer_wish *wish = &watch->wish[i];
-            const struct pto_tensor *entry = &view->entry->tensor[wish->argument];
-            uint64_t addr = entry->addr + wish->index * pto_dtype_size(entry->dtype);
+            struct watched_element *watched = &watch->watched[i];
+            const struct pto_tensor *entry = &view->entry->tensor[watched->argument];
+            uint64_t addr = entry->addr + watched->index * pto_dtype_size(entry->dtype);
 
             if (scene_writer_covers(tensor, addr))
-                note_writer(wish, view);
+                note_writer(watched, view);
         }
     }
 }

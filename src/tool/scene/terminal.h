@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Colours and progress: for people at a terminal only, never in a file or a pipe. */
+/* Colours and progress lines, for terminals only, never in a file or a pipe. */
 #ifndef PTO_TERMINAL_H
 #define PTO_TERMINAL_H
 
@@ -17,9 +17,9 @@
 #define TERMINAL_GREEN "\033[32m"
 #define TERMINAL_YELLOW "\033[33m"
 #define TERMINAL_PLAIN "\033[0m"
-#define TERMINAL_CLEAR "\r\033[K" /* clears the line before it is written again */
+#define TERMINAL_CLEAR "\r\033[K" /* clears the line before a new text */
 
-/* See no-color.org: the variable counts when it is not empty. */
+/* Whether to use colours; honours NO_COLOR if it is not empty (no-color.org). */
 static inline bool terminal_has_colour(FILE *to)
 {
     const char *no_color = getenv("NO_COLOR");
@@ -29,15 +29,16 @@ static inline bool terminal_has_colour(FILE *to)
            (term == NULL || strcmp(term, "dumb") != 0);
 }
 
-/* `code` on a terminal with colours, else nothing. */
+/* Returns `code` on a terminal with colours, else "". */
 static inline const char *terminal_code(FILE *to, const char *code)
 {
     return terminal_has_colour(to) ? code : "";
 }
 
 /*
- * Text from outside (names in files, what compilers and goldens print), which may
- * be NULL: it cannot move the cursor, change colours or pretend to be another line.
+ * Prints text from outside (names in files, output of compilers and goldens), which may be NULL. It
+ * is cleaned of control characters, so it cannot move the cursor, change colours or fake another
+ * line.
  */
 static inline void terminal_print(FILE *to, const char *text, bool is_name)
 {
@@ -48,9 +49,12 @@ static inline void terminal_print(FILE *to, const char *text, bool is_name)
     free(copy);
 }
 
-/* As fprintf, and the whole is cleaned like that: for sentences with names in them. */
-__attribute__((format(printf, 2, 3))) static inline void terminal_tell(FILE *to, const char *format,
-                                                                       ...)
+/*
+ * Prints like fprintf and cleans the whole text of control characters, for sentences with names
+ * from outside.
+ */
+__attribute__((format(printf, 2, 3))) static inline void terminal_printf(FILE *to,
+                                                                         const char *format, ...)
 {
     char *text = NULL;
     size_t size;
@@ -67,7 +71,7 @@ __attribute__((format(printf, 2, 3))) static inline void terminal_tell(FILE *to,
     free(text);
 }
 
-/* The lines of a text from outside, which may be NULL, on stdout. */
+/* Prints the lines of an external text, which may be NULL, on stdout. */
 static inline void terminal_print_indented(const char *given, const char *indent)
 {
     char *copy = given != NULL ? strdup(given) : NULL;

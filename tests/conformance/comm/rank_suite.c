@@ -6,12 +6,14 @@
  */
 #include "tests/conformance/comm/rank_suite.h"
 
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,15 +30,23 @@ struct backend {
     bool has_processes;
     bool is_team; /* its ranks are threads */
     bool has_addresses;
-    const char *platform; /* of the device that it needs: it is tried if it is named; NULL: none */
+    const char *platform;  /* of the device that it needs: it is tried if it is named; NULL: none */
+    const char *opened;    /* name of the backend that is opened; NULL: `name` */
+    uint32_t ranks_a_host; /* 0: the ranks meet at a path */
 };
 
+enum { ONE_HOST = 1024 };
+
 static const struct backend backends[] = {
-    { "null", 1, false, false, true, NULL },
-    { "thread", RANKS_MAX, false, true, true, NULL },
-    { "blind", RANKS_MAX, false, true, false, NULL },
-    { "shm", RANKS_MAX, true, false, true, NULL },
-    { "hccl", 4, true, false, true, "a2a3" },
+    { "null", 1, false, false, true, NULL, NULL, 0 },
+    { "thread", RANKS_MAX, false, true, true, NULL, NULL, 0 },
+    { "blind", RANKS_MAX, false, true, false, NULL, NULL, 0 },
+    { "shm", RANKS_MAX, true, false, true, NULL, NULL, 0 },
+    { "hccl", 4, true, false, true, "a2a3", NULL, 0 },
+    /* over loopback: all ranks on one host, each on another, and two on each */
+    { "tls-near", RANKS_MAX, true, false, true, NULL, "tls", ONE_HOST },
+    { "tls", RANKS_MAX, true, false, false, NULL, "tls", 1 },
+    { "tls-mixed", RANKS_MAX, true, false, false, NULL, "tls", 2 },
 };
 
 /* A test over a backend. */
@@ -46,6 +56,7 @@ struct job {
     uint32_t count;
     struct ranks_shared *shared;
     char path[256];
+    int listener; /* of rank 0, where ranks meet at an address; -1: none */
 };
 
 /* ---- for tests ---- */
@@ -194,7 +205,7 @@ bool is_sanitized(void)
 #endif
 }
 
-static bool is_slow; /* the backend that is tried: every access is a call of a vendor's */
+static bool is_slow; /* the backend that is tried: accesses are calls of a vendor's, or records */
 
 uint32_t times(uint32_t usual)
 {
@@ -255,7 +266,8 @@ static void run_rank(const struct job *job, uint32_t rank, struct pto_comm *comm
 
     if (r == NULL)
         abort();
-    r->backend = job->backend->name;
+    r->backend = job->backend->opened != NULL ? job->backend->opened : job->backend->name;
+    r->ranks_a_host = job->backend->ranks_a_host;
     r->has_addresses = job->backend->has_addresses;
     r->rank = rank;
     r->count = job->count;
@@ -312,6 +324,34 @@ static void run_threads(const struct job *job)
         pthread_join(ranks[i].thread, NULL);
 }
 
+/* Tells the rank where it is, as a launcher does. */
+static void set_network(const struct job *job, uint32_t rank)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "host-%u", rank / job->backend->ranks_a_host);
+    setenv("PTO_COMM_HOST", text, 1);
+    snprintf(text, sizeof(text), "%d", job->listener);
+    if (rank == 0)
+        setenv("PTO_COMM_LISTEN_FD", text, 1);
+    else
+        close(job->listener);
+}
+
+/* Makes the address at which the ranks meet; the port stays bound. */
+static void open_network(struct job *job)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t size = sizeof(at);
+
+    job->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(job->listener >= 0);
+    assert_int_equal(bind(job->listener, (struct sockaddr *)&at, size), 0);
+    assert_int_equal(listen(job->listener, 64), 0);
+    assert_int_equal(getsockname(job->listener, (struct sockaddr *)&at, &size), 0);
+    snprintf(job->path, sizeof(job->path), "tcp://127.0.0.1:%u", (unsigned)ntohs(at.sin_port));
+}
+
 static pid_t start_process(const struct job *job, uint32_t rank, bool is_team)
 {
     pid_t child = fork();
@@ -319,6 +359,8 @@ static pid_t start_process(const struct job *job, uint32_t rank, bool is_team)
     if (child != 0)
         return child;
     alarm(HANG_SECONDS);
+    if (job->listener >= 0)
+        set_network(job, rank);
     if (is_team)
         run_threads(job);
     else
@@ -344,6 +386,8 @@ static const char *unmet_need(const struct job *job)
         return "it is tried with fewer ranks";
     if ((needs & IS_BLIND) != 0 && job->backend->has_addresses)
         return "its ranks have addresses of their peers";
+    if ((needs & IS_LONELY) != 0 && job->backend->opened != NULL)
+        return "it has collectives";
     if ((needs & OPENS_ITSELF) != 0 && job->backend->is_team)
         return "its ranks are opened together";
     if ((needs & IS_LARGE) != 0 && job->backend->has_processes)
@@ -368,6 +412,9 @@ static void run_job(void **state)
     snprintf(folder, sizeof(folder), "%s/pto-ranks-XXXXXX", room != NULL ? room : "/tmp");
     assert_non_null(mkdtemp(folder));
     snprintf(job->path, sizeof(job->path), "%s/meet", folder);
+    job->listener = -1;
+    if (job->backend->ranks_a_host != 0)
+        open_network(job);
     job->shared =
         mmap(NULL, sizeof(*job->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(job->shared != MAP_FAILED);
@@ -389,6 +436,8 @@ static void run_job(void **state)
                      job->shared->why[i]);
         }
     munmap(job->shared, sizeof(*job->shared));
+    if (job->listener >= 0)
+        close(job->listener);
     if (rmdir(folder) != 0) /* nothing is left in it */
         snprintf(text + strlen(text), sizeof(text) - strlen(text), "\n  something is left in %s",
                  folder);
@@ -413,7 +462,8 @@ static int run_suite(const struct backend *backend)
     const char *only = getenv("PTO_SUITE_ONLY"); /* one test */
     size_t count = 0;
 
-    is_slow = backend->platform != NULL;
+    is_slow = backend->platform != NULL ||
+              (backend->ranks_a_host != 0 && backend->ranks_a_host != ONE_HOST);
     for (uint32_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         for (size_t k = 0; k < *parts[i].count && count < TESTS_MAX; k++) {
             const struct rank_test *test = &parts[i].test[k];

@@ -35,6 +35,7 @@ struct ranks_shared {
 struct rank {
     const char *backend;
     bool has_addresses;
+    uint32_t ranks_a_host; /* 0: all are on one host, and can use each other's memory */
     uint32_t rank;
     uint32_t count;
     struct pto_device *device; /* NULL: the backend needs none */
@@ -53,6 +54,7 @@ enum rank_needs {
     IS_LARGE = 8,         /* 70 ranks: a crowd of threads is enough */
     NEEDS_ADDRESSES = 16, /* of peers, which the host can load from and store to */
     IS_BLIND = 32,        /* what is said without them */
+    IS_LONELY = 64,       /* what is said where the backend has no collectives */
 };
 
 struct rank_test {
@@ -92,6 +94,12 @@ void rank_fail(struct rank *r, const char *format, ...)
 void rank_check_equal(struct rank *r, int64_t got, int64_t expected, const char *what,
                       const char *file, int line);
 void rank_check_says(struct rank *r, const char *needle, int32_t about, const char *file, int line);
+
+/* Whether another rank is on another host. */
+static inline bool rank_is_elsewhere(const struct rank *r, uint32_t rank)
+{
+    return r->ranks_a_host != 0 && rank / r->ranks_a_host != r->rank / r->ranks_a_host;
+}
 
 /* Waits for all ranks, without the library. */
 void rank_meet(struct rank *r);

@@ -174,7 +174,33 @@ static void bytes_come_before_their_signal(struct rank *r)
     rank_close_domain(r, domain);
 }
 
+/* What a rank put to a second one before a barrier, a third one reads after it. */
+static void barriers_order_what_others_put(struct rank *r)
+{
+    enum { BYTES = 256 << 10 };
+    struct pto_domain *domain = rank_open_domain(r, 1, BYTES);
+    const uint64_t last = BYTES - sizeof(uint32_t);
+    uint32_t *bytes = calloc(1, BYTES);
+
+    check(r, bytes != NULL);
+    for (uint32_t i = 1; i <= 100; i++) {
+        uint32_t got = 0;
+
+        bytes[BYTES / sizeof(uint32_t) - 1] = i;
+        if (r->rank == 0)
+            check_ok(r, pto_comm_put(domain, 1, 0, bytes, BYTES));
+        check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+        if (r->rank == 2)
+            check_ok(r, pto_comm_get(domain, 1, last, &got, sizeof(got)));
+        check_equal(r, got, r->rank == 2 ? i : 0);
+        check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    }
+    free(bytes);
+    rank_close_domain(r, domain);
+}
+
 const struct rank_test ranks_data[] = {
+    { "barriers_order_what_others_put", barriers_order_what_others_put, NEEDS_PEERS, 3 },
     { "what_is_put_can_be_got", what_is_put_can_be_got, 0, 0 },
     { "wrong_calls_are_refused", wrong_calls_are_refused, 0, 0 },
     { "additions_are_atomic", additions_are_atomic, 0, 0 },

@@ -37,12 +37,13 @@ static void wrong_domains_are_refused(struct rank *r)
     expect_refused(r, &params, PTO_EINVAL, "is too large", -1);
     params = rank_domain_params(r, 6, 64);
     params.ranks = beyond;
-    expect_refused(r, &params, PTO_EINVAL, "a domain of 0 ranks", -1);
+    expect_refused(r, &params, PTO_EINVAL, "the domain has 0 ranks", -1);
     params.rank_count = r->count + 1;
-    expect_refused(r, &params, PTO_EINVAL, "ranks, where there are", -1);
+    expect_refused(r, &params, PTO_EINVAL, "ranks, but the communicator has only", -1);
     if (r->count > 1) {
         params.rank_count = 2;
-        snprintf(text, sizeof(text), "rank %u is listed, where there are %u", r->count, r->count);
+        snprintf(text, sizeof(text), "rank %u is listed, but there are only %u ranks", r->count,
+                 r->count);
         expect_refused(r, &params, PTO_EINVAL, text, (int32_t)r->count);
         params.ranks = twice;
         expect_refused(r, &params, PTO_EINVAL, "is listed twice", (int32_t)r->rank);
@@ -66,17 +67,17 @@ static void wrong_parts_are_refused(struct rank *r)
     check_ok(r, pto_domain_open(r->comm, &params, &alone)); /* without the others */
     params = rank_domain_params(r, 7, 64);
     params.parent = (struct pto_domain *)(void *)r->comm;
-    expect_refused(r, &params, PTO_EINVAL, "the parent is no open domain", -1);
+    expect_refused(r, &params, PTO_EINVAL, "the parent is not an open domain", -1);
     params.parent = domain;
     params.parent_offset = 4033;
     expect_refused(r, &params, PTO_EINVAL,
-                   "64 bytes at 4033 do not lie inside the parent's windows of 4096", -1);
+                   "64 bytes at 4033 are not inside the parent's windows of 4096", -1);
     params.parent_offset = UINT64_MAX;
-    expect_refused(r, &params, PTO_EINVAL, "do not lie inside", -1);
+    expect_refused(r, &params, PTO_EINVAL, "are not inside", -1);
     params.parent_offset = 0;
     if (r->count > 1) {
         params.parent = alone;
-        expect_refused(r, &params, PTO_EINVAL, "is not of the parent domain", r->rank == 0 ? 1 : 0);
+        expect_refused(r, &params, PTO_EINVAL, "is not in the parent domain", r->rank == 0 ? 1 : 0);
     }
     params.parent = domain;
     params.parent_offset = 4032;
@@ -103,7 +104,7 @@ static void sizes_that_differ_are_refused_on_all_ranks(struct rank *r)
         check(r, strstr(r->error.text, "4096 ") != NULL);
         check(r, r->error.rank >= 0 && r->error.rank != (int32_t)r->rank);
         params = rank_domain_params(r, 2 * odd, 8192);
-        expect_refused(r, &params, PTO_EBUSY, "all ranks have to take another id", -1);
+        expect_refused(r, &params, PTO_EBUSY, "retry with another id on all ranks", -1);
         params = rank_domain_params(r, 2 * odd + 1, 4096);
         check_ok(r, pto_domain_open(r->comm, &params, &domain));
         check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
@@ -260,7 +261,7 @@ static void so_many_can_be_open_at_a_time(struct rank *r)
     check_equal(r, count, MANY); /* or less, if a backend says how many in a sentence */
     params = rank_domain_params(r, MANY, 64);
     if (strcmp(r->backend, "null") != 0)
-        expect_refused(r, &params, PTO_ENOMEM, "256 domains are open, and that is all", -1);
+        expect_refused(r, &params, PTO_ENOMEM, "256 domains are open, which is the limit", -1);
     /* In another order on each rank. */
     for (uint32_t i = 0; i < count; i++) {
         check_ok(r, pto_comm_fetch_add(domains[i], (r->rank + 1) % r->count, 0, 1, NULL));

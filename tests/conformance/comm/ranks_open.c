@@ -197,7 +197,7 @@ static void a_neighbour_that_fails_is_found(struct rank *r)
         params.has_canary = true;
         check_equal(r, pto_comm_open(&params, &none), PTO_EMEMORY);
         check(r, none == NULL);
-        check_says(r, "rank 1 wrote 2 to this rank's window, and 77 is there", 1);
+        check_says(r, "rank 1 wrote 2 to this rank's window, but 77 is there", 1);
         return;
     }
     check_ok(r, pto_comm_open(&params, &r->comm));
@@ -252,6 +252,7 @@ static void who_closes_is_missed(struct rank *r)
     struct pto_domain *none = NULL;
     struct pto_comm_info info;
     int32_t got = 0;
+    int status;
 
     check_ok(r, pto_comm_put(domain, r->rank, 8, &(int32_t){ 40 + (int32_t)r->rank }, 4));
     check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
@@ -265,9 +266,10 @@ static void who_closes_is_missed(struct rank *r)
     rank_set_word(r, 0, 2);
     check_equal(r, pto_comm_barrier(domain, 0, rank_error(r)), PTO_EPEER);
     check_says(r, "the barrier cannot be complete: rank 0 has closed ", 0);
-    /* Its window is as it left it. */
-    check_ok(r, pto_comm_get(domain, 0, 8, &got, 4));
-    check_equal(r, got, 40);
+    /* Its window is as it left it; on another host it goes with the rank. */
+    status = pto_comm_get(domain, 0, 8, &got, 4);
+    check(r, status == PTO_OK || (rank_is_elsewhere(r, 0) && status == PTO_EPEER));
+    check(r, status != PTO_OK || got == 40);
     check_equal(r, pto_domain_open(r->comm, &params, &none), PTO_EPEER);
     check_says(r, "the domain cannot be opened: rank 0 has closed", 0);
     pto_comm_info_init(&info);

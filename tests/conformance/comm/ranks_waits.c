@@ -57,7 +57,7 @@ static void wrong_waits_are_refused(struct rank *r)
     check_equal(
         r, pto_comm_wait(domain, (struct pto_wait_for){ 2, PTO_COMPARE_EQ, 0 }, 0, rank_error(r)),
         PTO_EINVAL);
-    check_says(r, "a word at 2 is not an aligned one of a window of 64 bytes", -1);
+    check_says(r, "offset 2 is not that of an aligned word inside the window of 64 bytes", -1);
     check_equal(
         r, pto_comm_wait(domain, (struct pto_wait_for){ 64, PTO_COMPARE_EQ, 0 }, 0, rank_error(r)),
         PTO_EMEMORY);
@@ -136,7 +136,7 @@ static void a_barrier_in_vain_does_not_disturb_the_next(struct rank *r)
         if (r->rank != late) {
             check_equal(r, pto_comm_barrier(domain, (i % 3 + 1) * MS, rank_error(r)), PTO_ETIMEOUT);
             /* The others are named as well, if they were not that fast. */
-            snprintf(text, sizeof(text), "did not come to the barrier within %d ms", i % 3 + 1);
+            snprintf(text, sizeof(text), "did not reach the barrier within %d ms", i % 3 + 1);
             check(r, strstr(r->error.text, text) != NULL);
             check(r, strchr(r->error.text, (char)('0' + late)) != NULL);
         }
@@ -156,7 +156,7 @@ static void all_who_are_missing_are_named(struct rank *r)
 
     if (r->rank == 3) {
         check_equal(r, pto_comm_barrier(domain, 5 * MS, rank_error(r)), PTO_ETIMEOUT);
-        check_says(r, "ranks 0, 1, 2, 4, 5, 6, 7, 8 and others did not come", 0);
+        check_says(r, "ranks 0, 1, 2, 4, 5, 6, 7, 8 and others", 0);
     }
     rank_meet(r);
     if (r->rank != 3)
@@ -192,7 +192,7 @@ static void nobody_is_left_to_signal(struct rank *r)
             r,
             pto_comm_wait(domain, (struct pto_wait_for){ 0, PTO_COMPARE_EQ, 1 }, 0, rank_error(r)),
             PTO_EPEER);
-        check(r, strstr(r->error.text, "nobody is left who could signal: rank") != NULL);
+        check(r, strstr(r->error.text, "no rank is left that could signal: rank") != NULL);
     }
     rank_close_domain(r, domain);
 }
@@ -248,7 +248,9 @@ static void pin_to_first_cpu(struct rank *r)
 /* Nobody looks for long at what cannot come before it lets the other one run. */
 static void ranks_on_one_cpu_let_each_other_run(struct rank *r)
 {
-    enum { BARRIERS = 500, EACH_NS_MAX = 15000 };
+    /* records between hosts are encrypted, and cross the system */
+    enum { BARRIERS = 500, EACH_NS_MAX = 15000, FAR_NS_MAX = 150000 };
+    uint64_t most_ns = rank_is_elsewhere(r, 1 - r->rank) ? FAR_NS_MAX : EACH_NS_MAX;
     struct pto_domain *domain = rank_open_domain(r, 1, 64);
     uint64_t cpu;
 
@@ -258,7 +260,7 @@ static void ranks_on_one_cpu_let_each_other_run(struct rank *r)
     for (uint32_t i = 0; i < BARRIERS; i++)
         check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
     cpu = cpu_ns(true) - cpu;
-    if (cpu / BARRIERS > EACH_NS_MAX && !is_sanitized())
+    if (cpu / BARRIERS > most_ns && !is_sanitized())
         rank_fail(r, "a barrier used the CPU for %llu ns", (unsigned long long)(cpu / BARRIERS));
     rank_close_domain(r, domain);
 }

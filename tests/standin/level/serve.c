@@ -65,7 +65,7 @@ static int talk(struct pto_orch *o, const uint64_t *scalar)
 /* Waits for what never comes, until the host goes. */
 static int hold(struct pto_orch *o, const uint64_t *scalar)
 {
-    const int32_t told = 77;
+    const int32_t recorded = 77;
     struct pto_region r;
     int status = pto_region_init(&r, scalar);
 
@@ -75,9 +75,9 @@ static int hold(struct pto_orch *o, const uint64_t *scalar)
         status = pto_region_wait(o, &r, 0, PTO_COMPARE_EQ, 12345, MINUTE, NULL);
     if (status != PTO_EPEER)
         return status < 0 ? status : PTO_EFORMAT;
-    pto_region_fetch(&r, 64, sizeof(told));
-    memcpy(pto_region_payload(&r, 64, sizeof(told)), &told, sizeof(told));
-    pto_region_publish(&r, 64, sizeof(told));
+    pto_region_fetch(&r, 64, sizeof(recorded));
+    memcpy(pto_region_payload(&r, 64, sizeof(recorded)), &recorded, sizeof(recorded));
+    pto_region_publish(&r, 64, sizeof(recorded));
     return PTO_OK;
 }
 

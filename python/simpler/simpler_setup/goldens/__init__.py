@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data for simpler's own tests, which is part of its checkout: PTO_REFERENCE names its folder."""
+"""Data for simpler's own tests, which is part of its checkout: PTO_REFERENCE, or an entry of the path, is its folder."""
 
 import os
+import sys
 
-_folder = os.path.join(os.environ.get("PTO_REFERENCE", ""), "simpler_setup", "goldens")
-
-if os.environ.get("PTO_REFERENCE") and os.path.isdir(_folder):
-    __path__.append(_folder)
+for _root in (os.environ.get("PTO_REFERENCE"), *sys.path):
+    _folder = os.path.realpath(os.path.join(_root or ".", "simpler_setup", "goldens"))
+    if _root and os.path.isdir(_folder) and _folder not in map(os.path.realpath, __path__):
+        __path__.append(_folder)
 
 
 def __getattr__(name: str):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readers of what runs leave. simpler's converters and viewers are not here; `pto` has its own."""
+"""Tools for the files that runs leave. Some of simpler's name what replaces them."""
 
 from simpler._guard import refuse
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the scheduler and the dispatcher need of the control processor (aarch64) itself: registers
+ * Hardware access of the scheduler and the dispatcher on the control processor (aarch64): registers
  * of cores, and caches that are not coherent with those of the cores. Never run on hardware.
  */
 #ifndef PTO_AICPU_H
@@ -14,18 +14,25 @@
 #error "this port is for aarch64; others bring an aicpu.h of their own"
 #endif
 
-enum { AICPU_LINE = 64, AICPU_SLOWNESS = 1 /* times that cores get more time to come */ };
+/* AICPU_SLOWNESS: factor on the times within which the cores must start and end */
+enum { AICPU_LINE = 64, AICPU_SLOWNESS = 1 };
 
-/* Where the vendor's process looks for programs, by what runs on cards; without a slash at the end. */
+/* Folder in which the vendor's process on the card looks for programs; without a final slash. */
 #define AICPU_FOLDER "/usr/lib64/aicpu_kernels/0/aicpu_kernels_device"
 
-/* Registers of a core, in its window: device memory, whose accesses stay in order among themselves. */
+/*
+ * Reads a register of a core, in the core's window. Windows are device memory, whose accesses stay
+ * in order among themselves.
+ */
 static inline uint32_t aicpu_register(uint64_t addr)
 {
     return *(volatile uint32_t *)(uintptr_t)addr;
 }
 
-/* A register had the value that was waited for: what it stands for is read after it. */
+/*
+ * Called after a register had the awaited value: keeps later reads of memory from being made before
+ * that read.
+ */
 static inline void aicpu_seen(void)
 {
     __asm__ volatile("dsb ld" ::: "memory");
@@ -33,11 +40,15 @@ static inline void aicpu_seen(void)
 
 static inline void aicpu_set_register(uint64_t addr, uint32_t value)
 {
-    __asm__ volatile("dsb sy" ::: "memory"); /* what it stands for is in memory */
+    /* data that the register announces reaches memory first */
+    __asm__ volatile("dsb sy" ::: "memory");
     *(volatile uint32_t *)(uintptr_t)addr = value;
 }
 
-/* What others wrote there is to be read from memory. */
+/*
+ * Drops these bytes from the cache, so that the next reads get from memory what other processors
+ * wrote.
+ */
 static inline void aicpu_fetch(const void *at, uint64_t bytes)
 {
     uint64_t line = (uint64_t)(uintptr_t)at & ~(uint64_t)(AICPU_LINE - 1);
@@ -48,7 +59,9 @@ static inline void aicpu_fetch(const void *at, uint64_t bytes)
     __asm__ volatile("dsb sy\n\tisb" ::: "memory");
 }
 
-/* What was written there is on its way to memory, and there before the next register is set. */
+/*
+ * Starts writing these bytes from the cache to memory; they arrive before the next register is set.
+ */
 static inline void aicpu_send(const void *at, uint64_t bytes)
 {
     uint64_t line = (uint64_t)(uintptr_t)at & ~(uint64_t)(AICPU_LINE - 1);
@@ -58,21 +71,26 @@ static inline void aicpu_send(const void *at, uint64_t bytes)
         __asm__ volatile("dc cvac, %0" ::"r"(line) : "memory");
 }
 
-/* What was written there is in memory, for others. */
+/*
+ * Writes these bytes from the cache to memory, and waits until other processors can read them
+ * there.
+ */
 static inline void aicpu_publish(const void *at, uint64_t bytes)
 {
     aicpu_send(at, bytes);
     __asm__ volatile("dsb sy" ::: "memory");
 }
 
-/* There is nothing to do at the moment, as often in a row. */
+/* Called when there is no work; `times` is the number of such calls in a row. */
 static inline void aicpu_idle(uint32_t times)
 {
     (void)times;
     __asm__ volatile("yield" ::: "memory");
 }
 
-/* By the counter that all processors share: no call of the system's. */
+/*
+ * Returns the time, from the counter that all processors of the card share, without a system call.
+ */
 static inline uint64_t aicpu_now_ns(void)
 {
     uint64_t ticks, rate;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The executor's port to a real core: the vendor's intrinsics. It was never compiled by the vendor's
- * compiler and never run on a core. The stand-in's compiler has the same intrinsics, except for
- * the bell, and hooks of its own.
+ * The executor's port to a real core: the vendor's intrinsics. Never compiled by the vendor's
+ * compiler, and never run on a core. The stand-in's compiler has the same intrinsics, except the
+ * doorbell, and additional hooks.
  */
 #ifndef PTO_CORE_PORT_H
 #define PTO_CORE_PORT_H
@@ -15,10 +15,13 @@
 #define CORE_FUNCTION PTO_AICORE
 #define CORE_ENTRY extern "C" __global__ PTO_AICORE
 
-/* The block of the launch that this core is in, and its number among the block's vector cores. */
+/*
+ * Index in the launch of the block that this core belongs to, and of this core among the block's
+ * vector cores.
+ */
 #define core_block() ((uint32_t)get_block_idx())
 #define core_sub_block() ((uint32_t)get_subblockid())
-/* The physical number: it names the register window of the core. */
+/* The core's physical number, by which the scheduler finds its register window. */
 #define core_number() ((uint32_t)get_coreid())
 
 #ifndef core_bell
@@ -31,7 +34,7 @@ static inline CORE_FUNCTION uint32_t core_bell(void)
 }
 #endif
 
-/* Where ffts_cross_core_sync signals other cores; the newer generation has no such address. */
+/* The address where ffts_cross_core_sync signals other cores; the newer generation has none. */
 #ifdef PTO_CHIP_A2A3
 #define core_set_sync(at) set_ffts_base_addr(at)
 #else
@@ -39,11 +42,11 @@ static inline CORE_FUNCTION uint32_t core_bell(void)
 #endif
 
 /*
- * The newer generation's vector cores run kernels with threads (SIMT) only if the program that was
- * launched is marked so, and the compiler marks an entry by what it finds in it. The executor's has
- * nothing of the kind: kernels come later. So it has a launch of threads and one of vectors that is
- * never taken; threads alone would exclude kernels without any. `static` keeps the function with
- * threads from becoming another entry, which the vendor's runtime refuses.
+ * The newer generation's vector cores run kernels with threads (SIMT) only if the launched program
+ * is marked for that, and the compiler marks an entry by its contents. The executor's entry has no
+ * threads itself, because kernels are loaded later. So it contains a launch of threads and one of
+ * vectors that are never taken; with threads alone, kernels without threads could not run. `static`
+ * keeps the function with threads from becoming another entry, which the vendor's runtime refuses.
  */
 #if defined(PTO_CHIP_A5) && defined(__DAV_VEC__)
 static __simt_vf__ LAUNCH_BOUND(1024) CORE_FUNCTION
@@ -57,7 +60,7 @@ __simd_vf__ CORE_FUNCTION void core_anchor_vectors(__ubuf__ uint32_t *at)
     at[0] += 1;
 }
 
-/* Part of the entry itself, which is what the compiler marks. */
+/* Always inlined: the compiler marks an entry by its own code, not by functions that it calls. */
 __attribute__((always_inline)) inline CORE_FUNCTION void core_anchor(CORE_SHARED uint32_t *at)
 {
     cce::async_invoke<core_anchor_threads>(cce::dim3{ 1, 1, 1 }, at);
@@ -73,7 +76,10 @@ __attribute__((always_inline)) inline CORE_FUNCTION void core_anchor(CORE_SHARED
 #define core_fetch_all() pto_cache_fetch()
 #define core_publish_all() pto_cache_publish()
 
-/* Hooks for a port that checks the code before the core calls it, or whose cores share CPUs. */
+/*
+ * Hooks that other ports may define: to check a kernel's code before a core calls it, and to let
+ * another core use the CPU while this one has no work.
+ */
 #ifndef core_before_call
 #define core_before_call(at) ((void)(at))
 #endif

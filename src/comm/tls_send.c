@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a rank sends to ranks of other hosts: src/comm/comm_tls.h. */
+#include <assert.h>
+#include <stdio.h>
+
+#include "comm/comm_tls.h"
+
+enum { ASKED_MAX = 1 << 20 }; /* bytes that a get asks for before it waits */
+
+static bool tls_is_remote(const struct shared *s, uint32_t rank)
+{
+    return ((const struct tls *)(const void *)s)->is_remote[rank];
+}
+
+static struct lane *lane_to(struct shared *s, uint32_t rank)
+{
+    return mesh_lane(&comm_tls_of(s)->mesh, rank);
+}
+
+/*
+ * Sends a record that describes this rank. A peer that was given up gets none; that there is no
+ * memory for one is noticed by the peer's wait for it.
+ */
+static void tls_tell(struct shared *s, uint32_t rank, enum tls_kind kind, const void *head,
+                     size_t bytes)
+{
+    (void)lane_send(lane_to(s, rank),
+                    &(struct lane_letter){ .kind = kind, .head = head, .head_bytes = bytes });
+}
+
+/* Sends a record to all members of a domain on other hosts. */
+static void tell_members(struct shared *s, const struct domain *domain, enum tls_kind kind,
+                         const void *head, size_t bytes)
+{
+    for (uint32_t i = 0; i < domain->rank_count; i++)
+        if (tls_is_remote(s, domain->ranks[i]))
+            tls_tell(s, domain->ranks[i], kind, head, bytes);
+}
+
+/* ---- what this rank has stored ---- */
+
+static void tls_send_entry(struct shared *s, const struct shared_domain *sd)
+{
+    const struct shared_entry *e = &s->own->entry[sd->entry];
+    uint8_t bytes[TLS_WIRE_HEAD_MAX];
+    /* relaxed: only this rank writes its entries */
+    struct tls_wire_entry entry = { .index = sd->entry,
+                                    .state = a32_load_relaxed(&e->state),
+                                    .other = a32_load_relaxed(&e->other),
+                                    .serial = a64_load_relaxed(&e->serial),
+                                    .id = a64_load_relaxed(&e->id),
+                                    .digest = a64_load_relaxed(&e->digest),
+                                    .window_bytes = a64_load_relaxed(&e->window_bytes),
+                                    .offset = a64_load_relaxed(&e->offset),
+                                    .other_bytes = a64_load_relaxed(&e->other_bytes) };
+
+    for (uint32_t i = 0; i < SHARED_MEMBER_WORDS; i++)
+        entry.member[i] = a64_load_relaxed(&e->member[i]);
+    tell_members(s, &sd->base, TLS_KIND_ENTRY, bytes, tls_wire_pack_entry(&entry, bytes));
+}
+
+static void tls_send_control(struct shared *s, const struct shared_domain *sd)
+{
+    const struct shared_control *own = sd->peer[sd->base.rank].control;
+    uint8_t bytes[TLS_WIRE_HEAD_MAX];
+    /* relaxed: only this rank writes its control */
+    struct tls_wire_control control = { sd->offset, a32_load_relaxed(&own->arrived),
+                                        a32_load_relaxed(&own->given_up),
+                                        a32_load_relaxed(&own->torn) };
+
+    tell_members(s, &sd->base, TLS_KIND_CONTROL, bytes, tls_wire_pack_control(&control, bytes));
+}
+
+/* Sends a part of this rank's scratch. */
+static void send_scratch(struct shared *s, const struct shared_domain *sd, uint32_t rank,
+                         uint64_t at, uint64_t bytes)
+{
+    const char *scratch = shared_scratch(sd, sd->base.rank);
+    uint8_t head[TLS_WIRE_HEAD_MAX];
+
+    for (uint64_t done = 0; done < bytes;) {
+        uint64_t n = bytes - done < LANE_DATA_MAX ? bytes - done : LANE_DATA_MAX;
+        struct tls_wire_place place = { sd->offset, at + done };
+
+        (void)lane_send(lane_to(s, rank),
+                        &(struct lane_letter){ .kind = TLS_KIND_SCRATCH,
+                                               .head = head,
+                                               .head_bytes = tls_wire_pack_place(&place, head),
+                                               .data = scratch + at + done,
+                                               .data_bytes = n });
+        done += n;
+    }
+}
+
+static void tls_send_round(struct shared *s, const struct shared_domain *sd,
+                           const struct shared_sends *sends, bool has_call)
+{
+    const struct shared_control *own = sd->peer[sd->base.rank].control;
+    const struct shared_note *note = &own->note[sd->number % 2];
+    const struct shared_call *call = &own->call[sd->number % 2];
+    const uint64_t half = sd->number % 2 * (SHARED_SCRATCH_BYTES / 2);
+    struct tls_wire_round round = { .offset = sd->offset,
+                                    .number = sd->number,
+                                    .word = note->word,
+                                    .has_call = has_call,
+                                    .status = call->status,
+                                    .args = { call->args[0], call->args[1] } };
+    uint8_t bytes[TLS_WIRE_HEAD_MAX];
+    size_t size;
+
+    memcpy(round.bytes, note->bytes, sizeof(round.bytes));
+    size = tls_wire_pack_round(&round, bytes);
+    for (uint32_t i = 1; i < sd->base.rank_count; i++) {
+        /* each rank starts with a different peer, to spread the load */
+        uint32_t rank = (sd->base.rank + i) % sd->base.rank_count;
+
+        if (!tls_is_remote(s, sd->base.ranks[rank]))
+            continue;
+        if (sends->only == UINT32_MAX || sends->only == rank)
+            send_scratch(s, sd, sd->base.ranks[rank], half + sends->all_at, sends->all_bytes);
+        send_scratch(s, sd, sd->base.ranks[rank], half + (uint64_t)rank * sends->each_stride,
+                     sends->each_bytes);
+        tls_tell(s, sd->base.ranks[rank], TLS_KIND_ROUND, bytes, size);
+    }
+}
+
+static void tls_send_state(struct shared *s)
+{
+    uint8_t bytes[TLS_WIRE_HEAD_MAX];
+    /* relaxed: this rank has written both */
+    size_t size = tls_wire_pack_state(a32_load_relaxed(&s->own->state),
+                                      (int32_t)a32_load_relaxed(&s->own->status), bytes);
+
+    for (uint32_t i = 0; i < s->base.rank_count; i++)
+        if (tls_is_remote(s, i))
+            tls_tell(s, i, TLS_KIND_STATE, bytes, size);
+}
+
+static void tls_send_alarm(struct shared *s, uint32_t rank)
+{
+    tls_tell(s, rank, TLS_KIND_ALARM, "", 0);
+}
+
+static bool tls_is_silent(const struct shared *s, uint32_t rank, uint64_t *ns_out)
+{
+    struct lane *lane = &((const struct tls *)(const void *)s)->mesh.lane[rank];
+    bool is_silent;
+
+    pthread_mutex_lock(&lane->lock);
+    is_silent = lane->state != LANE_UP && lane->state != LANE_LOST;
+    *ns_out = os_now_ns() - lane->heard_ns;
+    pthread_mutex_unlock(&lane->lock);
+    return is_silent;
+}
+
+static void tls_describe_loss(const struct shared *s, uint32_t rank, char *text, size_t size)
+{
+    const struct tls *t = (const struct tls *)(const void *)s;
+    struct lane *lane = &t->mesh.lane[rank];
+
+    pthread_mutex_lock(&lane->lock);
+    if (lane->loss == LANE_SILENT)
+        snprintf(text, size, "rank %u on %s was silent for %llu s", rank, t->host[rank],
+                 (unsigned long long)(lane->silent_ns / 1000000000));
+    else if (lane->loss == LANE_INVALID)
+        snprintf(text, size, "rank %u on %s sent an invalid record", rank, t->host[rank]);
+    else
+        snprintf(text, size, "the process of rank %u on %s has ended", rank, t->host[rank]);
+    pthread_mutex_unlock(&lane->lock);
+}
+
+const struct shared_remote tls_send_remote = {
+    .is_remote = tls_is_remote,
+    .send_entry = tls_send_entry,
+    .send_control = tls_send_control,
+    .send_round = tls_send_round,
+    .send_state = tls_send_state,
+    .send_alarm = tls_send_alarm,
+    .is_silent = tls_is_silent,
+    .describe_loss = tls_describe_loss,
+};
+
+/* ---- windows ---- */
+
+/* Finds where the window of a rank is: in a block of the domain that has made the windows. */
+static struct tls_wire_place tls_place_of(struct domain *domain, uint32_t rank, uint64_t offset)
+{
+    const uint32_t number = domain->ranks[rank];
+    uint32_t at = 0;
+
+    while (domain->parent != NULL) {
+        offset += domain->parent_offset;
+        domain = domain->parent;
+    }
+    while (domain->ranks[at] != number)
+        at++;
+    return (struct tls_wire_place){ shared_domain_of(domain)->peer[at].offset, offset };
+}
+
+int tls_send_put(struct domain *domain, uint32_t rank, uint64_t offset, const void *from,
+                 uint64_t bytes)
+{
+    struct lane *lane = lane_to(shared_of(domain->comm), domain->ranks[rank]);
+    uint64_t deadline_ns = comm_deadline(domain->comm->timeout_ns, 0);
+    struct tls_wire_place place = tls_place_of(domain, rank, offset);
+    uint8_t head[TLS_WIRE_HEAD_MAX];
+    int status = PTO_OK;
+
+    for (uint64_t done = 0; done < bytes && status >= 0;) {
+        uint64_t n = bytes - done < LANE_DATA_MAX ? bytes - done : LANE_DATA_MAX;
+
+        status =
+            lane_send(lane, &(struct lane_letter){ .kind = TLS_KIND_PUT,
+                                                   .head = head,
+                                                   .head_bytes = tls_wire_pack_place(&place, head),
+                                                   .data = (const char *)from + done,
+                                                   .data_bytes = n,
+                                                   .deadline_ns = deadline_ns });
+        done += n;
+        place.at += n;
+    }
+    return status;
+}
+
+int tls_send_drain(struct domain *domain, uint64_t deadline_ns)
+{
+    struct shared *s = shared_of(domain->comm);
+    int first = PTO_OK;
+
+    for (uint32_t i = 0; i < domain->rank_count; i++) {
+        int status = PTO_OK;
+
+        if (tls_is_remote(s, domain->ranks[i]))
+            status = lane_drain(lane_to(s, domain->ranks[i]), deadline_ns);
+        if (first >= 0)
+            first = status;
+    }
+    return first;
+}
+
+/* ---- calls that wait for answers ---- */
+
+static void begin_call(struct tls *t, struct tls_call *call)
+{
+    pthread_mutex_lock(&t->call_lock);
+    call->number = ++t->calls_made;
+    call->next = t->calls;
+    t->calls = call;
+    pthread_mutex_unlock(&t->call_lock);
+}
+
+static void end_call(struct tls *t, struct tls_call *call)
+{
+    struct tls_call **link;
+
+    pthread_mutex_lock(&t->call_lock);
+    for (link = &t->calls; *link != call; link = &(*link)->next)
+        ;
+    *link = call->next;
+    pthread_mutex_unlock(&t->call_lock);
+}
+
+void tls_send_lose(struct tls *t, uint32_t rank)
+{
+    pthread_mutex_lock(&t->call_lock);
+    for (struct tls_call *c = t->calls; c != NULL; c = c->next)
+        if (c->rank == rank && c->status >= 0)
+            c->status = PTO_EPEER;
+    pthread_cond_broadcast(&t->answered);
+    pthread_mutex_unlock(&t->call_lock);
+}
+
+/* Waits until so many bytes, or so many answers, have come. */
+static int await_answers(struct tls *t, struct tls_call *call, uint64_t bytes, uint32_t answers,
+                         uint64_t deadline_ns)
+{
+    int status;
+
+    pthread_mutex_lock(&t->call_lock);
+    while (call->status >= 0 && (call->got < bytes || call->answers < answers))
+        if (!os_cond_wait(&t->answered, &t->call_lock, deadline_ns) && call->status >= 0)
+            call->status = PTO_ETIMEOUT;
+    status = call->status;
+    pthread_mutex_unlock(&t->call_lock);
+    return status;
+}
+
+int tls_send_get(struct domain *domain, uint32_t rank, uint64_t offset, void *to, uint64_t bytes)
+{
+    struct tls *t = comm_tls_of(shared_of(domain->comm));
+    struct lane *lane = lane_to(&t->shm.shared, domain->ranks[rank]);
+    struct tls_call call = { .rank = domain->ranks[rank], .to = to, .bytes = bytes };
+    uint64_t deadline_ns = comm_deadline(domain->comm->timeout_ns, 0);
+    struct tls_wire_get get = { .place = tls_place_of(domain, rank, offset) };
+    uint8_t head[TLS_WIRE_HEAD_MAX];
+    int status = PTO_OK;
+
+    begin_call(t, &call);
+    get.call = call.number;
+    while (get.to < bytes && status >= 0) {
+        get.bytes = (uint32_t)(bytes - get.to < LANE_DATA_MAX ? bytes - get.to : LANE_DATA_MAX);
+        status = lane_send(lane, &(struct lane_letter){ .kind = TLS_KIND_GET,
+                                                        .head = head,
+                                                        .head_bytes = tls_wire_pack_get(&get, head),
+                                                        .deadline_ns = deadline_ns });
+        get.to += get.bytes;
+        get.place.at += get.bytes;
+        if (status >= 0 && get.to > ASKED_MAX)
+            status = await_answers(t, &call, get.to - ASKED_MAX, 0, deadline_ns);
+    }
+    if (status >= 0)
+        status = await_answers(t, &call, bytes, 0, deadline_ns);
+    end_call(t, &call);
+    return status;
+}
+
+int tls_send_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
+                    int32_t *before_out)
+{
+    struct tls *t = comm_tls_of(shared_of(domain->comm));
+    uint64_t deadline_ns = comm_deadline(domain->comm->timeout_ns, 0);
+    struct tls_call call = { .rank = domain->ranks[rank] };
+    struct tls_wire_signal wire = { .place = tls_place_of(domain, rank, signal->offset),
+                                    .how = signal->how,
+                                    .value = signal->value };
+    uint8_t head[TLS_WIRE_HEAD_MAX];
+    int status;
+
+    if (before_out != NULL) {
+        begin_call(t, &call);
+        wire.call = call.number;
+    }
+    status = lane_send(lane_to(&t->shm.shared, domain->ranks[rank]),
+                       &(struct lane_letter){ .kind = TLS_KIND_SIGNAL,
+                                              .head = head,
+                                              .head_bytes = tls_wire_pack_signal(&wire, head),
+                                              .deadline_ns = deadline_ns });
+    if (before_out == NULL)
+        return status;
+    if (status >= 0)
+        status = await_answers(t, &call, 0, 1, deadline_ns);
+    end_call(t, &call);
+    if (status >= 0)
+        *before_out = (int32_t)call.before;
+    return status;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guests of a listening socket, until they are trusted: src/net/gate.h. */
+#include "net/gate.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/os.h"
+
+int gate_open(struct gate *gate, int listener, int poller, uint64_t tag, const struct job_key *key,
+              size_t greeting_bytes)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.u64 = tag };
+
+    memset(gate, 0, sizeof(*gate));
+    gate->listener = listener;
+    gate->poller = poller;
+    gate->tag = tag;
+    gate->key = *key;
+    gate->greeting_bytes = greeting_bytes;
+    gate->deadline_ns = GATE_DEADLINE_NS;
+    if (epoll_ctl(poller, EPOLL_CTL_ADD, listener, &event) == 0)
+        return PTO_OK;
+    gate_close(gate);
+    return PTO_ESYSTEM;
+}
+
+/* Closes a connection that was not let in. A socket that is closed leaves the poller. */
+static void gate_refuse(struct gate *gate, struct gate_guest *guest)
+{
+    secure_free(guest->secure);
+    guest->secure = NULL;
+    gate->refused++;
+}
+
+void gate_close(struct gate *gate)
+{
+    for (uint32_t i = 0; i < GATE_GUESTS; i++)
+        if (gate->guest[i].secure != NULL)
+            gate_refuse(gate, &gate->guest[i]);
+    if (gate->listener >= 0)
+        close(gate->listener);
+    gate->listener = -1;
+    explicit_bzero(&gate->key, sizeof(gate->key));
+}
+
+bool gate_is_own(const struct gate *gate, uint64_t data)
+{
+    return data >= gate->tag && data <= gate->tag + GATE_GUESTS;
+}
+
+/* Finds a place for a new guest: a free one, or that of the guest that has waited longest. */
+static struct gate_guest *gate_find_place(struct gate *gate)
+{
+    struct gate_guest *oldest = &gate->guest[0];
+
+    for (uint32_t i = 0; i < GATE_GUESTS; i++) {
+        if (gate->guest[i].secure == NULL)
+            return &gate->guest[i];
+        if (gate->guest[i].since_ns < oldest->since_ns)
+            oldest = &gate->guest[i];
+    }
+    gate_refuse(gate, oldest);
+    return oldest;
+}
+
+static void gate_accept_all(struct gate *gate)
+{
+    int socket;
+
+    while ((socket = net_accept(gate->listener)) >= 0) {
+        struct gate_guest *guest = gate_find_place(gate);
+        uint64_t data = gate->tag + 1 + (uint64_t)(guest - gate->guest);
+        struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLET, .data.u64 = data };
+
+        guest->secure = secure_make(socket, true, &gate->key);
+        guest->since_ns = os_now_ns();
+        guest->is_known = false;
+        guest->got = 0;
+        if (guest->secure != NULL && epoll_ctl(gate->poller, EPOLL_CTL_ADD, socket, &event) != 0)
+            gate_refuse(gate, guest);
+    }
+}
+
+/* Continues with a guest. PTO_OK: it has greeted. PTO_EAGAIN: not yet. */
+static int gate_advance(struct gate *gate, struct gate_guest *guest)
+{
+    ssize_t got;
+
+    if (!guest->is_known) {
+        int status = secure_shake(guest->secure);
+
+        if (status < 0)
+            return status;
+        guest->is_known = true;
+    }
+    while (guest->got < gate->greeting_bytes) {
+        got = secure_receive(guest->secure, guest->greeting + guest->got,
+                             gate->greeting_bytes - guest->got);
+        if (got <= 0)
+            return got < 0 ? PTO_EPEER : PTO_EAGAIN;
+        guest->got += (size_t)got;
+    }
+    return PTO_OK;
+}
+
+struct secure *gate_handle(struct gate *gate, uint64_t data, uint8_t *greeting_out)
+{
+    struct gate_guest *guest;
+    struct secure *secure;
+    int status;
+
+    if (data == gate->tag) {
+        gate_accept_all(gate);
+        return NULL;
+    }
+    guest = &gate->guest[data - gate->tag - 1];
+    if (guest->secure == NULL)
+        return NULL; /* an event of a guest that was closed meanwhile */
+    status = gate_advance(gate, guest);
+    if (status == PTO_EAGAIN)
+        return NULL;
+    if (status < 0) {
+        gate_refuse(gate, guest);
+        return NULL;
+    }
+    secure = guest->secure;
+    guest->secure = NULL;
+    (void)epoll_ctl(gate->poller, EPOLL_CTL_DEL, secure_socket(secure), NULL);
+    memcpy(greeting_out, guest->greeting, gate->greeting_bytes);
+    return secure;
+}
+
+void gate_expire(struct gate *gate, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < GATE_GUESTS; i++)
+        /* mutation: patient-gate */
+        if (gate->guest[i].secure != NULL && now_ns - gate->guest[i].since_ns > gate->deadline_ns)
+            gate_refuse(gate, &gate->guest[i]);
+}

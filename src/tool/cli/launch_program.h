@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program that ranks run, for `pto launch` and its agents. */
+#ifndef PTO_LAUNCH_PROGRAM_H
+#define PTO_LAUNCH_PROGRAM_H
+
+#include <stdint.h>
+
+enum { LAUNCH_TEXT_MAX = 800 };
+
+/* Exit codes as those of a shell and of timeout(1). */
+enum { EXIT_LATE = 124, EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127, EXIT_SIGNAL = 128 };
+
+/* Returns 0, or an exit code with the reason why the program is not there. */
+int cli_launch_find_program(const char *name, char why[LAUNCH_TEXT_MAX]);
+
+/* Replaces the process image by the command `context`, an array of words with a final NULL. */
+int cli_launch_become(void *context, uint32_t rank);
+
+#endif

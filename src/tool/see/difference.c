@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tool/see/difference.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/see/samples.h"
+
+/*
+ * Least relative change of a kernel that counts: other processes on the machine cause up to this.
+ */
+#define FLOOR_WALL 0.05
+/* Least relative change that counts if both clocks are virtual. Rounding causes smaller ones. */
+#define FLOOR_VIRTUAL 0.002
+/* least share of a kernel's time that must be in sets that are large enough to judge */
+#define KNOWN_MIN 0.5
+/*
+ * least relative change, by a wall clock, of the times between submits, or of the delays before
+ * executions, that counts
+ */
+#define FLOOR_PAUSES 0.15
+
+/* A kernel in both runs, matched by name. */
+struct pair {
+    const char *name;
+    /* index of the kernel in each run; INT64_MIN: the kernel is not in that run */
+    int64_t kernel[SEE_RUNS];
+};
+
+struct comparison_of {
+    const struct see_analysis *of[SEE_RUNS];
+    struct see_samples samples[SEE_RUNS];
+    struct pair *pair;
+    uint32_t pairs;
+    bool is_virtual;
+};
+
+static int find_pairs(struct comparison_of *c);
+static int compare_pair(struct comparison_of *c, const struct pair *pair, struct see_diff_row *row);
+static bool has_other_tasks(const struct comparison_of *c);
+static void difference_text(struct see_difference *d);
+static int order_rows(const void *a, const void *b);
+
+const char *see_changed_key(enum see_changed changed)
+{
+    static const char *const text[] = {
+#define X(name, key) [SEE_CHANGED_##name] = (key),
+        SEE_CHANGE_MAP(X)
+#undef X
+    };
+
+    return text[changed];
+}
+
+int see_difference_make(const struct see_analysis *before, const struct see_analysis *after,
+                        struct see_difference *out)
+{
+    struct see_difference d = { .of = { before, after } };
+    struct comparison_of c = { .of = { before, after },
+                               .is_virtual = before->r->clock == PTO_RECORDING_CLOCK_VIRTUAL &&
+                                             after->r->clock == PTO_RECORDING_CLOCK_VIRTUAL };
+    int status = see_samples_make(&before->work, &c.samples[SEE_BEFORE]);
+
+    if (status == PTO_OK)
+        status = see_samples_make(&after->work, &c.samples[SEE_AFTER]);
+    if (status == PTO_OK)
+        status = find_pairs(&c);
+    d.row = calloc((size_t)c.pairs + 1, sizeof(*d.row));
+    if (d.row == NULL)
+        status = PTO_ENOMEM;
+    for (uint32_t i = 0; status == PTO_OK && i < c.pairs; i++) {
+        status = compare_pair(&c, &c.pair[i], &d.row[d.count]);
+        d.changed += d.row[d.count].changed != SEE_CHANGED_SAME &&
+                     d.row[d.count].changed != SEE_CHANGED_UNKNOWN;
+        d.count++;
+    }
+    if (status == PTO_OK) {
+        qsort(d.row, d.count, sizeof(*d.row), order_rows);
+        d.has_means = c.is_virtual;
+        d.has_other_tasks = has_other_tasks(&c);
+        difference_text(&d);
+        *out = d;
+    } else {
+        see_difference_free(&d);
+    }
+    free(c.pair);
+    see_samples_free(&c.samples[SEE_BEFORE]);
+    see_samples_free(&c.samples[SEE_AFTER]);
+    return status;
+}
+
+double see_diff_ns(const struct see_difference *d, const struct see_diff_row *row, int run)
+{
+    if (d->has_means && row->count[run] != 0)
+        return (double)row->total_ns[run] / (double)row->count[run];
+    return (double)row->median_ns[run];
+}
+
+void see_difference_free(struct see_difference *d)
+{
+    if (d != NULL)
+        free(d->row);
+}
+
+/* ---- kernels ---- */
+
+static const struct see_kernel_row *find_kernel_row(const struct see_analysis *a, const char *name)
+{
+    for (uint32_t i = 0; i < a->kernels.count; i++)
+        if (strcmp(a->r->kernel[a->kernels.row[i].kernel].name, name) == 0)
+            return &a->kernels.row[i];
+    return NULL;
+}
+
+static int find_pairs(struct comparison_of *c)
+{
+    const struct see_analysis *before = c->of[SEE_BEFORE], *after = c->of[SEE_AFTER];
+    const struct see_kernel_row *other;
+
+    c->pair = calloc((size_t)before->kernels.count + after->kernels.count + 2, sizeof(*c->pair));
+    if (c->pair == NULL)
+        return PTO_ENOMEM;
+    for (uint32_t i = 0; i < before->kernels.count; i++) {
+        const char *name = before->r->kernel[before->kernels.row[i].kernel].name;
+
+        other = find_kernel_row(after, name);
+        c->pair[c->pairs++] =
+            (struct pair){ name,
+                           { before->kernels.row[i].kernel,
+                             other != NULL ? (int64_t)other->kernel : INT64_MIN } };
+    }
+    for (uint32_t i = 0; i < after->kernels.count; i++) {
+        const char *name = after->r->kernel[after->kernels.row[i].kernel].name;
+
+        if (find_kernel_row(before, name) == NULL)
+            c->pair[c->pairs++] =
+                (struct pair){ name, { INT64_MIN, after->kernels.row[i].kernel } };
+    }
+    if (before->r->mode == after->r->mode && before->r->mode == PTO_MODE_STREAM)
+        c->pair[c->pairs++] = (struct pair){ "submission", { SEE_SET_SUBMITS, SEE_SET_SUBMITS } };
+    if (before->work.threads == UINT32_MAX && after->work.threads == UINT32_MAX)
+        c->pair[c->pairs++] = (struct pair){ "scheduling", { SEE_SET_STARTS, SEE_SET_STARTS } };
+    return PTO_OK;
+}
+
+/* Returns the first of the sets of a kernel, which are adjacent, or NULL. */
+static const struct see_set *find_sets(const struct see_samples *s, int64_t kernel,
+                                       uint32_t *count_out)
+{
+    uint32_t first = 0, many = 0;
+
+    while (first < s->count && s->set[first].kernel != kernel)
+        first++;
+    while (first + many < s->count && s->set[first + many].kernel == kernel)
+        many++;
+    *count_out = many;
+    return many != 0 ? &s->set[first] : NULL;
+}
+
+static uint64_t median_of_all(const struct see_set *set)
+{
+    uint32_t *index = malloc(((size_t)set->count + 1) * sizeof(*index));
+    uint64_t median = 0;
+
+    for (uint32_t i = 0; index != NULL && i < set->count; i++)
+        index[i] = i;
+    if (index != NULL && set->count != 0 && see_sort(set->ns, index, set->count) == PTO_OK)
+        median = set->ns[index[(set->count - 1) / 2]];
+    free(index);
+    return median;
+}
+
+static uint64_t total_of(const struct see_set *set)
+{
+    uint64_t total_ns = 0;
+
+    for (uint32_t i = 0; i < set->count; i++)
+        total_ns += set->ns[i];
+    return total_ns;
+}
+
+static void describe_run(const struct comparison_of *c, int run, const struct see_set *all,
+                         struct see_diff_row *row)
+{
+    const struct see_analysis *a = c->of[run];
+
+    row->count[run] = all->count;
+    row->total_ns[run] = total_of(all);
+    row->median_ns[run] = median_of_all(all);
+    for (uint32_t i = 0; all->kernel >= 0 && i < a->kernels.count; i++)
+        if (a->kernels.row[i].kernel == (uint32_t)all->kernel)
+            row->path_ns[run] = a->kernels.row[i].path_ns;
+    if (all->kernel == SEE_SET_SUBMITS)
+        row->path_ns[run] = a->path.total_ns[SEE_STEP_SUBMIT];
+    if (all->kernel == SEE_SET_STARTS)
+        row->path_ns[run] = a->path.total_ns[SEE_STEP_HANDOVER];
+}
+
+static bool have_alike_sets(const struct see_set *const set[SEE_RUNS],
+                            const uint32_t count[SEE_RUNS])
+{
+    if (count[SEE_BEFORE] != count[SEE_AFTER])
+        return false;
+    for (uint32_t i = 0; i < count[SEE_BEFORE]; i++)
+        if (set[SEE_BEFORE][i].count != set[SEE_AFTER][i].count)
+            return false;
+    return true;
+}
+
+/*
+ * Averages the gaps of a kernel's sets, each of which has equal shapes and scalars, weighted by
+ * their time. If the sets of the two runs do not match, or if most are too small, compares all
+ * executions as one set.
+ */
+static int join_gaps(const struct see_set *const set[SEE_RUNS], const uint32_t count[SEE_RUNS],
+                     struct see_gap *out)
+{
+    struct see_set before = see_samples_join(set[SEE_BEFORE], count[SEE_BEFORE]);
+    struct see_set after = see_samples_join(set[SEE_AFTER], count[SEE_AFTER]);
+    double weight = 0, freedom = 0, total = (double)total_of(&before);
+    struct see_gap sum = { .is_known = true }, gap;
+    uint32_t sets = have_alike_sets(set, count) ? count[SEE_BEFORE] : 0;
+    int status = PTO_OK;
+
+    for (uint32_t i = 0; status == PTO_OK && i < sets; i++) {
+        double share = (double)total_of(&set[SEE_BEFORE][i]);
+
+        status = see_samples_gap(&set[SEE_BEFORE][i], &set[SEE_AFTER][i], &gap);
+        if (status < 0 || !gap.is_known)
+            continue;
+        sum.difference += share * gap.difference;
+        sum.variance += share * share * gap.variance;
+        freedom += share * gap.freedom;
+        weight += share;
+    }
+    if (status < 0 || weight <= KNOWN_MIN * total)
+        return status < 0 ? status : see_samples_gap(&before, &after, out);
+    sum.difference /= weight;
+    sum.variance /= weight * weight;
+    sum.freedom = freedom / weight;
+    *out = sum;
+    return PTO_OK;
+}
+
+/* Returns the difference of the mean durations, for virtual clocks, which have no noise. */
+static struct see_gap gap_of_means(const struct see_diff_row *row)
+{
+    double before = (double)row->total_ns[SEE_BEFORE] / (double)row->count[SEE_BEFORE];
+    double after = (double)row->total_ns[SEE_AFTER] / (double)row->count[SEE_AFTER];
+
+    return (struct see_gap){ .difference = (after - before) / (before > 1 ? before : 1),
+                             .freedom = 1,
+                             .is_known = true };
+}
+
+/*
+ * Decides what changed in the row. A gap counts if it is larger than the floor, and larger than
+ * chance makes it between equal runs.
+ */
+static void judge(const struct comparison_of *c, const struct see_gap *gap,
+                  struct see_diff_row *row)
+{
+    double floor = c->is_virtual ? FLOOR_VIRTUAL : row->is_kernel ? FLOOR_WALL : FLOOR_PAUSES;
+    double limit = see_samples_limit(c->pairs, gap->freedom > 1 ? gap->freedom : 1);
+    double square = gap->difference * gap->difference;
+
+    row->changed = SEE_CHANGED_UNKNOWN;
+    row->ratio = 1;
+    if (!gap->is_known)
+        return;
+    row->ratio = 1 + gap->difference;
+    row->spread = floor;
+    row->changed = SEE_CHANGED_SAME;
+    if (square <= limit * limit * gap->variance) /* mutation: diff-chance */
+        return;
+    if (gap->difference > floor)
+        row->changed = SEE_CHANGED_SLOWER;
+    else if (gap->difference < -floor)
+        row->changed = SEE_CHANGED_FASTER;
+}
+
+static int compare_pair(struct comparison_of *c, const struct pair *pair, struct see_diff_row *row)
+{
+    const struct see_set *set[SEE_RUNS];
+    uint32_t count[SEE_RUNS];
+    struct see_gap gap;
+    int status = PTO_OK;
+
+    *row = (struct see_diff_row){ .name = pair->name,
+                                  .ratio = 1,
+                                  .is_kernel = pair->kernel[SEE_BEFORE] >= 0 ||
+                                               pair->kernel[SEE_AFTER] >= 0 };
+    for (int run = 0; run < SEE_RUNS; run++) {
+        struct see_set all;
+
+        set[run] = find_sets(&c->samples[run], pair->kernel[run], &count[run]);
+        if (set[run] == NULL) {
+            row->changed = run == SEE_BEFORE ? SEE_CHANGED_ADDED : SEE_CHANGED_REMOVED;
+            continue;
+        }
+        all = see_samples_join(set[run], count[run]);
+        describe_run(c, run, &all, row);
+    }
+    if (set[SEE_BEFORE] == NULL || set[SEE_AFTER] == NULL)
+        return PTO_OK;
+    if (c->is_virtual && row->count[SEE_BEFORE] != 0 && row->count[SEE_AFTER] != 0)
+        gap = gap_of_means(row);
+    else
+        status = join_gaps(set, count, &gap);
+    if (status == PTO_OK)
+        judge(c, &gap, row);
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static bool has_other_tasks(const struct comparison_of *c)
+{
+    const struct see_work *a = &c->of[SEE_BEFORE]->work, *b = &c->of[SEE_AFTER]->work;
+
+    return a->task_end - a->task_begin != b->task_end - b->task_begin ||
+           a->core_slices != b->core_slices || a->cores[SEE_AIC] != b->cores[SEE_AIC] ||
+           a->cores[SEE_AIV] != b->cores[SEE_AIV];
+}
+
+/*
+ * Returns how much time a change adds or saves in all executions together; rows are sorted by it.
+ */
+static double row_weight(const struct see_diff_row *row)
+{
+    double change = row->ratio - 1;
+
+    if (row->changed == SEE_CHANGED_ADDED || row->changed == SEE_CHANGED_REMOVED)
+        return (double)(row->total_ns[SEE_BEFORE] + row->total_ns[SEE_AFTER]);
+    return (change > 0 ? change : -change) * (double)row->total_ns[SEE_BEFORE];
+}
+
+static bool is_change(const struct see_diff_row *row)
+{
+    return row->changed != SEE_CHANGED_SAME && row->changed != SEE_CHANGED_UNKNOWN;
+}
+
+static int order_rows(const void *a, const void *b)
+{
+    const struct see_diff_row *x = a, *y = b;
+    double first = row_weight(x), second = row_weight(y);
+
+    if (is_change(x) != is_change(y))
+        return is_change(x) ? -1 : 1;
+    if (!is_change(x))
+        return x->total_ns[SEE_BEFORE] > y->total_ns[SEE_BEFORE]   ? -1
+               : x->total_ns[SEE_BEFORE] < y->total_ns[SEE_BEFORE] ? 1
+                                                                   : strcmp(x->name, y->name);
+    return first > second ? -1 : first < second ? 1 : strcmp(x->name, y->name);
+}
+
+static void difference_text(struct see_difference *d)
+{
+    const struct see_diff_row *row = &d->row[0];
+    const struct see_work *a = &d->of[SEE_BEFORE]->work, *b = &d->of[SEE_AFTER]->work;
+    char before[24], after[24];
+    size_t used = 0;
+
+    if (d->has_other_tasks)
+        used = (size_t)snprintf(d->text, sizeof(d->text),
+                                "the runs are not alike: %u tasks on %u cores before, %u on %u "
+                                "after; ",
+                                a->task_end - a->task_begin, a->cores[SEE_AIC] + a->cores[SEE_AIV],
+                                b->task_end - b->task_begin, b->cores[SEE_AIC] + b->cores[SEE_AIV]);
+    if (d->changed == 0)
+        snprintf(d->text + used, sizeof(d->text) - used, "%s",
+                 d->has_other_tasks ? "what both runs have differs by no more than noise"
+                                    : "no difference beyond noise");
+    else if (row->changed == SEE_CHANGED_ADDED || row->changed == SEE_CHANGED_REMOVED)
+        snprintf(d->text + used, sizeof(d->text) - used, "kernel '%.100s' was %s", row->name,
+                 see_changed_key(row->changed));
+    else
+        snprintf(d->text + used, sizeof(d->text) - used, "%s%.100s%s is %.1f %% %s: %s %s, was %s",
+                 row->is_kernel ? "kernel '" : "", row->name, row->is_kernel ? "'" : "",
+                 100 * (row->ratio > 1 ? row->ratio - 1 : 1 - row->ratio),
+                 see_changed_key(row->changed), d->has_means ? "mean" : "median",
+                 see_time_text(see_diff_ns(d, row, SEE_AFTER), after),
+                 see_time_text(see_diff_ns(d, row, SEE_BEFORE), before));
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The buttons and keys, and what happens when the page is opened, resized and printed. */
+const KEYS = {
+  w: () => zoom(.7, zoomPlace()), s: () => zoom(1.4, zoomPlace()), a: () => pan(-.15), d: () => pan(.15),
+  ArrowUp: () => zoom(.7, zoomPlace()), ArrowDown: () => zoom(1.4, zoomPlace()), ArrowLeft: () => pan(-.15), ArrowRight: () => pan(.15),
+  0: () => look(0, meta.span), c: () => togglePath(), "[": () => stepOnPath(-1), "]": () => stepOnPath(1),
+  p: () => { if (view.selected !== NONE && run.readyBy[view.selected] !== NONE) goTo(run.readyBy[view.selected]); },
+  "/": () => byId("find").focus(), Escape: () => select(NONE),
+};
+
+/* What stays where it is when a key zooms, as a share of the view: the selected task if it is visible, or the middle. */
+function zoomPlace() {
+  const t = view.selected;
+  if (t === NONE || run.sliceOf[t] === NONE) return .5;
+  const at = ((run.start[t] + run.finish[t]) / 2 - view.from) / (view.to - view.from);
+  return at >= 0 && at <= 1 ? at : .5;
+}
+
+function togglePath() {
+  view.isPath = !view.isPath;
+  byId("path-button").setAttribute("aria-pressed", view.isPath);
+  askForFrame();
+}
+
+/* Where a click or Enter goes: rows of tables and boxes of drawings name a task. */
+function goToTarget(target) {
+  const named = target.closest("[data-go]");
+  if (!named) return false;
+  goTo(+named.dataset.go);
+  byId("tools").scrollIntoView({ block: "nearest" });
+  return true;
+}
+
+function listen() {
+  byId("path-button").onclick = togglePath;
+  byId("step-back").onclick = () => stepOnPath(-1);
+  byId("step-on").onclick = () => stepOnPath(1);
+  byId("whole").onclick = () => look(0, meta.span);
+  byId("find-next").onclick = () => find(byId("find").value.trim());
+  addEventListener("click", event => goToTarget(event.target));
+  addEventListener("keydown", event => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target === byId("find")) {
+      if (event.key === "Enter") find(event.target.value.trim());
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    if (event.key === "Enter") { goToTarget(event.target); return; }
+    const isLanes = event.target === canvas || !event.key.startsWith("Arrow");
+    if (!KEYS[event.key] || !isLanes) return;
+    event.preventDefault();
+    KEYS[event.key]();
+  });
+  new ResizeObserver(() => { resize(); draw(); }).observe(byId("tools"));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", askForFrame);
+  addEventListener("beforeprint", () => { resize(); draw(); });
+  addEventListener("afterprint", () => { resize(); draw(); });
+}
+
+/* The mean and the longest frame while the view of a given share moves over the run. For measurements. */
+function measureFrames(share, frames) {
+  const size = meta.span * share;
+  let sum = 0, longest = 0;
+  for (let i = 0; i < frames; i++) {
+    view.from = (meta.span - size) * i / Math.max(1, frames - 1);
+    view.to = view.from + size;
+    const begin = performance.now();
+    draw();
+    paper.getImageData(0, 0, 1, 1); /* waits for the drawing */
+    const long = performance.now() - begin;
+    sum += long;
+    longest = Math.max(longest, long);
+  }
+  look(0, meta.span);
+  return { share, mean: sum / frames, longest, items: timing.items };
+}
+
+async function open() {
+  showHead();
+  await readRecording();
+  resize();
+  draw();
+  const isShown = performance.now();
+  showLegend();
+  showWhatIf();
+  showIdle();
+  showCompare();
+  showKernels();
+  showPath();
+  showSites();
+  showGraph();
+  showLive();
+  showMemory();
+  listen();
+  window.report = { run, meta, view, goTo, find, look, measureFrames, shownAfter: isShown, readyAfter: performance.now() };
+}
+
+open().catch(error => { byId("verdict").textContent = "This report cannot be shown: " + error.message; });

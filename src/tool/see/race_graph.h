@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The graph in which the search for races works: nodes in submission order, their accesses, and the
+ * regions of memory that these use.
+ */
+#ifndef PTO_SEE_RACE_GRAPH_H
+#define PTO_SEE_RACE_GRAPH_H
+
+#include "tool/see/byte_view.h"
+#include "tool/see/precedence.h"
+#include "tool/see/races.h"
+
+struct race_access {
+    uint32_t node;
+    uint32_t region;
+    /*
+     * index of the access in the recording's array `element`; PTO_RECORDING_NONE: the access is by
+     * an argument of the node's task
+     */
+    uint32_t element;
+    int16_t argument;
+    uint8_t use; /* enum see_use */
+    /*
+     * the orchestration may wait for this access, but it cannot race: it is only declared by an
+     * argument, and the recording has what the kernel really used
+     */
+    bool only_orders;
+    uint32_t touch; /* as in struct see_race_side */
+};
+
+/* A set of bytes that accesses use, and the regions that overlap it, itself included. */
+struct race_region {
+    struct see_byte_view view;
+    /*
+     * Address space of the region: the run, shifted by 32 bits, plus 0 for external memory, or 1 +
+     * the allocation, because addresses are reused. Regions of different spaces do not overlap.
+     */
+    uint64_t space;
+    uint32_t next; /* next region in the same bucket of the hash table; PTO_RECORDING_NONE: none */
+    uint64_t near; /* index of the first overlapping region in race_graph.near */
+    uint32_t near_count;
+};
+
+/* A buffer that a task created; lo == hi: unknown. */
+struct race_buffer {
+    uint64_t lo, hi;
+    uint32_t task; /* the first task with the buffer as an argument */
+};
+
+struct race_graph {
+    const struct see_recording *r;
+    uint32_t group;
+    uint32_t node_count;
+    /*
+     * for each node: its task; for an access by the orchestration, the next task that was submitted
+     */
+    uint32_t *task;
+    /*
+     * for each node: the orchestration's access, as an index of the recording's array `element`;
+     * PTO_RECORDING_NONE: the node is a task
+     */
+    uint32_t *element;
+    struct race_access *access; /* accesses, sorted by node */
+    uint32_t access_count;
+    struct race_region *region;
+    uint32_t region_count, region_max;
+    struct race_buffer *buffer; /* indexed by the allocation's number in the recording */
+    uint32_t *bucket;           /* hash table of regions by their bytes */
+    uint32_t bucket_count;
+    uint32_t *near;
+    uint64_t near_count, near_max;
+    struct see_precedence order; /* precedence of nodes */
+};
+
+/* Makes the graph. Returns PTO_OK or PTO_ENOMEM; race_graph_free must follow in both cases. */
+int see_race_graph_make(struct race_graph *g, const struct see_recording *r, uint32_t group);
+void see_race_graph_free(struct race_graph *g);
+/* Returns the size of the graph in memory, in bytes. */
+uint64_t see_race_graph_bytes(const struct race_graph *g);
+
+#endif
