@@ -6,7 +6,7 @@
  *
  * LAYOUT is buffers, tiles, tiles2d, or again: buffers, in a graph that was
  * built and launched before; or simpler: buffers, submitted through include/simpler/; or
- * door: the same through the binary door, by the object that is beside this program; or
+ * compat: the same through the compatibility layer, by the object that is beside this program; or
  * object: what that object does by itself, with operations that do nothing.
  * Under callgrind with --collect-atstart=no only the run itself is counted.
  */
@@ -17,7 +17,7 @@
 #include <valgrind/callgrind.h>
 
 #include "tool/bench/bench_patterns.h"
-#include "compat/door/layout.h"
+#include "compat/orch/layout.h"
 #include "wire/chip_callable.h"
 
 static struct bench_load load;
@@ -81,7 +81,7 @@ static size_t read_object(const char *program, char *to, size_t room)
     FILE *file;
     size_t size = 0;
 
-    snprintf(path, sizeof(path), "%s_door.so", program);
+    snprintf(path, sizeof(path), "%s_compat.so", program);
     file = fopen(path, "rb");
     if (file != NULL) {
         size = fread(to, 1, room, file);
@@ -91,7 +91,7 @@ static size_t read_object(const char *program, char *to, size_t room)
 }
 
 /* A chip callable with the object twice: as the orchestration and as kernel 0. Our rules, to compare. */
-static bool load_door(const char *program)
+static bool load_compat(const char *program)
 {
     enum { ROOM = 1 << 20 };
     char *bytes = calloc(1, 2 * ROOM);
@@ -120,17 +120,17 @@ static bool load_door(const char *program)
     if (status >= 0)
         status = pto_register(device, callable, &report.error);
     free(bytes);
-    return !is_failed("no object for the door", status);
+    return !is_failed("no object for the compatibility layer", status);
 }
 
 /* ---- the object alone ---- */
 
-struct door_runtime { /* as far as it knows it */
-    const struct door_ops *ops;
+struct compat_runtime { /* as far as it knows it */
+    const struct compat_ops *ops;
     uint8_t scope_mode;
 };
 
-static bool is_never_fatal(struct door_runtime *rt)
+static bool is_never_fatal(struct compat_runtime *rt)
 {
     (void)rt;
     return false;
@@ -144,16 +144,16 @@ static void *submit_nothing(void *result)
 
 static void run_object(const char *program, int repetitions)
 {
-    static struct door_ops ops = { .is_fatal = is_never_fatal };
-    static struct door_entry arguments;
-    struct door_runtime runtime = { &ops, 0 };
-    void (*bind)(struct door_runtime * rt), (*enter)(const struct door_entry *arguments);
+    static struct compat_ops ops = { .is_fatal = is_never_fatal };
+    static struct compat_entry arguments;
+    struct compat_runtime runtime = { &ops, 0 };
+    void (*bind)(struct compat_runtime * rt), (*enter)(const struct compat_entry *arguments);
     void *(*submit)(void *result) = submit_nothing;
     char path[4096];
     double best = 1e30;
     void *object;
 
-    snprintf(path, sizeof(path), "%s_door.so", program);
+    snprintf(path, sizeof(path), "%s_compat.so", program);
     object = dlopen(path, RTLD_NOW);
     if (object == NULL) {
         fprintf(stderr, "count: %s\n", dlerror());
@@ -198,7 +198,7 @@ int main(int argc, char **argv)
     enum pattern pattern;
     enum layout layout;
     double best = 1e30;
-    bool is_simpler, is_door, is_object;
+    bool is_simpler, is_compat, is_object;
     int repetitions;
 
     if (argc < 6) {
@@ -207,10 +207,10 @@ int main(int argc, char **argv)
     }
     pattern = (enum pattern)index_of(argv[1], pattern_name, PATTERN_COUNT);
     is_simpler = strcmp(argv[2], "simpler") == 0;
-    is_door = strcmp(argv[2], "door") == 0;
+    is_compat = strcmp(argv[2], "compat") == 0;
     is_object = strcmp(argv[2], "object") == 0;
     repetitions = argc > 6 ? atoi(argv[6]) : 1;
-    layout = is_simpler || is_door || is_object
+    layout = is_simpler || is_compat || is_object
                  ? LAYOUT_BUFFERS
                  : (enum layout)index_of(argv[2], layout_name, LAYOUT_COUNT);
     if (!bench_make(pattern, layout == LAYOUT_AGAIN ? LAYOUT_BUFFERS : layout,
@@ -231,7 +231,7 @@ int main(int argc, char **argv)
     }
     if (!open_device((uint32_t)atoi(argv[4]), is_simpler ? count_bind_simpler() : submit_all))
         return 1;
-    if (is_door && !load_door(argv[0]))
+    if (is_compat && !load_compat(argv[0]))
         return 1;
     if (layout == LAYOUT_AGAIN &&
         (is_failed("no graph",

@@ -219,6 +219,21 @@ def summarize_recorder(runs):
     return out
 
 
+# ---- virtual time ----
+
+ANCHOR = ("StarPU over SimGrid, dense linear algebra "
+          "([Euro-Par 2014](https://doi.org/10.1007/978-3-319-09873-9_5))")
+
+
+def summarize_virtual(runs):
+    """{cpu: [s], tasks, differences, errors: (median, worst)} of the latest run; None: there is none."""
+    if not runs:
+        return None
+    errors = sorted(abs(row["error"]) for row in runs[-1]["accuracy"])
+    return {"cpu": runs[-1]["cpu_s"], "tasks": runs[-1]["tasks"], "differences": runs[-1]["different_bytes"],
+            "errors": (statistics.median(errors), errors[-1])}
+
+
 # ---- what is aimed at ----
 
 def worst(table, accept):
@@ -287,6 +302,13 @@ def goals(results):
             found.append((f"recorder, {trace}, tasks of 1 microsecond, {workers} worker"
                           f"{'s' if workers > 1 else ''}, on / off", 1.05,
                           (row[trace]["min"] / row["off"]["min"], ""), (row[trace]["ratio"], "")))
+    planned = summarize_virtual(results["virtual"])
+    if planned:
+        found += [(f"virtual time, {planned['tasks']} tasks, seconds of CPU", 1.5, (min(planned["cpu"]), ""),
+                   (statistics.median(planned["cpu"]), "")),
+                  ("virtual time, bytes that differ between two runs", 0, (planned["differences"], ""), None),
+                  ("virtual time, eight graphs, median error in percent", 5, None, (planned["errors"][0], "")),
+                  ("virtual time, eight graphs, worst error in percent", 10, None, (planned["errors"][1], ""))]
     return [(text, limit, {k: v for k, v in (("min", low), ("median", middle)) if v})
             for text, limit, low, middle in found if low or middle]
 
@@ -407,6 +429,45 @@ def recorder_table(recorder):
                        *[f"{t} / off" for t in TRACES[1:]]], rows)
 
 
+def page_table(pages):
+    page = pages[-1]
+    rows = [["executions", f"{page['executions']:,}"], ["size of the file", f"{page['bytes'] / 1e6:.1f} MB"],
+            ["from opening to the first picture", f"{page['open_ms']} ms"],
+            ["from opening to all of the page", f"{page['ready_ms']} ms"]]
+    for key in page:
+        if key.startswith("frame_ms_"):
+            share = key[len("frame_ms_"):]
+            rows.append([f"a picture of {100 * float(share):g} % of the run, mean / longest",
+                         f"{page[key]} / {page['frame_max_ms_' + share]} ms"])
+    return pipe_table(["the page of a report, in Chromium without a GPU", ""], rows)
+
+
+def virtual_text(runs):
+    """[paragraph]"""
+    run, planned = runs[-1], summarize_virtual(runs)
+    errors = [[row["graph"], row["clusters"], f"{row['predicted_ms']:.1f} ms", f"{row['median_ms']:.1f} ms",
+               f"{row['spread']:.1f} %", f"{row['error']:+.1f} %"] for row in run["accuracy"]]
+    median, worst_error = planned["errors"]
+    return [f"{run['tasks']} tasks with {run['edges'] / run['tasks']:.1f} inferred and wired edges each, planned without calling "
+            f"kernels: {min(planned['cpu']):.2f} s of CPU time at least, {statistics.median(planned['cpu']):.2f} s (median of "
+            f"{len(planned['cpu'])}). Recorded twice: {run['different_bytes']} of {run['recorded_bytes']} bytes differ.",
+            pipe_table(["graph", "clusters", "predicted", f"median of {run['runs']} runs", "spread of runs", "error"],
+                       [*errors, ["**all of them, median / worst**", "", "", "", "", f"**{median:.1f} % / {worst_error:.1f} %**"],
+                        [ANCHOR, "", "", "", "", "\"a few percent\""]]),
+            pipe_table(["length of a task", "independent, scheduling free", "independent", "stencil, scheduling free",
+                        "stencil"], [[f"{row[0]} us", *[f"{share:.1f} %" for share in row[1:]]] for row in run["busy"]])]
+
+
+def virtual_digest(results):
+    """The part of bench/README.md about virtual time."""
+    return "\n\n".join([machine_text(results), *virtual_text(results["virtual"])]) + "\n"
+
+
+def page_digest(results):
+    """The part of bench/README.md about the page of a report."""
+    return "\n\n".join([machine_text(results), page_table(results["page"])]) + "\n"
+
+
 def is_within(value, limit):
     return value <= limit if limit != 1 else value < limit
 
@@ -506,6 +567,10 @@ def report(results, pictures=()):
     recorder = summarize_recorder(results["recorder"])
     if recorder:
         text += ["## The recorder", recorder_table(recorder)]
+    if results["virtual"]:
+        text += ["## Virtual time", *virtual_text(results["virtual"])]
+    if results.get("page"):
+        text += ["## The page of a report", page_table(results["page"])]
     if pictures:
         text += ["## Pictures", "\n".join(f"![{name}]({name})" for name in pictures)]
     if results["missing"]:

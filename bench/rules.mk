@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs that measure; never part of a test of correctness.
 
-$(B)/bench/count_door.so: bench/count_door.c src/tool/bench/bench_patterns.h src/compat/door/layout.h Makefile
+$(B)/bench/count_compat.so: bench/count_compat.c src/tool/bench/bench_patterns.h src/compat/orch/layout.h Makefile
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) -O3 -fvisibility=default -shared -o $@ $<
 
-$(B)/bench/count: bench/count.c bench/count_simpler.cc src/tool/bench/bench_patterns.h $(LIB) $(LIB_LINK) $(B)/bench/count_door.so \
+$(B)/bench/count: bench/count.c bench/count_simpler.cc src/tool/bench/bench_patterns.h $(LIB) $(LIB_LINK) $(B)/bench/count_compat.so \
 		$(wildcard include/simpler/*.h) Makefile
 	@mkdir -p $(@D) $(B)/obj/bench
 	$(call quiet,CXX)$(CXX) -std=c++17 -O3 -g -fPIC $(ARCH_FLAGS) -Wall -Wextra $(WERROR) -Iinclude -Iinclude/simpler \
 		-c -o $(B)/obj/tool/bench/count_simpler.o bench/count_simpler.cc
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(B)/obj/tool/bench/count_simpler.o \
 		-L$(B)/lib -lpto -lstdc++ -Wl,-rpath,'$$ORIGIN/../lib'
+
+$(B)/bench/virtual: bench/virtual.c $(LIB) $(LIB_LINK) include/pto/virtual.h Makefile
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -L$(B)/lib -lpto -lm -Wl,-rpath,'$$ORIGIN/../lib'
 
 instructions: ## count instructions per task with callgrind, beside their bounds
 	@tools/setup.sh test
@@ -79,10 +83,28 @@ $(B)/bench/comm_mpi: bench/comm_mpi.c src/tool/bench/bench_link.c src/base/os.c 
 	@mkdir -p $(@D)
 	$(call quiet,PEER)mpicc $(PEER_FLAGS) -Wno-cast-function-type -o $@ $(filter %.c,$^)
 
+# Ranks on two hosts, beside a plain TLS connection.
+$(B)/bench/far: bench/far.c $(UNIT_LIB)
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ bench/far.c $(UNIT_LIB) $(LIB_LIBS) $(LDLIBS_ALL) -lm
+
+bench-far: ## measure communication between two hosts beside a plain TLS connection; needs root
+	@+$(MAKE) --no-print-directory all $(B)/bench/far
+	@bench/far.sh
+
 bench-comm: ## measure communication beside Open MPI (QUICK=1: a look)
 	@tools/setup.sh bench
 	@+$(MAKE) --no-print-directory all $(B)/bench/comm_mpi
 	@bench/comm.py $(if $(QUICK),--quick) $(BENCH_OPTIONS)
+
+bench-virtual: ## measure virtual time: speed, accuracy, busy share (QUICK=1: a look; PUBLISH=1: into bench/README.md)
+	@+$(MAKE) --no-print-directory all
+	@bench/run.py --sections virtual $(if $(QUICK),--quick) $(if $(PUBLISH),--publish) $(BENCH_OPTIONS)
+
+bench-page: ## measure the page of a report in Chromium (PUBLISH=1: into bench/README.md)
+	@tools/setup.sh browser
+	@+$(MAKE) --no-print-directory all
+	@bench/run.py --sections page $(if $(PUBLISH),--publish) $(BENCH_OPTIONS)
 
 # What is missing is left out, and said: a peer is never required.
 bench: ## measure beside other task systems (QUICK=1: two minutes; TASKFLOW_DIR=, SUPERGLUE_DIR=: header-only ones)
@@ -100,4 +122,4 @@ bench-verify: ## see that every task system compared with runs each task after i
 	@+$(MAKE) --no-print-directory all
 	@bench/run.py --verify $(BENCH_OPTIONS)
 
-.PHONY: instructions bench bench-comm bench-publish bench-verify
+.PHONY: instructions bench bench-comm bench-far bench-page bench-virtual bench-publish bench-verify

@@ -21,8 +21,8 @@ import pictures  # noqa: E402
 import results as r  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SECTIONS = ("peers", "grain", "scale", "fixed", "recorder")
-MEASURED = ("runs", "grain", "scale", "fixed", "recorder")  # their keys in the results
+SECTIONS = ("peers", "grain", "scale", "fixed", "recorder", "virtual", "page")
+MEASURED = ("runs", "grain", "scale", "fixed", "recorder", "virtual")  # their keys in the results
 EXIT_INTERRUPTED = 130
 RUN_SECONDS = 120  # a run that takes longer has failed
 GRAIN_SECONDS, GRAIN_SECONDS_QUICK = 10, 4  # after that a curve ends where it is
@@ -32,6 +32,8 @@ RUNS_THAT_COUNT = 3  # of a row, if more turns can help
 SCALE_ROUNDS = FIXED_ROUNDS = 3
 CALM_TRIES = 3
 PUBLISHED = ("bench/README.md", "<!-- the latest tables -->", "<!-- end of the latest tables -->")
+VIRTUAL = ("<!-- the latest virtual time -->", "<!-- end of the latest virtual time -->")
+PAGE = ("<!-- the latest page -->", "<!-- end of the latest page -->")
 VERIFY_TASKS = 3000
 
 # program: below build/bench; also_cpu: whoever submits is no worker, and gets a CPU, too
@@ -90,10 +92,10 @@ def why_missing(peer):
     return None
 
 
-def build(programs):
-    """By make; what cannot be built although it is there is an error."""
+def build(programs, folder="bench"):
+    """By make, below build/FOLDER; what cannot be built although it is there is an error."""
     environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")}
-    done = subprocess.run(["make", "-s", *[f"build/bench/{p}" for p in programs]], cwd=ROOT,
+    done = subprocess.run(["make", "-s", *[f"build/{folder}/{p}" for p in programs]], cwd=ROOT,
                           env=environment, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         raise Failed(f"cannot build {', '.join(programs)}:\n{done.stderr.strip()}")
@@ -137,7 +139,8 @@ class Bench:
             "machine": machine(), "commit": commit(),
             "date": datetime.datetime.now().strftime("%Y-%m-%d %H:%M"), "interrupted": False,
             "versions": {}, "missing": {}, "failures": [],
-            "runs": [], "grain": [], "scale": [], "fixed": [], "recorder": [],
+            "runs": [], "grain": [], "scale": [], "fixed": [], "recorder": [], "virtual": [],
+            "page": [],
         }
 
     def progress(self, text):
@@ -337,6 +340,25 @@ class Bench:
                 self.results["recorder"].append(
                     dict(run, pattern=f"recorder, {workers}", peer=r.OURS))
 
+    def virtual(self, _):
+        """One program for all of it: what it plans needs one CPU, what sleeps all of them."""
+        build(["virtual"])
+        self.done, self.total = 0, 1
+        sizes = ["100000", "3", "1"] if self.options.quick else ["1000000", "7", "5"]
+        output = self.call(["build/bench/virtual", "json", *sizes], self.cpus, "virtual")
+        if output:
+            self.results["virtual"].append(json.loads(output))
+
+    def page(self, _):
+        if shutil.which("chromium") is None:
+            self.results["missing"]["the page of a report"] = "needs chromium: tools/setup.sh browser"
+            return
+        build(["large_report"], "browser")
+        self.done, self.total = 0, 1
+        output = self.call(["tests/browser/report.py", "large"], self.cpus, "page")
+        if output:
+            self.results["page"].append(json.loads(output))
+
     # ---- what is kept ----
 
     def write(self, folder):
@@ -351,23 +373,40 @@ class Bench:
 
     def publish(self):
         """Table and pictures into bench/, where they are committed. Says why not."""
+        alone = section_alone(self.options)
+        measured = (alone,) if alone else MEASURED
         why = ("it was interrupted" if self.results["interrupted"] else
                "something failed" if self.results["failures"] else
                "it was a quick one" if self.results["settings"]["quick"] else
-               "sections are missing" if not all(self.results[key] for key in MEASURED) else
+               "sections are missing" if not all(self.results[key] for key in measured) else
                "the tree has changes that are not committed"
                if self.results["commit"].endswith("changes") else "")
         if why:
             raise Failed(f"not published: {why}")
-        drawn = draw(self.results)
         path = os.path.join(ROOT, PUBLISHED[0])
-        with open(path, encoding="utf-8") as file:
-            before, rest = file.read().split(PUBLISHED[1])
-        after = rest.split(PUBLISHED[2])[1]
-        write_file(path, f"{before}{PUBLISHED[1]}\n\n{r.digest(self.results)}\n{PUBLISHED[2]}{after}")
+        if self.results["virtual"] and alone != "page":
+            replace_between(path, *VIRTUAL, r.virtual_digest(self.results))
+        if self.results["page"] and alone != "virtual":
+            replace_between(path, *PAGE, r.page_digest(self.results))
+        if alone:
+            print("published in bench/: README.md")
+            return
+        drawn = draw(self.results)
+        replace_between(path, *PUBLISHED[1:], r.digest(self.results))
         for name, text in {"table.md": r.report(self.results, sorted(drawn)), **drawn}.items():
             write_file(os.path.join(ROOT, "bench", name), text)
         print("published in bench/: README.md table.md " + " ".join(sorted(drawn)))
+
+
+def section_alone(options):
+    """The only section of the run, if it has a part of README.md and is published by itself; or None."""
+    return options.sections[0] if len(options.sections) == 1 and options.sections[0] in ("virtual", "page") else None
+
+
+def replace_between(path, begin, end, text):
+    with open(path, encoding="utf-8") as file:
+        before, rest = file.read().split(begin)
+    write_file(path, f"{before}{begin}\n\n{text}\n{end}{rest.split(end)[1]}")
 
 
 def write_file(path, text):
@@ -503,7 +542,8 @@ def parse_options(arguments):
             parser.error(f"--cpus: this process may not use CPU {cpu}; it may use {allowed}")
     options.cpus = options.cpus or allowed
     options.workers = options.workers or ([1, 2] if len(options.cpus) > 1 else [1])
-    if options.publish and not options.report and (quick or set(options.sections) != set(SECTIONS)):
+    is_whole = set(options.sections) == set(SECTIONS) or section_alone(options) is not None
+    if options.publish and not options.report and (quick or not is_whole):
         parser.error("--publish: a quick run or a part of one is not published")
     if max(options.workers) > len(options.cpus) and not options.verify:
         parser.error(f"--workers: more than the {len(options.cpus)} CPUs that may be used")

@@ -54,7 +54,13 @@ def canned():
                        for name in ("device open", "run of one task")} for p50 in (4.0, 5.0, 90.0)],
             "recorder": [{"workers": 1, "pattern": "recorder, 1", "peer": "pto", "regime": r.ANY,
                           "off": [1000.0, 2000.0, 1000.0], "order": [1010.0, 2020.0, 1100.0],
-                          "times": [1100.0, 2200.0, 1100.0]}]}
+                          "times": [1100.0, 2200.0, 1100.0]}],
+            "virtual": [{"cpu_s": [0.5, 2.0, 0.4], "tasks": 1000, "edges": 2100, "makespan_ns": 9, "bound_ns": 8,
+                         "recorded_bytes": 5000, "different_bytes": 0, "busy": [[1, 99.9, 3.3, 99.9, 3.0]], "runs": 5,
+                         "accuracy": [{"graph": "chain", "clusters": 2, "predicted_ms": 9.0, "median_ms": 10.0, "spread": 1.0,
+                                       "error": error} for error in (-12.0, 2.0, 1.0)]}],
+            "page": [{"executions": 1000000, "bytes": 8400000, "open_ms": 700, "ready_ms": 900,
+                      "frame_ms_0.3": 12, "frame_max_ms_0.3": 40}]}
 
 
 def regimes():
@@ -114,6 +120,11 @@ def aims():
     assert order["min"][0] == 1.01 and order["median"][0] == 1.01
     times = found["recorder, times, tasks of 1 microsecond, 1 worker, on / off"][1]
     assert abs(times["median"][0] - 1.1) < 1e-9
+    assert found["virtual time, 1000 tasks, seconds of CPU"] == (1.5, {"min": (0.4, ""), "median": (0.5, "")})
+    assert found["virtual time, bytes that differ between two runs"] == (0, {"min": (0, "")})
+    assert found["virtual time, eight graphs, worst error in percent"] == (10, {"median": (12.0, "")})
+    assert "virtual time, eight graphs, worst error in percent" in r.broken_promises(r.goals(canned()))
+    assert "virtual time, bytes that differ between two runs" not in r.broken_promises(r.goals(canned()))
     lines = r.goal_table(r.goals(canned())).splitlines()
     assert [line for line in lines if "every peer" in line][0].endswith("|  no |")
     assert [line for line in lines if "Taskflow, 2" in line][0].endswith("| yes |")
@@ -124,7 +135,7 @@ def aims():
     assert r.broken_promises([("x", 0.2, {"min": (0.3, ""), "median": (0.2, "")})]) == []
     assert r.broken_promises([("x", 0.2, {"min": (0.1, ""), "median": (0.3, "")})]) == ["x"]
     assert r.broken_promises([("x", 1, {"min": (1.0, "")})]) == ["x"]
-    assert r.goals(dict(canned(), runs=[], grain=[], scale=[], fixed=[], recorder=[])) == []
+    assert r.goals(dict(canned(), runs=[], grain=[], scale=[], fixed=[], recorder=[], virtual=[])) == []
 
 
 def summary_for_programs():
@@ -167,6 +178,9 @@ def tables():
                for line in lines)
     assert any(line.startswith("| libomp ") and line.count("none") == 7 for line in lines)
     assert "8 runs; 1 in the other regime of their column and 1 that were moved" in text
+    assert any("all of them, median / worst" in line and "2.0 % / 12.0 %" in line for line in lines)
+    assert any(line.startswith("| StarPU over SimGrid") and "10.1007/978-3-319-09873-9_5" in line for line in lines)
+    assert "| 1 us " in text and "0.40 s of CPU time at least, 0.50 s (median of 3)" in text
     assert "StarPU: not installed" in text and "abcdef0" in text
     for table in text.split("\n\n"):
         widths = {line.count("|") for line in table.splitlines() if line.startswith("|")}
@@ -176,13 +190,14 @@ def tables():
     assert any(line.startswith("| 1 worker ") and line.endswith(" 1.010 |       1.100 |")
                for line in lines)
     assert any(line.startswith("| run of one task ") and " 5.0 | 40.0 |" in line for line in lines)
+    assert any(line.startswith("| a picture of 30 % of the run") and "12 / 40 ms" in line for line in lines)
     assert text.count(" up at ") == 2 and " met |" in text
     gap = dict(canned(), runs=[*canned()["runs"], a_run("oneTBB", "build", [5.0], after=400.0)])
     assert "No run counts for oneTBB build chain." in r.report(gap)
     short = r.digest(canned())
     assert short.count("### ") == 2 and "\n## " not in short and "ours / peer, median" in short
     assert "![a.svg](a.svg)" in r.report(canned(), ["a.svg"])
-    empty = dict(canned(), runs=[], grain=[], scale=[], fixed=[], recorder=[])
+    empty = dict(canned(), runs=[], grain=[], scale=[], fixed=[], recorder=[], virtual=[])
     assert "Machine" in r.report(empty) and run.draw(empty) == {}
 
 
@@ -283,13 +298,33 @@ def publishing():
             with contextlib.redirect_stdout(io.StringIO()):
                 bench.publish()
                 bench.publish()  # replaces what the first one wrote
+            bench.options = run.parse_options(["--sections", "virtual", "--publish"])
+            bench.results = dict(canned(), runs=[], grain=[], scale=[], commit="fedcba0")
+            with contextlib.redirect_stdout(io.StringIO()):
+                bench.publish()
+            with open(path, encoding="utf-8") as file:
+                only = file.read()
+            assert only.count("fedcba0") == 1 and only.count("abcdef0") == 2
+            bench.options = run.parse_options(["--sections", "page", "--publish"])
+            bench.results = dict(canned(), runs=[], virtual=[], commit="fedcba1")
+            with contextlib.redirect_stdout(io.StringIO()):
+                bench.publish()
+            with open(path, encoding="utf-8") as file:
+                only = file.read()
+            assert [only.count(f"fedcba{i}") for i in (0, 1)] == [1, 1] and only.count("abcdef0") == 1
+            assert "fedcba1" in only.split(run.PAGE[0])[1].split(run.PAGE[1])[0]
+            bench.options, bench.results = run.parse_options([]), canned()
+            with contextlib.redirect_stdout(io.StringIO()):
+                bench.publish()
         finally:
             run.ROOT = root
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        assert text.count("abcdef0") == 1 and text.count(run.PUBLISHED[1]) == 1
+        assert text.count("abcdef0") == 3 and text.count(run.VIRTUAL[0]) == 1 and text.count(run.PUBLISHED[1]) == 1
         assert text.split(run.PUBLISHED[1])[0] == readme.split(run.PUBLISHED[1])[0]
-        assert text.split(run.PUBLISHED[2])[1] == readme.split(run.PUBLISHED[2])[1]
+        for begin, end in (run.PUBLISHED[2], run.PAGE[0]), (run.PAGE[1], run.VIRTUAL[0]):
+            assert text.split(begin)[1].split(end)[0] == readme.split(begin)[1].split(end)[0]
+        assert text.split(run.VIRTUAL[1])[1] == readme.split(run.VIRTUAL[1])[1]
         assert sorted(os.listdir(os.path.join(folder, "bench"))) == [
             "README.md", "grain.svg", "memory.svg", "peers-1.svg", "peers-2.svg", "scale.svg",
             "table.md"]
