@@ -375,7 +375,9 @@ def test_read_only_tensors_are_inputs_only(device, add):
 
 
 SCRIPT = """
-import os, sys, threading, numpy as np, pto
+import faulthandler, os, sys, threading, numpy as np, pto
+faulthandler.dump_traceback_later(100, exit=True)
+os.register_at_fork(after_in_child=lambda: faulthandler.dump_traceback_later(90, exit=True))
 callable = pto.load(sys.argv[1])
 def open_gate(device):
     global gate, words
@@ -392,7 +394,11 @@ def run_script(path, text):
     """Runs a program in a separate interpreter and session, which must leave nothing and not hang."""
     child = subprocess.Popen([sys.executable, "-c", SCRIPT + text, path], stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True, start_new_session=True)
-    out, err = child.communicate(timeout=120)
+    try:
+        out, err = child.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        pytest.fail(f"no end after 120 s: {child.communicate()}")
     with pytest.raises(ProcessLookupError):
         os.killpg(child.pid, 0)
     return child.returncode, out.strip(), err
@@ -421,7 +427,7 @@ more = np.zeros(3, dtype=np.int32)
 run = device.submit(callable, gate, more)
 run.result(60)
 tensor = device.empty(4)
-words[0] = 0
+words[:] = 0
 run = device.submit(callable, gate, more)
 wait_for_kernel()
 pid = os.fork()

@@ -85,6 +85,17 @@ static void leave_to_parent(void)
     here = NULL;
 }
 
+/* Fork handlers: no other thread holds `users_lock` at a fork, so the child can take it. */
+static void crash_lock_users(void)
+{
+    pthread_mutex_lock(&users_lock);
+}
+
+static void crash_unlock_users(void)
+{
+    pthread_mutex_unlock(&users_lock);
+}
+
 /* Exit handler: reports where the thread was that called exit. */
 static void crash_on_exit(void)
 {
@@ -131,6 +142,7 @@ static void crash_await_quick_exit(void)
 /* If there is no memory to register these handlers, the place of an exit is not reported. */
 static void crash_register(void)
 {
+    (void)pthread_atfork(crash_lock_users, crash_unlock_users, crash_unlock_users);
     (void)pthread_atfork(NULL, NULL, leave_to_parent);
     (void)atexit(crash_await_exit);
     (void)atexit(crash_on_exit);
