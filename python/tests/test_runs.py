@@ -375,9 +375,7 @@ def test_read_only_tensors_are_inputs_only(device, add):
 
 
 SCRIPT = """
-import faulthandler, os, sys, threading, numpy as np, pto
-faulthandler.dump_traceback_later(100, exit=True)
-os.register_at_fork(after_in_child=lambda: faulthandler.dump_traceback_later(90, exit=True))
+import os, sys, threading, numpy as np, pto
 callable = pto.load(sys.argv[1])
 def open_gate(device):
     global gate, words
@@ -390,6 +388,19 @@ def wait_for_kernel():
 """
 
 
+def stacks_of_session(session):
+    """The stacks of all threads of a session's processes, for the report of a hang."""
+    texts = []
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            if os.getsid(pid) == session:
+                debug = ["gdb", "-batch", "-ex", "thread apply all backtrace 16", "-p", str(pid)]
+                texts.append(subprocess.run(debug, capture_output=True, text=True).stdout)
+        except ProcessLookupError:
+            pass
+    return "\n".join(texts)
+
+
 def run_script(path, text):
     """Runs a program in a separate interpreter and session, which must leave nothing and not hang."""
     child = subprocess.Popen([sys.executable, "-c", SCRIPT + text, path], stdout=subprocess.PIPE,
@@ -397,8 +408,9 @@ def run_script(path, text):
     try:
         out, err = child.communicate(timeout=120)
     except subprocess.TimeoutExpired:
+        stacks = stacks_of_session(child.pid)
         os.killpg(child.pid, signal.SIGKILL)
-        pytest.fail(f"no end after 120 s: {child.communicate()}")
+        pytest.fail(f"no end after 120 s: {child.communicate()}\n{stacks}")
     with pytest.raises(ProcessLookupError):
         os.killpg(child.pid, 0)
     return child.returncode, out.strip(), err
@@ -418,6 +430,8 @@ print("ends")
     assert (code, out) == (0, "ends"), err
 
 
+@pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""),
+                    reason="libasan takes none of its locks at a fork, so a child may wait for one forever")
 def test_a_child_of_fork_is_told_and_opens_its_own(at_gate_path):
     code, out, err = run_script(at_gate_path, """
 device = pto.Device(workers=1)
