@@ -12,8 +12,8 @@
 #include "pto/worker.h"
 
 /*
- * Lets a test observe a child's records; used by tests in which the child's process ends between
- * two of them.
+ * Lets a test run code between two records (messages) of a child, for example to end the child's
+ * process there.
  */
 struct child_watch {
     /*
@@ -51,8 +51,8 @@ struct tree_shared;
 void child_trace(struct child_tracer *tracer, struct pto_device *device, struct tree_shared *shared,
                  const struct tree_hello *hello, uint32_t task);
 /*
- * Called in the process of a nested worker: child_trace_below before a task that is recorded,
- * child_trace_nested after it.
+ * Called in the process of a nested worker, around a task that is recorded: child_trace_below
+ * starts the recording, child_trace_nested ends it and appends it to the file of timelines.
  */
 void child_trace_below(struct pto_worker *worker, const struct tree_shared *shared,
                        const struct tree_hello *hello, uint32_t task);

@@ -45,7 +45,8 @@ struct child_domains {
 
 static void drop_domain(struct child_domains *ds, struct child_domain *d)
 {
-    (void)chip_window_drop(ds->chip, d->on_card, NULL); /* a failure means that the card is lost */
+    /* ignored: chip_window_drop fails only if the card is lost */
+    (void)chip_window_drop(ds->chip, d->on_card, NULL);
     if (d->at != 0)
         (void)chip_free(ds->chip, d->at, NULL);
     a32_store_release(&d->member->is_dropped, 1); /* R43 */
@@ -195,7 +196,7 @@ static int offer(struct child_domains *ds, struct child_domain *d, struct pto_er
         .way = d->wire->way, .rank = d->rank, .rank_count = d->count, .bytes = d->window_bytes
     };
 
-    /* drops a window that was offered in another way before */
+    /* drops the window of an earlier attempt, which used another way of sharing windows */
     (void)chip_window_drop(ds->chip, d->on_card, NULL);
     d->on_card = NULL;
     if (d->window_bytes == 0)
@@ -254,7 +255,7 @@ int child_domain_step(struct child_domains *ds, struct wire_domain *wire, bool i
     struct child_domain *d;
     int status;
 
-    /* the watcher thread may wait for this lock, because no task runs now that needs the watcher */
+    /* No task runs now, so the watcher thread is not needed and may block on this lock. */
     pthread_mutex_lock(&ds->lock);
     take_news(ds);
     d = child_domain_find(ds, wire);

@@ -110,7 +110,10 @@ static struct below *copy_below(const struct wire_nested *n)
     return NULL;
 }
 
-/* Moves the ends of the life pipes of this worker and those above it to other descriptors. */
+/*
+ * Moves the ends of the life pipes (tree_nested.c) of this worker and those above it away from the
+ * low descriptors, which the processes that it starts will use.
+ */
 static bool lift_lives(struct tree_outer *outer)
 {
     uint32_t depth = outer->nested->depth;

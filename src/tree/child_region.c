@@ -112,7 +112,10 @@ static int child_region_close(struct child_regions *rs, struct child_region **li
     return status;
 }
 
-/* Copies the ranges of the request in their order, so that a later range becomes visible later. */
+/*
+ * Copies the ranges in the order of the request: a reader that sees a later range also sees the
+ * earlier ones.
+ */
 static int move_parts(struct child_regions *rs, const struct child_region *r,
                       const struct mirror_request *e, struct pto_error *error)
 {
@@ -227,7 +230,8 @@ void child_regions_close(struct child_regions *rs)
         struct child_region *r = rs->first;
 
         rs->first = r->next;
-        (void)chip_free(rs->chip, r->at, NULL); /* a failure means that the card is lost */
+        /* ignored: chip_free fails only if the card is lost */
+        (void)chip_free(rs->chip, r->at, NULL);
         free(r);
     }
     pthread_mutex_destroy(&rs->lock);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process of a child: takes the worker's records from its stream in order, and answers them. A
- * chip's child opens a device and runs callables on it like any program; a SUB worker calls
- * functions. The process ends when the one that started it has ended, for any reason.
+ * The process of a child: reads the worker's records (messages) in order from its stream, and
+ * answers them. A chip's child opens a device and runs callables on it like any program; a SUB
+ * worker calls functions. The process ends when the one that started it has ended, for any reason.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -30,8 +30,7 @@
 #include "tree/tree_nested.h"
 
 /*
- * bytes of the stack below the frame of the cleanup handler, which belonged to frames that have
- * ended
+ * Bytes of stack to unpoison below the frame of the cleanup handler: the frames there have ended.
  */
 enum { STALE_STACK = 1 << 18 };
 
@@ -92,7 +91,8 @@ static void report_thread_end(struct child *c)
 static struct tree_line *line_here;
 
 /*
- * Stores for the worker where the process ended. Called in an exit handler, or in a forked child.
+ * Stores the sentence that says where the process ended, for the worker's error message. Called in
+ * an exit handler, or in a forked child.
  */
 static void keep_end(const char *sentence)
 {
@@ -190,8 +190,8 @@ static int serve_records(struct child *c)
             if (c->records
                     .in
                     /*
-                     * the worker may wait for the room of records that it took back: it cannot see
-                     * that the child has skipped them
+                     * The worker may be waiting for the room of records that it took back; only
+                     * this record tells it that the child has skipped them.
                      */
                     .has_passed)
                 send_room_available(c);
@@ -263,7 +263,7 @@ static int meet(struct child *c)
         return code;
     h->platform[sizeof(h->platform) - 1] = '\0';
     h->nested.platform[sizeof(h->nested.platform) - 1] = '\0';
-    /* a nested worker passes the descriptor on to its own children */
+    /* a nested worker needs the descriptor of the memory for its own children */
     if (h->kind != PTO_CHILD_WORKER)
         close(LINK_MEMORY_FD);
     c->shared = (struct tree_shared *)(uintptr_t)h->shared;

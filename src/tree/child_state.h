@@ -48,7 +48,8 @@ struct child {
     struct child_regions *regions; /* NULL unless the chip is a card */
     struct child_tracer tracer;
     struct crash crash; /* reports an exit or abort in a function */
-    struct a32 depth;   /* always 0: the thread does not leave a function that crashes */
+    /* always 0: the crash handler never makes this thread return from a function that crashes */
+    struct a32 depth;
     /* the child's place on the worker's clock; without a clock: real time */
     struct shared_clock_place time;
     struct cost_model *costs; /* durations of SUB functions in virtual time */

@@ -9,7 +9,7 @@
 #include "pto/pto.h"
 #include "tree/child_state.h"
 
-/* ---- whether tasks are recorded: struct tree_tracing has the reason for relaxed loads ---- */
+/* ---- whether tasks are recorded ---- */
 
 static bool is_traced(const struct child *c)
 {

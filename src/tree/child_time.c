@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Virtual time of a child. A chip follows the worker's clock itself; for other tasks this file adds
- * their durations. A child reports the end of a task in its turn (link/shared_clock.h), and keeps
- * its time unchanged until the worker has taken the report.
+ * their durations. A child reports the end of a task only when no other process can still act at an
+ * earlier virtual time (link/shared_clock.h: its turn). Until the worker has taken the report, the
+ * child's time does not change.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 #include "tree/child_state.h"
 #include "tree/tree_clock.h"
 
-/* how long a child sleeps at most before it looks at the clock again */
+/* maximum interval at which a child that waits for its turn checks the clock */
 #define TURN_LOOK_NS 100000000ull
 
 int child_time_open(struct child *c, struct pto_error *error)

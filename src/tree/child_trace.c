@@ -56,7 +56,10 @@ typedef void (*put_fn)(const void *context, FILE *out);
 
 struct trace_source {
     const void *context;
-    /* function that writes each part, by enum trace_chunk_kind */
+    /*
+     * functions that write the content of a chunk, by enum trace_chunk_kind; NULL: there is no such
+     * chunk
+     */
     put_fn put[TRACE_CHUNK_PARTS + 1];
 };
 

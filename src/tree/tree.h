@@ -80,7 +80,9 @@ struct tree {
     uint32_t flexible_count; /* tasks in all lists of `flexible` */
     /* tasks in flight that can be taken back, because another child could run them */
     uint32_t open_count;
-    /* tasks that have ended, and whose successors are not counted down yet */
+    /*
+     * tasks that have ended, but are still counted as unfinished predecessors of their successors
+     */
     struct tree_queue over;
     bool is_settling;
     uint32_t ready_count; /* ready tasks that wait in queues or in lists for a child */
@@ -109,7 +111,11 @@ struct tree {
     struct tree_clock clock;
     struct tree_trace *trace; /* NULL: nothing was recorded */
     bool is_traced;           /* a recording is active */
-    uint32_t settling; /* `traced` of the task whose successors are being counted down; 0: none */
+    /*
+     * index in the recording, plus 1, of the ended task whose successors are being released; 0:
+     * none
+     */
+    uint32_t settling;
 
     struct tree_run *runs; /* list of runs that have not ended */
     uint32_t run_count;    /* number of runs that have not been finished by their callers */
@@ -118,7 +124,7 @@ struct tree {
 
     uint32_t waiting; /* number of threads in tree_await */
     bool is_parked;   /* the background thread sleeps on `work` */
-    /* number of changes that waiting threads, other than the one that drives, may wait for */
+    /* incremented by each change that a thread in tree_await may wait for */
     struct a32 changes;
     bool has_background;
     struct a32 work; /* futex on which the background thread sleeps */

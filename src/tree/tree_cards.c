@@ -56,7 +56,7 @@ static int ask_members(struct tree *t, const struct wire_domain *w, enum record_
     return tree_ask(t, &head, members_of(w), error);
 }
 
-/* ---- ways in which all members join at once ---- */
+/* ---- ways of sharing windows in which all members join at once ---- */
 
 struct members {
     struct tree *tree;

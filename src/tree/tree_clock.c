@@ -30,8 +30,8 @@ uint64_t tree_clock_now(const struct tree *t)
 }
 
 /*
- * Advances the worker's time to that of the earliest child: whatever children have done is not
- * later, and whatever they do next comes after what the worker does now.
+ * Advances the worker's time to that of the earliest child. No child has acted at a later time, and
+ * whatever a child does next follows what the worker does now.
  */
 static void catch_up(struct tree_clock *c)
 {
@@ -84,7 +84,10 @@ void tree_clock_update(struct tree *t)
         return;
     assert_held(&t->lock);
     if (!is_open && c->is_open) {
-        /* publishes the earlier time first, so that no child passes it from here on */
+        /*
+         * Publish the worker's old time first: from here on no child can pass it, so the times that
+         * catch_up reads are final.
+         */
         shared_clock_publish(c->shared, TREE_CLOCK_WORKER, c->now_ns);
         catch_up(c);
         shared_clock_publish(c->shared, TREE_CLOCK_WORKER, c->now_ns);
@@ -92,7 +95,7 @@ void tree_clock_update(struct tree *t)
     for (uint64_t rest = c->ended; rest != 0; rest &= rest - 1) {
         uint32_t child = (uint32_t)__builtin_ctzll(rest);
 
-        /* also clears what a child that has died was waiting for */
+        /* also clears the mark that a child which has died was waiting for others */
         shared_clock_drop(c->shared, TREE_CLOCK_CHILDREN + child);
     }
     c->ended = 0;

@@ -2,8 +2,9 @@
 /*
  * Virtual time of a worker (tree_clock.c): one clock for the worker and its children
  * (link/shared_clock.h). A child gets a task at a virtual time, at which its chip then begins the
- * run; it reports the task's end in its turn. So the worker gets the ends of tasks in the order of
- * virtual time, and no child acts later than the worker, before it has given out what became ready.
+ * run; it reports the task's end when no other process can still act at an earlier virtual time
+ * (its turn). So the worker gets the ends of tasks in the order of virtual time, and no child acts
+ * later than the worker, before it has given out what became ready.
  *
  * Virtual time passes only while the program waits for a run and no orchestration builds one. What
  * a program does between runs, and the worker itself, take no virtual time.
@@ -29,7 +30,8 @@ struct wire_costs {
 struct tree_clock {
     struct shared_clock *shared; /* NULL: the worker is in real time */
     uint64_t now_ns;
-    uint64_t ended;   /* children whose time is still that of an ended task, a bit for each */
+    /* children without tasks whose time is still that of their last task, a bit for each */
+    uint64_t ended;
     uint32_t waiting; /* number of threads that wait for something that takes virtual time */
     bool is_polled;   /* the program learns by polling or by a descriptor that a run has ended */
     bool is_open;     /* virtual time may pass now */
@@ -48,7 +50,7 @@ void tree_clock_give(struct tree *t, uint32_t child);
  * Called when a child has no task any more. Time does not pass before the next tree_clock_update.
  */
 void tree_clock_ended(struct tree *t, uint32_t child);
-/* Counts a task that has ended in its turn. */
+/* Adds a task that has ended to the report on virtual time. */
 void tree_clock_count(struct tree *t, uint32_t child, struct tree_task *k, bool is_measured);
 /* Lets virtual time pass or stops it, after anything that decides this has changed. */
 void tree_clock_update(struct tree *t);

@@ -14,7 +14,7 @@
 
 enum {
     PIECE_BYTES = 4 << 20
-}; /* buffer in shared memory for copies outside of orchestrations, kept for the next copy */
+}; /* bytes of a piece, and of the buffer in shared memory for copies outside of orchestrations */
 
 void tree_copy_open(struct tree *t)
 {

@@ -153,7 +153,10 @@ struct ending {
     struct tree_task *task;
 };
 
-/* Counts down a successor. If the ended task failed, the successor must not run. */
+/*
+ * Removes the ended task from a successor's count of unfinished predecessors. If the ended task
+ * failed, the successor must not run.
+ */
 static void release_successor(void *context, struct slot *next, bool is_ready)
 {
     const struct ending *e = context;
@@ -511,7 +514,9 @@ void tree_withdraw(struct tree *t, const struct tree_run *run)
             tree_queue_remove(t, q, number, before);
             t->flexible_count -= i >= t->child_count;
             t->ready_count--;
-            /* postpones successors: the queues must not change while they are scanned */
+            /*
+             * Defers the release of successors: the queues must not change while they are scanned.
+             */
             t->is_settling = true;
             skip_task(t, tree_slot(t, number));
             t->is_settling = false;
@@ -522,7 +527,10 @@ void tree_withdraw(struct tree *t, const struct tree_run *run)
 
 /* ---- records of children ---- */
 
-/* Removes the task that the child got first: a child runs its tasks in that order. */
+/*
+ * Removes the task that the child got first, which is the next that it reports as ended: a child
+ * runs its tasks in order.
+ */
 static uint32_t oldest_in_flight(struct tree *t, struct tree_child *c)
 {
     return tree_flight_remove(t, c, 0);
@@ -700,7 +708,9 @@ bool tree_has_news(struct tree *t)
     for (uint32_t i = 0; i < t->child_count; i++) {
         const struct tree_child *c = &t->child[i];
 
-        /* relaxed: only a poll; the line of a dead child is ignored */
+        /*
+         * relaxed: only a hint, which tree_drive checks again; the line of a dead child is ignored
+         */
         if (a32_load_acquire(&c->link.has_ended) != a32_load_relaxed(&c->is_end_handled) ||
             (a32_load_relaxed(&c->is_end_handled) == 0 && line_has_news(c->link.line)))
             return true;

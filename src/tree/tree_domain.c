@@ -442,7 +442,7 @@ void tree_domains_child_died(struct tree *t, uint32_t child)
                 domain_lose(t, t->domain[i]);
 }
 
-/* ---- questions about a domain ---- */
+/* ---- describing a domain ---- */
 
 static int describe_member(struct tree *t, uint64_t id, uint32_t rank,
                            struct pto_worker_member *member)

@@ -103,7 +103,10 @@ void tree_submitted(struct tree *t, const struct slot *s)
 void tree_blame(struct tree *t, struct tree_task *k)
 {
     if (k->run == NULL || k->cause_run != 0)
-        return; /* a join has no callable to blame, and a skipped task has a cause */
+        /*
+         * a join has no callable that the error could name, and a skipped task already has a cause
+         */
+        return;
     k->cause = tree_callable_number(t, &t->callable[k->callable]);
     k->cause_run = k->run->number;
 }
@@ -125,7 +128,10 @@ void tree_poison(struct tree *t, struct tree_task *k, const struct slot *next)
     if (k->run != NULL && k->run->reported_seq > until)
         until = k->run->reported_seq;
     if (is_join && after->until < until)
-        /* passed on to successors of the join that were submitted before `until` */
+        /*
+         * the join passes the failure on to those of its successors that were submitted before
+         * `until`
+         */
         after->until = until;
     if (is_join || next->seq < until)
         poison(after, k);

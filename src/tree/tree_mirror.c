@@ -17,7 +17,7 @@
 struct turn {
     struct tree_child *child;
     uint32_t generation;
-    bool is_look; /* the host only polls the card: other threads' requests go first */
+    bool is_look; /* a request that only polls the card: requests of other threads go first */
 };
 
 static bool mirror_has_gone(const struct turn *turn)
@@ -150,7 +150,8 @@ int tree_mirror_open(struct tree *t, struct mirror *m, struct pto_error *error)
 }
 
 /*
- * Whether the process that had the mirror has ended: only then does it certainly not copy any more.
+ * Whether the child process that had the mirror has ended. Only then is it certain that it copies
+ * no more.
  */
 static bool is_left(const struct turn *turn)
 {
@@ -173,7 +174,7 @@ int tree_mirror_close(struct tree *t, const struct mirror *m, struct pto_error *
     if (status < 0)
         return error_set_late(&turn, error);
     if (!is_left(&turn))
-        /* the end is not awaited: later requests are served after this one */
+        /* does not wait for the answer: the child serves later requests after this one */
         mirror_ask(turn.child, m, MIRROR_CLOSE, NULL, 0);
     return PTO_OK;
 }

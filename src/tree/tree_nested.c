@@ -21,7 +21,7 @@
 #include "tree/tree_trace.h"
 #include "tree/tree_run.h"
 
-enum { SHARE = 8 }; /* nested workers together get one part in SHARE of the memory */
+enum { SHARE = 8 }; /* nested workers together get 1/SHARE of the memory */
 
 /* ---- descriptions of nested workers ---- */
 
@@ -38,7 +38,8 @@ static uint32_t nested_index(const struct pto_worker_params *params, uint64_t i)
 }
 
 /*
- * Reads the caller's parameters of nested worker `i`, whose struct may have another size than ours.
+ * Reads the caller's parameters of nested worker `i`, whose struct may have another size than in
+ * this library.
  */
 static int nested_read(const struct pto_worker_params *above, uint64_t i,
                        struct pto_worker_params *params, struct pto_error *error)
@@ -350,7 +351,7 @@ int tree_nested_reopen(struct pto_worker *worker, struct pto_error *error)
         status = pto_worker_reopen(worker, i, error);
         count += status >= 0;
         if (status == PTO_EBUSY && info.state == PTO_CHILD_READY)
-            /* the reopened child is a nested worker, none of whose own children is dead */
+            /* a reopened child can be a live nested worker, none of whose own children is dead */
             status = PTO_OK;
     }
     return status < 0 || count != 0

@@ -22,8 +22,8 @@ struct tree_outer {
     char *map;  /* start of all of the shared memory, of which the worker has a part */
     uint64_t map_bytes;
     /*
-     * ends of the life pipes of this worker and those above it, which its children inherit:
-     * nested->depth of them
+     * Ends of the life pipes of this worker and of those above it, nested->depth of them. All
+     * descendants inherit them: a pipe closes when the last descendant of its worker has ended.
      */
     int life[TREE_NESTED_MAX];
     int32_t root;

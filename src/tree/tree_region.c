@@ -40,7 +40,7 @@ struct tree_region {
     struct mirror mirror; /* only for a region on a card */
     struct pto_region_head *head;
     struct pto_region region;
-    /* `region` without wakers: changing a counter through it wakes no thread */
+    /* copy of `region` whose id names no wakers: changing a counter through it wakes no thread */
     struct pto_region quiet;
     struct pto_queue queue; /* the host's end of the queue */
     /*
@@ -193,7 +193,7 @@ static int make_region(struct tree *t, uint32_t chip, uint64_t payload_bytes,
                                      .payload_bytes = payload_bytes };
     r->region.payload = r->region.counters + counter_room;
     r->quiet = r->region;
-    r->quiet.id = 1; /* an id that no region with wakers has: ids are addresses of heads */
+    r->quiet.id = 1; /* the address of a head is its id, so no region with wakers has id 1 */
     r->next = t->regions;
     t->regions = r;
     *region_out = r;

@@ -34,7 +34,7 @@ int tree_mirror_close(struct tree *t, const struct mirror *m, struct pto_error *
 struct mirror_copy {
     const struct mirror_range *part;
     uint32_t count;
-    bool is_look; /* the host only polls the card: other threads' requests go first */
+    bool is_look; /* the request only polls the card: requests of other threads go first */
 };
 /*
  * Copies the ranges of `copy`. tree_mirror_send copies all to the card, and does not wait for the

@@ -18,7 +18,7 @@
 #include "tree/tree_run.h"
 #include "tree/tree_trace.h"
 
-/* ---- driving the worker ---- */
+/* ---- driving the worker: reading the children's records, giving them tasks ---- */
 
 struct look {
     struct tree *tree;
@@ -130,7 +130,7 @@ static void *background_main(void *context)
         tree_drive(t);
         tree_clock_update(t);
         if (t->runs != NULL)
-            /* `calls` matters only to threads that wait for regions */
+            /* `calls` counts writes to regions, for which this thread does not wait */
             (void)await_news(t, a32_load_relaxed(&t->shared->calls), UINT64_MAX);
     }
     pthread_mutex_unlock(&t->lock);

@@ -126,8 +126,8 @@ bool tree_shared_queue_is_first(const struct tree *t, const struct tree_child *c
 /* ---- taking tasks back from children ---- */
 
 /*
- * Takes back the oldest suitable task that a child other than `idle` has not started. If `idle`
- * sleeps, a child's first task is left to that child.
+ * Takes back the oldest suitable task that a child other than `idle` has not started. If waking
+ * `idle` is necessary, the first task of a child is not taken: that child will start it sooner.
  */
 static bool find_open(struct tree *t, const struct tree_child *idle, uint32_t *number_out)
 {

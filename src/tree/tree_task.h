@@ -157,7 +157,9 @@ void tree_run_fail(struct tree_run *run, int child, const struct pto_error *erro
 void tree_ready(struct tree *t, struct slot *s);
 /* Called when all members of the group were submitted. */
 void tree_group_submitted(struct tree *t, struct tree_group *g);
-/* The task is over: counts down its successors. If status is negative, they are skipped. */
+/*
+ * Called when a task is over: releases its successors; if `status` is negative, they are skipped.
+ */
 void tree_complete(struct tree *t, struct slot *s, int status);
 /* Ends a task that no child has run or will run as failed, and records the run's error. */
 void tree_fail_task(struct tree *t, struct slot *s, int child, int status, const char *why);
@@ -196,8 +198,8 @@ void tree_give(struct tree *t, struct tree_child *c, uint32_t number);
  */
 void tree_follows(void *context, const struct slot *before, const struct slot *after);
 /*
- * Called after each submit, to move the findings of tree_follows to the new task. NULL: the submit
- * was refused.
+ * Called after each submit: gives the new task the failed predecessors that tree_follows has found.
+ * NULL: the submit was refused.
  */
 void tree_submitted(struct tree *t, const struct slot *s);
 /*

@@ -13,16 +13,19 @@
 #include "tree/tree.h"
 #include "tree/tree_run.h"
 
-/* How long a task may run, at least, if its run is late: the child may have just started it. */
+/*
+ * Minimum time that a running task gets when the time-out of its run is over: its child may have
+ * just started it.
+ */
 #define RUN_GRACE_NS 100000000ull
 /*
- * How long a member of a group may run after the child of another member died, for which it may
- * wait.
+ * How long a member of a group may still run after the child of another member has died: it may be
+ * waiting for that member.
  */
 #define GROUP_GRACE_NS 500000000ull
 /*
- * How much longer than its time-out a task on a chip or a nested worker may take: these end it
- * themselves and report what hangs, and are killed only if they do not.
+ * Extra time that a task on a chip or a nested worker gets after its time-out, to end itself and
+ * report what hangs; after that the child is killed.
  */
 #define CHIP_GRACE_NS 1000000000ull
 /*

@@ -234,7 +234,7 @@ void tree_trace_restore(struct tree *t, uint32_t child, uint64_t bytes)
            sizeof(shared->name));
     a32_store_relaxed(&line->trace_file, file > 0 ? (uint32_t)file : 0);
     if (file < 0 || fstat(file, &found) != 0 || bytes > (uint64_t)found.st_size)
-        bytes = 0; /* the number of complete bytes is unknown */
+        bytes = 0; /* there is no file, or the reported number of bytes is impossible */
     a64_store_relaxed(&line->trace_bytes, bytes);
 }
 

@@ -86,9 +86,10 @@ struct tree_hello {
     uint32_t device;
     uint64_t shared; /* address of the worker's struct tree_shared */
     uint64_t memory_max;
-    bool has_guards;    /* runs on this chip check guards around tensors */
-    bool has_nan_check; /* and look for NaN */
-    bool is_virtual;    /* the child follows the clock in the worker's struct tree_shared */
+    bool has_guards; /* runs on this chip use guards: has_guards of struct pto_run_options */
+    /* runs on this chip look for NaN: has_nan_check of struct pto_run_options */
+    bool has_nan_check;
+    bool is_virtual; /* the child follows the clock in the worker's struct tree_shared */
     char platform[TREE_PLATFORM];
     struct wire_nested nested; /* the nested worker to open, for PTO_CHILD_WORKER */
 };

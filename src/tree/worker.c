@@ -17,7 +17,8 @@
 #include "tree/tree_run.h"
 #include "tree/tree_trace.h"
 
-enum { ATTEMPTS = 8 }; /* how often to look for addresses that are free in all processes */
+/* maximum number of attempts to find addresses that are free in all processes */
+enum { ATTEMPTS = 8 };
 #define MEMORY_DEFAULT (32ull << 30)
 #define MEMORY_MIN (64ull << 20)
 
@@ -441,7 +442,10 @@ static int load_all(struct tree *t, uint32_t child, struct pto_error *error)
     return status;
 }
 
-/* Ends a child that could not be started again: it is dead when its process has ended. */
+/*
+ * Kills a child that could not be started again. Its state is CHILD_DEAD only when its process has
+ * ended.
+ */
 static void worker_give_up(struct tree_child *c)
 {
     if (c->state == CHILD_DEAD)
@@ -450,7 +454,7 @@ static void worker_give_up(struct tree_child *c)
     tree_child_kill(c);
 }
 
-/* Whether the killed process was noticed to have ended. */
+/* Whether the worker has noticed that the process of the killed child has ended. */
 static bool worker_is_gone(void *context)
 {
     return ((const struct tree_child *)context)->state != CHILD_BROKEN;
