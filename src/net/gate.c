@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guests of a listening socket, until they are trusted: src/net/gate.h. */
+/* New connections to a listening socket, until they are trusted: src/net/gate.h. */
 #include "net/gate.h"
 
 #include <string.h>
@@ -26,7 +26,10 @@ int gate_open(struct gate *gate, int listener, int poller, uint64_t tag, const s
     return PTO_ESYSTEM;
 }
 
-/* Closes a connection that was not let in. A socket that is closed leaves the poller. */
+/*
+ * Closes the connection of a guest that is not admitted. Closing its socket also removes it from
+ * the poller.
+ */
 static void gate_refuse(struct gate *gate, struct gate_guest *guest)
 {
     secure_free(guest->secure);
@@ -50,7 +53,9 @@ bool gate_is_own(const struct gate *gate, uint64_t data)
     return data >= gate->tag && data <= gate->tag + GATE_GUESTS;
 }
 
-/* Finds a place for a new guest: a free one, or that of the guest that has waited longest. */
+/*
+ * Returns an entry for a new guest: a free one, or else that of the oldest guest, which is closed.
+ */
 static struct gate_guest *gate_find_place(struct gate *gate)
 {
     struct gate_guest *oldest = &gate->guest[0];
@@ -83,7 +88,10 @@ static void gate_accept_all(struct gate *gate)
     }
 }
 
-/* Continues with a guest. PTO_OK: it has greeted. PTO_EAGAIN: not yet. */
+/*
+ * Continues the handshake of a guest, then reads its greeting. PTO_OK: the greeting is complete.
+ * PTO_EAGAIN: the guest has to send more. Otherwise the guest is refused.
+ */
 static int gate_advance(struct gate *gate, struct gate_guest *guest)
 {
     ssize_t got;
@@ -117,7 +125,7 @@ struct secure *gate_handle(struct gate *gate, uint64_t data, uint8_t *greeting_o
     }
     guest = &gate->guest[data - gate->tag - 1];
     if (guest->secure == NULL)
-        return NULL; /* an event of a guest that was closed meanwhile */
+        return NULL; /* epoll reported an event of a guest that was closed in the meantime */
     status = gate_advance(gate, guest);
     if (status == PTO_EAGAIN)
         return NULL;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sending on a lane, and the records that it keeps: src/net/lane.h. */
+/*
+ * Sending on a lane, and the records that a lane keeps until they are acknowledged: src/net/lane.h.
+ */
 #include "net/lane.h"
 
 #include <assert.h>
@@ -115,7 +117,7 @@ void lane_fini(struct lane *lane)
     pthread_mutex_destroy(&lane->lock);
 }
 
-/* ---- kept records ---- */
+/* ---- records that are kept until they are acknowledged ---- */
 
 bool lane_forget(struct lane *lane, uint64_t number)
 {
@@ -164,7 +166,10 @@ void lane_watch(struct lane *lane)
 
 /* ---- sending ---- */
 
-/* Writes the current beat or record. Returns the number of bytes, 0, or PTO_EPEER. */
+/*
+ * Writes a part of the current beat or record. Returns the number of bytes written, 0 if the socket
+ * is full, or PTO_EPEER.
+ */
 static ssize_t lane_write_some(struct lane *lane)
 {
     ssize_t wrote;
@@ -206,7 +211,9 @@ void lane_pump(struct lane *lane)
         return;
     while (wrote > 0) {
         if (lane_needs_beat(lane)) {
-            /* an acknowledgement is asked for after all records */
+            /*
+             * the beat that requests an acknowledgement follows all records, so that it covers them
+             */
             bool asks = lane->asks && lane->next == NULL;
             struct lane_header beat = { LANE_BEAT, asks ? LANE_WANTS_ACK : 0, 0, 0,
                                         lane->received };
@@ -223,14 +230,14 @@ void lane_pump(struct lane *lane)
     }
     if (has_written)
         lane->wrote_ns = os_now_ns();
-    if (wrote < 0) /* the thread of the mesh is woken, and breaks the connection */
+    if (wrote < 0) /* the shutdown wakes the mesh's thread, which then closes the connection */
         (void)shutdown(secure_socket(lane->secure), SHUT_RDWR);
     lane->is_blocked = wrote == 0;
     if (lane->is_blocked != was_blocked)
         lane_watch(lane);
 }
 
-/* Waits for room for a record. */
+/* Waits until the lane may keep another record. */
 static int lane_await_room(struct lane *lane, uint64_t deadline_ns)
 {
     assert_held(&lane->lock);

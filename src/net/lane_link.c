@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connection below a lane, in the thread of the mesh: made, watched, broken and made again.
+ * Connections of a lane, as the mesh's thread makes, watches, closes and replaces them.
  *
- * The side with the larger rank connects. The other side only tries whether the peer's address
- * still accepts connections: an address that refuses several attempts belongs to a process that has
- * ended, which is then known without waiting for the time of grace.
+ * The side with the larger rank connects. While there is no connection, the other side only probes
+ * whether the peer's address still accepts connections. If an address refuses several attempts, its
+ * process has ended; so this is noticed before grace_ns have passed.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,14 +15,15 @@
 #include "net/lane.h"
 
 enum { REFUSED_MAX = 3 };
-#define RETRY_NS 50000000ull          /* between two attempts to connect */
-#define PROBE_NS 200000000ull         /* between two attempts to see whether the peer is there */
-#define RETRY_REFUSED_NS 60000000ull  /* between two attempts, if one was refused */
-#define ATTEMPT_NS 300000000ull       /* time for a connection to be made, for most attempts */
-#define LONG_ATTEMPT_NS 1200000000ull /* for one in four, because a network may be slow */
-#define HANDSHAKE_NS 2000000000ull    /* time for a handshake and a greeting */
+#define RETRY_NS 50000000ull          /* interval between two attempts to connect */
+#define PROBE_NS 200000000ull         /* interval between two probes of the peer's address */
+#define RETRY_REFUSED_NS 60000000ull  /* interval after an attempt that was refused */
+#define ATTEMPT_NS 300000000ull       /* time limit of most attempts to connect */
+#define LONG_ATTEMPT_NS 1200000000ull /* time limit of every fourth attempt, for slow networks */
+/* time limit of the TLS handshake, and of the hello after it */
+#define HANDSHAKE_NS 2000000000ull
 
-/* Closes the socket, whatever it was used for. The lock is held. */
+/* Closes the lane's socket, with or without TLS. Called with the lock. */
 static void lane_close_socket(struct lane *lane)
 {
     secure_free(lane->secure);
@@ -46,7 +47,10 @@ static void lane_give_up(struct lane *lane, const struct lane_link *link, enum l
     link->lose(link->context, lane->peer);
 }
 
-/* Ends the connection or the attempt to make one. */
+/*
+ * Closes the connection, or gives up the attempt to make one; the next attempt begins after
+ * retry_ns.
+ */
 static void lane_break(struct lane *lane, uint64_t retry_ns)
 {
     pthread_mutex_lock(&lane->lock);
@@ -60,7 +64,7 @@ static void lane_break(struct lane *lane, uint64_t retry_ns)
 
 /* ---- making a connection ---- */
 
-/* Moves the socket to the next state and sets its events. */
+/* Sets the lane's state, the events of its socket, and the time limit of the new state. */
 static void lane_enter(struct lane *lane, enum lane_state state, uint64_t time_ns)
 {
     pthread_mutex_lock(&lane->lock);
@@ -71,7 +75,10 @@ static void lane_enter(struct lane *lane, enum lane_state state, uint64_t time_n
     lane->limit_ns = os_now_ns() + time_ns;
 }
 
-/* Counts refused attempts; enough of them show that the peer's process has ended. */
+/*
+ * Handles a failed attempt to connect. Several refused attempts in sequence show that the peer's
+ * process has ended.
+ */
 static void lane_count_refused(struct lane *lane, const struct lane_link *link, int number)
 {
     bool is_refused = number == ECONNREFUSED;
@@ -133,7 +140,7 @@ static bool lane_send_hello(const struct lane *lane, const struct lane_link *lin
 
     memcpy(hello.job, link->job, LANE_JOB_BYTES);
     lane_pack_hello(&hello, bytes);
-    /* the socket is new, so it has room */
+    /* a new socket has room for the whole hello */
     return secure_send(secure, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes);
 }
 
@@ -151,7 +158,10 @@ static void lane_end_handshake(struct lane *lane, const struct lane_link *link)
     }
 }
 
-/* Begins to use a connection: what the peer has received is forgotten, the rest is sent. */
+/*
+ * Starts to use a connection: frees the records that the peer reports as received, and sends the
+ * others. False: the report is invalid.
+ */
 static bool lane_begin(struct lane *lane, const struct lane_link *link,
                        const struct lane_hello *hello)
 {
@@ -165,7 +175,11 @@ static bool lane_begin(struct lane *lane, const struct lane_link *link,
     lane->connections++;
     lane->beat_ns = lease_ns / 4;
     pthread_mutex_lock(&lane->lock);
-    lane->next = NULL; /* so that the peer may have received all */
+    /*
+     * lets lane_forget accept any record up to the newest: all may have arrived before the
+     * connection was lost
+     */
+    lane->next = NULL;
     is_good = hello->received >= lane->acked && lane_forget(lane, hello->received);
     lane_rewind(lane);
     lane->state = LANE_UP;
@@ -202,12 +216,13 @@ void lane_accept(struct lane *lane, const struct lane_link *link, struct secure 
     else if (!lane_begin(lane, link, hello))
         lane_give_up(lane, link, LANE_INVALID);
     else
-        lane_handle(lane, link); /* what GnuTLS has read beyond the greeting causes no event */
+        /* GnuTLS may have read data after the greeting already, for which epoll reports no event */
+        lane_handle(lane, link);
 }
 
 /* ---- receiving ---- */
 
-/* Receives up to a size into `at`. PTO_EAGAIN: not all of it is here. */
+/* Receives until `at` has `size` bytes. PTO_EAGAIN: some of them have not arrived. */
 static int lane_fill(struct lane *lane, uint8_t *at, size_t size)
 {
     while (lane->got < size) {
@@ -239,7 +254,7 @@ static void lane_end_greeting(struct lane *lane, const struct lane_link *link)
         lane_give_up(lane, link, LANE_INVALID);
 }
 
-/* Handles a record that is here completely. Negative: it is invalid. */
+/* Handles a record that has arrived completely. A negative status: the record is invalid. */
 static int lane_take(struct lane *lane, const struct lane_link *link)
 {
     const struct lane_header *h = &lane->header;
@@ -271,7 +286,7 @@ static int lane_take(struct lane *lane, const struct lane_link *link)
     return status;
 }
 
-/* Receives one record. PTO_EAGAIN: there is none now. */
+/* Receives one record and handles it. PTO_EAGAIN: it has not arrived completely. */
 static int lane_receive(struct lane *lane, const struct lane_link *link)
 {
     int status = PTO_OK;
@@ -292,7 +307,7 @@ static int lane_receive(struct lane *lane, const struct lane_link *link)
 
 void lane_handle(struct lane *lane, const struct lane_link *link)
 {
-    enum { RECORDS_A_TURN = 256 }; /* then other lanes have their turn */
+    enum { RECORDS_A_TURN = 256 }; /* number of records after which other lanes get their turn */
     int status = PTO_OK;
 
     if (lane->state == LANE_CONNECTING)

@@ -19,7 +19,7 @@ enum { EVENTS = 64 };
 #define GATE_TAG 1ull
 #define LANE_TAG (1ull << 32) /* plus the rank */
 #define TICK_NS_MAX 125000000ull
-#define FLUSH_NS 500000000ull /* how long a close waits for records to leave */
+#define FLUSH_NS 500000000ull /* time that mesh_close waits for records to be sent */
 
 int mesh_init(struct mesh *mesh, const struct lane_link *link, uint32_t rank_count, int listener,
               struct pto_error *error)
@@ -55,7 +55,7 @@ int mesh_add(struct mesh *mesh, uint32_t rank, const struct net_address *address
     lane->address = *address;
     lane->is_connector = mesh->link.rank > rank;
     lane->heard_ns = os_now_ns();
-    /* the other side connects first, and is not tried before */
+    /* the peer connects first; it is not probed before the lease is over */
     lane->retry_ns = lane->is_connector ? 0 : os_now_ns() + mesh->link.lease_ns;
     return status;
 }
@@ -68,7 +68,7 @@ void mesh_remove(struct mesh *mesh, uint32_t rank)
 
 /* ---- the thread ---- */
 
-/* Hands a connection that passed the gate to its lane. */
+/* Passes a connection that the gate has admitted to its lane. */
 static void mesh_admit(struct mesh *mesh, struct secure *secure, const uint8_t *greeting)
 {
     struct lane_hello hello;
@@ -110,7 +110,7 @@ static void mesh_handle(struct mesh *mesh, uint64_t data)
         mesh_admit(mesh, secure, greeting);
 }
 
-/* Returns false when the thread is to end. */
+/* Waits for events and handles them. Returns false when the thread has to end. */
 static bool mesh_serve(struct mesh *mesh, int timeout_ms)
 {
     struct epoll_event event[EVENTS];
@@ -149,9 +149,11 @@ int mesh_start(struct mesh *mesh)
     return status;
 }
 
-/* ---- the end ---- */
+/* ---- closing the mesh ---- */
 
-/* Whether all records of a lane have reached the peer's machine, or cannot. */
+/*
+ * Whether the peer's host has acknowledged all bytes that were written, or there is no connection.
+ */
 static bool mesh_has_left(struct lane *lane)
 {
     int unsent = 0;
@@ -165,7 +167,7 @@ static bool mesh_has_left(struct lane *lane)
     return has_left;
 }
 
-/* Waits for a moment until what was sent has left. */
+/* Waits, at most FLUSH_NS, until the peers' hosts have acknowledged what was sent. */
 static void mesh_flush(struct mesh *mesh)
 {
     uint64_t deadline_ns = os_now_ns() + FLUSH_NS;

@@ -25,7 +25,7 @@ bool net_address_is_text(const char *path)
     return strncmp(path, scheme, sizeof(scheme) - 1) == 0;
 }
 
-/* Splits the text into host and port. False: it has another form. */
+/* Splits "tcp://HOST:PORT" into host and port. False: the text has another form. */
 static bool net_split(const char *text, char host[256], char port[6])
 {
     const char *begin, *end, *colon;
@@ -151,7 +151,7 @@ static int net_socket(const struct net_address *address)
     return socket(address->u.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* Small messages are sent at once, not collected. */
+/* Makes TCP send small messages at once instead of collecting them. */
 static void net_hurry(int socket)
 {
     int one = 1;

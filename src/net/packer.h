@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers as bytes that cross a network: little-endian, one after another. A reader that is asked
- * for more bytes than there are returns zeros and remembers that it failed.
+ * Converts numbers and texts to bytes for the network, little-endian, without gaps, and back. An
+ * unpacker that has too few bytes returns zeros and sets a flag.
  */
 #ifndef PTO_PACKER_H
 #define PTO_PACKER_H
@@ -12,7 +12,7 @@
 #include <string.h>
 
 struct packer {
-    uint8_t *at; /* the caller has made room for all that is packed */
+    uint8_t *at; /* next free byte; the caller has made room for everything that it packs */
 };
 
 static inline void pack_number(struct packer *p, uint64_t value, uint32_t bytes)
@@ -66,7 +66,7 @@ static inline void unpack_bytes(struct unpacker *u, void *out, size_t size)
         memset(out, 0, size);
 }
 
-/* Reads a text of a fixed size, which ends with a zero byte. */
+/* Reads a text that occupies `size` bytes, the final zero included. */
 static inline void unpack_text(struct unpacker *u, char *out, size_t size)
 {
     unpack_bytes(u, out, size);

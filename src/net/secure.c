@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Secure connections by GnuTLS, which is loaded when it is needed: src/net/secure.h. */
+/* Encrypted connections, by GnuTLS, which is loaded when it is first needed: src/net/secure.h. */
 #include "net/secure.h"
 
 #include <dlfcn.h>
@@ -45,7 +45,8 @@ struct secure {
     gnutls_session_t session;
     gnutls_psk_client_credentials_t client;
     gnutls_psk_server_credentials_t server;
-    size_t held_bytes; /* bytes that GnuTLS has taken, but not written to the socket completely */
+    /* number of bytes that GnuTLS has encrypted, but not written completely to the socket */
+    size_t held_bytes;
     struct job_key key;
 };
 
@@ -57,7 +58,7 @@ static const char priorities[] =
 
 /* ---- loading ---- */
 
-/* Sets a pointer to a function of the library. False: the library does not have it. */
+/* Stores the address of a function of the library. False: the library has no such function. */
 static bool find_function(void *library, const char *name, void *pointer_out)
 {
     void *found = dlsym(library, name);
@@ -66,7 +67,7 @@ static bool find_function(void *library, const char *name, void *pointer_out)
     return found != NULL;
 }
 
-/* Loads the library once for the process. It stays loaded. */
+/* Loads GnuTLS. It stays loaded until the process ends. */
 static void secure_load(void)
 {
     void *library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
@@ -93,7 +94,7 @@ int secure_init(struct pto_error *error)
 
 /* ---- connections ---- */
 
-/* Called by GnuTLS on the server: the key of the client that names itself `user`. */
+/* Called by GnuTLS on the accepting side: returns the key for a client with the name `user`. */
 static int give_key(gnutls_session_t session, const char *user, gnutls_datum_t *key)
 {
     const struct secure *secure = tls.gnutls_session_get_ptr(session);
@@ -176,7 +177,7 @@ bool secure_wants_write(const struct secure *s)
     return s->held_bytes > 0 || tls.gnutls_record_get_direction(s->session) == 1;
 }
 
-/* Whether the call has to be repeated when the socket is ready. */
+/* Whether GnuTLS asks to repeat the call when the socket is ready. */
 static bool must_repeat(ssize_t code)
 {
     return code == GNUTLS_E_AGAIN || code == GNUTLS_E_INTERRUPTED;
@@ -199,7 +200,7 @@ ssize_t secure_send(struct secure *s, const void *bytes, size_t size)
 
     if (size > SECURE_RECORD_BYTES)
         size = SECURE_RECORD_BYTES;
-    do /* the rest of the bytes that GnuTLS has already encrypted is sent without giving them again */
+    do /* GnuTLS sends the rest of what it has encrypted before, so it gets no new bytes */
         code = tls.gnutls_record_send(s->session, s->held_bytes > 0 ? NULL : bytes,
                                       s->held_bytes > 0 ? 0 : size);
     while (code == GNUTLS_E_INTERRUPTED);

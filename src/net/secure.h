@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection to a process on another host: TLS 1.3 with a pre-shared key and X25519 over a
- * non-blocking socket. Both sides prove that they have the key before a byte of either is
- * delivered, and a key that leaks later opens no recorded connection.
+ * An encrypted connection to a process on another host: TLS 1.3 over a non-blocking socket, with a
+ * pre-shared key and an X25519 key exchange. Both sides prove that they have the key before any
+ * byte is delivered, and connections that were recorded cannot be decrypted with a key that leaks
+ * later.
  *
- * The calls of one connection need a lock of the caller. GnuTLS is loaded by the first
- * secure_init, so that programs without such connections do not load it.
+ * The caller serialises the calls for one connection. GnuTLS is loaded by the first secure_init, so
+ * that programs without such connections do not load it.
  */
 #ifndef PTO_SECURE_H
 #define PTO_SECURE_H
@@ -17,7 +18,8 @@
 
 #include "base/job_key.h"
 
-enum { SECURE_RECORD_BYTES = 16384 }; /* what secure_send encrypts at once */
+/* maximum number of bytes that secure_send encrypts as one TLS record */
+enum { SECURE_RECORD_BYTES = 16384 };
 
 struct secure;
 
@@ -25,8 +27,8 @@ struct secure;
 int secure_init(struct pto_error *error);
 
 /*
- * Makes a connection of a connected, non-blocking socket, which it owns. NULL: no memory, and the
- * socket is closed.
+ * Makes a connection from a connected, non-blocking socket and takes ownership of the socket. NULL:
+ * out of memory, and the socket was closed.
  */
 struct secure *secure_make(int socket, bool is_server, const struct job_key *key);
 /* Closes the connection and its socket without waiting. Accepts NULL. */
@@ -34,20 +36,21 @@ void secure_free(struct secure *secure);
 int secure_socket(const struct secure *secure);
 
 /*
- * Continues the handshake. PTO_OK: it is complete. PTO_EAGAIN: it waits for the socket, to write
- * if secure_wants_write. PTO_EPEER: the other side has another key, or does not speak TLS.
+ * Continues the handshake. PTO_OK: it is complete. PTO_EAGAIN: call again when the socket is
+ * readable, or, if secure_wants_write, writable. PTO_EPEER: the other side has another key, or does
+ * not use TLS.
  */
 int secure_shake(struct secure *secure);
 bool secure_wants_write(const struct secure *secure);
 
 /*
- * Sends bytes; returns how many were taken, 0 if the socket is full, or PTO_EPEER. After 0 the
- * next call has the same bytes.
+ * Sends bytes. Returns how many were accepted; 0: the socket is full, and the next call must pass
+ * the same bytes; or PTO_EPEER.
  */
 ssize_t secure_send(struct secure *secure, const void *bytes, size_t size);
-/* Receives bytes; returns how many, 0 if there are none now, or PTO_EPEER. */
+/* Receives bytes. Returns how many; 0: none have arrived; or PTO_EPEER. */
 ssize_t secure_receive(struct secure *secure, void *bytes, size_t size);
-/* Whether bytes were read from the socket that secure_receive has not returned yet. */
+/* Whether the connection has received bytes that secure_receive has not returned yet. */
 bool secure_has_more(const struct secure *secure);
 
 #endif
