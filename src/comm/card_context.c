@@ -11,7 +11,7 @@ enum { LINE = 64 };
 
 struct card_context {
     struct pto_comm_context context;
-    struct pto_comm_wakers wakers; /* without wakers of ranks: a card cannot wake a host */
+    struct pto_comm_wakers wakers; /* unused: a card cannot wake threads of the host */
     alignas(LINE) struct a32 lost;
 };
 
@@ -48,6 +48,6 @@ void card_context_lose(struct chip *chip, uint64_t at)
 {
     const uint32_t lost = 1;
 
-    /* fails only if the card is lost, and then it runs no kernels */
+    /* ignored: chip_write fails only if the card is lost, and a lost card runs no kernels */
     (void)chip_write(chip, lost_at(at), &lost, sizeof(lost), NULL);
 }

@@ -101,17 +101,19 @@ int collective_round(struct collective *c);
  * status.
  */
 int collective_give_up(struct collective *c, int status, const char *why);
-/* One round without data, for a call that has nothing to move, or that this rank refuses. */
+/*
+ * Takes part in one round without data: for a call that moves no data, or that this rank refuses.
+ */
 int collective_agree(struct collective *c);
 
-/* Sends bytes of this rank's place of the next round to all ranks on other hosts. */
+/* Adds bytes of this rank's place to what the next round sends to all ranks on other hosts. */
 static inline void collective_send(struct collective *c, uint64_t at, uint64_t bytes)
 {
     c->sends.all_at = (uint32_t)at;
     c->sends.all_bytes = (uint32_t)bytes;
 }
 
-/* Sends to each rank on another host the begin of its slot. */
+/* Makes the next round send to each rank on another host the first bytes of that rank's slot. */
 static inline void collective_send_slots(struct collective *c, uint64_t slot, uint64_t bytes)
 {
     c->sends.each_stride = (uint32_t)slot;

@@ -58,8 +58,8 @@ uint64_t comm_time_left(uint64_t deadline_ns)
 /* ---- communicators ---- */
 
 /*
- * Asks the other ranks where to meet, unless the caller knows, for ranks that srun or mpirun has
- * started on several hosts.
+ * Sets the address at which ranks meet that srun or mpirun has started on several hosts: asks the
+ * other ranks for it through PMIx. Does nothing if the caller has given rank, count or path.
  */
 static int find_far_place(struct pto_comm_params *params, const struct comm_place *place,
                           int *listener_out, struct pto_error *error)
@@ -294,7 +294,7 @@ int pto_comm_close(struct pto_comm *handle)
         (void)comm->ops->close_domain(d, 0, NULL);
     }
     if (comm->device != NULL) {
-        /* runs after the close have a clock of their own again */
+        /* from here on, runs of the device have a clock of their own again */
         (void)chip_time_join(comm->device->chip, &(struct shared_clock_place){ .clock = NULL });
         device_unpin(comm->device);
     }

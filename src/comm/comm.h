@@ -36,10 +36,10 @@ struct comm_request {
     uint32_t rank_count;
     const char *path;
     const char *token;     /* token that all ranks of a job have; "": none was given */
-    int listener;          /* socket that listens at the path, for rank 0; -1: none yet */
+    int listener;          /* for rank 0: a socket that already listens at `path`; -1: none */
     struct device *device; /* device with which windows are registered; NULL: none */
     uint64_t deadline_ns;
-    /* for ranks of other hosts: time of silence until they are suspected, and given up */
+    /* times of silence after which a rank on another host is suspected, and given up */
     uint64_t lease_ns, grace_ns;
 };
 
@@ -141,7 +141,7 @@ struct domain {
     /* number of domains whose windows are parts of this one's; under the lock */
     uint32_t part_count;
     struct domain *parent;  /* domain whose windows contain the windows of this one; NULL: none */
-    uint64_t parent_offset; /* where in its windows */
+    uint64_t parent_offset; /* offset of the windows in the parent's windows */
     uint32_t *ranks;        /* members of the domain, by their numbers in the communicator */
     /*
      * addresses of windows by rank, including this rank's; valid if has_addresses. NULL for ranks
@@ -184,13 +184,14 @@ extern const struct comm_ops comm_tls_ops;
 /* comm_thread.c: opens one communicator for each rank; on failure none. */
 int comm_team_open(uint32_t rank_count, struct comm **comms_out, struct pto_error *error);
 
-/* comm_env.c: rank and job of this process, from the variables of its launcher. */
+/* Rank and job of this process, as its launcher's variables state them (comm_env.c). */
 struct comm_place {
     int32_t rank; /* -1: unknown */
     uint32_t rank_count;
     char path[PATH_MAX];
     char token[256];
-    bool is_spread; /* ranks are on several hosts and have to be told where to meet */
+    /* the launcher has started ranks on other hosts too, which PMIx tells where to meet */
+    bool is_spread;
 };
 void comm_find_place(struct comm_place *place);
 

@@ -11,8 +11,9 @@
 struct launcher {
     const char *rank;
     const char *rank_count;
-    const char *job;  /* variable with the job's id; NULL: this launcher passes the path itself */
-    const char *step; /* step of a job; NULL: none */
+    const char *job; /* variable with the job's id; NULL: this launcher passes the path itself */
+    /* variable with the number of the job's step; NULL: the launcher has no steps */
+    const char *step;
     /* variables with the number of ranks on this host, and of hosts; NULL: this launcher has none */
     const char *local_count;
     const char *host_count;
@@ -56,7 +57,7 @@ static void env_make_path(const struct launcher *l, struct comm_place *place)
                           (unsigned)geteuid(), text_of(l->job), text_of(l->step));
 
     if (length >= (int)sizeof(place->path) || text_of(l->job)[0] == '\0') {
-        place->path[0] = '\0'; /* without a path here, the program has to give one */
+        place->path[0] = '\0'; /* no path: the program has to set one itself */
         return;
     }
     for (char *at = place->path + strlen(folder) + 1; *at != '\0'; at++)

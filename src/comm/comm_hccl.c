@@ -226,8 +226,8 @@ static void *hccl_watch_main(void *context)
 }
 
 /*
- * Adds the domain to those whose kernels are notified of lost ranks. Ranks lost before count as
- * well.
+ * Adds the domain to the list of those whose kernels are notified of lost ranks, and notifies them
+ * at once if a rank is lost already.
  */
 static void hccl_enlist(struct hccl *h, struct hccl_domain *d)
 {

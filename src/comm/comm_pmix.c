@@ -97,8 +97,8 @@ static bool load_calls(struct pmix_calls *out, struct pto_error *error)
 enum { TEXT_BYTES = 512 };
 
 /*
- * An operation of the library. It is freed by whoever is last: after the deadline the library may
- * still call back.
+ * An asynchronous operation of the library, shared by the waiting thread and the library's
+ * callback. The later of the two frees it, because the library may call back after the deadline.
  */
 struct pmix_wait {
     pthread_mutex_t lock;
@@ -154,7 +154,10 @@ static void get_done(int status, struct pmix_value *value, void *context)
     end_wait(context, status, has_text ? value->data.string : "");
 }
 
-/* Waits for the operation. Returns false at the deadline. */
+/*
+ * Waits until the operation has ended, and frees it. False: the deadline has passed, and the
+ * callback will free it.
+ */
 static bool await(struct pmix_wait *w, uint64_t deadline_ns, int *status_out, char text[TEXT_BYTES])
 {
     bool is_done = true;
@@ -182,7 +185,7 @@ struct exchange {
     struct comm_meeting meeting;
 };
 
-/* Fails with a status of the library. */
+/* Sets the error of a failed call of the library. `what` continues "fails to". */
 static int pmix_fail(const struct exchange *x, const char *what, int status,
                      struct pto_error *error)
 {
@@ -193,8 +196,8 @@ static int pmix_fail(const struct exchange *x, const char *what, int status,
 }
 
 /*
- * Lists what leads to other hosts of the job: the address that the user wants, that from which the
- * job was started, this host's name.
+ * Lists addresses by which this host can reach the job's other hosts, the preferred one first: that
+ * of PTO_COMM_ADDRESS, that from which the job was started, and this host's name.
  */
 static void pmix_list_ways(char text[TEXT_BYTES])
 {
@@ -210,7 +213,10 @@ static void pmix_list_ways(char text[TEXT_BYTES])
              from != NULL ? from : "", address, host);
 }
 
-/* Makes the text that this rank publishes: version, platform, place and token. */
+/*
+ * Writes the text that this rank publishes: version, platform, and on rank 0 the address at which
+ * it listens and a random token.
+ */
 static int pmix_make_text(struct exchange *x, char text[TEXT_BYTES], struct pto_error *error)
 {
     struct comm_meeting *m = &x->meeting;
@@ -236,7 +242,7 @@ static int pmix_make_text(struct exchange *x, char text[TEXT_BYTES], struct pto_
     return PTO_OK;
 }
 
-/* Publishes the text and waits until those of all ranks are here. */
+/* Publishes this rank's text, and waits until all ranks have published theirs. */
 static int run_fence(struct exchange *x, char *text, struct pto_error *error)
 {
     struct pmix_value value = { .type = PMIX_STRING, .data.string = text };
@@ -264,7 +270,7 @@ static int run_fence(struct exchange *x, char *text, struct pto_error *error)
     return status == PMIX_OK ? PTO_OK : pmix_fail(x, "collect the addresses", status, error);
 }
 
-/* Gets the text of a rank. */
+/* Gets the text that a rank has published. */
 static int get_text(struct exchange *x, uint32_t rank, char text[TEXT_BYTES],
                     struct pto_error *error)
 {
@@ -284,7 +290,10 @@ static int get_text(struct exchange *x, uint32_t rank, char text[TEXT_BYTES],
     return status == PMIX_OK ? PTO_OK : pmix_fail(x, "read an address", status, error);
 }
 
-/* Compares a rank with this one, and takes the place from rank 0. */
+/*
+ * Checks that a rank has the same version and platform as this one. From rank 0, also takes address
+ * and token.
+ */
 static int check_text(struct exchange *x, uint32_t rank, const char *text, struct pto_error *error)
 {
     char version[32], platform[OS_PLATFORM_TEXT], own[OS_PLATFORM_TEXT], place[96], token[33];
@@ -324,7 +333,7 @@ static int run_exchange(struct exchange *x, struct pto_error *error)
     return status;
 }
 
-/* The exchange of this process. */
+/* the exchange of this process, which takes place only once */
 static struct exchange once;
 static bool has_met;
 

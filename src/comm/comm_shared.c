@@ -11,7 +11,7 @@
 
 enum {
     SPIN_NS = 50000,        /* time for which a wait spins, if each rank can have a CPU */
-    YIELD_NS = 50000,       /* time for which a wait yields after it has spun, before it sleeps */
+    YIELD_NS = 50000,       /* time for which a wait then yields the CPU, before it sleeps */
     CROWD_YIELD_NS = 60000, /* time for which a wait yields, if ranks share CPUs */
     /*
      * time for which a wait in a barrier or a collective yields, if ranks share CPUs; shorter, to
@@ -129,7 +129,9 @@ static void spin_or_yield(void *owner, uint64_t waited_ns)
         os_yield();
 }
 
-/* Checks for lost ranks after `trouble` has changed, and calls `doubt` before each sleep. */
+/*
+ * Checks for lost ranks if `trouble` has changed. Before each sleep, also calls the wait's `doubt`.
+ */
 static int shared_check_ranks(void *owner, bool before_sleep)
 {
     struct awaiting *a = owner;
@@ -225,7 +227,8 @@ void shared_wake_members(struct shared *s, const struct domain *domain)
 
 void shared_leave(struct shared *s)
 {
-    (void)shared_turn(s); /* without its turn in virtual time the rank leaves nevertheless */
+    /* ignored: a rank that does not get its turn in virtual time leaves nevertheless */
+    (void)shared_turn(s);
     if (a32_load_relaxed(&s->own->state) == RANK_OPEN)
         a32_store_release(&s->own->state, RANK_CLOSED); /* R34 */
     if (s->remote != NULL)
@@ -536,7 +539,7 @@ static int shared_report_missing(const struct arrival_wait *w)
                      w->domain->base.ranks[i], (unsigned long long)(silent_ns / 1000000));
     }
     if (names.count == 0)
-        return PTO_OK; /* the last rank has arrived by now */
+        return PTO_OK; /* the last missing rank has arrived since the wait timed out */
     return comm_error_set(w->arrival->error, PTO_ETIMEOUT, names.first,
                           "rank%s %s did not reach the %s within %llu ms%s",
                           names.count == 1 ? "" : "s", names.text, w->arrival->what,

@@ -3,8 +3,8 @@
  * Ranks that share memory: the common part of the backends shm and thread. They differ in the
  * source of the memory, which is a separate table below.
  *
- * Each rank has memory that the others can map. It begins with a head, which all of
- * them have mapped, followed by blocks, one for each domain:
+ * Each rank has memory that the others can map. It begins with a head, which all of them have
+ * mapped, followed by blocks, one for each domain:
  *
  *     head     state, waker, and a directory: which domains this rank has opened
  *     block    control | scratch | window
@@ -18,7 +18,7 @@
  *   R32 arrived        -> A32 arrived         what a rank did before a barrier
  *   R33 signal         -> A33 the waiter      what was put before the signal
  *   R34 rank's state   -> A34 rank's state    what a rank did before it closed, gave up or died
- *   R36 trouble        -> A36 trouble         that it has gone, for those who wait
+ *   R36 trouble        -> A36 trouble         that a rank has gone, for ranks that wait
  *   R49 clock_kind     -> A49 clock_kind      that the rank has joined the clock
  *   F31 in base/waker.h. If ranks can fence for each other (`fence` below), a signal needs none.
  */
@@ -146,20 +146,24 @@ struct shared_memory {
 
 /* Parts of this rank's scratch that a round of a collective sends to ranks on other hosts. */
 struct shared_sends {
-    /* for all ranks, or only for `only` unless it is UINT32_MAX: offset in the half, and size */
+    /*
+     * offset in the half of the scratch, and size, of what goes to all ranks, or only to rank
+     * `only` unless that is UINT32_MAX
+     */
     uint32_t all_at, all_bytes;
     uint32_t only;
-    /* for each rank, at its number times the stride */
+    /* bytes for each rank separately, at the rank's number times the stride */
     uint32_t each_stride, each_bytes;
 };
 
 struct shared_domain;
 
 /*
- * Ranks on other hosts (comm_tls.c), which share no memory with this one. For each of them this
- * process has a mirror of its head, and of the control and the scratch of its blocks. These
- * functions send what this rank has stored in its own head or block to the ranks that need it. A
- * thread there stores it in the mirror, in the same order, and wakes the waiters.
+ * Functions for ranks on other hosts (comm_tls.c), which share no memory with this one. For each
+ * such rank, this process has a mirror of the rank's head, and of control and scratch of its
+ * blocks. The functions send what this rank has stored in its own head or block to the ranks that
+ * need it. There the thread of the mesh stores it in the mirror, in the same order, and wakes
+ * waiting threads.
  */
 struct shared_remote {
     bool (*is_remote)(const struct shared *s, uint32_t rank);
@@ -171,10 +175,10 @@ struct shared_remote {
     void (*send_round)(struct shared *s, const struct shared_domain *sd,
                        const struct shared_sends *sends, bool has_call);
     void (*send_state)(struct shared *s); /* sends `state` and `status` of the head to all */
-    void (*send_alarm)(struct shared *s, uint32_t rank); /* lets a rank check for lost ranks */
-    /* Whether a rank is silent, but not given up; sets for how long. */
+    void (*send_alarm)(struct shared *s, uint32_t rank); /* makes a rank check for lost ranks */
+    /* Whether a rank is silent, but not given up; returns for how long in *ns_out. */
     bool (*is_silent)(const struct shared *s, uint32_t rank, uint64_t *ns_out);
-    /* Formats how a rank was lost, for errors. */
+    /* Describes how a rank was lost, for error messages. */
     void (*describe_loss)(const struct shared *s, uint32_t rank, char *text, size_t size);
 };
 

@@ -179,7 +179,7 @@ static struct shared_entry *shared_find_place(struct shared *s)
     return oldest;
 }
 
-/* Whether this rank failed to open the id before. */
+/* Whether an earlier attempt of this rank to open a domain with this id has failed. */
 static bool is_spent(struct shared *s, uint64_t id)
 {
     bool is_found = false;
@@ -387,7 +387,7 @@ static int agree(struct open_wait *w, uint32_t member, const struct entry_copy *
     return shared_report_difference(w, copy->other, copy->other_bytes);
 }
 
-/* Records where the member published its request, and compares its parameters with this rank's. */
+/* Records where the member's block is, and compares its parameters with this rank's. */
 static void shared_join(struct open_wait *w, uint32_t member, const struct entry_copy *copy)
 {
     struct shared *s = w->shared;

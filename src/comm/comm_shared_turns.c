@@ -2,10 +2,10 @@
 /*
  * Ranks in virtual time: one clock for all ranks (link/shared_clock.h), in the head of rank 0. A
  * rank is a member of it, through its device while a run executes and through its host between
- * runs. What a host does takes no virtual time: its rank stays where its last run has ended, and
- * holds the others, until it waits for them. A call that other ranks can notice is made in the
- * rank's turn and announced; a wait ends at the time of the announcement that makes its condition
- * true.
+ * runs. Host code takes no virtual time: between runs a rank stays at the time at which its last
+ * run ended, which no other rank can pass, until the host waits for other ranks. A call that other
+ * ranks can notice is made in the rank's turn and announced; a wait ends at the time of the
+ * announcement that makes its condition true.
  */
 #include "comm/comm_shared.h"
 #include "host/host.h"
@@ -80,7 +80,8 @@ int shared_turns_join(struct shared *s, const struct comm_request *request, stru
         return error_setf(error, PTO_ENOSUP, "%u ranks are too many: %d can share a virtual clock",
                           s->base.rank_count, SHARED_CLOCK_MEMBERS);
     /*
-     * The head is zero at first: ranks that have not come yet are at time 0, and hold the others.
+     * The clock's memory is zero at first: ranks that have not joined yet are at time 0, which no
+     * rank can pass. Places on the clock that no rank has must not hold up the ranks.
      */
     for (uint32_t i = s->base.rank_count; is_virtual && i < SHARED_CLOCK_MEMBERS; i++)
         shared_clock_publish(clock, i, SHARED_CLOCK_NEVER);
@@ -167,7 +168,7 @@ void shared_turn_announce(struct shared *s)
 
 /* ---- waiting ---- */
 
-/* Looks at the condition of a wait after an announcement. Returns whether it is true. */
+/* Checks the condition of a wait after an announcement, and returns whether it holds. */
 static bool turns_look(struct shared *s, const struct shared_wait *wait, uint64_t announced,
                        uint64_t begin_ns)
 {

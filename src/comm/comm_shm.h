@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that are processes of one machine, as a part of a communicator: the memory file of each,
- * its mapped head, and a thread that notices when a process ends. comm_shm.c has nothing else;
- * comm_tls.c adds ranks on other hosts, which have neither.
+ * Ranks that are processes of one machine, as a part of a communicator: each has a memory file,
+ * whose head the others have mapped, and a thread that notices when a process ends. The backend shm
+ * (comm_shm.c) has no other ranks. The backend tls (comm_tls.c) also has ranks on other hosts,
+ * without these files and threads.
  */
 #ifndef PTO_COMM_SHM_H
 #define PTO_COMM_SHM_H
@@ -36,17 +37,17 @@ static inline struct shm *comm_shm_of(struct shared *shared)
     return (struct shm *)(void *)shared;
 }
 
-/* Prepares the zeroed struct. PTO_ENOMEM; even then comm_shm_fini must be called. */
+/* Initialises the struct, which is zero. PTO_ENOMEM; even then comm_shm_fini must be called. */
 int comm_shm_init(struct shm *s, const struct comm_request *request, const struct comm_ops *ops,
                   const struct shared_memory *memory);
-/* Frees what the struct has, but not the struct. */
+/* Releases everything that the struct owns, but not the struct. */
 void comm_shm_fini(struct shm *s);
 
-/* Makes the descriptors of this rank's memory and process, which the others get. */
+/* Returns descriptors of this rank's memory file and of its process, for the other ranks. */
 int comm_shm_offer(int *memory_out, int *process_out, struct pto_error *error);
 /* Maps the head of a rank whose memory file is known. */
 int comm_shm_map_head(struct shm *s, uint32_t rank, struct pto_error *error);
-/* Size of a head in a memory file. */
+/* Returns the size of a head in a memory file. */
 uint64_t comm_shm_head_bytes(void);
 
 /* Starts the thread that notices when a process with a pidfd ends. */

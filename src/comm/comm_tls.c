@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The backend for ranks of several hosts: src/comm/comm_tls.h. */
+/*
+ * Opening and closing of the backend for ranks on several hosts, and its blocks:
+ * src/comm/comm_tls.h.
+ */
 #include "comm/comm_tls.h"
 
 #include <fcntl.h>
@@ -120,7 +123,7 @@ static char *map_nothing(uint64_t bytes)
     return at != MAP_FAILED ? at : NULL;
 }
 
-/* Maps the heads of ranks of this host, and makes the mirrors of the others. */
+/* Maps the heads of ranks of this host, and allocates mirrors for heads of the others. */
 static int tls_make_heads(struct tls *t, struct pto_error *error)
 {
     struct shared *s = &t->shm.shared;
@@ -141,14 +144,17 @@ static int tls_make_heads(struct tls *t, struct pto_error *error)
     if (status >= 0)
         s->own = s->head[s->base.rank];
     if (remote_count == s->base.rank_count - 1) {
-        /* what comes from other hosts takes longer than a thread that sleeps needs to wake */
+        /*
+         * records of other hosts take longer than waking a sleeping thread, so polling gains
+         * nothing
+         */
         s->looks = 1;
         s->spin_ns = s->yield_ns = 0;
     }
     return status;
 }
 
-/* Meets the other ranks, up to the start of the threads. */
+/* Connects to all other ranks, maps their heads, and starts the watcher and the mesh's thread. */
 static int tls_reach_all(struct tls *t, struct tls_meeting *m, const struct tls_neighbours *n,
                          const struct comm_request *request, struct pto_error *error)
 {
@@ -241,7 +247,8 @@ static int tls_open(const struct comm_request *request, struct comm **comm_out,
     comm_shm_stop_watcher(&t->shm);
     mesh_close(&t->mesh);
     if (t->shm.shared.own != NULL) {
-        t->shm.shared.remote = NULL; /* the lanes are closed */
+        /* the lanes are closed, so nothing can be sent to ranks of other hosts */
+        t->shm.shared.remote = NULL;
         shared_leave(&t->shm.shared);
     }
     tls_destroy(t);
@@ -284,7 +291,7 @@ struct tls_block *comm_tls_block(struct tls *t, uint32_t rank, uint64_t offset)
     return b;
 }
 
-/* Adds a block, which records may use from then on. */
+/* Adds a block to the list; from then on records can store in it. False: out of memory. */
 static bool tls_enlist(struct tls *t, uint32_t rank, uint64_t offset, uint64_t bytes, char *at)
 {
     struct tls_block *b = malloc(sizeof(*b));
@@ -298,7 +305,7 @@ static bool tls_enlist(struct tls *t, uint32_t rank, uint64_t offset, uint64_t b
     return true;
 }
 
-/* Removes the block at an address; from then on no record uses it. */
+/* Removes the block at an address from the list; from then on no record can store in it. */
 static void tls_delist(struct tls *t, const char *at)
 {
     struct tls_block **link, *b;
@@ -330,7 +337,7 @@ static void tls_free(struct shared *s, uint64_t offset, uint64_t bytes, char *at
     comm_shm_free(s, offset, bytes, at, is_free);
 }
 
-/* A mirror has no window. */
+/* Returns the size of a block's mirror, which has control and scratch, but no window. */
 static uint64_t mirror_bytes(uint64_t bytes)
 {
     const uint64_t most = SHARED_CONTROL_BYTES + SHARED_SCRATCH_BYTES;
@@ -398,8 +405,9 @@ static int tls_signal(struct domain *domain, uint32_t rank, const struct pto_sig
 }
 
 /*
- * A rank that leaves the barrier may read what this one put to a third rank, so that rank must have
- * it before. With two ranks the order of their records suffices.
+ * First waits until all ranks of other hosts have this rank's puts: a rank that leaves the barrier
+ * may read what this one has put to a third rank. Two ranks need not wait, because records between
+ * them stay in order.
  */
 static int tls_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error)
 {
@@ -407,7 +415,7 @@ static int tls_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_er
 
     if (domain->rank_count > 2) {
         deadline_ns = comm_deadline(timeout_ns, 0);
-        /* a rank that is lost or late is reported by the barrier */
+        /* ignored: the barrier itself reports a rank that is lost or late */
         (void)tls_send_drain(domain, deadline_ns); /* mutation: no-drain */
     }
     return shared_barrier(domain, timeout_ns, error);

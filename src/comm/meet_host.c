@@ -251,7 +251,7 @@ static int meet_read_caller(struct meeting *m, struct caller *from)
     struct meet_hello hello;
     int status = meet_receive(from->socket, 0, &message);
 
-    /* a rank sends nothing between its hello and the answer, so it has gone */
+    /* a rank sends nothing between its hello and the answer, so its process has ended */
     if (from->is_known) {
         status = meet_report_gone(m, (uint32_t)(from - m->caller));
     } else if (status >= 0 && meet_is_hello(message.bytes, message.size, &hello) &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records from ranks of other hosts. Each is checked before it is used: a rank that sends what no
- * rank sends is given up. The thread of the mesh stores in mirrors, with the orders that the rank
- * itself used; src/comm/comm_shared.h names them.
+ * Handles records from ranks of other hosts. Each is validated before it is used; a rank that sends
+ * an invalid one is given up. The thread of the mesh stores the contents in mirrors, with the
+ * memory orders that the rank itself used for its own memory; src/comm/comm_shared.h lists them.
  */
 #include "comm/comm_tls.h"
 
@@ -37,7 +37,10 @@ static int apply_entry(struct tls *t, uint32_t peer, const uint8_t *payload, siz
     return PTO_OK;
 }
 
-/* Returns the control of a mirror; NULL: this rank does not have the domain, or not any more. */
+/*
+ * Returns the control of a mirrored block. NULL: this rank has not joined the domain, or has closed
+ * it.
+ */
 static struct shared_control *find_control(struct tls *t, uint32_t peer, uint64_t offset)
 {
     struct tls_block *b = comm_tls_block(t, peer, offset);
@@ -126,8 +129,8 @@ static int apply_state(struct tls *t, uint32_t peer, const uint8_t *payload, siz
 /* ---- windows ---- */
 
 /*
- * Returns the address of bytes of a window of this rank. NULL: the window does not exist any more.
- * False: the bytes are not inside it.
+ * Finds the address of bytes in a window of this rank; *at_out is NULL if the window no longer
+ * exists. False: the bytes are outside the window.
  */
 static bool tls_find_place(struct tls *t, const struct tls_wire_place *place, uint64_t bytes,
                            char **at_out)
@@ -220,7 +223,7 @@ static int apply_get(struct tls *t, uint32_t peer, const uint8_t *payload, size_
     is_inside = tls_find_place(t, &w.place, w.bytes, &at);
     if (is_inside && at != NULL)
         answer.status = PTO_OK;
-    if (is_inside) /* the data are copied while the window cannot be freed */
+    if (is_inside) /* under the lock, so that the window is not freed while its bytes are copied */
         status = send_answer(t, peer, &answer, at, at != NULL ? w.bytes : 0);
     pthread_mutex_unlock(&t->block_lock);
     return is_inside ? status : PTO_EINVAL;
@@ -260,7 +263,8 @@ int tls_apply_record(void *context, uint32_t peer, uint8_t kind, const uint8_t *
     struct tls *t = context;
 
     if (t->shm.shared.own == NULL)
-        return PTO_EINVAL; /* before the end of the meeting no rank sends records */
+        /* the peer has sent a record before the ranks have met, which is invalid */
+        return PTO_EINVAL;
     switch (kind) {
     case TLS_KIND_ENTRY:
         return apply_entry(t, peer, payload, bytes);

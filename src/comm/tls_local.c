@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reaching all ranks after the roster is known: those of this host by abstract sockets, the others
- * by lanes. Each rank turns to the ranks before it, and is found by those after it.
+ * Connects a rank to all others, whose addresses it has from rank 0: to ranks of this host by
+ * abstract sockets, to the others by lanes. Each rank contacts those with smaller numbers, and is
+ * contacted by those with larger ones.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -18,7 +19,7 @@
 enum { LOCAL_MAGIC = 0x4c6f7470, LOCAL_STEP_MS = 5 };
 #define LOCAL_ANSWER_NS 5000000000ull
 
-/* What two ranks of one host send to each other, with two descriptors. */
+/* The message that two ranks of one host exchange, with descriptors of their memory and process. */
 struct local_hello {
     uint32_t magic;
     uint32_t rank;
@@ -36,8 +37,8 @@ static int local_send(const struct tls_meeting *m, const struct tls_neighbours *
 }
 
 /*
- * Receives the descriptors of a rank of this host. PTO_EAGAIN: the message is none of this job, or
- * of a rank that is known already.
+ * Receives the descriptors of a rank of this host. PTO_EAGAIN: the message is not valid, or not of
+ * this job, or the rank's descriptors are here already.
  */
 static int local_receive(const struct tls_meeting *m, const struct tls_neighbours *n, int socket,
                          uint32_t *rank_out)
@@ -65,7 +66,10 @@ static int local_receive(const struct tls_meeting *m, const struct tls_neighbour
     return PTO_OK;
 }
 
-/* Turns to a rank with a smaller number. PTO_EAGAIN: it is not on this host. */
+/*
+ * Contacts a rank with a smaller number through its abstract socket. PTO_EAGAIN: it is not on this
+ * host.
+ */
 static int local_try(const struct tls_meeting *m, const struct tls_neighbours *n, uint32_t rank)
 {
     int socket, status = PTO_EAGAIN;
@@ -85,7 +89,7 @@ static int local_try(const struct tls_meeting *m, const struct tls_neighbours *n
     return status;
 }
 
-/* Answers the ranks of this host that turn to this one. */
+/* Answers all ranks of this host that have contacted this one. */
 static int local_answer(const struct tls_meeting *m, const struct tls_neighbours *n)
 {
     int socket, status = PTO_OK;
@@ -105,7 +109,10 @@ static int local_answer(const struct tls_meeting *m, const struct tls_neighbours
     return status;
 }
 
-/* Adds the lane to a rank of another host, or to one that may be on this one. */
+/*
+ * Adds a lane to a rank of another host, or of an unknown one: for larger ranks it is not known yet
+ * whether they are on this host.
+ */
 static int local_add_lane(struct tls_meeting *m, struct mesh *mesh, uint32_t rank)
 {
     const struct tls_entry *e = &m->entry[rank];
@@ -117,7 +124,7 @@ static int local_add_lane(struct tls_meeting *m, struct mesh *mesh, uint32_t ran
     return mesh_add(mesh, rank, &address);
 }
 
-/* Whether a rank was reached; a rank of this host by its descriptors. */
+/* Whether a rank was reached: if it is on this host, by its descriptors, else by a lane. */
 static bool local_is_reached(const struct tls_neighbours *n, uint32_t rank)
 {
     const struct lane *lane = mesh_lane(n->mesh, rank);

@@ -46,7 +46,7 @@ void tls_meet_pack_hello(const struct tls_hello *hello, uint8_t bytes[TLS_HELLO_
     assert(p.at <= bytes + TLS_HELLO_BYTES);
 }
 
-/* Whether a text from another rank can be shown. */
+/* Whether a text of another rank has only printable ASCII characters without spaces. */
 static bool tls_is_plain(const char *text)
 {
     for (; *text != '\0'; text++)
@@ -175,7 +175,10 @@ int tls_meet_take(struct secure *secure, void *bytes, size_t size, uint64_t dead
 
 /* ---- the parts of a meeting ---- */
 
-/* Without a key the connections are between processes of one machine, and the key is the token's. */
+/*
+ * Finds the job's key. Without one, the connections must stay inside this machine, and the key is
+ * derived from the token.
+ */
 static int tls_find_key(struct tls_meeting *m)
 {
     struct digest digest;
@@ -188,7 +191,7 @@ static int tls_find_key(struct tls_meeting *m)
     return status;
 }
 
-/* Refuses to listen or connect beyond this machine without a key. */
+/* Fails if there is no key and the address can be reached from other machines. */
 static int tls_check_reach(struct tls_meeting *m, const struct net_address *address)
 {
     char text[NET_TEXT_BYTES];
@@ -214,7 +217,9 @@ static void tls_name_host(char host[TLS_HOST_BYTES])
         snprintf(host, TLS_HOST_BYTES, "?");
 }
 
-/* Opens the gate of this rank: at PTO_COMM_ADDRESS, or at `local`, on any free port. */
+/*
+ * Opens the gate of this rank on any free port of the address in PTO_COMM_ADDRESS, or of `local`.
+ */
 static int tls_open_gate(struct tls_meeting *m, const struct net_address *local)
 {
     const char *given = getenv("PTO_COMM_ADDRESS");
@@ -235,10 +240,15 @@ static int tls_open_gate(struct tls_meeting *m, const struct net_address *local)
                           net_address_format(&at, text), strerror(errno));
     m->own.port = net_address_port(&at);
     if (net_address_is_any(&at))
-        return PTO_OK; /* the others reach it at the address at which they found rank 0 */
+        /*
+         * address "" in the hello: the others use the host address at which they have reached rank
+         * 0
+         */
+        return PTO_OK;
     net_address_set_port(&at, 0);
     net_address_format(&at, text);
-    *strrchr(text, ':') = '\0'; /* the address alone, without brackets */
+    /* only the numeric address: cuts off the port, and below the brackets */
+    *strrchr(text, ':') = '\0';
     if (text[0] == '[')
         text[strlen(text) - 1] = '\0';
     snprintf(m->own.address, sizeof(m->own.address), "%s", text + (text[0] == '['));
@@ -298,7 +308,7 @@ void tls_meet_close(struct tls_meeting *m)
 
 /* ---- ranks other than 0 ---- */
 
-/* Tries once to connect to rank 0. Returns a socket, or PTO_EAGAIN with the reason in *number. */
+/* Tries once to connect to rank 0. Returns a socket, or PTO_EAGAIN and in *number the errno. */
 static int tls_try_connect(const struct net_address *root, int *number)
 {
     int socket = net_connect(root);
@@ -326,7 +336,7 @@ static int tls_shake(struct secure *secure, uint64_t deadline_ns)
     return status;
 }
 
-/* Connects to rank 0, which may come later than this rank. */
+/* Connects to rank 0, which may start later than this rank. */
 static int tls_connect(struct tls_meeting *m)
 {
     const struct comm_request *c = m->comm;
@@ -361,14 +371,14 @@ static int tls_connect(struct tls_meeting *m)
                           c->path, strerror(number));
 }
 
-/* Reads an answer of rank 0: PTO_OK, or why the meeting failed. */
+/* Reads an answer of rank 0. Returns PTO_OK, or the error with which the meeting has failed. */
 static int tls_take_answer(struct tls_meeting *m, struct tls_answer *answer)
 {
     uint64_t deadline_ns = m->comm->deadline_ns;
     uint8_t bytes[TLS_ANSWER_BYTES];
     int status;
 
-    /* rank 0 knows which ranks are missing, and needs time to report them */
+    /* waits longer than rank 0, which reports after its deadline which ranks are missing */
     if (deadline_ns < UINT64_MAX - TLS_VERDICT_NS)
         deadline_ns += TLS_VERDICT_NS;
     status = tls_meet_take(m->connection[0], bytes, sizeof(bytes), deadline_ns);
@@ -444,7 +454,7 @@ void tls_meet_fail(struct tls_meeting *m, int status, const struct pto_error *wh
 {
     if (m->comm->rank == 0)
         tls_meet_host_fail(m, status, why);
-    /* another rank closes its connection, which rank 0 notices */
+    /* other ranks close their connections after this, by which rank 0 notices the failure */
 }
 
 int tls_meet_check(struct tls_meeting *m)
@@ -457,7 +467,7 @@ int tls_meet_check(struct tls_meeting *m)
     look = (struct pollfd){ .fd = secure_socket(m->connection[0]), .events = POLLIN };
     if (poll(&look, 1, 0) != 1)
         return PTO_OK;
-    /* before the end of the meeting, rank 0 sends only errors */
+    /* rank 0 sends nothing but errors until this rank has sent its second hello */
     return tls_take_answer(m, &answer) < 0
                ? (m->error != NULL ? m->error->status : PTO_EPEER)
                : comm_error_set(m->error, PTO_EPEER, 0, "rank 0 does not follow the protocol");

@@ -36,7 +36,7 @@ static int inherited_listener(const struct comm_request *request)
         return -1;
     if (getsockopt(file, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &size) != 0 || !is_listening)
         return -1;
-    /* the socket itself stays open, so that ranks can meet again */
+    /* duplicated, so that the launcher's socket stays open for another meeting */
     file = fcntl(file, F_DUPFD_CLOEXEC, 3);
     if (file >= 0)
         (void)fcntl(file, F_SETFL, fcntl(file, F_GETFL) | O_NONBLOCK);
@@ -71,7 +71,7 @@ struct tls_host {
     uint32_t missing;
 };
 
-/* Checks what a rank says of itself. Negative: the meeting fails on all ranks. */
+/* Checks the hello of a rank. A negative status: the meeting fails on all ranks. */
 static int host_check(struct tls_host *h, const struct tls_hello *hello)
 {
     const struct tls_hello *own = &h->m->own;
@@ -111,7 +111,10 @@ static void host_send_answer(struct tls_meeting *m, struct secure *secure, int s
     (void)tls_meet_put(secure, bytes, sizeof(bytes), limit_ns);
 }
 
-/* Takes a rank that passed the gate. */
+/*
+ * Handles the hello of a connection that the gate has admitted, and keeps the connection if it is
+ * from a rank of this job.
+ */
 static int host_admit(struct tls_host *h, struct secure *secure, const uint8_t *greeting)
 {
     struct tls_meeting *m = h->m;
@@ -120,7 +123,7 @@ static int host_admit(struct tls_host *h, struct secure *secure, const uint8_t *
     int status;
 
     if (!tls_meet_unpack_hello(greeting, &hello) || strcmp(hello.token, m->own.token) != 0) {
-        secure_free(secure); /* of another job */
+        secure_free(secure); /* the rank belongs to another job */
         return PTO_OK;
     }
     status = host_check(h, &hello);
@@ -152,7 +155,7 @@ static int host_report_missing(struct tls_meeting *m)
                           names.text, m->comm->path);
 }
 
-/* Lets ranks in until all have come. */
+/* Accepts connections until all ranks have sent their hello. */
 static int host_await_ranks(struct tls_host *h)
 {
     uint8_t greeting[GATE_GREETING_MAX];
@@ -177,7 +180,7 @@ static int host_await_ranks(struct tls_host *h)
     return status;
 }
 
-/* Fills in what rank 0 says of itself. */
+/* Enters rank 0 itself into the roster, and makes the job's random number. */
 static int host_enter_self(struct tls_meeting *m)
 {
     struct tls_entry *e = &m->entry[0];
@@ -263,8 +266,8 @@ void tls_meet_host_fail(struct tls_meeting *m, int status, const struct pto_erro
 }
 
 /*
- * Before the last step ranks send nothing, so a connection that can be read and has nothing for
- * TLS has ended. What a rank sends in the last step stays unread here.
+ * Checks that no rank has closed its connection. Ranks send nothing between their two hellos; a
+ * second hello that has arrived already stays unread here.
  */
 int tls_meet_host_check(struct tls_meeting *m)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank sends to ranks of other hosts: src/comm/comm_tls.h. */
+/* Sends records to ranks of other hosts: src/comm/comm_tls.h. */
 #include <assert.h>
 #include <stdio.h>
 
 #include "comm/comm_tls.h"
 
-enum { ASKED_MAX = 1 << 20 }; /* bytes that a get asks for before it waits */
+/* maximum number of bytes that a get has requested and not received */
+enum { ASKED_MAX = 1 << 20 };
 
 static bool tls_is_remote(const struct shared *s, uint32_t rank)
 {
@@ -18,8 +19,8 @@ static struct lane *lane_to(struct shared *s, uint32_t rank)
 }
 
 /*
- * Sends a record that describes this rank. A peer that was given up gets none; that there is no
- * memory for one is noticed by the peer's wait for it.
+ * Sends a record about this rank's own state. Failures are ignored: a lost peer needs no record,
+ * and if memory runs out, the peer notices that its wait does not end.
  */
 static void tls_tell(struct shared *s, uint32_t rank, enum tls_kind kind, const void *head,
                      size_t bytes)
@@ -28,7 +29,7 @@ static void tls_tell(struct shared *s, uint32_t rank, enum tls_kind kind, const 
                     &(struct lane_letter){ .kind = kind, .head = head, .head_bytes = bytes });
 }
 
-/* Sends a record to all members of a domain on other hosts. */
+/* Sends a record to all members of a domain that are on other hosts. */
 static void tell_members(struct shared *s, const struct domain *domain, enum tls_kind kind,
                          const void *head, size_t bytes)
 {
@@ -37,7 +38,7 @@ static void tell_members(struct shared *s, const struct domain *domain, enum tls
             tls_tell(s, domain->ranks[i], kind, head, bytes);
 }
 
-/* ---- what this rank has stored ---- */
+/* ---- sending what this rank has stored in its own memory ---- */
 
 static void tls_send_entry(struct shared *s, const struct shared_domain *sd)
 {
@@ -71,7 +72,7 @@ static void tls_send_control(struct shared *s, const struct shared_domain *sd)
     tell_members(s, &sd->base, TLS_KIND_CONTROL, bytes, tls_wire_pack_control(&control, bytes));
 }
 
-/* Sends a part of this rank's scratch. */
+/* Sends bytes of this rank's scratch to another rank. */
 static void send_scratch(struct shared *s, const struct shared_domain *sd, uint32_t rank,
                          uint64_t at, uint64_t bytes)
 {
@@ -127,7 +128,7 @@ static void tls_send_round(struct shared *s, const struct shared_domain *sd,
 static void tls_send_state(struct shared *s)
 {
     uint8_t bytes[TLS_WIRE_HEAD_MAX];
-    /* relaxed: this rank has written both */
+    /* relaxed: only this rank writes them */
     size_t size = tls_wire_pack_state(a32_load_relaxed(&s->own->state),
                                       (int32_t)a32_load_relaxed(&s->own->status), bytes);
 
@@ -182,7 +183,10 @@ const struct shared_remote tls_send_remote = {
 
 /* ---- windows ---- */
 
-/* Finds where the window of a rank is: in a block of the domain that has made the windows. */
+/*
+ * Returns the place of a rank's window: its block in the domain that has created the windows, and
+ * the offset there.
+ */
 static struct tls_wire_place tls_place_of(struct domain *domain, uint32_t rank, uint64_t offset)
 {
     const uint32_t number = domain->ranks[rank];
@@ -270,7 +274,7 @@ void tls_send_lose(struct tls *t, uint32_t rank)
     pthread_mutex_unlock(&t->call_lock);
 }
 
-/* Waits until so many bytes, or so many answers, have come. */
+/* Waits until this many bytes and this many answers have arrived. */
 static int await_answers(struct tls *t, struct tls_call *call, uint64_t bytes, uint32_t answers,
                          uint64_t deadline_ns)
 {

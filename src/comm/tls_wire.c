@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The payloads of records between hosts, field by field: src/comm/tls_wire.h. */
+/*
+ * Packs and unpacks the payloads of records between ranks of different hosts: src/comm/tls_wire.h.
+ */
 #include "comm/tls_wire.h"
 
 #include "net/packer.h"
