@@ -48,7 +48,7 @@ struct lane_header {
 /* The first message that each side of a new connection sends. */
 struct lane_hello {
     uint8_t job[LANE_JOB_BYTES];
-    uint32_t from, to; /* ranks */
+    uint32_t from, to; /* ranks of sender and receiver */
     uint64_t epoch;
     uint64_t received; /* number of the last record that the sender has received */
     uint64_t lease_ns; /* after this silence the sender of the hello closes the connection */
@@ -86,7 +86,7 @@ struct lane {
     /* signalled when records were acknowledged, and when the peer was given up */
     pthread_cond_t room;
 
-    /* under the lock */
+    /* The following fields are protected by the lock. */
     enum lane_state state;
     struct secure *secure;            /* NULL: none */
     struct lane_record *first, *last; /* records that are not acknowledged, oldest first */
@@ -132,7 +132,7 @@ struct lane {
     uint8_t *record; /* the record that is being received: header and payload */
 };
 
-/* PTO_ENOMEM. */
+/* Initialises a lane without a connection. Returns PTO_OK or PTO_ENOMEM. */
 int lane_init(struct lane *lane, uint32_t peer, int poller, uint64_t tag);
 void lane_fini(struct lane *lane);
 
@@ -180,7 +180,7 @@ void lane_watch(struct lane *lane);
  */
 struct lane_link {
     const uint8_t *job;
-    uint32_t rank; /* of this side */
+    uint32_t rank; /* rank of this side */
     const struct job_key *key;
     uint64_t lease_ns, grace_ns;
     void *context;

@@ -17,7 +17,7 @@
 enum { EVENTS = 64 };
 #define STOP_TAG 0ull
 #define GATE_TAG 1ull
-#define LANE_TAG (1ull << 32) /* plus the rank */
+#define LANE_TAG (1ull << 32) /* epoll data of a lane: this plus the rank of its peer */
 #define TICK_NS_MAX 125000000ull
 #define FLUSH_NS 500000000ull /* time that mesh_close waits for records to be sent */
 
@@ -95,7 +95,7 @@ static void mesh_tick(struct mesh *mesh)
             lane_tick(&mesh->lane[i], &mesh->link, now);
 }
 
-/* Handles one event. */
+/* Handles an event of a lane or of the gate, by its epoll data. */
 static void mesh_handle(struct mesh *mesh, uint64_t data)
 {
     uint8_t greeting[GATE_GREETING_MAX];

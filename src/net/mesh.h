@@ -44,7 +44,7 @@ void mesh_remove(struct mesh *mesh, uint32_t rank);
  * timeout_ms, and handles them.
  */
 void mesh_step(struct mesh *mesh, int timeout_ms);
-/* Starts the thread. */
+/* Starts the thread that serves the lanes. */
 int mesh_start(struct mesh *mesh);
 /*
  * Ends the thread and closes all connections. Before that it waits a moment, so that records that
