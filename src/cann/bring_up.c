@@ -404,7 +404,7 @@ int cann_call(struct cann *c, enum board_op op, uint64_t value, const void *mess
     return status;
 }
 
-/* ---- the steps of bringing it up ---- */
+/* ---- bringing up the scheduler ---- */
 
 static int open_board(struct cann *c, struct pto_error *error)
 {

@@ -558,8 +558,8 @@ static bool cann_close(struct chip *chip)
 }
 
 /*
- * Whether the calling thread runs an orchestration for this card. Only the builder, a simulated
- * chip, can tell that; the lock keeps the builder open during the question.
+ * Whether the calling thread runs an orchestration for this card. Only the builder knows that, the
+ * simulated chip on which orchestrations run; the lock keeps another thread from closing it.
  */
 static bool cann_is_builder(struct chip *chip)
 {

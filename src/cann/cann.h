@@ -192,7 +192,10 @@ struct cann {
     uint64_t record_bytes;
     struct board_run room; /* layout of the record on the card */
     char *recorded;        /* copy in host memory of the last record; NULL: none */
-    /* rings of trace records: the scheduler's, and an empty one for kernels without a worker */
+    /*
+     * rings of trace records: the scheduler's, and one that stays empty, in the place of a second
+     * worker's
+     */
     struct trace_ring ring[2];
     const struct trace_ring *ring_list[2];
     uint64_t end_ns;            /* time at which the recorded run ended */

@@ -44,7 +44,7 @@ const struct chip_window_ops cann_window_ops = {
     .drop = window_drop,
 };
 
-/* Physical memory of a card, and its address in this process. */
+/* A piece of physical memory of a card, and the address at which this process has mapped it. */
 struct piece {
     void *physical;
     void *at; /* address of the mapping; NULL: no addresses are reserved */

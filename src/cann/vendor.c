@@ -583,7 +583,7 @@ int vendor_status(int code)
 
 /* ---- numbers of cards ---- */
 
-/* Converts between the driver's device numbers and ours. */
+/* Converts between the driver's number of a card and its number in this process. */
 static int32_t translate(uint32_t number, bool is_ours)
 {
     const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");

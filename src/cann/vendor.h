@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The vendor's libraries, which are loaded at run time: building needs no part of CANN. Tables list
- * the functions in use with their libraries and prototypes. All declarations are our own; values
- * that the vendor fixes are asserted. Facts come from the published headers of versions 8.5.0 to
- * 9.2.0: each is a row of tests/standin/facts.tsv. Never run on hardware.
+ * the functions in use with their libraries and prototypes. No declaration comes from the vendor's
+ * headers; values that the vendor fixes are asserted. Facts come from the published headers of
+ * versions 8.5.0 to 9.2.0: each is a row of tests/standin/facts.tsv. Never run on hardware.
  */
 #ifndef PTO_VENDOR_H
 #define PTO_VENDOR_H

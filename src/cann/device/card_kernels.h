@@ -8,14 +8,17 @@
 #include "wire/board.h"
 #include "wire/kernel.h"
 
-/* Returns the bytes that board_copy_kernels writes. */
+/* Returns the number of bytes that board_copy_kernels writes. */
 static inline uint64_t board_kernel_room(const struct board_load *load)
 {
     return load->kernel_count * sizeof(struct graph_kernel) +
            load->declared_count * sizeof(uint32_t);
 }
 
-/* Copies the kernels and, directly after them, the words that they declare. */
+/*
+ * Copies the table of kernels and, directly after it, the words with which kernels declare their
+ * arguments.
+ */
 static inline void board_copy_kernels(const struct board_load *load, struct graph_kernel *to)
 {
     const struct board_kernel *from = (const struct board_kernel *)(const void *)(load + 1);

@@ -429,7 +429,11 @@ static void begin_record(struct machine *m, const struct board_run *more)
     m->ring = (struct trace_ring){ .record = (struct trace_record *)(uintptr_t)at.record,
                                    .mask = (uint32_t)more->record_max - 1,
                                    .has_each_time = true,
-                                   .live = UINT32_MAX, /* no task count: so the first is recorded */
+                                   /*
+                                    * no count of live tasks has this value, so the first count is
+                                    * recorded
+                                    */
+                                   .live = UINT32_MAX,
                                    .ready = UINT32_MAX };
     *m->record = (struct board_record){ .begin_cycles = m->begin_cycles };
     m->worker->trace = &m->ring;

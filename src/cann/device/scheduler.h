@@ -85,7 +85,8 @@ struct machine {
     struct graph graph;
     struct ledger ledger;
     struct sched sched;
-    struct core builder_core; /* core of the worker; it never runs a kernel */
+    /* core state of the engine's only worker, the control processor, which runs no kernels */
+    struct core builder_core;
     struct pool_budget budget;
     uint32_t tag; /* tag of the launch in which the present cores were started */
     bool is_dead; /* a run did not end, so no further run is accepted */
