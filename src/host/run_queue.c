@@ -201,7 +201,7 @@ static void enqueue_run(struct run *run)
     run->is_due = run->is_launched && run->launch_deadline_ns != 0;
     if (run->is_due)
         due_add(&device->due, run);
-    /* the first run of the queue begins now, and run_begin publishes that */
+    /* the first run of the queue begins at once, and run_begin publishes the queue */
     if (device->head != run)
         device_status_update(device);
 }

@@ -49,7 +49,8 @@ struct search {
  */
 static bool read_part(struct search *s, int fd, size_t at, void *to, size_t bytes, bool *is_torn)
 {
-    struct a32 *turn = to; /* each part begins with its turn */
+    /* the first field of each part is its counter `turn`, which is odd while the part is written */
+    struct a32 *turn = to;
 
     for (;;) {
         struct a32 before, after;

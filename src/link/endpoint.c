@@ -30,7 +30,11 @@ enum {
     KILLED_WAIT_MS = 3000, /* how long endpoint_end waits for a killed process to exit */
     /* how long descendants of a process get to notice its end and to exit */
     NOTICE_MS = 500,
-    DEEP_NOTICE_MS = 5000, /* NOTICE_MS for a process that has grandchildren, which takes longer */
+    /*
+     * as NOTICE_MS, for a process that has grandchildren: they notice its end later than its
+     * children
+     */
+    DEEP_NOTICE_MS = 5000,
 };
 
 void endpoint_init(struct endpoint *e, pthread_mutex_t *lock)

@@ -20,7 +20,7 @@ struct line_ends {
 struct line {
     struct channel out, in;
     struct waker *own, *other;
-    struct a64 read; /* copy of in.position that line_has_news loads without the lock */
+    struct a64 read; /* copy of in.position for line_has_news, which loads it without the lock */
 };
 
 /* Opens a line whose streams the parent has initialised. */

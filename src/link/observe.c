@@ -19,8 +19,8 @@
 #include "pto/status.h"
 
 /*
- * Returns the number after a key in /proc/PID/status; if its line has several numbers, the last
- * one. -1: none.
+ * Returns the number after a key in /proc/PID/status; if the line has several, returns the last one
+ * and sets *is_several. -1: none.
  */
 static long read_status(int32_t pid, const char *key, bool *is_several_out)
 {

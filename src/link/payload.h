@@ -21,7 +21,7 @@ struct payload {
     size_t size;
     size_t capacity;
     size_t next; /* position of the next byte that payload_take returns */
-    /* memory was exhausted, or payload_take was asked for more bytes than there were */
+    /* out of memory, or payload_take was asked for more bytes than the message has */
     bool is_short;
 };
 

@@ -43,8 +43,8 @@ uint64_t shared_clock_least(const struct shared_clock *c, uint32_t but)
 }
 
 /*
- * Whether the turn of `member`, at time `ns`, has to wait for member `other`: because of its time,
- * or because it has not looked after the last announcement.
+ * Whether `member`, which wants to act at time `ns`, has to wait for `other`: because of the
+ * other's time, or because the other has not looked after the last announcement.
  */
 static bool is_after(const struct shared_clock *c, uint32_t member, uint64_t ns, uint32_t other)
 {
@@ -113,7 +113,7 @@ void shared_clock_announce(struct shared_clock *c, uint32_t member, uint64_t ns)
 
     /* relaxed: the release of `announced` below publishes it */
     a64_store_relaxed(&c->announced_ns, ns);
-    /* the member that announced it need not look */
+    /* the announcing member itself need not look */
     a64_store_release(&c->member[member].seen, number);
     a64_store_release(&c->announced, number);
     changed(c);
@@ -137,6 +137,7 @@ bool shared_clock_must_look(const struct shared_clock *c, uint32_t member, uint6
 
 void shared_clock_see(struct shared_clock *c, uint32_t member, uint64_t announced)
 {
-    a64_store_release(&c->member[member].seen, announced); /* R48: after a look */
+    /* R48: publishes that the member has looked */
+    a64_store_release(&c->member[member].seen, announced);
     changed(c);
 }

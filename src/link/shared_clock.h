@@ -69,7 +69,7 @@ void shared_clock_drop(struct shared_clock *c, uint32_t member);
  */
 uint64_t shared_clock_least(const struct shared_clock *c, uint32_t but);
 
-/* Whether it is the turn of a member that has published a time other than SHARED_CLOCK_NEVER. */
+/* Whether the member may act now (its turn). Its time must not be SHARED_CLOCK_NEVER. */
 bool shared_clock_is_first(const struct shared_clock *c, uint32_t member);
 /*
  * Waits until it is the member's turn, until there is an announcement after which it has to look,
@@ -82,8 +82,8 @@ void shared_clock_announce(struct shared_clock *c, uint32_t member, uint64_t ns)
 /* Sets whether the member waits for others; called in its turn. */
 void shared_clock_set_awaits(struct shared_clock *c, uint32_t member, bool awaits);
 /*
- * Whether the member has to look. If so, it calls shared_clock_see with *announced_out after the
- * look.
+ * Whether there was an announcement after which the member has not looked yet. After the look it
+ * calls shared_clock_see with *announced_out.
  */
 bool shared_clock_must_look(const struct shared_clock *c, uint32_t member, uint64_t *announced_out);
 void shared_clock_see(struct shared_clock *c, uint32_t member, uint64_t announced);
