@@ -29,7 +29,7 @@ struct pto_access_place {
     uint64_t begin;
     uint64_t bytes; /* size of the range; 0: no access is allowed yet */
     /*
-     * one bit for each element: the kernel has written it, or has read it; NULL: that is not
+     * one bit for each element that the kernel has written, or has read (see `marks`); NULL: not
      * recorded
      */
     uint64_t *bits;
@@ -38,7 +38,7 @@ struct pto_access_place {
     uint64_t marks;   /* 1: an access sets the bits; 0: it is allowed if they are set */
 };
 
-/* What the hooks know of an invocation of a kernel; filled in by the runtime. */
+/* An invocation of a kernel, as the hooks see it; filled in by the runtime. */
 struct pto_access {
     struct pto_access_place place[PTO_ACCESS_PLACES];
     void (*check)(struct pto_access *access, uint64_t addr, uint64_t bytes, int how,
@@ -75,7 +75,10 @@ extern "C" {
 #define PTO_ACCESS_PLAIN __attribute__((no_sanitize("thread")))
 #endif
 #define PTO_ACCESS_INLINE static inline PTO_ACCESS_PLAIN __attribute__((always_inline))
-/* Not inlined into each of many hooks: a kernel would take twice as long to compile. */
+/*
+ * Not inlined: with the code of each access in every hook, kernels would take twice as long to
+ * compile.
+ */
 #define PTO_ACCESS_APART static PTO_ACCESS_PLAIN __attribute__((noinline, unused))
 #define PTO_ACCESS_HOOK static PTO_ACCESS_PLAIN __attribute__((used, noinline))
 #define PTO_ACCESS_PC __builtin_return_address(0)
@@ -91,8 +94,8 @@ extern __attribute__((visibility("default"))) const struct pto_access_link pto_a
 const struct pto_access_link pto_access_link = { PTO_ACCESS_VERSION, pto_access_set };
 
 /*
- * Called for an access to these elements: sets their bits if place->marks is set. Returns whether
- * all of them are set then.
+ * Called for an access to these elements. If place->marks is set, sets their bits. Returns whether
+ * all of these bits are set afterwards.
  */
 PTO_ACCESS_INLINE int pto_access_mark(const struct pto_access_place *place, uint64_t addr,
                                       uint64_t bytes)

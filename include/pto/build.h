@@ -126,9 +126,9 @@ struct pto_build_params {
      */
     bool has_accesses;
     /*
-     * "on": headers of ours come before those of the tile library on simulated chips, and compute
-     * the same bits faster; "off": the tile library alone; NULL: PTO_ISA_OVERLAY, or on. Ignored if
-     * `has_accesses`. See docs/user/building.md.
+     * "on": this library's headers replace some of the tile library's on simulated chips, and
+     * compute the same bits faster; "off": the tile library alone; NULL: PTO_ISA_OVERLAY, or on.
+     * Ignored if `has_accesses`. See docs/user/building.md.
      */
     const char *isa_overlay;
 };

@@ -183,7 +183,7 @@ int pto_callable_load_file(const char *path, const struct pto_load_options *opti
 /* Unregisters a callable from all devices and frees it. PTO_EBUSY: a run or a graph uses it. */
 int pto_callable_destroy(struct pto_callable *callable);
 
-/* From what a callable was made. */
+/* What a callable was made from. */
 enum pto_callable_kind {
     /* functions of the program, or a shared object that exports pto_callable_params */
     PTO_CALLABLE_FUNCTIONS,

@@ -81,8 +81,9 @@ struct pto_comm_params {
     bool has_canary;
     struct pto_error *error; /* filled in on failure; initialised, or NULL */
     /*
-     * For ranks of other hosts: after so much silence in ns a rank is suspected and its connection
-     * is made again, and after so much it is given up. 0: 2 s and 30 s.
+     * For ranks on other hosts: times of silence in ns after which a rank is suspected, so that its
+     * connection is made again (lease_ns), and after which it is given up (grace_ns). 0: 2 s and 30
+     * s.
      */
     uint64_t lease_ns, grace_ns;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TMATMUL, also with an accumulator or a bias, and TGEMV: the tile library's sums, computed side
- * by side from packed operands.
+ * TMATMUL, also with an accumulator or a bias, and TGEMV: the tile library's sums, several of them
+ * at a time, from packed operands.
  */
 #ifndef PTO_FAST_TMATMUL_HPP
 #define PTO_FAST_TMATMUL_HPP
@@ -81,7 +81,10 @@ template <typename C> inline C sum_of(C a, C b)
         return a + b;
 }
 
-/* One element in the library's own way. It decides which of several NaNs a sum becomes. */
+/*
+ * Computes one element with the library's own operations in their order, which decides which of
+ * several NaNs a sum becomes.
+ */
 template <typename C, typename Left, typename Right>
 inline C single(Left &left, Right &right, std::size_t i, std::size_t j, std::size_t depth)
 {
@@ -98,7 +101,7 @@ inline C single(Left &left, Right &right, std::size_t i, std::size_t j, std::siz
     return sum;
 }
 
-/* Whether writing the result changes no operand before it is read. */
+/* Whether the result can be written without changing operands that are still to be read. */
 template <typename Acc, typename Left, typename Right>
 inline bool is_product_apart(Acc &dst, Acc *acc, Left &left, Right &right)
 {
@@ -141,7 +144,10 @@ inline void product(Acc &dst, Acc *acc, Left &left, Right &right, std::size_t M,
     const std::size_t depth = (K + group - 1) / group * group;
     const std::size_t fitting = LEFT_BYTES / sizeof(E) / depth;
     const std::size_t height = fitting < HEIGHT ? fitting : HEIGHT;
-    /* In the stack, whose pages stay: new memory of this size costs more than the product. */
+    /*
+     * On the stack, whose pages are already mapped: allocating this much memory would take longer
+     * than the product.
+     */
     E a[LEFT_BYTES / sizeof(E)];
     E b[DEPTH * PANEL];
     C sums[HEIGHT * PANEL];

@@ -23,7 +23,9 @@ namespace pto_fast
 template <typename T>
 concept whole = std::is_arithmetic_v<T> || std::is_same_v<T, half> || std::is_same_v<T, bfloat16_t>;
 
-/* The tiles whose offsets are known: without boxes, or with a whole number of them. */
+/*
+ * Whether the offsets of a tile's elements are known: it has no boxes, or a whole number of them.
+ */
 template <typename Tile> constexpr bool has_whole_boxes()
 {
     if constexpr (Tile::SFractal == pto::SLayout::NoneBox)
@@ -75,7 +77,7 @@ struct extents {
     }
 };
 
-/* Where an element of a tile is, counted from the element (row, col). */
+/* Returns the offset of an element, by its distance from the element (row, col) of a tile. */
 template <typename Tile> struct tile_place {
     std::size_t row = 0, col = 0;
     std::size_t operator()(std::size_t r, std::size_t c) const
@@ -94,7 +96,7 @@ template <typename Global> struct global_place {
 
 enum { BLOCK = 256, SHORT = 32 };
 
-/* Offsets of the rows or columns from..from+count-1, without that of element (0, 0). */
+/* Offsets of the rows or columns from..from+count-1, relative to that of element (0, 0). */
 struct offsets {
     std::size_t at[BLOCK];
     template <typename Place> void of_rows(const Place &place, std::size_t from, std::size_t count)
@@ -209,7 +211,7 @@ inline bool overlaps(const void *a, std::size_t a_bytes, const void *b, std::siz
     return x < y + b_bytes && y < x + a_bytes;
 }
 
-/* Whether the elements that a tensor may have are apart from a tile. */
+/* Whether the elements of a tensor have no bytes in common with a tile. */
 template <typename Tile>
 inline bool is_apart(const void *tensor, const extents &e, std::size_t element, const void *data)
 {

@@ -3,7 +3,7 @@
  * Blocks of a matrix product. Every element of the result is the sum over k, in ascending order,
  * that the tile library computes: for floats a chain of fused multiply-adds that begins with 0, for
  * integers a sum modulo 2^32, in which the order is of no consequence. Several elements are
- * computed side by side.
+ * computed at the same time.
  */
 #ifndef PTO_FAST_PRODUCT_HPP
 #define PTO_FAST_PRODUCT_HPP
@@ -18,12 +18,12 @@ namespace pto_fast
 {
 
 enum {
-    PANEL = 16,              /* columns of the result that are computed side by side */
-    STRIP = 4,               /* rows of the result that are computed side by side */
+    PANEL = 16,              /* columns of the result that are computed at the same time */
+    STRIP = 4,               /* rows of the result that are computed at the same time */
     DEPTH = 256,             /* length of k for which the right operand is packed */
-    HEIGHT = 128,            /* most rows for which a packed panel is used again */
+    HEIGHT = 128,            /* maximum number of rows for which a packed panel is reused */
     LEFT_BYTES = 128 << 10,  /* packed rows of the left operand */
-    LONGEST = LEFT_BYTES / 4 /* k for which one row fits */
+    LONGEST = LEFT_BYTES / 4 /* maximum depth k for which a row of the left operand fits */
 };
 
 /* Operands of one step of k: floats, or pairs of integers. */
@@ -79,7 +79,7 @@ typedef float wide_floats __attribute__((vector_size(32)));
 typedef int32_t wide_ints __attribute__((vector_size(32)));
 typedef int16_t wide_shorts __attribute__((vector_size(32)));
 
-/* Whether this processor executes the blocks below. */
+/* Whether this processor has the instructions that the blocks below use. */
 inline bool is_wide()
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -194,7 +194,7 @@ inline void to_operands(const T *from, typename packed<C>::element *to, std::siz
     }
 }
 
-/* out[i][0..PANEL-1] of all rows. */
+/* Computes out[i][0..PANEL-1] for all rows i. */
 template <typename E, typename C>
 inline void multiply(const E *a, std::size_t stride, std::size_t rows, const E *b,
                      std::size_t depth, C *out)

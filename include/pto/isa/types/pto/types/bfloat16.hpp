@@ -70,7 +70,7 @@ constexpr float round_to_odd(double value)
     return __builtin_bit_cast(float, u | 1u);
 }
 
-/* The same of a wide integer, whose last bits do not fit into a double. */
+/* Converts to double. A wide integer whose last bits do not fit is rounded to odd as well. */
 template <typename T> constexpr double to_double(T value)
 {
     if constexpr (sizeof(T) >= 8 && std::is_integral_v<T>) {
