@@ -178,10 +178,11 @@ static int bring_up_describe(struct cann *c, const struct description *d, void *
     /* the log names the program whose stage begins: first the dispatcher, then the scheduler */
     vendor_note(&c->vendor, "stage", "%s", c->stages++ == 0 ? "dispatcher" : "scheduler");
     if (write_description(c, d, path) < 0)
-        return error_setf(error, PTO_ESYSTEM,
-                          "a description for the card cannot be written, neither below the user's "
-                          "cache nor in TMPDIR: %s",
-                          strerror(errno));
+        return error_setf(
+            error, PTO_ESYSTEM,
+            "the description of a program for the card cannot be written, neither below the user's "
+            "cache nor in TMPDIR: %s",
+            strerror(errno));
     code = VENDOR_CALL(&c->vendor, aclrtBinaryLoadFromFile, path, &options, binary_out);
     cann_drop_description(c);
     if (code != ACL_SUCCESS)

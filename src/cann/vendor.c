@@ -532,7 +532,7 @@ static const struct meaning hccl_meanings[] = {
     { 6, PTO_EINVAL, "not found" },
     { 7, PTO_EAGAIN, "a resource is in use" },
     { 8, PTO_ESYSTEM, "a system call failed" },
-    { 9, PTO_ETIMEOUT, "the other ranks did not come in time" },
+    { 9, PTO_ETIMEOUT, "the other ranks did not arrive in time" },
     { 10, PTO_ESYSTEM, "a file cannot be opened" },
     { 11, PTO_EPEER, "no connection to a rank" },
     { 12, PTO_EPEER, "no RoCE connection to a rank" },

@@ -204,8 +204,8 @@ static int comm_check_params(const struct pto_comm_params *given, struct pto_com
         params->grace_ns = PTO_COMM_GRACE_DEFAULT_NS;
     if (params->lease_ns < LEASE_NS_MIN || params->grace_ns < params->lease_ns)
         return error_setf(error, PTO_EINVAL,
-                          "a lease of %llu ns and a grace of %llu ns: the lease is at least 10 ms, "
-                          "and the grace is not shorter",
+                          "lease_ns is %llu and grace_ns is %llu; lease_ns must be at least "
+                          "10000000 (10 ms), and grace_ns not smaller than lease_ns",
                           (unsigned long long)params->lease_ns,
                           (unsigned long long)params->grace_ns);
     return PTO_OK;

@@ -301,7 +301,7 @@ static int check_text(struct exchange *x, uint32_t rank, const char *text, struc
     os_describe_platform(own);
     if (sscanf(text, "%31s %63s %95s %32s", version, platform, place, token) != 4)
         return comm_error_set(error, PTO_EINVAL, rank,
-                              "rank %u published something else than an address", rank);
+                              "rank %u published an invalid text instead of its address", rank);
     if (strcmp(version, pto_version()) != 0)
         return comm_error_set(error, PTO_EINVAL, rank,
                               "rank %u has version %s of the library, and rank %u has %s", rank,

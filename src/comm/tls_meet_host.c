@@ -50,7 +50,7 @@ int tls_meet_listen(struct tls_meeting *m)
     m->listener = inherited_listener(m->comm);
     if (m->listener >= 0 && !net_address_of(m->listener, false, &m->root))
         return error_setf(m->error, PTO_EINVAL,
-                          "PTO_COMM_LISTEN_FD is not a listening socket of TCP");
+                          "PTO_COMM_LISTEN_FD is not a TCP socket that listens");
     if (m->listener < 0)
         m->listener = net_listen(&m->root);
     if (m->listener >= 0)
@@ -82,15 +82,15 @@ static int host_check(struct tls_host *h, const struct tls_hello *hello)
                               hello->rank, hello->host, own->host);
     if (hello->rank_count != own->rank_count)
         return comm_error_set(h->m->error, PTO_EINVAL, hello->rank,
-                              "rank %u on %s is one of %u ranks, but rank 0 one of %u", hello->rank,
+                              "rank %u on %s expects %u ranks, and rank 0 expects %u", hello->rank,
                               hello->host, hello->rank_count, own->rank_count);
     if (hello->rank == 0 || hello->rank >= own->rank_count)
         return comm_error_set(h->m->error, PTO_EINVAL, hello->rank,
-                              "a process on %s comes as rank %u of %u", hello->host, hello->rank,
-                              own->rank_count);
+                              "a process on %s claims to be rank %u of %u", hello->host,
+                              hello->rank, own->rank_count);
     if (h->m->connection[hello->rank] != NULL)
         return comm_error_set(h->m->error, PTO_EINVAL, hello->rank,
-                              "rank %u came twice, from %s and from %s", hello->rank,
+                              "two processes claim to be rank %u, on %s and on %s", hello->rank,
                               h->m->entry[hello->rank].host, hello->host);
     return PTO_OK;
 }

@@ -67,7 +67,7 @@ static int callable_check_params(const struct pto_callable_params *given,
     if (sized_read(params, sizeof(*params), given) < 0)
         return error_setf(error, PTO_EINVAL,
                           "struct pto_callable_params was not set by pto_callable_params_init, or "
-                          "has what this version of the library does not know");
+                          "has fields that this version of the library does not know");
     if (params->orchestration == NULL)
         return error_setf(error, PTO_EINVAL, "the callable has no orchestration: it is NULL");
     return callable_check_kernels(params, error);

@@ -280,8 +280,8 @@ int pto_worker_queue_open(struct pto_worker *worker, const struct pto_worker_que
     if (bytes == 0)
         return error_setf(
             params.error, PTO_EINVAL,
-            "a queue of %llu messages in %llu and %llu bytes: it has a power of two, and "
-            "multiples of 64 bytes",
+            "a queue cannot have %llu messages, and %llu and %llu bytes for them; the number of "
+            "messages is a power of two, and both sizes are multiples of 64",
             (unsigned long long)params.depth, (unsigned long long)params.input_bytes,
             (unsigned long long)params.output_bytes);
     pthread_mutex_lock(&t->lock);
@@ -370,7 +370,7 @@ void tree_forget_regions(struct tree *t)
 int tree_region_use(struct tree_region *r, const char *what, struct pto_error *error)
 {
     if (r->head->is_closed != 0)
-        return error_setf(error, PTO_EINVAL, "%s is of a region that is being closed", what);
+        return error_setf(error, PTO_EINVAL, "%s belongs to a region that is being closed", what);
     r->users++;
     r->was_used = true;
     return PTO_OK;
@@ -405,7 +405,7 @@ static int error_set_lost(const struct tree_region *r, struct pto_error *error)
                           pto_strerror(r->lost));
     if (!region_has_writer(r))
         return error_setf(error, PTO_EPEER, "the task that had the region has ended");
-    return error_setf(error, PTO_EPEER, "the task has given up");
+    return error_setf(error, PTO_EPEER, "the task or this program has aborted the queue");
 }
 
 /* ---- waiting for a region ---- */
