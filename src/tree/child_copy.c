@@ -21,7 +21,7 @@ struct copy {
 /* Copies between two addresses in the chip's memory, through a buffer of this process. */
 static int bounce(const struct copy *c, uint64_t to, uint64_t from, uint64_t bytes)
 {
-    static char between[BOUNCE_BYTES]; /* static: one thread runs all tasks */
+    static char between[BOUNCE_BYTES]; /* static, because one thread runs all tasks */
 
     for (uint64_t done = 0; done < bytes; done += BOUNCE_BYTES) {
         uint64_t part = bytes - done < BOUNCE_BYTES ? bytes - done : BOUNCE_BYTES;

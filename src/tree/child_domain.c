@@ -270,7 +270,7 @@ int child_domain_step(struct child_domains *ds, struct wire_domain *wire, bool i
         status = child_domain_join(ds, d, error);
     if (status >= 0 && !is_offer)
         status = make_context(ds, d, error);
-    take_news(ds); /* handles changes that came while the lock was held */
+    take_news(ds); /* handles domains that ended or lost a member while this thread held the lock */
     pthread_mutex_unlock(&ds->lock);
     return status;
 }

@@ -157,8 +157,9 @@ static bool has_request(void *context)
 
     /* relaxed: fence F31 of the alarm orders this load */
     return a32_load_relaxed(&rs->is_closing) != 0 ||
-           a32_load_relaxed(&rs->request->asked) !=  /* only a poll; acquire A44 follows */
-               a32_load_relaxed(&rs->request->done); /* only this thread writes `done` */
+           /* relaxed: only a hint; acquire A44 follows before the request is read */
+           a32_load_relaxed(&rs->request->asked) !=
+               a32_load_relaxed(&rs->request->done); /* relaxed: only this thread writes `done` */
 }
 
 static void child_region_serve(struct child_regions *rs)

@@ -142,7 +142,7 @@ static void child_watch_ends(struct child *c)
 {
     line_here = c->line;
     crash_set_reporter(keep_end);
-    (void)crash_init(); /* if this fails, there are no handlers, and only exit is reported */
+    (void)crash_init(); /* ignored: without signal handlers only exit is reported */
     c->crash.last_words = report_function_end;
     c->crash.interrupted = c->hello.kind == PTO_CHILD_SUB ? report_function_place : NULL;
     crash_begin(&c->crash, &c->depth);
@@ -187,15 +187,14 @@ static int serve_records(struct child *c)
             call_watch(c, r.head.number, true);
             break;
         case CHANNEL_EMPTY:
-            if (c->records
-                    .in
-                    /*
-                     * The worker may be waiting for the room of records that it took back; only
-                     * this record tells it that the child has skipped them.
-                     */
-                    .has_passed)
+            /*
+             * The worker may be waiting for the room of records that it took back; only this
+             * record tells it that the child has skipped them.
+             */
+            if (c->records.in.has_passed)
                 send_room_available(c);
-            else /* if the worker has ended, the thread that watches it ends this process */
+            else
+                /* without a deadline: if the worker ends, another thread ends this process */
                 (void)waker_await(c->records.own,
                                   &(struct waker_wait){ .holds = has_record,
                                                         .context = c,
@@ -338,7 +337,7 @@ static bool can_write(void *context)
 
 void child_send(struct child *c, const struct record_head *head, struct record_part part)
 {
-    while (!can_write(c)) { /* the worker makes room soon, unless it is stopped */
+    while (!can_write(c)) { /* the worker reads records and frees room soon, unless it is stopped */
         if (c->records.out.is_broken)
             link_leave(CHILD_EXIT_BROKEN);
         (void)waker_await(c->records.own,

@@ -175,7 +175,7 @@ void child_run_task(struct child *c, const struct record *r)
     /* relaxed, here and below: see struct tree_status */
     a64_store_relaxed(&shown->since_ns, os_now_ns());
     a32_store_relaxed(&shown->doing, TREE_RUNNING + (uint32_t)r->head.value);
-    failure.count = 0; /* places and text are read only if the task fails */
+    failure.count = 0; /* place and text of a failure are sent only if the task fails */
     failure.text[0] = '\0';
     if (c->worker != NULL && is_traced(c))
         child_trace_below(c->worker, c->shared, &c->hello, (uint32_t)(r->head.key >> 32));

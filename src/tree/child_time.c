@@ -104,7 +104,7 @@ uint64_t child_time_end(struct child *c, uint64_t begin_ns, const struct child_d
 
     if (at.clock == NULL)
         return os_now_ns();
-    /* a chip has published the end of its run; the ends of other tasks are published here */
+    /* the chip of a chip's child has already published the end of its run */
     if (c->device == NULL)
         shared_clock_publish(at.clock, at.member, begin_ns + duration->ns);
     end_ns = shared_clock_time(at.clock, at.member);

@@ -114,7 +114,8 @@ static void put_part(const void *context, FILE *out)
 {
     const struct kernels *k = context;
 
-    (void)trace_write_recording(k->slices, out); /* if memory runs out, nothing is written */
+    /* ignored: if memory runs out, the timeline lacks this recording */
+    (void)trace_write_recording(k->slices, out);
 }
 
 /* ---- a chip ---- */

@@ -100,11 +100,8 @@ struct tree {
     uint32_t task_room;
     struct tree_run *building;
     uint32_t kept_count; /* tasks and joins in state TASK_KEPT */
-    struct tree_task
-        /*
-         * state of the task that is submitted next, if it comes after a failed one (tree_failed.c)
-         */
-        next;
+    /* state of the task that is submitted next, if it comes after a failed one (tree_failed.c) */
+    struct tree_task next;
     /* number of submits: after every few of them, the children's answers are read */
     uint32_t submits;
 

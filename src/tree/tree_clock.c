@@ -226,7 +226,10 @@ static int set_costs(struct tree *t, const struct pto_virtual_options *options,
     status = tree_clock_send_costs(t, ready, error);
     if (status >= 0 && before != NULL)
         arena_give(t->arena, (char *)before);
-    /* after a failure a child may still read either copy: both are kept until the worker closes */
+    /*
+     * If sending has failed, a child may still read either copy of the costs, so both are kept
+     * until the worker closes.
+     */
     return status;
 }
 
@@ -250,7 +253,8 @@ int pto_worker_virtual_set(struct pto_worker *worker, const struct pto_virtual_o
         return error_setf(error, PTO_ENOSUP,
                           "the kernels of a worker run in other processes, which cannot call "
                           "`measure`; give their durations as costs");
-    status = cost_model_create(&options, &model, error); /* made only to check the formulas */
+    /* this model is made only to check the formulas */
+    status = cost_model_create(&options, &model, error);
     if (status < 0)
         return status;
     cost_model_destroy(model);

@@ -34,7 +34,8 @@ static int check_tensors(const struct pto_tensor *to, const struct pto_tensor *f
     if (to == NULL || from == NULL)
         return error_setf(error, PTO_EINVAL, "a copy needs two tensors");
     if (to->ndims == 0 || from->ndims == 0)
-        return PTO_OK; /* an invalid view: the graph refuses it when the copy is submitted */
+        /* an invalid view is no error here: the graph refuses it when the copy is submitted */
+        return PTO_OK;
     if (to->dtype != from->dtype || to->ndims != from->ndims ||
         memcmp(to->shapes, from->shapes, to->ndims * sizeof(to->shapes[0])) != 0)
         return error_setf(
@@ -99,7 +100,11 @@ struct pto_task_id pto_level_copy_at(struct pto_level *level, const struct pto_t
     } else if (chip_of(run->tree, to) < 0 || chip_of(run->tree, from) < 0 ||
                chip_of(run->tree, to) == chip_of(run->tree, from)) {
         task = submit_half(run, to, NULL, from, site).task;
-    } else { /* two chips, which cannot access each other's memory: copies through shared memory */
+        /*
+     * The two chips cannot access each other's memory, so the copy is two tasks, through shared
+     * memory.
+     */
+    } else {
         info = (pto_tensor_info_make)(from->shapes, from->ndims, (enum pto_dtype)from->dtype);
         between = submit_half(run, NULL, &info, from, site);
         if (between.count == 1)

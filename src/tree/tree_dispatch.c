@@ -341,8 +341,8 @@ void tree_ready(struct tree *t, struct slot *s)
     uint64_t may;
 
     assert_held(&t->lock);
-    if (k->run ==
-        NULL) { /* a join, which stands for many edges, or a refused submit: nothing to run */
+    /* joins, which stand for many edges, and refused submits have nothing to run */
+    if (k->run == NULL) {
         k->traced = t->settling;
         tree_complete(t, s, k->is_poisoned ? PTO_ECANCELED : PTO_OK);
         return;
@@ -439,7 +439,7 @@ void tree_give(struct tree *t, struct tree_child *c, uint32_t number)
     t->ready_count--;
     tree_clock_give(t, c->index);
     is_sent = line_send(c->link.line, &head, part, 2);
-    port_assert(is_sent); /* callers have checked tree_has_room */
+    port_assert(is_sent); /* always true: callers have checked tree_has_room */
     tree_flight_add(t, c, number);
 }
 
@@ -586,7 +586,10 @@ static void dispatch_take_record(struct tree *t, struct tree_child *c, struct re
         return;
     }
     if (r->head.kind == RECORD_PASSED)
-        return; /* the child's stream has room again, and tree_drive sends the tasks that need it */
+        /*
+         * nothing to do: tree_drive then sends the tasks that wait for room in the child's stream
+         */
+        return;
     r->body[r->head.body_bytes < TREE_TEXT ? r->head.body_bytes : TREE_TEXT - 1] = '\0';
     if (r->head.kind == RECORD_ANSWERED) {
         dispatch_take_answer(t, c, r);
@@ -688,12 +691,8 @@ void tree_drive(struct tree *t)
     assert_held(&t->lock);
     for (uint32_t i = 0; i < t->child_count; i++) {
         struct tree_child *c = &t->child[i];
-        bool has_ended =
-            /*
-             * loaded before the child's records are read: if it is set, these records are the last
-             * ones
-             */
-            a32_load_acquire(&c->link.has_ended) != 0;
+        /* loaded before the child's records are read: if it is set, no records follow these */
+        bool has_ended = a32_load_acquire(&c->link.has_ended) != 0;
 
         read_child(t, c);
         /* relaxed: written under the lock */

@@ -75,7 +75,8 @@ void tree_follows(void *context, const struct slot *before, const struct slot *a
     assert_held(&t->lock);
     (void)after;
     if (k->state != TASK_KEPT)
-        return; /* `before` is the submitted task itself, for which a join is being made */
+        /* no predecessor: `before` is the submitted task itself, for which a join is being made */
+        return;
     poison(&t->next, k);
     add_hold(&t->next.holds, slot_ref(before), &ignored);
 }
@@ -119,7 +120,7 @@ void tree_poison(struct tree *t, struct tree_task *k, const struct slot *next)
 
     assert_held(&t->lock);
     if (after->run == NULL && !is_join)
-        return; /* `next` is the slot of a refused submit, which has no task */
+        return; /* a refused submit leaves a slot without a task */
     if (failed_is_open(k)) {
         poison(after, k);
         add_hold(&k->holds, slot_ref(next), &after->held);

@@ -87,7 +87,8 @@ void tree_flight_recall(struct tree *t, struct tree_child *c, const struct tree_
          * A member of a group is left to run: the other members may have started, and wait for it.
          */
         if (k->run == run && k->group == NULL && tree_flight_take_back(t, c, i))
-            tree_shared_queue_push(t, number); /* the caller then skips the tasks in the lists */
+            /* back into its list of ready tasks; the caller skips the tasks that are in lists */
+            tree_shared_queue_push(t, number);
         else
             i++;
     }

@@ -126,9 +126,8 @@ bool tree_has_kept_bounds(struct tree *t, const struct slot *s, char *text, size
         if (is_allocated(&s->tensor[i])) {
             const struct tree_allocation *a = find_allocation(t, s->tensor[i].addr);
 
-            if (a->kind != MEMORY_REGISTERED &&
-                /* memory of the worker above, which checks its guards itself */
-                !memory_is_whole(a, text, size))
+            /* MEMORY_REGISTERED: memory of the worker above, which checks its guards itself */
+            if (a->kind != MEMORY_REGISTERED && !memory_is_whole(a, text, size))
                 return false;
         }
     return true;
@@ -520,12 +519,13 @@ void tree_lose_tensors(struct tree *t, struct slot *s, struct tree_task *k)
     for (uint32_t i = 0; i < s->tensor_count; i++)
         if (is_allocated(&s->tensor[i]) &&
             memory_lose(t, find_allocation(t, s->tensor[i].addr), k->status))
-            s->tensor[i].size = 0; /* tree_unuse_tensors skips empty tensors */
+            /* makes tree_unuse_tensors skip this tensor, which memory_lose has uncounted */
+            s->tensor[i].size = 0;
     for (uint32_t i = 0; i < s->scalar_count; i++) {
         struct tree_allocation *a = memory_find_address(t, k->addresses, scalar, i);
 
         if (a != NULL && memory_lose(t, a, k->status))
-            /* tree_unuse_tensors skips the scalar */
+            /* makes tree_unuse_tensors skip this scalar, which memory_lose has uncounted */
             k->addresses = (uint16_t)(k->addresses & ~(1u << i));
     }
 }

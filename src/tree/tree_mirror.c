@@ -30,7 +30,7 @@ static bool mirror_is_free(const struct tree_child *c)
     const struct wire_mirror_request *e = &c->line->mirror_request;
 
     return a32_load_acquire(&e->done) == /* A45 */
-           a32_load_relaxed(&e->asked);  /* only the worker writes `asked` */
+           a32_load_relaxed(&e->asked);  /* relaxed: only the worker writes `asked` */
 }
 
 static bool has_turn(void *context)

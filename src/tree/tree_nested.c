@@ -392,5 +392,6 @@ void tree_nested_trace_put_parts(struct pto_worker *worker, FILE *out)
     const struct tree *t = nested_get(worker);
 
     if (t != NULL)
-        (void)tree_trace_put_parts(t, out); /* if memory runs out, less is written */
+        /* ignored: if memory runs out, the recording lacks some parts */
+        (void)tree_trace_put_parts(t, out);
 }

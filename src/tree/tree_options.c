@@ -48,7 +48,7 @@ static int write_folder(const char *folder, char out[PATH_MAX])
     int length;
 
     if (folder == NULL || folder[0] == '\0')
-        return PTO_OK; /* no folder: the run reports that one is required */
+        return PTO_OK; /* no error here: the run reports that it needs a folder */
     if (folder[0] != '/' && getcwd(here, sizeof(here)) == NULL)
         return PTO_ESYSTEM;
     length = snprintf(out, PATH_MAX, "%s%s%s", here, here[0] != '\0' ? "/" : "", folder);

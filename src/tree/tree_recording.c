@@ -123,7 +123,7 @@ static void fill_runs(struct worker_record *w)
         w->end_ns = run->end_ns > w->end_ns ? run->end_ns : w->end_ns;
         w->status = w->status < 0 ? w->status : run->status;
     }
-    if (w->begin_ns > w->end_ns) /* no run was recorded, because memory ran out */
+    if (w->begin_ns > w->end_ns) /* memory ran out before the first run was recorded */
         w->begin_ns = w->end_ns = trace->base_ns;
 }
 

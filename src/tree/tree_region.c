@@ -121,7 +121,7 @@ static void send_end(struct tree_region *r)
     struct mirror_range part =
         part_of(r, pto_region_counter(&r->region, r->queue.own_end_at), sizeof(int32_t), false);
 
-    (void)send(r, &part, 1); /* fails only if the child has ended */
+    (void)send(r, &part, 1); /* ignored: send fails only if the child has ended */
 }
 
 /* ---- opening a region ---- */
@@ -326,7 +326,7 @@ static int region_close(enum handle_kind kind, const void *handle)
             part_of(r, &r->head->is_closed, sizeof(r->head->is_closed), false);
 
         __atomic_store_n(&r->head->is_closed, 1, __ATOMIC_RELEASE);
-        (void)send(r, &part, 1); /* fails only if the child has ended */
+        (void)send(r, &part, 1); /* ignored: send fails only if the child has ended */
         status = PTO_EBUSY;
     } else if (handle_destroy(kind, handle) == NULL) {
         status = PTO_EINVAL;
@@ -334,9 +334,8 @@ static int region_close(enum handle_kind kind, const void *handle)
         /* from here on new tasks that name the region are refused */
         __atomic_store_n(&r->head->is_closed, 1, __ATOMIC_RELEASE);
         if (r->is_on_card)
-            status = tree_mirror_close(
-                t, &r->mirror,
-                NULL); /* if this fails, the memory is kept until the worker is closed */
+            /* if this fails, the memory is kept until the worker is closed */
+            status = tree_mirror_close(t, &r->mirror, NULL);
         if (status >= 0)
             free_region(r);
     }
@@ -713,7 +712,7 @@ static void send_head(struct tree_region *r)
     struct mirror_range part =
         part_of(r, pto_region_counter(&r->region, r->queue.in.head_at), sizeof(int32_t), false);
 
-    (void)send(r, &part, 1); /* fails only if the child has ended */
+    (void)send(r, &part, 1); /* ignored: send fails only if the child has ended */
 }
 
 static int look_for_message(struct region_wait *w)
@@ -776,9 +775,8 @@ int pto_worker_queue_receive(struct pto_worker_queue *queue, struct pto_worker_m
     sized_write(message, &known, sizeof(known));
     pthread_mutex_lock(&w.region->tree->lock);
     w.region->received.number = 0;
-    (void)pto_queue_release(&w.region->queue,
-                            /* ignored: the message was received, even if the queue was aborted */
-                            &w.message);
+    /* ignored: the message was received, even if the queue was aborted */
+    (void)pto_queue_release(&w.region->queue, &w.message);
     send_head(w.region);
     pthread_mutex_unlock(&w.region->tree->lock);
     return PTO_OK;

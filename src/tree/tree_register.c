@@ -160,8 +160,8 @@ static void register_unload(struct tree *t, const struct tree_callable *k, uint6
     const struct record_head head = { .kind = RECORD_UNLOAD, .value = (uint64_t)(k - t->callable) };
     uint64_t agreed;
 
-    (void)register_ask(t, &head, NULL, children, &agreed,
-                       NULL); /* ignored: a child that does not answer is dead, or will be killed */
+    /* ignored: a child that does not answer is dead, or will be killed */
+    (void)register_ask(t, &head, NULL, children, &agreed, NULL);
 }
 
 /* ---- registering callables ---- */

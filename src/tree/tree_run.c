@@ -179,7 +179,9 @@ void tree_run_ended(struct tree_run *run)
     t->clock.report.makespan_ns = tree_clock_now(t) - t->clock.begin_ns;
     if (t->is_traced)
         tree_trace_run(t, run);
-    /* a thread that sees has_ended and frees the run has to wait for the lock */
+    /*
+     * stored under the lock, for which a thread has to wait that sees has_ended and frees the run
+     */
     a32_store_release(&run->has_ended, 1);
     if (run->event >= 0)
         (void)eventfd_write(run->event, 1);

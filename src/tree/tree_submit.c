@@ -323,7 +323,10 @@ static int submit_one(const struct submission *s, uint64_t children, const struc
         if (args->error == NULL)
             tree_undo_tensors(t, args);
         status = refuse_of_graph(t, run, status, args, s->site);
-        /* other tasks may already wait for the slot, which completes without running anything */
+        /*
+         * Other tasks may already be successors of the refused task's slot, so it completes without
+         * running.
+         */
         if (task.slot != NULL)
             t->task[task.slot->number] = (struct tree_task){ 0 };
         if (task.is_ready)

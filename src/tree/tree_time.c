@@ -91,7 +91,7 @@ static uint64_t time_look_at_child(struct tree *t, struct tree_child *c, uint64_
     if (c->state != CHILD_READY || c->in_flight == 0)
         return UINT64_MAX;
     if (!tree_clock_is_first(t, c->index)) {
-        /* the child may wait for virtual time to pass, which another child delays */
+        /* not late: another child holds up virtual time, and this child may wait for it to pass */
         c->since_ns = 0;
         return UINT64_MAX;
     }
@@ -117,7 +117,9 @@ int tree_describe_late(struct tree *t, struct tree_child *c, uint32_t number, ch
                        size_t size)
 {
     struct tree_task *k = &t->task[number];
-    /* the task's own time-out has ended it, not its run's and not its group's */
+    /*
+     * the task was late by its own time-out, not by that of its run, and not because of its group
+     */
     bool is_own = false;
     char grace[64] = "", where[320];
     const char *why = "its time-out";
@@ -174,7 +176,7 @@ uint64_t tree_deadline(struct tree *t)
     for (struct tree_run *run = t->runs, *next; t->timed_runs != 0 && run != NULL; run = next) {
         bool was_cancelled = run->is_cancelled;
 
-        next = run->next; /* look_at_run may remove the run from the list */
+        next = run->next; /* loaded before look_at_run, which may remove the run from the list */
         first = smaller(first, look_at_run(t, run, now));
         is_over = is_over || (run->is_cancelled && !was_cancelled);
         if (is_over)

@@ -87,7 +87,7 @@ void tree_trace_submit(struct tree *t, const struct slot *s, struct tree_task *k
     };
     k->traced = (uint32_t)trace->task_count;
     if (s->site != NULL) {
-        /* the file name is copied, because its text may be unloaded with the code */
+        /* copies the file name, whose text is unloaded together with the orchestration's code */
         slash = strrchr(s->site->file, '/');
         snprintf(task->file, sizeof(task->file), "%s", slash != NULL ? slash + 1 : s->site->file);
         task->line = s->site->line;
@@ -182,8 +182,9 @@ static void name_trace(struct tree *t, const struct tree_above *above)
     trace->above_name[0] = '\0';
     if (above != NULL) {
         trace->pid = TREE_TRACE_NESTED * t->outer.nested->trace;
+        /* the length is limited, because children can write to this memory as well */
         snprintf(trace->above_name, sizeof(trace->above_name), "%.*s", TREE_TRACE_NAME - 1,
-                 above->tracing->name); /* limited, because children can also write the name */
+                 above->tracing->name);
         length = snprintf(trace->name, sizeof(trace->name), "%s", trace->above_name);
         (void)snprintf(trace->name + length, sizeof(trace->name) - (size_t)length,
                        "worker %u: ", above->child);
@@ -413,7 +414,8 @@ static uint64_t trace_put_chunks(const struct tree *t, enum trace_chunk_kind kin
              at += chunk.bytes + sizeof(chunk)) {
             if (pread(file, &chunk, sizeof(chunk), (off_t)(at - sizeof(chunk))) != sizeof(chunk) ||
                 chunk.bytes > bytes - at)
-                break; /* children can also write the file, so its rest may be invalid */
+                /* the rest of the file is ignored: the child may have written anything there */
+                break;
             if (chunk.kind != kind)
                 continue;
             if (out != NULL && !trace_copy(file, at, chunk.bytes, out))

@@ -27,12 +27,11 @@ enum {
     TREE_PLATFORM = 32,
     TREE_TEXT = 512, /* bytes of an error's text */
     TREE_CALLABLES = 1024,
-    TREE_COPY =
-        /*
-         * number of the built-in copy task, which every child has. Its tensors: destination,
-         * source; its scalar: enum copy_ends.
-         */
-    TREE_CALLABLES,
+    /*
+     * number of the built-in copy task, which every child has. Its tensors: destination, source;
+     * its scalar: enum copy_ends.
+     */
+    TREE_COPY = TREE_CALLABLES,
     /* most nested workers on a path from the root down; a process holds a life pipe for each */
     TREE_NESTED_MAX = 16,
 };
@@ -317,12 +316,11 @@ struct wire_domain {
     struct a32 way_count;
     struct a32 waits; /* with this way, a child that joins waits until all members have joined */
     uint64_t window_bytes;
-    struct a32
-        /*
-         * is_lost and is_over: written by the worker, which then wakes the alarms of the members'
-         * children
-         */
-        is_lost;
+    /*
+     * is_lost and is_over: written by the worker, which then wakes the alarms of the members'
+     * children
+     */
+    struct a32 is_lost;
     struct a32 is_over; /* no task uses the domain any more: children release their parts */
     struct wire_member {
         uint32_t child;

@@ -73,7 +73,8 @@ int pto_worker_open(const struct pto_worker_params *given, struct pto_worker **w
         if (status < 0)
             close_tree(t);
         if (status == PTO_EAGAIN && i + 1 < ATTEMPTS)
-            status = PTO_OK; /* tries again at other addresses */
+            /* a child could not map the memory at its address: tries another one */
+            status = PTO_OK;
     }
     if (status >= 0) {
         *worker_out = handle;
@@ -201,7 +202,10 @@ static int worker_open_file(struct tree *t, uint32_t attempt, struct pto_error *
         return error_setf(error, PTO_ENOMEM, "no address range of %llu bytes is free: %s",
                           (unsigned long long)t->bytes, limit_explain(ENOMEM, why));
     arena_range_give(range, t->bytes);
-    /* The range is free again: maps there without replacing anything; PTO_EAGAIN if it was taken. */
+    /*
+     * Maps the range, which is free again, without replacing a mapping. PTO_EAGAIN: it was taken in
+     * the meantime.
+     */
     status = arena_open(t->memory, range, t->bytes, &t->arena);
     if (status >= 0)
         t->base = range;
@@ -481,7 +485,7 @@ int pto_worker_reopen(struct pto_worker *worker, uint32_t child, struct pto_erro
     if (t->child[child].state != CHILD_DEAD)
         status = error_setf(error, PTO_EBUSY, "child %u is alive, or starting", child);
     else
-        /* keeps other threads from also starting the child */
+        /* prevents that other threads start the child as well */
         t->child[child].state = CHILD_STARTING;
     t->child[child].is_loading = t->child[child].is_loading || status >= 0;
     pthread_mutex_unlock(&t->lock);
