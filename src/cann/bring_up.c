@@ -494,7 +494,8 @@ int cann_bring_up(struct cann *c, struct pto_error *error)
     if (status >= 0) {
         status = open_board(c, error);
         if (status < 0)
-            c->function = NULL; /* close must not call a scheduler that did not open the board */
+            /* makes cann_close not call a scheduler that could not open the board */
+            c->function = NULL;
     }
     if (status >= 0) {
         vendor_note(&c->vendor, "stage", "registers"); /* mutation: silent-stage */

@@ -332,7 +332,7 @@ static bool place_graph(struct cann *c)
 
     if (!grow_stage(b, bytes))
         return false;
-    if (b->stage != stage) /* the stage has moved while it grew */
+    if (b->stage != stage) /* the stage has moved when it grew, so the graph is found again there */
         built_graph_move(b->built, b->stage + CARD_GRAPH_HEAD);
     b->addr = c->heap + cann_build_round_up(b->built->image.heap_bytes);
     if (b->kept != NULL ? !take_aligned(c, bytes, &b->kept->memory, &b->addr)
@@ -365,7 +365,7 @@ bool cann_build_wait(struct cann *c, struct cann_run *r, struct pto_error *error
     }
     b->built = NULL;
     chip_drop(b->builder, result->graph);
-    if (result->is_lost) /* the next build opens a new builder */
+    if (result->is_lost) /* forgets the lost builder: the next build opens a new one */
         cann_build_close(c);
     return is_built;
 }

@@ -33,7 +33,8 @@ static int register_executor(struct cann *c)
 
     if (v->rtRegisterAllKernel == NULL || v->rtKernelLaunchWithHandleV2 == NULL)
         return ACL_REFUSED;
-    if (c->core_binary != NULL) { /* the card keeps a copy for each registration */
+    /* registered once, because the card keeps a copy for each registration */
+    if (c->core_binary != NULL) {
         code = VENDOR_CALL(v, aclrtBinaryUnLoad, c->core_binary);
         if (code != ACL_SUCCESS)
             return code;

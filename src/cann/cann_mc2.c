@@ -192,7 +192,7 @@ static int cann_mc2_read_ring(struct cann *c, uint64_t addr, struct pto_comm_con
                                       .rank_count = head.rank_count,
                                       .window_bytes = head.window_bytes };
     if (head.rank_count == 0 || head.rank_count > PTO_CONTEXT_RANKS)
-        return PTO_OK; /* check_windows refuses the number of ranks */
+        return PTO_OK; /* no error here: check_windows refuses this number of ranks */
     status = read_card(c, addr + offsetof(struct ring, remote), remote,
                        head.rank_count * sizeof(remote[0]), error);
     for (uint32_t i = 0; i < head.rank_count && status >= 0; i++) {

@@ -130,7 +130,7 @@ static int cann_memory_run_job(struct cann *c, driver_work_fn work, struct memor
 {
     int status;
 
-    /* a vendor's call hangs, and another one would hang as long */
+    /* no further call: one already hangs, and another one would hang as long */
     if (a32_load_relaxed(&c->is_silent) != 0)
         return cann_refuse(c, error);
     status = driver_thread_call(c, work, job, error);

@@ -16,9 +16,9 @@
 #include "cann/cann_runs.h"
 
 enum {
-    /* longest part of a wait, after which the scheduler's heartbeat is checked */
+    /* maximum time of one wait in the driver, after which the scheduler's heartbeat is checked */
     SLICE_MS = 1000,
-    LAST_SLICE_MS = 20,   /* shortest part of a wait */
+    LAST_SLICE_MS = 20,   /* minimum time of such a wait */
     LATE_NS = 2000000000, /* margin after a run's time limits, before the host gives it up */
 };
 
@@ -68,7 +68,7 @@ static int send_ranges(struct cann *c, struct cann_run *r, const char **call_out
                                          c->allocation[i].addr + c->allocation[i].bytes };
     pthread_mutex_unlock(&c->memory_lock);
     if (range == NULL)
-        return 207001; /* the vendor's code for exhausted memory */
+        return 207001; /* 207001: the vendor's code for exhausted memory */
     bytes = (count + 1) * sizeof(*range);
     if (bytes > r->ranges_bytes) {
         uint64_t more = 0;
@@ -356,7 +356,7 @@ static int cann_start(struct chip *chip, const struct chip_request *request)
         a32_store_relaxed(&c->starts, starts + 1);
         /* cann_progress reads the number, and its callers only compare it */
         a64_store_release(&c->number, request->number);
-        if (cann_is_lost(c)) /* the device was lost after the last run */
+        if (cann_is_lost(c)) /* the device was lost after the previous run had ended */
             cann_run_fail_lost(c, starting.run);
         else if (is_for_host(request))
             start_building(c, starting.run);
@@ -457,7 +457,7 @@ static void take_ended(struct cann *c, struct cann_run *r)
         r->result.stall.task[i].site.file =
             r->names[(i + 1) * MESSAGE_NAME] != '\0' ? &r->names[(i + 1) * MESSAGE_NAME] : NULL;
     r->report = ended->report;
-    if (ended->is_lost != 0) { /* the host makes the text of this error */
+    if (ended->is_lost != 0) { /* the card sends no text for a lost device: it is written here */
         (void)cann_lose(c, NULL, "card %u: a kernel or an orchestration never returned", c->card);
         a32_store_relaxed(&c->is_trouble_reported, 1); /* relaxed: a hint for the next cann_start */
     }
@@ -535,7 +535,7 @@ static void wait_in_context(struct cann *c, struct cann_run *r)
 
     if (code == ACL_EVENT_NOT_DONE && blame_cores(c, r))
         return;
-    if (code != ACL_SUCCESS) { /* no more queries than needed: they may hang */
+    if (code != ACL_SUCCESS) { /* queries no more than necessary, because each query may hang */
         cann_run_lose_launched(c, r, is_cause(code) ? ASK_NONE : ASK_CORES, call, code,
                                code == ACL_EVENT_NOT_DONE
                                    ? "and the scheduler's heartbeat has stopped"
@@ -688,7 +688,7 @@ static const struct chip_result *cann_report(struct chip *chip, struct pto_run_r
 {
     struct cann_run *r = cann_run_last(cann_of(chip));
 
-    /* the caller's fields, which the report on the card does not have */
+    /* fields that belong to the caller, and that the card's report lacks */
     r->report.size = report->size;
     r->report.warning = report->warning;
     r->report.error = report->error;

@@ -236,7 +236,7 @@ static int cann_window_run_job(struct cann *c, driver_work_fn work, struct windo
     int status;
 
     pto_error_init(&job->error);
-    /* a vendor's call hangs, and another one would hang as long */
+    /* no further call: one already hangs, and another one would hang as long */
     if (a32_load_relaxed(&c->is_silent) != 0)
         return cann_refuse(c, error);
     status = driver_thread_call_while(c, work, job, check, error);
@@ -386,7 +386,8 @@ static int window_drop(struct chip *chip, struct chip_window *window, struct pto
         cann_unregister_memory(c, w->base.in[w->registered]);
         cann_unregister_memory(c, w->base.out[w->registered]);
     }
-    if (!cann_is_lost(c)) /* nothing is released piece by piece on a card that has failed */
+    /* on a card that has failed nothing is released: cann_close resets the card */
+    if (!cann_is_lost(c))
         status = cann_window_run_job(c, drop_window, &job, NULL, error);
     free(w);
     return status;

@@ -112,7 +112,7 @@ static void *driver_thread_main(void *arg)
     here = a;
     if (setjmp(a->left) == 0) {
         driver_thread_serve(a);
-    } else { /* the thread was given up: no other thread frees its struct */
+    } else { /* frees its own struct: the thread was given up, so no other thread does */
         struct cann *c = a->c;
 
         driver_thread_destroy(a);

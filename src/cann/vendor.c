@@ -288,7 +288,7 @@ int vendor_load(struct vendor *v, struct pto_error *error)
     if (status < 0 && is_stub(v)) {
         vendor_note(v, "stage", "functions");
         status = find_functions(v, VENDOR_ACL, error);
-        /* an unknown version, which may lack a library, is the reason to report */
+        /* reports the unknown version, which may be why a library is missing */
     } else if (status >= 0 || !is_known_version(v)) {
         vendor_note(v, "stage", "version");
         vendor_note(v, "version", "%s", v->version);
@@ -308,7 +308,8 @@ int vendor_load(struct vendor *v, struct pto_error *error)
 int vendor_claim(struct pto_error *error)
 {
     /*
-     * process that has opened a card last; a forked process inherits the value, and sees another id
+     * id of the process that has opened a card last; a forked process inherits it, and finds that
+     * it differs from its own
      */
     static struct a32 user;
     uint32_t here = (uint32_t)getpid(), before = a32_load_relaxed(&user);

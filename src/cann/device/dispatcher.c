@@ -64,7 +64,7 @@ static enum dispatcher_step install_in(struct dispatcher_args *args, enum card_f
     snprintf(args->path, sizeof(args->path), "%.*s", (int)sizeof(args->path) - 1, path);
     if (read_back(path, args) == 0 && args->bytes == args->inner_bytes &&
         args->fingerprint == fingerprint_of(object, args->inner_bytes))
-        return DISPATCHER_DONE; /* another process has installed the file before */
+        return DISPATCHER_DONE; /* the file is there already: another process has installed it */
     (void)unlink(other);
     args->error = card_file_write(other, object, args->inner_bytes, 0755);
     if (args->error != 0)

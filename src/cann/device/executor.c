@@ -45,9 +45,8 @@ CORE_ENTRY void CORE_NAME(CORE_SHARED struct board_launch *launch)
         core_anchor((CORE_SHARED uint32_t *)launch);
     board = (CORE_SHARED struct board *)(uintptr_t)launch->board;
     core_fetch_line(board);
-    core_set_sync(
-        /* before any kernel runs: kernels of a cluster signal each other by this address */
-        launch->sync);
+    /* set before any kernel runs, because kernels of a cluster signal each other by this address */
+    core_set_sync(launch->sync);
     if (CORE_IS_AIV)
         index = board->blocks + 2 * index + core_sub_block();
     hello = &board->hello[index];
@@ -62,7 +61,11 @@ CORE_ENTRY void CORE_NAME(CORE_SHARED struct board_launch *launch)
         if (bell == BOARD_BELL_EXIT)
             break;
         if (bell != BOARD_BELL_OPEN) {
-            core_fetch_all(); /* drops cached copies of the job, and of what earlier tasks wrote */
+            /*
+             * drops cached copies of the job line, and of memory that other cores have written
+             * since
+             */
+            core_fetch_all();
             core_set_cond(bell);
             core_before_call(job->function);
             ((executor_kernel)(uintptr_t)job->function)(job->args);

@@ -120,7 +120,8 @@ static void enter_guarded(struct machine *m, struct unit *u, const struct slot *
     int64_t *args = u->job->args;
     uint32_t used = s->tensor_count + s->scalar_count;
 
-    guarded_poison_unused(args, s); /* the start of the job sends the other arguments to memory */
+    /* poisons unused arguments only: starting the job writes the others to memory */
+    guarded_poison_unused(args, s);
     aicpu_send(&args[used], (PTO_ARG_LOCAL - used) * sizeof(args[0]));
     u->found = (uint8_t)guarded_enter(&m->unit[0].watch, &u->watch, s, ascend_tensors_of(m, s));
 }
@@ -138,7 +139,7 @@ static bool watch_start(void *context, const struct slot *s, enum trace_kind kin
         !guarded_begin(&m->sched, s, tensor, s->kernel[s->kernel[0] == SLOT_NO_KERNEL]))
         return false;
     if (m->dumps.level != 0)
-        /* the code that takes the cores' answers records the end */
+        /* records no end: the code that takes the cores' answers does */
         dumps_watch(&m->dumps, s, tensor, kind);
     if (m->run.has_guards && (s->flags & SLOT_IS_TEAM) == 0)
         enter_guarded(m, ascend_unit_of(m, s->core_type, m->worker->core_index[s->core_type]), s);
@@ -147,7 +148,7 @@ static bool watch_start(void *context, const struct slot *s, enum trace_kind kin
 
 void port_set_watch(struct machine *m)
 {
-    /* drops the watches of cores that never returned, in an earlier run */
+    /* drops watches that an earlier run has left for cores that never returned */
     guarded_withdraw(&m->unit[0].watch);
     m->ring.watch_fn = watch_start;
     m->ring.watch_context = m;
@@ -276,7 +277,7 @@ static inline void ascend_take_back(struct machine *m, struct unit *u, bool has_
     struct core_slab slab;
     uint32_t type = is_kept_for_teams(m) ? PTO_CORE_TYPES : u->type;
 
-    if (w->trace != NULL) { /* a recorded run: the caller looks for the next task */
+    if (w->trace != NULL) { /* in a recorded run, the caller chooses the next task */
         ascend_look_after(m, u);
         type = PTO_CORE_TYPES;
     }

@@ -144,7 +144,7 @@ static void *scheduler_load_object(struct board *board, const char *object, uint
         (void)scheduler_error_set(board, PTO_ELOAD,
                                   "the orchestration of \"%.60s\" cannot be loaded: %.120s", name,
                                   dlerror());
-    (void)unlink(path); /* the loaded object stays mapped */
+    (void)unlink(path); /* removes the name only: the loaded object stays mapped */
     return handle;
 }
 
@@ -219,7 +219,7 @@ static int scheduler_load_code(const struct board_call *call, struct board *boar
 static void scheduler_build(struct machine *m)
 {
     m->is_building = true;
-    /* only compared, never dereferenced */
+    /* the thread's address is only compared, never dereferenced */
     aptr_store_relaxed(&m->orch.builder, __builtin_thread_pointer());
     if (setjmp(m->back) == 0)
         orch_build(&m->orch);
@@ -622,7 +622,7 @@ static int check_run(struct machine *m, const struct run_message *run, const str
 {
     const struct scheduler_code *code = (const struct scheduler_code *)(uintptr_t)run->code;
 
-    m->building_bytes = 0; /* the host did not ask for the graph that was built before */
+    m->building_bytes = 0; /* forgets a built graph that the host has not asked for */
     m->launched = run->purpose == CHIP_LAUNCH ? (struct card_graph *)(uintptr_t)run->graph : NULL;
     if (run->tensor_count > PTO_ENTRY_TENSORS_MAX || run->scalar_count > PTO_ENTRY_SCALARS_MAX)
         return scheduler_error_set(board, PTO_EFORMAT, "a run has too many arguments");
@@ -646,7 +646,8 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
 
     m->entry = (struct pto_entry){ run->tensor_count, run->scalar_count, tensor, scalar };
     for (uint32_t i = run->tensor_count; i < PTO_ENTRY_TENSORS_MAX; i++)
-        tensor[i] = pto_tensor_absent(i); /* absent tensors are marked as the host marks them */
+        /* absent tensors are marked here in the same way as on the host */
+        tensor[i] = pto_tensor_absent(i);
     /*
      * The host writes its next message to this memory: lines that this cache has changed must not
      * be written over it later.
@@ -660,7 +661,7 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
     }
     if (m->is_dead)
         status = scheduler_error_set(board, PTO_ELOST, "an earlier run on this card did not end");
-    if (status < 0) { /* the cores have started and wait for jobs */
+    if (status < 0) { /* dismisses the cores, which have started and wait for jobs */
         (void)port_dismiss_cores(m, m->is_dead);
         return status;
     }

@@ -40,7 +40,7 @@ static inline void aicpu_seen(void)
 
 static inline void aicpu_set_register(uint64_t addr, uint32_t value)
 {
-    /* data that the register announces reaches memory first */
+    /* makes data that the register announces reach memory before the register is set */
     __asm__ volatile("dsb sy" ::: "memory");
     *(volatile uint32_t *)(uintptr_t)addr = value;
 }
