@@ -39,7 +39,7 @@ static void put_parts(struct collective *c, const struct collective_parts *parts
         memcpy(next + rank * slot, parts->from + rank * parts->stride,
                collective_part(parts, rank) * c->element_bytes);
     }
-    /* the first part is the largest */
+    /* all slots are as long as the first part, which is the largest */
     collective_send_slots(c, slot, collective_part(parts, 0) * c->element_bytes);
 }
 

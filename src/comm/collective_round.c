@@ -206,7 +206,8 @@ static void send_round(struct collective *c)
     struct shared *s = shared_of(c->domain->comm);
 
     if (c->is_inline)
-        c->sends.all_bytes = c->sends.each_bytes = 0; /* the note has the data */
+        /* sends no scratch: the note has all of the data */
+        c->sends.all_bytes = c->sends.each_bytes = 0;
     s->remote->send_round(s, shared_domain_of(c->domain), &c->sends, !c->is_begun);
     c->sends = (struct shared_sends){ .only = UINT32_MAX };
 }

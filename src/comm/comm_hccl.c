@@ -370,7 +370,7 @@ static int hccl_make_windows(struct opening *o)
 
     for (uint32_t way = 0; way < ways && status == PTO_ENOSUP; way++)
         status = try_way(o, way, offer);
-    if (status >= 0) /* discards the error of a way that failed earlier */
+    if (status >= 0) /* the error of an earlier way does not matter if a later one has succeeded */
         (void)error_setf(o->error, PTO_OK, "%s", "");
     free(offer);
     return status;
@@ -532,7 +532,7 @@ static int begin_adding(struct domain *domain, struct shared_control *control)
                 return PTO_ETIMEOUT;
             os_yield();
             adder = 0;
-        } /* the holder is lost: the next attempt takes the lock over */
+        } /* the next attempt takes the lock over, because its holder is lost */
     }
     return PTO_OK;
 }

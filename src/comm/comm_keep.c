@@ -33,7 +33,7 @@ int pto_domain_keep(struct pto_domain *handle, struct pto_windows **windows_out)
         if (!comm_reaches(domain->comm, domain->ranks[i]) || domain->comm->ops->is_on_device)
             return PTO_ENOSUP;
     while (domain->parent != NULL)
-        domain = domain->parent; /* the domain that owns the windows */
+        domain = domain->parent; /* goes up to the domain that owns the windows */
     pthread_mutex_lock(&domain->comm->lock);
     if (domain->kept == NULL)
         domain->kept = keep_make_windows(domain);

@@ -161,7 +161,8 @@ static int comm_null_wait(struct domain *domain, const struct pto_wait_for *word
 {
     const struct a32 *at = (const struct a32 *)(const void *)(domain->own + word->offset);
     uint64_t deadline_ns = comm_deadline(timeout_ns, 0);
-    struct a32 never = { 0 }; /* no thread wakes this word, so the deadline ends each wait */
+    /* an address that no thread wakes, so each wait ends at the deadline */
+    struct a32 never = { 0 };
     uint64_t now;
     int status;
 

@@ -587,7 +587,7 @@ int shared_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error 
                                       .error = error });
     if (status >= 0 || status == PTO_EINVAL)
         return status;
-    /* read by is_astray on a rank that arrives later */
+    /* is_astray reads this on a rank that arrives later */
     a32_store_relaxed(&own->given_up, number);
     if (shared_of(domain->comm)->remote != NULL)
         shared_of(domain->comm)->remote->send_control(shared_of(domain->comm), sd);

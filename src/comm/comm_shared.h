@@ -317,9 +317,8 @@ struct shared_wait {
     /* PTO_OK: continue to wait. NULL: lost ranks do not end the wait. */
     int (*judge)(void *context);
     int (*doubt)(void *context); /* like `judge`, called before each sleep; NULL: none */
-    bool (*is_near)(void *context,
-                    /* whether a missing rank last waited on this CPU; NULL: unknown */
-                    uint32_t cpu);
+    /* whether a missing rank last waited on this CPU; NULL: unknown */
+    bool (*is_near)(void *context, uint32_t cpu);
     void *context;
     bool is_polled; /* the store that is waited for may come without a wake */
     uint64_t timeout_ns;

@@ -468,7 +468,7 @@ static int judge_open(void *context)
 {
     struct open_wait *w = context;
 
-    /* the next member's directory is read once more before the wait is given up */
+    /* before the wait is given up, the next member's directory is read once more */
     w->is_new = true;
     for (uint32_t i = 0; i < w->request->rank_count && w->status >= 0; i++) {
         /* state that is assumed for a member that was not joined */
@@ -630,7 +630,7 @@ static int report_left(struct shared_domain *sd, int status, struct pto_error *e
         comm_names_add(&missing, sd->base.ranks[i]);
     }
     if (missing.count == 0)
-        return PTO_OK; /* the last member has left by now */
+        return PTO_OK; /* the last missing member has left since the wait timed out */
     if (status != PTO_ETIMEOUT)
         return status;
     return comm_error_set(

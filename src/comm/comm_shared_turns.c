@@ -98,7 +98,7 @@ int shared_turns_join(struct shared *s, const struct comm_request *request, stru
         return status;
     }
     s->time = place;
-    /* the watcher may have noticed a death before `time` was set */
+    /* ranks whose deaths the watcher noticed before `time` was set still hold up the clock */
     for (uint32_t i = 0; i < s->base.rank_count; i++)
         if (a32_load_acquire(&s->dead[i]) != 0)
             shared_clock_drop(clock, i);

@@ -114,7 +114,7 @@ int comm_team_open(uint32_t rank_count, struct comm **comms_out, struct pto_erro
     }
     if (status >= 0)
         return PTO_OK;
-    /* one more than the open ranks, so that the last one that closes does not free the team */
+    /* an additional count, so that closing the last rank does not free the team: free_team does */
     team->open_count++;
     while (count-- > 0)
         thread_close(comms_out[count]);
@@ -166,11 +166,8 @@ static void thread_free(struct shared *s, uint64_t offset, uint64_t bytes, char 
     pthread_mutex_lock(&team->lock);
     if (is_free && team->keeper_count == 0) {
         (void)munmap(at, bytes);
-    } else if ((k = malloc(sizeof(*k))) !=
-               /*
-                * without memory for the list element the block is leaked, because a peer may use it
-                */
-               NULL) {
+    } else if ((k = malloc(sizeof(*k))) != NULL) {
+        /* a peer may still use the block; without memory for this element it is leaked */
         *k = (struct kept_block){ team->kept, at, bytes };
         team->kept = k;
     }
