@@ -76,7 +76,7 @@ int artefact_glance(const void *bytes, size_t have, size_t size, struct pto_erro
     switch (artefact_recognise(bytes, have)) {
     case ARTEFACT_FILE:
         if (have < sizeof(h) || size < sizeof(h))
-            return PTO_OK; /* artefact_read reports how much is missing */
+            return PTO_OK; /* no error yet: artefact_read reports how many bytes are missing */
         memcpy(&h, bytes, sizeof(h));
         return check_header(&h, size - signed_bytes(&h, size), error);
     case ARTEFACT_BLOB:

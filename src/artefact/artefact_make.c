@@ -195,7 +195,8 @@ static int plan_sizes(struct plan *plan, struct pto_error *error)
     }
     for (uint32_t i = 0; i < plan->file_count; i++)
         text += strlen(plan->file[i]->path) + 1;
-    if (storage + text > ARTEFACT_BYTES_MAX - (1 << 26)) /* leave 64 MiB for the tables */
+    /* 64 MiB of the maximum size are left for the tables */
+    if (storage + text > ARTEFACT_BYTES_MAX - (1 << 26))
         return error_setf(error, PTO_EINVAL,
                           "the orchestration and the kernels together take more than 1 GiB");
     memcpy(h->magic, ARTEFACT_MAGIC, ARTEFACT_MAGIC_BYTES);

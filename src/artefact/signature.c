@@ -92,7 +92,8 @@ int pto_artefact_sign(const void *bytes, size_t size, const uint8_t secret[PTO_K
     if (made == NULL)
         return error_setf(error, PTO_ENOMEM, "no memory for %zu bytes", size);
     memcpy(made, bytes, used);
-    for (uint32_t i = 0; i < a.signer_count; i++) /* signatures by other keys stay */
+    /* copies the signatures by other keys unchanged */
+    for (uint32_t i = 0; i < a.signer_count; i++)
         if (memcmp(a.signers[i].key, signature.key, PTO_KEY_BYTES) != 0) {
             memcpy(made + used, &a.signers[i], sizeof(signature));
             used += sizeof(signature);

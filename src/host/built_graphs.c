@@ -114,7 +114,7 @@ int pto_graph_destroy(struct pto_graph *handle)
     struct host_graph *b;
     struct callable *callable;
     struct device *device;
-    /* like a launch, so that no other thread uses the graph */
+    /* as for a launch: makes sure that no other thread uses the graph */
     int status = begin_launch(handle, &b);
 
     if (status < 0)

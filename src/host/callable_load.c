@@ -342,7 +342,7 @@ static int make_callable(struct packed *packed, struct callable **callable_out)
 {
     const struct artefact *a = packed->artefact;
     struct pto_kernel *kernels = calloc(KERNELS_MAX, sizeof(*kernels));
-    /* kernels of a bare chip callable have no names, and get one by their id */
+    /* Kernels of a bare chip callable have no names: they are named by their id. */
     char(*name)[KERNEL_NAME_BYTES] = calloc(KERNELS_MAX, sizeof(*name));
     struct pto_callable_params params = { .name = a->name, .kernels = kernels };
     struct callable *c = NULL;

@@ -62,7 +62,7 @@ void device_status_update(struct device *device)
     status_write_begin(&shown->turn);
     for (; run != NULL && run->state == RUN_RUNNING && count < PTO_WATCH_RUNS; run = run->next) {
         if (count == 0 && shown->run[0].number != run->number)
-            /* the run that was shown second has become the first one */
+            /* the second run that observers see has become the first one */
             shown->run[0] = shown->run[1];
         show_run(&shown->run[count++], run);
     }

@@ -51,9 +51,8 @@ static void handle_unlock_table(void)
 
 static void handle_guard_forks(void)
 {
-    (void)pthread_atfork(handle_lock_table, handle_unlock_table,
-                         /* pthread_atfork fails only if memory is exhausted */
-                         handle_unlock_table);
+    /* ignored: pthread_atfork fails only if memory is exhausted */
+    (void)pthread_atfork(handle_lock_table, handle_unlock_table, handle_unlock_table);
 }
 
 static struct entry *entry_at(uint64_t index)

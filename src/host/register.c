@@ -45,8 +45,8 @@ static void unlock_registry(void)
 static void register_guard_forks(void)
 {
     object_guard_forks();
-    (void)pthread_atfork(lock_registry, unlock_registry,
-                         unlock_registry); /* pthread_atfork fails only if memory is exhausted */
+    /* ignored: pthread_atfork fails only if memory is exhausted */
+    (void)pthread_atfork(lock_registry, unlock_registry, unlock_registry);
 }
 
 /*
@@ -147,8 +147,8 @@ int registration_acquire(struct device *device, struct callable *callable,
             r->users++;
         pthread_mutex_unlock(&device->lock);
         /*
-         * not registered: the loop repeats, because another thread may unregister it before the
-         * next lookup
+         * The callable is not registered. The loop repeats, because another thread may unregister
+         * it again.
          */
         if (r == NULL)
             status = register_callable(device, callable, error);
@@ -246,7 +246,7 @@ static int register_callable(struct device *device, struct callable *c, struct p
     pthread_once(&once, register_guard_forks);
     pthread_mutex_lock(&registry.lock);
     r = find_registration(device, c);
-    if (r != NULL) /* already registered, possibly by another thread */
+    if (r != NULL) /* the callable was registered already, possibly by another thread */
         goto unlock;
     r = find_registration(device, NULL);
     status = check_platform(device, c, error);

@@ -182,7 +182,7 @@ int pto_run_cancel(struct pto_run *handle)
         run_fail(run, PTO_ECANCELED, "the run was cancelled before it started");
         run_end(run);
     } else if (run->state == RUN_RUNNING) {
-        /* the chip ends the run soon, and a wait for it then returns */
+        /* does not wait: the chip ends the run soon, which ends waits for it */
         chip_cancel(run->device->chip, run->number);
     }
     pthread_mutex_unlock(&run->device->lock);

@@ -206,7 +206,7 @@ static void take_result(struct run *run, const struct chip_result *result)
          */
         a32_store_relaxed(&run->callable->is_pinned, 1);
     run->loss = result->is_lost ? error_text_loss(result) : NULL;
-    /* in this case the chip's text says more than error_text_loss */
+    /* the chip's own text about a failed card says more than error_text_loss */
     if (result->is_lost && result->failure.kind == FAILURE_CARD) {
         static const char lost[] = "the device is lost: ";
         const char *text = result->failure.text;

@@ -116,7 +116,10 @@ void run_release(struct run *run)
     device->run_count--;
     pthread_mutex_unlock(&device->lock);
     if (graph != NULL)
-        /* the last access: the run may be embedded in the graph, and be reused at once */
+        /*
+         * The last access to the run: if it is embedded in the graph, the next launch may reuse it
+         * at once.
+         */
         host_graph_release(graph);
 }
 
@@ -138,14 +141,14 @@ static int read_options(const struct pto_run_options *given, const struct callab
     if (given != NULL && sized_read(out, sizeof(*out), given) < 0)
         return error_setf(error, PTO_EINVAL,
                           "the options are not initialised with pto_run_options_init");
-    out->error = NULL; /* the field belongs to the caller, and the run does not need it */
+    out->error = NULL; /* the run does not need the caller's error struct */
     return PTO_OK;
 }
 
 static bool fits_its_buffer(const struct pto_tensor *t)
 {
     if (t->ndims < 1 || t->ndims > PTO_MAX_DIMS || pto_dtype_size(t->dtype) == 0)
-        return true; /* the submit that uses the tensor reports this error */
+        return true; /* no error here: the submit that uses the invalid tensor reports it */
     return pto_tensor_end(t) <= t->size;
 }
 

@@ -43,7 +43,8 @@ enum run_turn run_take_turn(struct run *run)
     if (run->state == RUN_QUEUED && may_begin(run)) {
         run_begin(run); /* start the run even if its turn came together with the time-out */
         turn = TURN_BEGUN;
-    } else if (run->state == RUN_QUEUED) { /* otherwise the run was cancelled during the wait */
+        /* if the run is not queued any more, it was cancelled during the wait */
+    } else if (run->state == RUN_QUEUED) {
         run_dequeue(run);
         if (is_own)
             fail_in_queue(run);
@@ -116,7 +117,7 @@ void run_end(struct run *run)
     device_status_update(run->device);
     while (run->descriptor >= 0 && write(run->descriptor, &one, sizeof(one)) < 0 &&
            errno == EINTR) {
-    } /* retry if a signal interrupts the write; an eventfd otherwise accepts it */
+    } /* a signal may interrupt the write; otherwise an eventfd accepts it */
     pthread_cond_broadcast(&run->device->changed);
 }
 

@@ -385,7 +385,10 @@ int pto_watch_devices(int32_t pid, pto_watch_device_fn visit, void *context)
     for (int i = 0; i < count && found >= 0; i++) {
         int got = is_wanted[i] ? look_at_process(all[i], visit, context) : 0;
 
-        /* other processes that have just ended, or do not permit reading, are left out */
+        /*
+         * processes other than the requested one that have just ended, or do not permit reading,
+         * are left out
+         */
         if (got < 0 && (all[i] == pid || got == -ENOMEM))
             found = watch_status_of(-got);
         else

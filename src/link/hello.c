@@ -83,8 +83,8 @@ static int hello_watch(int32_t parent, int32_t root)
     descriptor[0] = (int)syscall(SYS_pidfd_open, parent, 0);
     descriptor[1] = (int)syscall(SYS_pidfd_open, root, 0);
     /*
-     * if this process is stopped by a signal when its parent ends, SIGCONT continues it, so that it
-     * notices
+     * If this process is stopped when its parent ends, SIGCONT continues it, so that it notices the
+     * end.
      */
     (void)prctl(PR_SET_PDEATHSIG, SIGCONT);
     if (getppid() != parent || descriptor[0] < 0 || descriptor[1] < 0)

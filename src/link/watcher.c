@@ -20,8 +20,8 @@ static uint32_t watcher_list(struct watcher *w, struct pollfd on[], struct endpo
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < w->count; i++)
-        if (a32_load_acquire(&w->endpoint[i]->has_ended) ==
-            0) { /* acquire: pairs with the release in watcher_add, after `watched` was set */
+        /* acquire: pairs with the release in watcher_add, after `watched` was set */
+        if (a32_load_acquire(&w->endpoint[i]->has_ended) == 0) {
             living[count] = w->endpoint[i];
             on[count++] = (struct pollfd){ .fd = w->endpoint[i]->watched, .events = POLLIN };
         }
@@ -108,7 +108,7 @@ void watcher_stop(struct watcher *w)
 
 void watcher_add(struct watcher *w, struct endpoint *e)
 {
-    /* has_ended = 0: the endpoint has a running process again */
+    /* the endpoint has a running process again, which the watcher thread now watches */
     a32_store_release(&e->has_ended, 0);
     if (w->alarm >= 0)
         (void)eventfd_write(w->alarm, 1);

@@ -15,12 +15,8 @@ enum { WATCHER_MAX = 64 };
 struct watcher {
     struct endpoint *endpoint[WATCHER_MAX];
     uint32_t count;
-    void (*ended)(
-        /*
-         * Called after has_ended of an endpoint was set; wakes the threads that wait for that
-         * endpoint.
-         */
-        void *owner);
+    /* Called after has_ended of an endpoint was set; wakes the threads that wait for it. */
+    void (*ended)(void *owner);
     void *owner;
     /* eventfd that makes the watcher list its endpoints again; -1: the watcher has no thread */
     int alarm;
