@@ -18,7 +18,7 @@
 enum {
     /* maximum time of one wait in the driver, after which the scheduler's heartbeat is checked */
     SLICE_MS = 1000,
-    LAST_SLICE_MS = 20,   /* minimum time of such a wait */
+    LAST_SLICE_MS = 20,   /* minimum time of one wait in the driver */
     LATE_NS = 2000000000, /* margin after a run's time limits, before the host gives it up */
 };
 

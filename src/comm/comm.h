@@ -204,8 +204,8 @@ struct domain *comm_domain_make(size_t bytes, struct comm *comm,
                                 const struct domain_request *request);
 void comm_domain_free(struct domain *domain); /* accepts NULL */
 /*
- * Fills in `window` of a domain whose windows are parts of its parent's, where the ranks have other
- * numbers.
+ * Fills in `window` of a domain whose windows are parts of its parent's. The parent numbers the
+ * ranks in another way.
  */
 void comm_place_in_parent(struct domain *domain, uint64_t offset);
 /* Fills in the context for kernels from `window`. The context must be zeroed. */

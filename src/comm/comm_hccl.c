@@ -60,7 +60,7 @@ const struct comm_ops comm_hccl_ops = {
 enum {
     LOOK_NS = 20000, /* first interval between two polls of a word */
     LOOK_NS_MAX = 10000000,
-    LOOK_PART = 8, /* the interval grows to one part in LOOK_PART of the time waited so far */
+    LOOK_PART = 8, /* the interval grows to 1/LOOK_PART of the time waited so far */
 };
 
 struct hccl {

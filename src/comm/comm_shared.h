@@ -89,9 +89,11 @@ struct shared_head {
  * written by one store, so the cache line moves between CPUs once.
  */
 struct shared_note {
-    alignas(SHARED_LINE) struct a32 number; /* number of the round; low half of an a64 */
-    uint32_t word;                          /* high half of that a64 */
-    uint8_t bytes[SHARED_LINE - 8];         /* data that does not fit `word` */
+    /* number of the round; the low half of an a64 that is stored at once */
+    alignas(SHARED_LINE) struct a32 number;
+    /* data of the round; the high half of the a64 that `number` begins */
+    uint32_t word;
+    uint8_t bytes[SHARED_LINE - 8]; /* data that does not fit `word` */
 };
 
 /*

@@ -82,7 +82,7 @@ struct meet_request {
 struct meet_result {
     int *memory;
     int *process;
-    bool has_fence; /* all ranks can use the fence for other ranks */
+    bool has_fence; /* each rank can execute a memory fence in the processes of all ranks */
 };
 
 /*

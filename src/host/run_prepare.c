@@ -116,10 +116,7 @@ void run_release(struct run *run)
     device->run_count--;
     pthread_mutex_unlock(&device->lock);
     if (graph != NULL)
-        /*
-         * The last access to the run: if it is embedded in the graph, the next launch may reuse it
-         * at once.
-         */
+        /* Last access to the run: once the graph is released, its next launch may reuse the run. */
         host_graph_release(graph);
 }
 

@@ -34,7 +34,7 @@ struct search {
     struct observe_process process; /* the process whose records are read */
     int32_t parent;
     bool wants_chip;    /* read only the chip's part of a record, for the device `host` */
-    struct sight *host; /* the device whose chip runs in this process */
+    struct sight *host; /* the isolated device whose chip runs in the process that is read */
     struct sight **sight;
     uint32_t count;
     bool is_short;  /* memory was exhausted */

@@ -54,7 +54,7 @@ void tree_clock_ended(struct tree *t, uint32_t child);
 void tree_clock_count(struct tree *t, uint32_t child, struct tree_task *k, bool is_measured);
 /* Lets virtual time pass or stops it, after anything that decides this has changed. */
 void tree_clock_update(struct tree *t);
-/* Whether virtual time has passed, or may not pass, since the last call. */
+/* Whether virtual time has passed since the last call; always true while it may not pass. */
 bool tree_clock_has_moved(struct tree *t);
 /* Sets the error of a region or a queue, which a worker in virtual time does not have. */
 int tree_clock_refuse_region(struct pto_error *error);

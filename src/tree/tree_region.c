@@ -137,7 +137,7 @@ static void free_region(struct tree_region *r)
     free(r);
 }
 
-/* Makes the mirror of a region, and the child's memory on the card. */
+/* Makes the mirror of a region, and makes the child allocate the region on the card. */
 static int make_mirror(struct tree_region *r, uint32_t chip, uint64_t bytes,
                        struct pto_error *error)
 {

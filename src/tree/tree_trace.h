@@ -34,7 +34,7 @@ void tree_trace_task(struct tree *t, const struct tree_task *k);
 void tree_trace_run(struct tree *t, const struct tree_run *run);
 void tree_trace_close(struct tree *t);
 
-/* Which task of the worker above runs a nested worker, in that worker's recording. */
+/* The task by which the worker above runs a nested worker, in the recording of the worker above. */
 struct tree_above {
     const struct tree_tracing *tracing;
     uint32_t child; /* number of this worker among the children of the worker above */

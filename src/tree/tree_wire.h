@@ -214,7 +214,7 @@ struct trace_chunk {
  */
 struct tree_tracing {
     struct a32 is_on;
-    struct a32 chips; /* enum pto_trace with which chips run tasks */
+    struct a32 chips; /* recording mode of the chips' runs: enum pto_trace */
     struct a32 pid;   /* process number of the worker's orchestrations in the timeline */
     struct a64 base_ns;
     char name[TREE_TRACE_NAME]; /* prefix of a nested worker's process names: "worker 1: " */

@@ -139,7 +139,7 @@ static bool watch_start(void *context, const struct slot *s, enum trace_kind kin
         !guarded_begin(&m->sched, s, tensor, s->kernel[s->kernel[0] == SLOT_NO_KERNEL]))
         return false;
     if (m->dumps.level != 0)
-        /* records no end: the code that takes the cores' answers does */
+        /* the end of the task is recorded by the code that takes the cores' answers */
         dumps_watch(&m->dumps, s, tensor, kind);
     if (m->run.has_guards && (s->flags & SLOT_IS_TEAM) == 0)
         enter_guarded(m, ascend_unit_of(m, s->core_type, m->worker->core_index[s->core_type]), s);

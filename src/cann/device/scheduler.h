@@ -139,7 +139,10 @@ static inline struct pto_local_context *scheduler_local_of(struct board_job *job
 }
 
 /* The following is defined in port_ascend_reach.c. */
-/* Stores the machine for functions that get none. Called first in each call of the host. */
+/*
+ * Stores the machine for those functions of port/port.h that have no argument for it. Called first
+ * in each call of the host.
+ */
 void port_begin(struct machine *m);
 
 /* The following is defined in port_ascend_memory.c. */
