@@ -45,9 +45,9 @@ struct pto_domain;
 struct pto_comm_params {
     size_t size;
     /*
-     * "shm": processes of this machine; "tls": processes of several hosts; "hccl": processes of this
-     * machine with a card each, which is `device`; "null": one rank. NULL: "tls" if the path is an
-     * address, else "shm" or "hccl", depending on the device.
+     * "shm": processes of this machine; "tls": processes of several hosts; "hccl": processes of
+     * this machine with a card each, which is `device`; "null": one rank. NULL: "tls" if the path
+     * is an address, else "shm" or "hccl", depending on the device.
      */
     const char *backend;
     /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiles a kernel in C++ with the cost model of the tile library (pto-isa), which counts cycles on
- * the host instead of computing. `pto run --virtual --durations isa` includes this header before the
- * kernel's source; programs do not include it.
+ * Compiles a kernel in C++ with the cost model of the tile library (pto-isa), which counts cycles
+ * on the host instead of computing. `pto run --virtual --durations isa` includes this header before
+ * the kernel's source; programs do not include it.
  */
 #ifndef PTO_API_COST_ENTRY_H
 #define PTO_API_COST_ENTRY_H

@@ -12,8 +12,8 @@
  *     cann_window.c, cann_mc2.c    windows that other cards can access, in three ways
  *     device/      the programs that run on the card
  *
- * Everything that was never verified on hardware is listed in docs/internals/onboard.md, with the function
- * that holds the assumption.
+ * Everything that was never verified on hardware is listed in docs/internals/onboard.md, with the
+ * function that holds the assumption.
  */
 #ifndef PTO_CANN_H
 #define PTO_CANN_H

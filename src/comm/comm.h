@@ -59,8 +59,8 @@ struct comm_ops {
     /* domains of the backend fill in `window`, so hosts can access windows by address */
     bool has_addresses;
     /*
-     * Optional. Whether a rank is on another host, so that its windows have no addresses here; NULL:
-     * no rank is.
+     * Optional. Whether a rank is on another host, so that its windows have no addresses here;
+     * NULL: no rank is.
      */
     bool (*is_elsewhere)(const struct comm *comm, uint32_t rank);
     /* windows are memory of the device, which is required; hosts access them by `put` and `get` */
@@ -75,7 +75,9 @@ struct comm_ops {
     void (*abort)(struct comm *comm, int status);
     /* Whether a rank is known to have died, closed or given up. */
     bool (*is_lost)(struct comm *comm, uint32_t rank);
-    /* Optional. Whether a rank is silent, but not given up yet; NULL: a silent rank is not noticed. */
+    /*
+     * Optional. Whether a rank is silent, but not given up yet; NULL: a silent rank is not noticed.
+     */
     bool (*is_suspect)(struct comm *comm, uint32_t rank);
 
     /* Collective. Creates the domain and fills in its struct domain. */

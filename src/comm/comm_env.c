@@ -7,14 +7,19 @@
 #include "base/file.h"
 #include "comm/comm.h"
 
-/* The variables by which a launcher (mpirun, srun) passes the rank, the number of ranks and the job. */
+/*
+ * The variables by which a launcher (mpirun, srun) passes the rank, the number of ranks and the
+ * job.
+ */
 struct launcher {
     const char *rank;
     const char *rank_count;
     const char *job; /* variable with the job's id; NULL: this launcher passes the path itself */
     /* variable with the number of the job's step; NULL: the launcher has no steps */
     const char *step;
-    /* variables with the number of ranks on this host, and of hosts; NULL: this launcher has none */
+    /*
+     * variables with the number of ranks on this host, and of hosts; NULL: this launcher has none
+     */
     const char *local_count;
     const char *host_count;
 };

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Domains of ranks that share memory. Opening one takes two steps, so that no rank
- * has it before all have mapped each other's blocks:
+ * Domains of ranks that share memory. Opening one takes two steps, so that no rank has it before
+ * all have mapped each other's blocks:
  *
  *     publish an entry with the own block    wait for the entry of every member
  *     map their blocks, publish `ready`      wait until every member is ready
  *
- * A rank that finds a disagreement records it in its entry and leaves it there: the others
- * find it, whenever they read the entry, and fail as well. Each entry has a serial. A rank ignores an
- * entry that it joined before, so that ids can be used again while a slow rank still has an
- * old one, and entries of domains that it is not listed for, which may have the same id.
+ * A rank that finds a disagreement records it in its entry and leaves it there: the others find it,
+ * whenever they read the entry, and fail as well. Each entry has a serial. A rank ignores an entry
+ * that it joined before, so that ids can be used again while a slow rank still has an old one, and
+ * entries of domains that it is not listed for, which may have the same id.
  *
  * A rank does not reuse an id that it failed to open: a rank that came late to that attempt would
  * mistake the next one for it.

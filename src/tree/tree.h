@@ -11,10 +11,11 @@
  *
  * worker.c opens and closes it. child_serve.c is the child's side.
  *
- * `lock` protects everything here except where noted. No thread waits for a child while it holds the lock:
- * tree_await releases it. A thread that waits drives: it reads the records of the children and gives them
- * ready tasks (tree_drive); if no thread waits, the worker's background thread drives.
- * The graph is used under the lock, so it behaves as with one thread (graph->is_shared is false).
+ * `lock` protects everything here except where noted. No thread waits for a child while it holds
+ * the lock: tree_await releases it. A thread that waits drives: it reads the records of the
+ * children and gives them ready tasks (tree_drive); if no thread waits, the worker's background
+ * thread drives. The graph is used under the lock, so it behaves as with one thread
+ * (graph->is_shared is false).
  */
 #ifndef PTO_TREE_H
 #define PTO_TREE_H

@@ -21,7 +21,9 @@ struct tree_task;
 /* Members of the shared clock: the worker, then its children. */
 enum { TREE_CLOCK_WORKER, TREE_CLOCK_CHILDREN };
 
-/* Costs, in the shared memory: a copy of the caller's options; its pointers are valid everywhere. */
+/*
+ * Costs, in the shared memory: a copy of the caller's options; its pointers are valid everywhere.
+ */
 struct wire_costs {
     struct pto_virtual_options options;
     struct pto_virtual_cost cost[];

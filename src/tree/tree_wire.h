@@ -327,8 +327,8 @@ struct wire_domain {
         /* the child has released its part, and no longer uses this struct */
         struct a32 is_dropped;
         /*
-         * address in the worker's memory that stands for the member's struct pto_comm_context, which
-         * is on the card
+         * address in the worker's memory that stands for the member's struct pto_comm_context,
+         * which is on the card
          */
         uint64_t context;
         /* address that stands for the member's window on the card; 0: windows have no bytes */

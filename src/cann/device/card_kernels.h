@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of a loaded callable, for the scheduler program and for graphs that the host builds. */
+/*
+ * The kernels of a loaded callable, for the scheduler program and for graphs that the host builds.
+ */
 #ifndef PTO_CARD_KERNELS_H
 #define PTO_CARD_KERNELS_H
 
