@@ -161,7 +161,7 @@ static bool write_element(void *context, uint64_t addr, uint32_t bytes, uint64_t
 /* ---- building a graph ---- */
 
 /*
- * Opens the builder. A request to cancel run `number` may have come before: then it cancels the
+ * Opens the builder. A request to cancel run `number` may have arrived before: then it cancels the
  * build.
  */
 static int open_builder(struct cann *c, uint64_t number, struct pto_error *error)

@@ -108,7 +108,7 @@ struct awaiting {
 
 /*
  * One step of a wait: polls for a while, or yields the CPU at once if a missing rank may need it.
- * If ranks share CPUs but all missing ranks are on other ones, they will come soon; polling for a
+ * If ranks share CPUs but all missing ranks are on other ones, they will arrive soon; polling for a
  * moment is then cheaper than yielding to ranks that wait for the same event.
  */
 static void spin_or_yield(void *owner, uint64_t waited_ns)

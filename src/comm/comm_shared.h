@@ -278,8 +278,8 @@ int shared_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t
 int shared_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error);
 
 /*
- * Waits for any word in memory. PTO_ETIMEOUT does not set the error. `is_polled`: a store to the
- * word may come without a wake.
+ * Waits for any word in memory. PTO_ETIMEOUT does not set the error. `is_polled`: a kernel may
+ * store to the word without waking this thread.
  */
 int shared_wait_word(struct domain *domain, const struct a32 *word, const struct pto_wait_for *what,
                      bool is_polled, uint64_t timeout_ns, struct pto_error *error);
@@ -322,7 +322,7 @@ struct shared_wait {
     /* whether a missing rank last waited on this CPU; NULL: unknown */
     bool (*is_near)(void *context, uint32_t cpu);
     void *context;
-    bool is_polled; /* the store that is waited for may come without a wake */
+    bool is_polled; /* a kernel may make the awaited store without waking this thread */
     uint64_t timeout_ns;
     const char *what; /* what cannot be done if a rank gives up, for the error */
     struct pto_error *error;

@@ -136,7 +136,10 @@ static int leave_note(const struct comm_request *c, int file, const struct meet_
         (unsigned long long)root->network, c->rank, (unsigned long long)note.network);
 }
 
-/* What a rank has found while it looks for rank 0, for the error when the time is over. */
+/*
+ * What a rank has found while it was looking for rank 0, for the error message if it does not find
+ * rank 0 in time.
+ */
 struct search {
     bool is_stale, is_other, is_strange;
 };

@@ -9,8 +9,8 @@
  *
  *     rank n -> 0    meet_hello, with two descriptors: its memory, its process
  *     0 -> rank n    meet_answer; then all descriptors, in parts
- *     rank n -> 0    meet_hello again: it has received them
- *     0 -> rank n    meet_answer: all ranks have
+ *     rank n -> 0    meet_hello again: it has received all descriptors
+ *     0 -> rank n    meet_answer: all ranks have received them
  *
  * Only descriptors of memory and processes are exchanged; then the socket is closed.
  */

@@ -3,12 +3,12 @@
  * How ranks of several hosts find each other. Rank 0 listens at the address that all ranks were
  * given. The others connect to it, with the encrypted connections of net/secure.h:
  *
- *     rank n -> 0    hello: who it is, the address of its gate, the name of its abstract socket
- *     0 -> rank n    answer, then what all ranks have said (the roster)
+ *     rank n -> 0    hello: its rank, the address of its gate, the name of its abstract socket
+ *     0 -> rank n    answer, then the roster: addresses and hosts of all ranks
  *     rank n -> m    for each m < n: by the abstract socket, with descriptors, if that can be
  *                    reached and both have the same host name; else a lane to m's gate
- *     rank n -> 0    hello again: it has reached all ranks
- *     0 -> rank n    answer: all have
+ *     rank n -> 0    hello again: it has reached all others
+ *     0 -> rank n    answer: all ranks have reached all others
  *
  * Two ranks count as ranks of one host if one can connect to the abstract socket of the other. Boot
  * ids, process ids or folders do not show that, because containers and network namespaces share

@@ -62,7 +62,7 @@ int tls_meet_listen(struct tls_meeting *m)
                       net_address_format(&m->root, text), strerror(errno));
 }
 
-/* ---- who comes ---- */
+/* ---- ranks that connect ---- */
 
 struct tls_host {
     struct tls_meeting *m;

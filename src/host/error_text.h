@@ -29,7 +29,7 @@ const char *error_text_loss(const struct chip_result *result);
 /* ---- functions that the error_text files share ---- */
 
 const char *error_text_kernel_name(const struct callable *c, int32_t kernel);
-/* Writes the message of an error; the source line, if there is one, comes first. */
+/* Writes the message of an error, after the source line if there is one. */
 void error_text_appendf(struct pto_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Appends text to a failure report; it is cut where the report is full. */

@@ -197,8 +197,8 @@ struct run {
 };
 
 /*
- * Returns the device; NULL: the handle is invalid, or belongs to another process, as *status_out
- * says.
+ * Returns the device of a handle. NULL with a status: the handle is invalid, or belongs to another
+ * process.
  */
 struct device *device_get(const struct pto_device *handle, int *status_out);
 

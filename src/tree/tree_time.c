@@ -70,7 +70,7 @@ static uint64_t task_deadline(const struct tree *t, struct tree_child *c)
 /*
  * Asks the child of a late task where its function is, before it is killed. A function may hold any
  * lock, so the child's signal handler answers (child_serve.c). Returns how long to wait for the
- * answer; 0: it is here, or takes too long.
+ * answer; 0: the answer has arrived, or is overdue.
  */
 static uint64_t time_ask_child(struct tree_child *c, uint64_t now)
 {

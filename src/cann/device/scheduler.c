@@ -250,7 +250,7 @@ static void end_building(struct machine *m, struct board *board)
 
 /*
  * Copies the built graph to memory that the host has allocated. The engine's state is still that of
- * the build: no run came between.
+ * the build, because no other run was executed since.
  */
 static int keep_graph(struct machine *m, uint64_t memory, struct board *board)
 {
