@@ -6,7 +6,11 @@
 
 #include "base/error.h"
 
-enum { ASK_MS = 1 }; /* wait in milliseconds for a stream whose event has not come */
+/*
+ * time limit in ms of a query whether a stream has failed, after a wait has ended without the
+ * stream's event
+ */
+enum { ASK_MS = 1 };
 
 void cann_run_set_lost(struct cann *c, struct cann_run *r)
 {

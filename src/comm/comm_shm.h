@@ -54,7 +54,7 @@ uint64_t comm_shm_head_bytes(void);
 int comm_shm_start_watcher(struct shm *s, struct pto_error *error);
 void comm_shm_stop_watcher(struct shm *s);
 
-/* The functions of struct shared_memory. */
+/* The functions of struct shared_memory, for memory files. */
 int comm_shm_alloc(struct shared *shared, uint64_t bytes, uint64_t *offset_out, char **at_out);
 void comm_shm_free(struct shared *shared, uint64_t offset, uint64_t bytes, char *at, bool is_free);
 char *comm_shm_map(struct shared *shared, uint32_t rank, uint64_t offset, uint64_t bytes);

@@ -129,7 +129,7 @@ bool tls_meet_unpack_entry(const uint8_t bytes[TLS_ENTRY_BYTES], struct tls_entr
            tls_is_plain(out->host);
 }
 
-/* ---- bytes until a deadline ---- */
+/* ---- sending and receiving with a deadline ---- */
 
 static int tls_wait(struct secure *secure, bool wants_write, uint64_t deadline_ns)
 {
