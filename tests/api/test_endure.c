@@ -485,7 +485,7 @@ static void lose_device(void)
 static void endure_stuck_kernels(void)
 {
     static struct bench b;
-    uint32_t stuck = pto_stuck_threads();
+    uint32_t stuck = pto_stuck_threads(), last = stuck;
     struct footprint before, lost;
     uint32_t kept;
 
@@ -495,7 +495,9 @@ static void endure_stuck_kernels(void)
     before = footprint_now();
     for (uint32_t i = 0; i < STUCK; i++) {
         lose_device();
-        assert_int_equal(pto_stuck_threads(), stuck + 2 * (i + 1));
+        /* on a busy machine the run may end before both members of the gang have begun */
+        assert_in_range(pto_stuck_threads(), last + 1, last + 2);
+        last = pto_stuck_threads();
     }
     lost = footprint_now();
     kept = pto_stuck_threads() - stuck;
