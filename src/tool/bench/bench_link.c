@@ -80,7 +80,8 @@ static int measure_case(const struct bench_link *link, uint32_t index, bool is_q
 
     choose_counts(bench_link_case[index].bytes, is_quick, &samples, &batch);
     for (uint32_t i = 0; i < batch && status >= 0; i++)
-        status = operate(link, index, in, out); /* warm up before the first sample */
+        /* run the operation before the first sample, to warm up caches and connections */
+        status = operate(link, index, in, out);
     if (index >= CASE_ALL_REDUCE && status >= 0 &&
         !is_right(link, out, bench_link_case[index].bytes / sizeof(float)))
         return -1;

@@ -249,7 +249,7 @@ static void list_rows(const struct bench_settings *settings, struct bench_result
 
                 if ((settings->pattern >= 0 && settings->pattern != p) ||
                     (settings->layout >= 0 && settings->layout != l) ||
-                    /* no comparison: a relaunch submits no tasks */
+                    /* the comparison of APIs has no row for a relaunch, which submits no tasks */
                     (settings->is_compared && l == LAYOUT_AGAIN))
                     continue;
                 row->pattern = (enum pattern)p;
@@ -273,7 +273,8 @@ static int measure_row(struct bench *b, struct bench_row *row, struct pto_device
         int status = way == BENCH_OWN ? run_load(b, device, load, row->layout == LAYOUT_AGAIN)
                                       : run_compared(b, device, load, (enum bench_way)way);
 
-        if (status < 0 || is_interrupted) /* no check of an interrupted run, which is incomplete */
+        /* after an interrupt the run is incomplete, so its result is not checked */
+        if (status < 0 || is_interrupted)
             return status;
         if (b->report.executions != load->task_count) {
             fprintf(stderr, "pto bench: %" PRIu64 " of %" PRIu32 " tasks ran\n",
@@ -358,7 +359,10 @@ free_samples:
 /* ---- a cache line that travels between two threads ---- */
 
 struct pingpong {
-    /* Number of times the word was passed on. If odd, the other thread has to return it. */
+    /*
+     * Number of times that the two threads have passed the word to each other. If it is odd, it is
+     * the other thread's turn.
+     */
     _Alignas(128) uint32_t ball;
     _Alignas(128) double batch_ns[PINGPONG_BATCHES];
     uint32_t batches;
@@ -444,7 +448,8 @@ static double measure_pingpong(void)
         pthread_attr_setaffinity_np(&attributes, sizeof(one[i]), one[i]);
         started += pthread_create(&thread[i], &attributes, players[i], &p) == 0;
     }
-    if (started == 1) /* only return_ball has started; without serve_ball it would wait forever */
+    /* if only return_ball has started, stop it: it would wait forever for serve_ball */
+    if (started == 1)
         serve_ball(&p);
     for (int i = 0; i < started; i++)
         pthread_join(thread[i], NULL);

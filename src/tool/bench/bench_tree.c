@@ -25,7 +25,7 @@ enum {
     SLEEP_NS = 2000000,
     WARM_NS = 100000000,
     IDLE_MS = 2000,
-    CROWD = 4 /* children per CPU in the second of the two runs */
+    CROWD = 4 /* number of children per CPU in the crowded run, the second of the two */
 };
 #define MEMORY (1ull << 30)
 
@@ -356,7 +356,10 @@ static int measure_idle(struct bench_tree_results *results, bool is_quick)
     results->start_ms = (double)(os_now_ns() - begin) / 1e6;
     usleep(10000); /* wait until all children sleep */
     before = children_ms(&l);
-    /* no call of children_ms in between: it uses more CPU time than the idle children do */
+    /*
+     * do not call children_ms during the measurement, because it uses more CPU time than idle
+     * children do
+     */
     own = own_ms();
     usleep(wait_ms * 1000);
     own = own_ms() - own;

@@ -37,7 +37,7 @@ static void orchestrate_forever(struct pto_orch *o, const struct pto_entry *entr
     pto_aiv(o, KERNEL_FOREVER, PTO_INOUT(entry->tensor), PTO_GANG(2));
 }
 
-/* Launches a run and waits until its kernel waits at the gate, or is one that never returns. */
+/* Launches a run and waits until its kernel is blocked: at the gate, or in a loop without end. */
 static struct pto_run *drills_host_launch(struct stage *s, pto_orch_fn orchestration)
 {
     struct pto_run *run = drill_prepare(s, orchestration);
@@ -127,7 +127,7 @@ static void wait_in_queue(struct stage *s)
     drill_finish(s, run);
 }
 
-/* ---- calls that are too early ---- */
+/* ---- calls before the run has ended ---- */
 
 static void close_with_runs(struct stage *s)
 {
@@ -398,7 +398,7 @@ static void use_after_fork(struct stage *s)
         _exit(-pto_run(s->device, s->callable, &s->entry, NULL, NULL) & 0xff);
     waitpid(child, &state, 0);
     drill_expect(s, WIFEXITED(state), "the child did not end by itself");
-    /* The exit code of the child process has only the low eight bits of the status. */
+    /* An exit code has eight bits, so only the lowest eight bits of the status can be compared. */
     drill_judge(s, WEXITSTATUS(state) == (-PTO_EFORKED & 0xff) ? PTO_EFORKED : PTO_EINVAL, NULL);
 }
 
@@ -418,7 +418,7 @@ static void load_nothing(struct stage *s)
     try_to_load(s, "/nowhere/kernels.so", NULL);
 }
 
-/* Returns the path of a shared object that certainly exists. */
+/* Returns the path of a shared object of this process, so that the file exists. */
 static const char *library_path(void)
 {
     Dl_info info = { 0 };

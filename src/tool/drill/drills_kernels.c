@@ -54,8 +54,8 @@ static void crash_recurse(struct pto_orch *o, const struct pto_entry *entry)
 }
 
 /*
- * Submits two tasks whose kernel crashes unless the caller's thread runs it. That thread can run
- * only one of them.
+ * Submits two tasks with a kernel that crashes on every thread but the caller's. The caller's
+ * thread can run only one of them, so the other one crashes.
  */
 static void crash_far(struct pto_orch *o, const struct pto_entry *entry)
 {
@@ -231,7 +231,7 @@ static void stall(struct stage *s)
     drill_judge(s, drill_run(s), &s->report.error);
     stuck = pto_stuck_threads() - before;
     /*
-     * With the crash handler, a signal interrupts the kernel on the caller's own thread, so that
+     * With the crash handler, a signal makes the caller's thread leave its kernel, so that this
      * thread does not count as stuck.
      */
     drill_expect(s, stuck == want - ((s->drill->flags & DRILL_SIGNALS) != 0),

@@ -30,7 +30,8 @@ enum {
     NS_PER_MS = 1000000,
     /* stack of the thread that recurses, in bytes, if the system sets no limit */
     STACK_BYTES = 8 << 20,
-    SLOW_RESTS = 250, /* number of sleeps of a slow kernel after the deadline of its run */
+    /* number of sleeps by which a slow kernel continues after the deadline of its run */
+    SLOW_RESTS = 250,
     /* `grace_ns` of runs in a drill that the device has to survive; generous for busy machines */
     GRACE_MS = 60000,
     /* `grace_ns` of runs in a drill that loses the device: such a run waits for all of this time */

@@ -81,7 +81,10 @@ struct pto_callable *drill_callable(struct stage *s, pto_orch_fn orchestration);
 /* Closes the device and opens one with other parameters. */
 void drill_reopen(struct stage *s, const struct pto_device_params *params);
 
-/* Waits until `count` kernels wait at the gate or never return. Returns false after a time-out. */
+/*
+ * Waits until `count` kernels are blocked, at the gate or in a loop without end. Returns false
+ * after a time-out.
+ */
 bool drill_await_kernels(uint32_t count);
 void drill_open_gate(void);
 void drill_rest(void);

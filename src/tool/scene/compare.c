@@ -59,7 +59,7 @@ static void compare_element(struct comparison *c, enum pto_dtype dtype, uint64_t
     }
     if (ulp == 0)
         return;
-    if (off == 0) /* large integers that differ, but are equal as doubles */
+    if (off == 0) /* large integers that differ can be equal after the conversion to double */
         off = (double)ulp;
     c->inexact++;
     c->ulp_max = ulp > c->ulp_max ? ulp : c->ulp_max;

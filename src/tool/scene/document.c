@@ -22,7 +22,7 @@ struct document {
     struct node *root;
 };
 
-/* A list or a map that is not complete, to which the next node is added. */
+/* An open list or map, to which the next parsed node is added. */
 struct level {
     struct node *node; /* NULL: the document itself */
     struct node *last;

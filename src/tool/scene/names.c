@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds words in tables of names, and lists the names. */
+/* Finds a word in a table of names, and formats a table of names for messages. */
 #include "tool/scene/names.h"
 
 #include <stdio.h>

@@ -22,7 +22,7 @@ enum { MAGIC_BYTES = 6, HEADER_MAX = 1 << 16, ALIGNMENT = 64 };
 
 static const char magic[MAGIC_BYTES + 1] = "\x93NUMPY";
 
-/* The unread rest of the header. */
+/* Cursor over the part of the header that is not parsed yet. */
 struct text {
     const char *at;
     const char *end;
@@ -72,7 +72,9 @@ int scene_npy_parse(const char *name, void *bytes, size_t size, struct npy *npy,
     const struct text text = { (const char *)b + begin, (const char *)b + begin + length };
 
     npy->data = (char *)bytes + begin + length;
-    /* `count` is the number of bytes until the header is parsed, then the number of elements */
+    /*
+     * the number of bytes of the elements, until the header is parsed; then the number of elements
+     */
     npy->count = size - begin - length;
     status = parse_header(name, text, npy, error);
     if (status < 0)
@@ -146,7 +148,7 @@ static bool parse_header_shape(struct text *t, struct npy *npy)
     while (!parse_token(t, ")")) {
         if (npy->ndims == PTO_MAX_DIMS || !npy_parse_size(t, &npy->shapes[npy->ndims]))
             return false;
-        (void)parse_token(t, "L"); /* suffix in files of Python 2 */
+        (void)parse_token(t, "L"); /* files that Python 2 wrote have the suffix L after integers */
         npy->ndims++;
         if (!parse_token(t, ",")) {
             if (!parse_token(t, ")"))

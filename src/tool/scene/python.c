@@ -206,7 +206,10 @@ static int bind_foreign(struct python_reader *r, const char *name, const char *f
     return bind_name(r, name, &value);
 }
 
-/* Makes the root from the assigned names that hold data, in the order of their first assignment. */
+/*
+ * Makes the root map from the assigned names whose values are data, in the order of their first
+ * assignment.
+ */
 static int make_root(struct python_reader *r)
 {
     struct node *root = scene_document_alloc(r->document, sizeof(*root));
@@ -361,7 +364,8 @@ static int read_statement(struct python_reader *r)
             status = read_import(r);
         else if (parse_word(r, "from"))
             status = read_from(r);
-        else if (scene_python_is_text(r)) /* a string statement is a comment */
+        /* a statement that is only a string, such as a docstring, has no effect */
+        else if (scene_python_is_text(r))
             status = scene_python_read_text(r, &text);
         else
             status = read_assignment(r);

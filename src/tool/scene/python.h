@@ -3,8 +3,8 @@
  * Reads the part of Python in which manifests are written as data; no code is ever executed.
  * Accepts imports and assignments, and as expressions texts, numbers, True, False, None, tuples,
  * lists, dicts, names that were assigned before, `+` and `*` of texts and lists, members of
- * ArgDirection, and paths that begin at __file__. Rejects anything else, with its place. One
- * thread.
+ * ArgDirection, and paths that begin at __file__. Anything else is an error that names line and
+ * column. One thread.
  */
 #ifndef PTO_PYTHON_H
 #define PTO_PYTHON_H

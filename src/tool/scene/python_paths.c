@@ -11,11 +11,11 @@
 
 enum { ARGUMENTS_MAX = 16 };
 
-/* The functions that manifests call, by what they return. */
+/* The functions that manifests may call, by the kind of value that they return. */
 enum call_kind {
-    CALL_TEXT, /* the argument, as a text */
-    CALL_PATH, /* the path that the arguments make when joined */
-    CALL_JOIN, /* the text that the arguments make when joined */
+    CALL_TEXT, /* returns its argument, as a text */
+    CALL_PATH, /* returns a path: its arguments joined */
+    CALL_JOIN, /* returns a text: its arguments joined */
     CALL_FOLDER,
     CALL_ABSOLUTE,
 };

@@ -80,7 +80,7 @@ struct scene_scalar {
     double number;
     /* value of the scalar; if it has no factors, `number` is the value */
     struct scene_product product;
-    /* The scene does not set its value; a data file or the user does. */
+    /* the scene does not set the value of this scalar; a data file or the user does */
     bool is_open;
     uint32_t domain; /* 1 + index of the domain whose context address is the value; 0: none */
 };
@@ -123,7 +123,7 @@ struct scene_case {
     struct scene_files *expected;
     /* Scalars of the scene, with their values in this case; NULL: the case changes none. */
     struct scene_scalar *scalar;
-    /* Of a scene in Python: platforms on which the case runs on request only; NULL: none. */
+    /* for a scene in Python: platforms on which the case runs only on request; NULL: none */
     const char *manual;
 };
 
@@ -133,7 +133,7 @@ struct scene {
     const char *summary;
     uint32_t level; /* 2: a chip; 3: a worker with several chips (scene_level.h) */
     struct scene_source orchestration;
-    const char *entry; /* name of the orchestration's function; NULL: the default */
+    const char *entry; /* name of the orchestration's function; NULL: the default name */
     /*
      * Function of the orchestration's source that returns how many arguments it expects. May be
      * NULL, like the next two fields.
@@ -153,15 +153,17 @@ struct scene {
     uint32_t argument_count;
     struct scene_scalar *scalar;
     uint32_t scalar_count;
-    struct scene_source golden; /* a golden without a path: expected results come from files */
-    bool keeps_thread;          /* do not migrate the orchestration to another thread */
+    /* golden function; without a path, the expected results come from data files */
+    struct scene_source golden;
+    bool keeps_thread; /* the orchestration stays on the thread on which it began */
     struct scene_case *test_case;
     uint32_t case_count;
     struct document *document; /* owns the texts */
     char *path;                /* path of scene.yaml or kernel_config.py */
-    bool is_python;            /* cases of a file in Python; has nothing but them and a name */
-    bool is_config;            /* `path` is a kernel_config.py */
-    bool is_untyped;           /* names, types and shapes of the arguments are not described */
+    /* the scene is a test file in Python, which has only a name and cases */
+    bool is_python;
+    bool is_config;  /* `path` is a kernel_config.py */
+    bool is_untyped; /* names, types and shapes of the arguments are not described */
     /* The parsed compiled_meta.json, which describes the arguments; NULL: none. */
     struct document *meta;
     char *meta_path;

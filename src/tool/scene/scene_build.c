@@ -46,8 +46,8 @@ static void show_text(const char *before, const char *text)
 }
 
 /*
- * Returns whether a note is new: every build opens the store and may find the same problem, which
- * is printed once. The printed texts are kept until the process ends.
+ * Returns whether this note was not printed before. Every build opens the store and may report the
+ * same problem, which is printed once. The printed texts are kept until the process ends.
  */
 static bool is_new_note(const char *text)
 {
@@ -396,13 +396,14 @@ int scene_build_costs(const struct scene *scene, const struct scene_kernel *kern
 /* ---- functions loaded into this process ---- */
 
 /*
- * Loads an object from memory. Its file descriptor stays open while the object is loaded, so that
- * no other file gets the same path.
+ * Loads an object from memory. Its file descriptor stays open as long as the object is loaded, so
+ * that no other file gets the same path in /proc.
  */
 static int scene_build_load_code(struct scene_code *code, const void *bytes, size_t size,
                                  const struct code_request *r, struct pto_error *error)
 {
-    char path[64]; /* with the process id instead of `self`, for debuggers */
+    /* path in /proc with the process id instead of `self`, so that debuggers can open it */
+    char path[64];
 
     code->file = memfd_create(r->scene->name, MFD_CLOEXEC);
     if (code->file < 0 || !file_put(code->file, bytes, size))

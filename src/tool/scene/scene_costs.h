@@ -13,7 +13,7 @@ struct scene_isa; /* scene_isa.h */
 
 struct scene_costs {
     bool is_virtual;
-    bool has_isa; /* take durations from the cost model of the tile library */
+    bool has_isa; /* take the durations of kernels from the cost model of the tile library */
     /*
      * Initialised if is_virtual is set. Its costs take precedence over those of the scene. If the
      * run is only planned, no results are compared.

@@ -96,8 +96,8 @@ void scene_data_free(struct scene_data *data)
 /* ---- sizes ---- */
 
 /*
- * If a size is just a parameter, sets the parameter to `value`, the size in a given file. All files
- * must agree.
+ * If the size of a tensor is a single parameter, sets that parameter to `value`, the size in a data
+ * file. All files must agree.
  */
 static int bind_size(struct scene_data *data, const struct scene_product *size, uint32_t value,
                      bool *is_bound, const char *path, struct pto_error *error)
@@ -273,8 +273,8 @@ static int fill_inputs(const struct scene_data_params *params, struct scene_data
         if (given != NULL && given->path != NULL) {
             status = copy_npy(&given->npy, given->path, tensor, tensor->data, error);
             /*
-             * without a golden, the expected results in files are those of other inputs, so do not
-             * compare
+             * without a golden, the expected results in files belong to the scene's own inputs, not
+             * to these, so do not compare
              */
             if (params->golden == NULL)
                 data->is_compared = false;
@@ -293,7 +293,7 @@ static int fill_inputs(const struct scene_data_params *params, struct scene_data
     return status;
 }
 
-/* Copies the inputs that files give, to detect a golden that overwrites one. */
+/* Copies the inputs that were read from files, to detect a golden that overwrites one. */
 static int keep_given(struct scene_data *data, void **copy, struct pto_error *error)
 {
     for (uint32_t i = 0; i < data->scene->argument_count; i++) {

@@ -28,7 +28,7 @@ struct scene_data {
     const struct scene_case *test_case;
     struct scene_param param[SCENE_PARAMS_MAX];
     uint32_t param_count;
-    struct scene_tensor *tensor; /* one per argument of the scene */
+    struct scene_tensor *tensor; /* array with an element for each argument of the scene */
     uint64_t scalar[PTO_ENTRY_SCALARS_MAX];
     bool is_compared; /* at least one tensor has an expected result */
 };
@@ -46,10 +46,11 @@ struct scene_data_params {
     const struct scene *scene;
     const struct scene_case *test_case;
     const char *platform;
-    const struct scene_given *given; /* one per argument of the scene; may be NULL */
-    scene_golden_fn golden;          /* NULL: no golden */
-    bool has_blanks;                 /* inputs without data are allowed */
-    uint32_t rank;                   /* rank of this process; 0 without ranks */
+    /* array with an element for each argument of the scene; may be NULL */
+    const struct scene_given *given;
+    scene_golden_fn golden; /* NULL: no golden */
+    bool has_blanks;        /* inputs without data are allowed */
+    uint32_t rank;          /* rank of this process; 0 without ranks */
 };
 
 /* Makes the data. On failure there is nothing to free. */

@@ -52,7 +52,7 @@ bool scene_find_root(char path[PATH_MAX])
     if (length < 0)
         return false;
     path[length] = '\0';
-    /* the first pass removes the program's name, the second its folder's */
+    /* the first pass removes the name of the executable, the second one its folder bin/ */
     for (int levels = 0; levels < 2; levels++) {
         char *slash = strrchr(path, '/');
 

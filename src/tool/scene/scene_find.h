@@ -29,7 +29,7 @@ bool scene_find_examples(char path[PATH_MAX]);
  * folder of one scene.
  */
 int scene_find_below(const char *path, struct scene_paths *paths, struct pto_error *error);
-/* As scene_find_below, or the example of that name if there is no such folder. */
+/* As scene_find_below. If no such folder exists, finds the example of that name. */
 int scene_find_all(const char *name, struct scene_paths *paths, struct pto_error *error);
 /* Finds one scene by its folder, its file, or the name of an example. */
 int scene_find_one(const char *name, char path[PATH_MAX], struct pto_error *error);

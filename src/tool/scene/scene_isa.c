@@ -21,14 +21,18 @@
 /* Clock of the cores of a2a3 in MHz, by which the library converts its cycles to times. */
 enum { ISA_MHZ = 1850, ISA_SECONDS_MAX = 60, ISA_CSV_MAX = 1 << 20, ISA_PATH_BYTES = 512 };
 
-/* The files that the library writes below the current folder, for the function of pto/cost_entry.h. */
+/* CSV file, below the current folder, to which the tile library's cost model writes its results. */
 #define ISA_FIGURES "perf_sim_output/cost_run_pipeline_summary.csv"
 
 typedef void isa_entry(int64_t *args);
 
 struct isa_kernel {
-    const char *name; /* NULL: the kernel is not counted */
-    const char *unit; /* which rows of the library's figures are those of the kernel's core */
+    const char *name; /* name of the kernel; NULL: the cost model does not measure it */
+    /*
+     * value of the column "unit" in the rows of the CSV file that are about this kernel's type of
+     * core
+     */
+    const char *unit;
     int file;
     void *object;
     isa_entry *entry;
@@ -37,10 +41,11 @@ struct isa_kernel {
 struct scene_isa {
     struct isa_kernel *kernel;
     uint32_t kernel_count;
-    char folder[ISA_PATH_BYTES]; /* where the library writes; "": not created */
+    /* folder in which the cost model writes its CSV file; "": not created */
+    char folder[ISA_PATH_BYTES];
 };
 
-/* ---- building ---- */
+/* ---- building the kernels with the cost model ---- */
 
 static bool isa_is_given(const struct pto_virtual_options *given, const char *kernel)
 {
@@ -57,7 +62,10 @@ static bool isa_is_c(const char *path)
     return dot == NULL || strcmp(dot, ".c") == 0;
 }
 
-/* Loads an object; its file descriptor stays open, so that no other object gets the same path. */
+/*
+ * Loads an object. Its file descriptor stays open, so that no other object gets the same path in
+ * /proc.
+ */
 static int isa_load(struct isa_kernel *k, const void *bytes, size_t size, struct pto_error *error)
 {
     char path[64];
@@ -162,7 +170,7 @@ void scene_isa_close(struct scene_isa *isa)
     free(isa);
 }
 
-/* ---- counting ---- */
+/* ---- measuring a kernel ---- */
 
 struct isa_call {
     isa_entry *entry;
@@ -178,8 +186,8 @@ static void *isa_call_main(void *context)
 }
 
 /*
- * Counts a kernel, in a child process: what the kernel does to memory or to the process has no
- * effect here. It gets a thread, because the caller's stack may be small.
+ * Measures one invocation of a kernel in a child process, which protects this process from what the
+ * kernel does to memory. The kernel gets its own thread, because the caller's stack may be small.
  */
 static _Noreturn void isa_child(const struct scene_isa *isa, struct isa_call *call)
 {
@@ -199,7 +207,10 @@ static _Noreturn void isa_child(const struct scene_isa *isa, struct isa_call *ca
     _exit(0);
 }
 
-/* Returns the text of field `index` of a line of comma-separated values; NULL: it has fewer. */
+/*
+ * Returns the field with this index of a line of comma-separated values; NULL: the line has fewer
+ * fields.
+ */
 static const char *isa_field(const char *line, uint32_t index)
 {
     for (; index != 0; index--) {
@@ -228,7 +239,7 @@ static uint32_t isa_column(const char *head, const char *name)
     return UINT32_MAX;
 }
 
-/* Reads how many cycles the core of the kernel took from the library's figures. */
+/* Reads from the cost model's CSV file how many cycles the kernel took on its core. */
 static bool read_cycles(const struct scene_isa *isa, const struct isa_kernel *k, uint64_t *cycles)
 {
     char path[ISA_PATH_BYTES + sizeof(ISA_FIGURES) + 1], *text = NULL;
@@ -251,7 +262,7 @@ static bool read_cycles(const struct scene_isa *isa, const struct isa_kernel *k,
         is_found = true;
     }
     free(text);
-    (void)unlink(path); /* figures of one invocation are not taken for those of the next */
+    (void)unlink(path); /* remove the file, so that it is not read again for the next invocation */
     return is_found;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Durations of kernels from the cost model of the tile library (pto-isa), which the user has. The
- * kernels are compiled once more, with that model, and counted in a child process for each
- * combination of shapes and scalars.
+ * Durations of kernels from the cost model of the tile library (pto-isa), which the user has
+ * installed. The kernels are compiled once more, with that model, and measured in a child process
+ * for each combination of shapes and scalars.
  */
 #ifndef PTO_SCENE_ISA_H
 #define PTO_SCENE_ISA_H
@@ -13,9 +13,10 @@
 struct scene_isa;
 
 /*
- * Compiles and loads the kernels of the scene, except those in C and those with a cost in `given`.
- * The scene must outlive the result. PTO_ENOSUP: there is nothing to count, or no model of the
- * platform. PTO_EBUILD: the library or a kernel does not compile with the model.
+ * Compiles and loads the kernels of the scene with the cost model, except those in C and those with
+ * a cost in `given`. The scene must outlive the result. PTO_ENOSUP: no kernel can be measured, or
+ * the library has no cost model of the platform. PTO_EBUILD: the library or a kernel does not
+ * compile with the model.
  */
 int scene_isa_open(const struct scene *scene, const char *platform,
                    const struct scene_build_options *options,

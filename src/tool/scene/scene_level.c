@@ -61,12 +61,13 @@ void scene_level_close(struct session *s)
     memset(&s->level, 0, sizeof(s->level));
 }
 
-/* ---- the worker ---- */
+/* ---- opening and closing the worker ---- */
 
 void scene_level_rest(struct session *s)
 {
     if (s->level.worker != NULL)
-        (void)pto_worker_close(s->level.worker); /* can only fail if a run could not be ended */
+        /* fails only if a run could not be ended, and then nothing else can be done */
+        (void)pto_worker_close(s->level.worker);
     s->level.worker = NULL;
     for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++)
         for (uint32_t i = 0; s->level.built[mode] != NULL && i < s->scene->callable_count; i++)
@@ -78,7 +79,8 @@ static struct pto_child_info about_child(const struct session *s, uint32_t child
     struct pto_child_info info;
 
     pto_child_info_init(&info);
-    (void)pto_worker_child(s->level.worker, child, &info); /* cannot fail: the child exists */
+    /* cannot fail, because a child with this number exists */
+    (void)pto_worker_child(s->level.worker, child, &info);
     return info;
 }
 

@@ -15,7 +15,7 @@ struct session;
 struct scene_built {
     void *bytes;
     size_t size;
-    uint64_t number; /* its registration with the worker; 0: not registered */
+    uint64_t number; /* number of its registration with the worker; 0: not registered */
 };
 
 struct scene_level {

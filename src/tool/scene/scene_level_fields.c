@@ -198,7 +198,7 @@ static int check_callables(struct loader *l, const struct node *root,
 
 int scene_level_check(struct loader *l, const struct node *root, const struct scene_case *test_case)
 {
-    /* Keys that belong to each callable instead of the scene. */
+    /* Keys that a level-3 scene gives for each callable, not for the whole scene. */
     static const char *const not_here[] = { "kernels", "deps", "keeps_thread" };
     const struct scene *scene = l->scene;
 

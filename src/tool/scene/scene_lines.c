@@ -93,7 +93,7 @@ void scene_lines_watch_task(void *context, const struct pto_task_view *view)
     const char *file = view->site != NULL && view->site->file != NULL ? view->site->file : "";
     struct lines_task *task;
 
-    do { /* Allocations have numbers too, but are not reported: their elements stay empty. */
+    do { /* Ids of allocations are not reported, so the array elements for them stay empty. */
         task = lines_add(&w->task, &w->task_count, &w->task_max, sizeof(*task));
         if (task == NULL) {
             w->is_short = true;
@@ -112,7 +112,7 @@ void scene_lines_watch_task(void *context, const struct pto_task_view *view)
             w->entry_addr[i] = view->entry->tensor[i].addr;
     }
     if (view->kernels.aic < 0 && view->kernels.aiv0 < 0 && view->kernels.aiv1 < 0)
-        return; /* tasks without kernels write nothing */
+        return; /* a task without kernels writes nothing */
     for (uint32_t i = 0; i < view->args->tensor_count; i++)
         if ((pto_tag_use(view->args->tag[i]) & (PTO_WRITES | PTO_CREATES)) == PTO_WRITES)
             lines_add_tensor(w, view->args->tensor[i], (uint32_t)view->index);

@@ -516,7 +516,10 @@ int scene_config_give_scalars(struct scene *scene, const char *const *texts, uin
         char *end;
         bool is_right;
 
-        /* the expected results in files are those of the scalars in files: do not compare */
+        /*
+         * the expected results in files belong to the scalars in files, which the user has replaced
+         * here, so do not compare
+         */
         if (!scalar->is_open)
             scene->test_case->expected = NULL;
         errno = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells a missing dependency from a wrong kernel, after a result was wrong. In submit order on one
- * core nothing is missing: a result that is right there is wrong elsewhere because of the order
- * alone. What each task reads and writes in a wrong run is then compared with that order. Of the
- * tasks whose outputs differ, the one that was submitted first does not merely pass the difference
- * on, because all tasks before it compute the same in both orders.
+ * Distinguishes a missing dependency from a wrong kernel, after a run had a wrong result. On one
+ * core, in the order of submits, every dependency is satisfied. If the result is right in that
+ * order and wrong in another one, a dependency is missing. To find it, this file compares what each
+ * task reads and writes in the two runs. Of the tasks whose outputs differ, the first submitted one
+ * has the missing dependency: all tasks before it computed the same in both runs.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* process_vm_readv */
@@ -19,18 +19,19 @@
 
 enum {
     ORDER_FILE_MAX = 64,
-    ORDER_SEEDS = 8,          /* adversarial orders that are tried on one core */
-    ORDER_REPEATS = 3,        /* runs with the threads of the wrong one that are tried */
+    ORDER_SEEDS = 8, /* number of adversarial orders to try on one core */
+    /* number of times to repeat the wrong run with its number of threads */
+    ORDER_REPEATS = 3,
     ORDER_BLOCK_BYTES = 4096, /* bytes of memory that are copied and hashed at once */
 };
 
-/* No further order is tried after this time; SESSION_EXPLAIN_SECONDS counts it. */
+/* After this time, no further order is tried. SESSION_EXPLAIN_SECONDS includes it. */
 #define ORDER_NS_MAX (SESSION_EXPLAIN_SECONDS * 1000000000ull)
 
-/* A task in one run, by the contents of its arguments. */
+/* What one task read and wrote in a run: hashes of its arguments. */
 struct order_task {
     uint32_t kernel;
-    uint32_t tensor_count; /* 0: it has not ended */
+    uint32_t tensor_count; /* number of tensors; 0: the task has not ended */
     int line;              /* 0: unknown */
     char file[ORDER_FILE_MAX];
     uint64_t read[PTO_TASK_TENSORS_MAX];  /* hash of each input before the task */
@@ -43,7 +44,7 @@ struct order_trace {
     bool is_incomplete; /* out of memory */
 };
 
-/* ---- what tasks read and write ---- */
+/* ---- hashing the arguments of tasks ---- */
 
 static uint64_t order_hash(uint64_t hash, const unsigned char *from, uint64_t bytes)
 {
@@ -52,7 +53,10 @@ static uint64_t order_hash(uint64_t hash, const unsigned char *from, uint64_t by
     return hash;
 }
 
-/* Adds a range of memory, by a copy, because a program may pass memory that does not exist. */
+/*
+ * Adds the bytes of a memory range to the hash. Reads them through a system call, which fails
+ * instead of crashing if the program has passed an address without memory.
+ */
 static uint64_t order_hash_memory(uint64_t hash, uint64_t addr, uint64_t bytes)
 {
     unsigned char copy[ORDER_BLOCK_BYTES];
@@ -68,7 +72,10 @@ static uint64_t order_hash_memory(uint64_t hash, uint64_t addr, uint64_t bytes)
     return hash;
 }
 
-/* Adds the elements of a view from `addr` on, from dimension `dim` on. */
+/*
+ * Adds the elements of a view to the hash: those from dimension `dim` on, the first of which is at
+ * `addr`.
+ */
 static uint64_t order_hash_view(uint64_t hash, const struct pto_tensor *x, uint32_t dim,
                                 uint64_t addr)
 {
@@ -188,7 +195,7 @@ static bool order_find_wrong(struct order_search *o, uint32_t seed)
     return false;
 }
 
-/* ---- what is said ---- */
+/* ---- messages ---- */
 
 /* Returns the first argument whose hash differs; -1: none. */
 static int first_difference(const uint64_t *a, const uint64_t *b, uint32_t count)

@@ -103,7 +103,7 @@ int scene_ranks_open(struct scene_ranks *r, const struct scene_ranks_params *p,
 void scene_ranks_close(struct scene_ranks *r)
 {
     if (r->world != NULL && r->status == 0)
-        (void)pto_domain_close(r->world, 0, NULL); /* waits for the other ranks */
+        (void)pto_domain_close(r->world, 0, NULL); /* pto_domain_close waits for the other ranks */
     if (r->comm != NULL)
         (void)pto_comm_close(r->comm);
     memset(r, 0, sizeof(*r));

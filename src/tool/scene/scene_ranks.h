@@ -28,7 +28,7 @@ struct scene_ranks {
     struct pto_domain *world;                     /* all ranks, without windows */
     struct pto_domain *domain[SCENE_DOMAINS_MAX]; /* NULL: this rank is not a member */
     struct pto_domain_info about[SCENE_DOMAINS_MAX];
-    int status; /* not 0: this rank has aborted and runs no more */
+    int status; /* negative: this rank has aborted the job and runs nothing more */
 };
 
 struct scene_ranks_params {

@@ -127,7 +127,8 @@ int scene_session_prepare(struct session *s, const struct scene_case *test_case,
                                               .rank = s->rank };
     int status;
 
-    scene_ranks_close(&s->ranks); /* the next case may have another number of ranks */
+    /* close the ranks' connections, because the next case may have another number of ranks */
+    scene_ranks_close(&s->ranks);
     if (s->has_data)
         scene_data_free(&s->data);
     session_set_place(s, s->golden != NULL ? " in the golden" : "");
@@ -180,7 +181,7 @@ static int run_level(struct session *s, enum pto_mode mode, struct pto_error *er
 static int session_run_and_compare(struct session *s, enum pto_mode mode, struct pto_error *error)
 {
     uint64_t wrong;
-    /* the previous run may have lost the device */
+    /* open the device again if the previous run has lost it */
     int status = scene_session_open_device(s, s->data.test_case, error);
 
     if (status >= 0)
@@ -275,13 +276,16 @@ static int open_fitting_device(struct session *s, const struct scene_case *test_
                                struct pto_error *error)
 {
     uint32_t clusters = s->options->clusters != 0 ? s->options->clusters : test_case->clusters;
-    /* A seeded order needs one worker thread; ranks already use many threads. */
+    /*
+     * a seeded order of tasks needs a single worker thread; with ranks, one thread per rank is the
+     * default
+     */
     bool is_one = s->order_seed != 0 || (s->options->workers == 0 && test_case->ranks > 1);
     uint32_t workers = is_one ? 1 : s->options->workers;
     struct pto_device_params params;
     int status;
 
-    /* the program was compiled for all clusters of the chip */
+    /* a scene from kernel_config.py was compiled for all clusters of the chip */
     if (clusters == 0 && s->scene->is_config)
         clusters = pto_platform_find(s->platform)->clusters_max;
     if (s->device != NULL && s->clusters == clusters && s->workers == workers &&
@@ -448,7 +452,10 @@ static int session_read_output(struct session *s, const struct scene_tensor *ten
                       : PTO_OK;
 }
 
-/* Copies the outputs if the run succeeded, checks the guards, and frees the memory. */
+/*
+ * Copies the outputs if the run succeeded, checks the guards, and frees the memory of the
+ * arguments.
+ */
 static int session_end_entry(struct session *s, struct session_entry *e, int status,
                              struct pto_error *error)
 {
@@ -535,7 +542,7 @@ int scene_session_run_watched(struct session *s, enum pto_mode mode, const struc
     /* The memory of a lost device is not read or freed. The device stays open for its timeline. */
     if (status != PTO_ELOST && !device_info(s).is_lost)
         status = session_end_entry(s, e, status, error);
-    else if (status == PTO_OK) /* unread outputs are not compared */
+    else if (status == PTO_OK) /* the run succeeded, but its outputs cannot be read or compared */
         status = error_setf(error, PTO_ELOST, "the device is lost, and its outputs are not read");
     free(e);
     return status;

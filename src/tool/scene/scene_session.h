@@ -15,7 +15,7 @@
 
 enum { SESSION_PLACE_BYTES = 128 };
 
-/* The cards to use, in the order of ranks or chips; empty: 0, 1 and so on. */
+/* Numbers of the real cards to use, in the order of ranks or chips; empty: 0, 1 and so on. */
 struct session_cards {
     uint32_t count;
     uint32_t number[SCENE_RANKS_MAX];
@@ -23,10 +23,11 @@ struct session_cards {
 
 struct session_options {
     struct scene_build_options build;
-    uint32_t workers;      /* worker threads of the device; 0: the default */
-    uint32_t clusters;     /* clusters of the device; 0: as the case says */
-    double timeout;        /* time limit of a run in seconds; 0: as the case says */
-    double grace;          /* seconds that kernels have to return after it; 0: as the case says */
+    uint32_t workers;  /* worker threads of the device; 0: the default */
+    uint32_t clusters; /* clusters of the device; 0: as the case says */
+    double timeout;    /* time limit of a run in seconds; 0: as the case says */
+    /* seconds that kernels have to return after the time limit; 0: as the case says */
+    double grace;
     double launch_timeout; /* time limit in seconds from the launch; 0: none */
     /* do not migrate the orchestration to another thread; also true if the scene sets it */
     bool keeps_thread;
@@ -161,8 +162,8 @@ void scene_session_name(const struct session *s, const char *name, enum pto_mode
 /* Prints the results of the last run on one line: `f exact (16384 float32)`. */
 void scene_session_summarize(const struct session *s, FILE *to);
 /*
- * Upper bound of the time that scene_session_explain takes: so many runs, and so many seconds
- * besides.
+ * Upper bound of the time that scene_session_explain takes: the time of this many runs, plus this
+ * many seconds.
  */
 enum { SESSION_EXPLAIN_RUNS = 4, SESSION_EXPLAIN_SECONDS = 5 };
 /*

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * Whether an element lies at `offset`, which is then a sum of index * stride over the dimensions
- * from `d` on, sorted by falling stride.
+ * Whether a strided view has an element at `offset`, counted in elements. Searches the dimensions
+ * from `d` on, which are sorted by falling stride.
  */
 static bool reaches(const uint32_t *shapes, const uint32_t *strides, uint32_t ndims, uint32_t d,
                     uint64_t offset)
@@ -22,7 +22,10 @@ static bool reaches(const uint32_t *shapes, const uint32_t *strides, uint32_t nd
     index = offset / strides[d];
     if (index >= shapes[d])
         index = shapes[d] - 1;
-    /* a smaller index is only possible if the other dimensions can make up for it */
+    /*
+     * continue with a smaller index only if the remaining dimensions can reach the rest of the
+     * offset
+     */
     for (;; index--) {
         if (offset - index * strides[d] > rest)
             return false;
