@@ -185,7 +185,10 @@ static bool append_unwritable(const char *path, int error)
     return false;
 }
 
-/* Only a regular file can be replaced by a rename; a device or a pipe is written directly. */
+/*
+ * Whether the path is a regular file, which a rename can replace. A device or a pipe is written
+ * directly.
+ */
 static bool is_plain(const char *path)
 {
     struct stat about;

@@ -46,7 +46,8 @@ const char *cli_check_recorded(struct pto_device *device,
                                void (*each)(void *context, const struct check_recorded_edge *edge),
                                void *context)
 {
-    static struct pto_error error; /* static, because the error text is returned */
+    /* static, because the caller uses the text after the function has returned */
+    static struct pto_error error;
     struct see_recording *r = NULL;
     const char *fault;
     char path[4096];

@@ -30,7 +30,7 @@ struct request {
     uint32_t workers;               /* worker threads; 0: measure with one, then with two */
     const char *json;               /* path of the JSON file; NULL: none */
     bool is_quick;
-    int api;        /* 0: our API only; 1: also simpler's C++ API */
+    int api;        /* 0: measure our API only; 1: also simpler's C++ API */
     uint32_t ranks; /* ranks of `pto bench comm`; 0: measure with two, then with four */
 };
 

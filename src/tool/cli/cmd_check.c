@@ -174,7 +174,7 @@ static int check_refuse(const struct settings *s)
     return EXIT_USAGE;
 }
 
-/* Chooses how many children the next worker has. */
+/* Chooses how many chips and SUB workers the next level-3 worker has. */
 static void check_choose_children(struct settings *s, uint64_t seed)
 {
     struct rng rng = { seed };
@@ -278,8 +278,8 @@ static void replay_text(const struct settings *s, uint64_t seed, char *text, siz
 }
 
 /*
- * Starts the alarm for one graph. The SIGALRM handler prints a message that names the graph, and
- * exits.
+ * Sets an alarm for the run of one graph. If it expires, the SIGALRM handler prints a message that
+ * names the graph, and ends the command.
  */
 static void arm(const struct settings *s, uint64_t seed, const struct tally *tally)
 {

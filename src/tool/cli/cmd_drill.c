@@ -166,7 +166,7 @@ static const char *status_name(int status)
     return row != NULL ? row->name : "";
 }
 
-/* Whether the user asked for this drill, by its name or by the number or name of its status. */
+/* Whether the user asked for this drill: by its name, or by the number or name of its status. */
 static bool is_asked_for(const struct request *request, int status, const char *drill)
 {
     const char *code = request->code;
@@ -442,7 +442,10 @@ static void run_settings(struct account *a)
         }
 }
 
-/* Lists requested codes that no drill provokes. For "all" nothing is printed: --list has them. */
+/*
+ * Lists the requested codes that no drill provokes. Prints nothing for "all", because --list shows
+ * them.
+ */
 static void print_gaps(struct account *a)
 {
     if (strcmp(a->request->code, "all") == 0)

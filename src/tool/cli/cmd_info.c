@@ -81,8 +81,8 @@ static int do_info(void *context, int count, char **operands)
 }
 
 /*
- * Returns a platform that can be opened, of the generation of `platform` if possible, else the
- * default one.
+ * Returns a platform that can be opened instead of `platform`: one of the same generation if
+ * possible, else the default one.
  */
 static const char *substitute(const struct pto_platform *platform)
 {

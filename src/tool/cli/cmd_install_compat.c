@@ -87,7 +87,7 @@ static bool is_folder(const char *path)
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/* Whether simpler's sources are in a folder, or its libraries. */
+/* Whether a folder is the root of simpler: it has simpler's sources or its libraries. */
 static bool is_root(const char *folder)
 {
     static const char *const marks[] = { "src/a2a3/runtime", "src/a5/runtime", "build/lib/a2a3/sim",
@@ -103,8 +103,8 @@ static bool is_root(const char *folder)
 }
 
 /*
- * Finds build/lib, which need not exist, in the folder that simpler's package takes for its root:
- * _assets of an installed package, the top of a source tree.
+ * Finds the folder build/lib below the root that simpler's package uses: _assets in an installed
+ * package, the top folder in a source tree. build/lib need not exist.
  */
 static int find_simpler(const char *folder, struct places *p, struct pto_error *error)
 {
@@ -183,7 +183,10 @@ static int check_is_built(const struct places *p, struct pto_error *error)
     return PTO_OK;
 }
 
-/* Whether a file is one of ours: it links with our library, contains our hooks, or names it. */
+/*
+ * Whether a file is one of our libraries: it links with our library, contains our hooks, or names
+ * it.
+ */
 static bool is_ours(const void *bytes, size_t size)
 {
     return memmem(bytes, size, "libpto", 6) != NULL;
@@ -200,7 +203,8 @@ static int set_runpath(void *bytes, size_t size, const char *folder, struct pto_
     size_t room = at != NULL ? strlen(at) : 0;
 
     if (at == NULL)
-        return PTO_OK; /* the library of hooks has no run path: it links with none of ours */
+        /* the library of hooks has no run path, because it links with none of our libraries */
+        return PTO_OK;
     if (strlen(folder) > room)
         return error_setf(error, PTO_EINVAL, "the path %s is too long: %zu characters fit", folder,
                           room);

@@ -57,7 +57,8 @@ static void make_fingerprint(const struct job_key *key, char text[PRINT_DIGITS +
     struct digest digest;
 
     digest_begin(&state);
-    digest_add_text(&state, "pto job key"); /* no other digest of the key is like it */
+    /* a prefix, so that this digest equals no other digest of the key */
+    digest_add_text(&state, "pto job key");
     digest_add(&state, key->byte, sizeof(key->byte));
     digest_end(&state, &digest);
     digest_to_hex(&digest, hex);

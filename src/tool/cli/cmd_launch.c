@@ -161,10 +161,10 @@ static int launch_here(const struct request *request, char **words)
 
 /* ---- several hosts ---- */
 
-/* Whether ranks on hosts get this variable of the launcher. */
+/* Whether the ranks on other hosts inherit this environment variable of the launcher. */
 static bool is_passed(const char *variable)
 {
-    /* the launcher or the host determines these */
+    /* variables whose values the launcher or the host of a rank sets */
     static const char *const own[] = {
         "PTO_RANK=",  "PTO_RANKS=",    "PTO_MEET=",           "PTO_TOKEN=",       "PTO_KEY_FD=",
         "PTO_STORE=", "PTO_KEY_FILE=", "PTO_COMM_LISTEN_FD=", "PTO_COMM_ADDRESS="
@@ -176,7 +176,7 @@ static bool is_passed(const char *variable)
     return strncmp(variable, "PTO_", 4) == 0;
 }
 
-/* Collects the variables that ranks get. Returns false if there is no memory. */
+/* Collects the environment variables that the ranks get. Returns false if memory runs out. */
 static bool collect_variables(const struct request *request, struct launch_job *job)
 {
     char **list = calloc(LAUNCH_WORDS_MAX, sizeof(*list));
@@ -195,7 +195,7 @@ static bool collect_variables(const struct request *request, struct launch_job *
         if (strchr(text, '=') != NULL)
             made = strdup(text);
         else if (value == NULL)
-            continue; /* as on this machine, the variable is not set */
+            continue; /* the variable is not set here, so the ranks do not get it either */
         else if (asprintf(&made, "%s=%s", text, value) < 0)
             return false;
         list[count++] = made;
@@ -207,7 +207,7 @@ static bool collect_variables(const struct request *request, struct launch_job *
     return true;
 }
 
-/* Draws what identifies the job: a token, and the text of a key. */
+/* Makes the random secrets of the job: a token, and the text of a key. */
 static int draw_secrets(char token[2 * JOB_KEY_BYTES], char key[JOB_KEY_TEXT_BYTES + 1],
                         struct pto_error *error)
 {
@@ -267,7 +267,7 @@ static int launch_away(const struct request *request, char **words, uint32_t wor
     };
     int code = EXIT_FAILED;
 
-    /* an installation in this folder can be on a file system of all hosts */
+    /* an absolute path, because the folder may be on a file system that all hosts share */
     if (request->prefix != NULL)
         params.prefix = realpath(request->prefix, prefix) != NULL ? prefix : request->prefix;
     if (word_count > LAUNCH_WORDS_MAX || params.job.folder == NULL)

@@ -292,7 +292,7 @@ static int wait_for_child(const char *place)
         return -1;
     }
     if (child < 0)
-        return -1; /* fork failed, so run the case in this process */
+        return -1; /* fork has failed, so the case runs in this process */
     pass_signals_on(child);
     while (waitpid(child, &state, 0) < 0 && errno == EINTR) {
     }
@@ -549,7 +549,7 @@ static bool read_given(const struct scene *scene, const struct run_request *requ
     return true;
 }
 
-/* Whether the case runs in one mode only, even if all modes are selected. */
+/* Whether to run the case in one mode only, although several are selected: with --out or --debug. */
 static bool is_once(const struct run_request *request)
 {
     return request->out.count != 0 || request->session.is_debugged;

@@ -27,7 +27,7 @@
 
 enum {
     LIMIT_S = 900,      /* time limit of the process that tries one card */
-    PAIR_LIMIT_S = 180, /* time limit of the processes that try two cards */
+    PAIR_LIMIT_S = 180, /* time limit of each of the two processes that try two cards */
     POLL_US = 10000,
     END_TEXT = 256,
 };
@@ -134,7 +134,7 @@ struct watch {
     size_t used;     /* bytes of an incomplete line */
     double since_ms; /* time at which the current stage began */
     uint32_t shown;  /* steps that were printed */
-    bool is_judged;  /* all stages have verdicts */
+    bool is_judged;  /* all stages of opening the card have a verdict */
 };
 
 /* Resets the stages from `first` on that an earlier, failed attempt to open the card had begun. */
@@ -162,13 +162,13 @@ static void selfcheck_begin_stage(struct watch *w, const char *name)
         }
         if (step->verdict != VERDICT_OK) {
             step->ms = step->verdict == VERDICT_RUNNING ? now - w->since_ms : 0;
-            /* store the verdict only, because cli_selfcheck_set would replace the text */
+            /* set only the verdict: cli_selfcheck_set would also replace the text of the step */
             __atomic_store_n(&step->verdict, VERDICT_OK, __ATOMIC_RELEASE);
         }
     }
 }
 
-/* Copies a note that the library logged about a stage to the text of its step. */
+/* Copies a note about a stage, which the library has logged, into the text of the stage's step. */
 static void selfcheck_record_note(struct watch *w, const char *kind, const char *text)
 {
     static const struct {
@@ -230,7 +230,7 @@ static void follow_opening(struct watch *w)
 
     if (w->is_judged)
         return;
-    follow_log(w); /* read the log after the verdict, so that it has all stages */
+    follow_log(w); /* read the log after the verdict, so that the log has every stage */
     if (verdict != VERDICT_OK && verdict != VERDICT_FAILED)
         return;
     w->is_judged = true;
@@ -240,7 +240,8 @@ static void follow_opening(struct watch *w)
     progress->step[last].ms = cli_selfcheck_now_ms() - w->since_ms;
     cli_selfcheck_set(&progress->step[last], verdict, "%s", progress->opening.text);
     if (w->shown > last)
-        w->shown = last; /* the stage passed in an earlier attempt; print its new verdict */
+        /* the stage had passed in an earlier attempt, so print it again with its new verdict */
+        w->shown = last;
 }
 
 /* ---- on the terminal ---- */
@@ -400,7 +401,7 @@ static void blame_step(struct watch *w, const char *end)
     cli_selfcheck_set(&progress->step[i], interrupted != 0 ? VERDICT_RUNNING : VERDICT_FAILED,
                       "the process was ended: %s", end);
     if (w->shown > i)
-        w->shown = i; /* the step was printed already; print it again with its new verdict */
+        w->shown = i; /* the step was already printed, so print it again with its new verdict */
 }
 
 static void try_card(struct selfcheck *c, struct watch *w, char end[END_TEXT])

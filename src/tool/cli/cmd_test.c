@@ -30,7 +30,7 @@ struct request {
     struct cli_texts flag;
     struct test_settings settings;
     bool is_list;
-    bool has_manual; /* also cases of Python that run on request only */
+    bool has_manual; /* also run Python cases that are marked as running only on request */
 };
 
 struct suite {
@@ -168,7 +168,7 @@ static int do_test(void *context, int count, char **operands)
     request->settings.session.build.flags = request->flag.text;
     request->settings.session.build.flag_count = request->flag.count;
     request->settings.is_interrupted = &is_interrupted;
-    /* Scenes in Python read it from the environment. */
+    /* scenes in Python read this option from the environment */
     if (request->settings.session.build.isa_overlay != NULL)
         (void)setenv("PTO_ISA_OVERLAY", request->settings.session.build.isa_overlay, 1);
     code = find_scenes(count, operands, &suite);
@@ -243,7 +243,7 @@ static struct test_item *test_add_item(struct suite *suite, const char *path)
     return &suite->item[suite->count++];
 }
 
-/* Whether an option is set that only scenes without Python have. */
+/* Whether an option is set that has no effect on scenes in Python. */
 static bool has_scene_options(const struct request *request)
 {
     const struct session_options *s = &request->settings.session;

@@ -34,8 +34,8 @@ struct frame {
     int32_t last_pid;
     uint32_t devices;
     /*
-     * pids of processes whose workers are shown: the requested one, and the parents of processes
-     * with devices
+     * Pids of the processes whose workers are shown: the requested process, and parents of
+     * processes that have devices.
      */
     int32_t family[WORKERS_MAX];
     uint32_t family_count;
@@ -90,7 +90,10 @@ static void print_device(void *context, const struct pto_watch_device *device)
     struct frame *f = context;
 
     f->devices++;
-    if (device->pid != f->pid) /* the device is in a child process, whose parent may be a worker */
+    /*
+     * the device is in another process, a child of the requested one, whose parent may be a worker
+     */
+    if (device->pid != f->pid)
         add_family(f, device->parent);
     if (f->json != NULL) {
         cli_top_print_json(f->json, device);

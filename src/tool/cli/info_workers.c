@@ -30,7 +30,7 @@ struct forest {
     bool is_short; /* memory ran out, so workers are missing from `seen` */
 };
 
-/* The workers to show. */
+/* Which processes' workers are shown. */
 struct choice {
     struct forest *forest;
     const int32_t *pid; /* pids of the processes whose workers are shown; NULL: all processes */

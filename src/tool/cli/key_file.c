@@ -148,7 +148,8 @@ int cli_keys_make(const char *name, struct pto_error *error)
     status = write_key(path, secret_word, secret, error);
     umask(mask);
     explicit_bzero(secret, sizeof(secret));
-    if (status < 0) { /* remove the public key, so that a key pair is complete or absent */
+    /* delete the public key as well, so that a key pair is either complete or absent */
+    if (status < 0) {
         snprintf(path, sizeof(path), "%.4000s.pub", name);
         (void)unlink(path);
     }

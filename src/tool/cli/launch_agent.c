@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent of src/tool/cli/launch_agent.h. It forks a runner, which calls cli_ranks_run: so the
- * agent itself never waits, and when it is killed the supervisor of the ranks kills them.
+ * The agent of `pto launch`; launch_agent.h describes what it does. It forks a runner, which calls
+ * cli_ranks_run and waits for the ranks. So the agent itself never blocks, and if it is killed, the
+ * supervisor of the ranks kills them.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -27,11 +28,15 @@
 #include "tool/cli/launch_program.h"
 
 enum { POLL_MS = 250, FILES = 6 };
-#define JOB_SECONDS 60.0 /* how long a launcher may be silent before its job arrives */
+/* maximum time without a byte from the launcher before the agent has its job */
+#define JOB_SECONDS 60.0
 
 enum agent_state { AGENT_IDLE, AGENT_READY, AGENT_RUNNING, AGENT_DONE, AGENT_GONE };
 
-/* What the runner and the supervisor write to the agent; less than a pipe writes at once. */
+/*
+ * Message from the runner and the supervisor to the agent. It is smaller than PIPE_BUF, so a pipe
+ * writes it in one piece.
+ */
 struct report {
     bool is_final;
     struct ranks_result result;
@@ -40,7 +45,7 @@ struct report {
 struct agent {
     enum agent_state state;
     struct channel channel;
-    struct bytes frame; /* the job's frame, to which the texts of `job` belong */
+    struct bytes frame; /* content of the frame with the job; the texts of `job` point into it */
     struct launch_job job;
     int listener;
     pid_t runner;
@@ -52,7 +57,7 @@ struct agent {
     int report;
     struct ranks_result result;
     bool has_result;
-    int signal; /* last signal for the ranks; 0: none */
+    int signal; /* last signal that was sent to the ranks; 0: none */
     char place[TCP_PLACE_MAX];
 };
 
@@ -65,7 +70,10 @@ static void agent_report_failure(const struct ranks_part *part, const struct ran
     (void)!write(part->report, &report, sizeof(report));
 }
 
-/* Runs in the runner: `ends` are the ends of its pipes for input, output, errors and reports. */
+/*
+ * Main function of the runner. `ends` are its ends of the pipes for stdin, stdout, stderr and
+ * reports.
+ */
 _Noreturn static void run_ranks(struct agent *a, const int ends[4], pid_t agent)
 {
     static const int plain[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE };
@@ -97,7 +105,8 @@ _Noreturn static void run_ranks(struct agent *a, const int ends[4], pid_t agent)
         (void)dup2(ends[i], i);
     close(a->channel.in);
     close(a->channel.out);
-    close(a->input); /* else rank 0 would never find the end of its input */
+    /* close the agent's end of the pipe: otherwise rank 0 would never read the end of its input */
+    close(a->input);
     cli_ranks_run(&params, &report.result);
     (void)!write(ends[3], &report, sizeof(report));
     _exit(EXIT_SUCCESS);
@@ -151,7 +160,10 @@ static int agent_start(struct agent *a)
     return 0;
 }
 
-/* Kills the ranks: the supervisor does so at the second signal. */
+/*
+ * Kills the ranks: the supervisor asks them to end at the first signal, and kills them at the
+ * second.
+ */
 static void agent_kill(struct agent *a)
 {
     if (a->runner == 0)
@@ -161,7 +173,7 @@ static void agent_kill(struct agent *a)
     (void)kill(a->runner, SIGHUP);
 }
 
-/* The launcher is gone, or as good as gone. */
+/* Ends the ranks, because the launcher is gone or does not answer any more. */
 static void agent_leave(struct agent *a, const char *why)
 {
     if (a->state == AGENT_GONE)
@@ -185,7 +197,10 @@ static void agent_refuse(struct agent *a, int code, const char *why)
     a->state = AGENT_DONE;
 }
 
-/* Prepares what can fail: the folder, the variables, the program, the rendezvous. */
+/*
+ * Handles the frame with the job: finds the folder, the variables and the program, and makes the
+ * rendezvous. Reports to the launcher whether that worked.
+ */
 static void agent_take_job(struct agent *a, const struct reader *frame)
 {
     struct reader from;
@@ -213,7 +228,7 @@ static void agent_take_job(struct agent *a, const struct reader *frame)
     if (code == 0 && a->job.is_root) {
         struct pto_error error = { .size = sizeof(error) };
 
-        /* all hosts may be names of this one */
+        /* loopback addresses are allowed, because all hosts of the job may be names of this host */
         a->listener = tcp_listen_towards(a->job.peers, true, a->place, &error);
         code = a->listener < 0 ? EXIT_FAILED : 0;
         snprintf(why, sizeof(why), "%.700s", error.text);
@@ -238,7 +253,7 @@ static void agent_begin(struct agent *a, struct reader *from)
     if (why != 0) {
         a->result = (struct ranks_result){ .end = RANKS_NOT_STARTED, .state = why };
         a->has_result = true;
-        a->state = AGENT_RUNNING; /* the end of the loop sends the result */
+        a->state = AGENT_RUNNING; /* the loop then calls conclude_ranks */
     }
 }
 
@@ -262,7 +277,7 @@ static void agent_answer(struct agent *a, struct reader *from)
     cli_bytes_free(&content);
 }
 
-/* Handles all frames that have arrived. */
+/* Handles all frames that have arrived from the launcher. */
 static void agent_read_frames(struct agent *a)
 {
     struct reader from;
@@ -290,7 +305,10 @@ static void agent_read_frames(struct agent *a)
 
 /* ---- the ranks ---- */
 
-/* Forwards output in whole lines, so that lines of different hosts are not mixed. */
+/*
+ * Forwards the output of the ranks to the launcher in whole lines, so that lines of different hosts
+ * do not mix.
+ */
 static void forward_output(struct agent *a, int stream)
 {
     struct bytes *b = &a->lines[stream], content = { .at = NULL };
@@ -320,7 +338,7 @@ static void forward_output(struct agent *a, int stream)
     cli_bytes_free(&content);
 }
 
-/* Gives rank 0 its input, and tells the launcher how much of it was taken. */
+/* Writes received input to rank 0, and reports to the launcher how many bytes rank 0 has taken. */
 static void agent_feed(struct agent *a)
 {
     struct bytes content = { .at = NULL };
@@ -329,7 +347,7 @@ static void agent_feed(struct agent *a)
 
     if (put < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (put < 0) { /* rank 0 reads no more */
+    if (put < 0) { /* rank 0 has closed its input, so discard the rest */
         put = (ssize_t)size;
         close(a->input);
         a->input = -1;
@@ -382,7 +400,7 @@ static void conclude_ranks(struct agent *a)
         }
     a->runner = 0;
     if (!a->has_result) {
-        /* the signal came before the runner could forward it: no rank was started */
+        /* the runner was killed by the signal before it could forward it, so no rank was started */
         bool is_early = a->signal != 0 && WIFSIGNALED(state) && WTERMSIG(state) == a->signal;
 
         a->result = (struct ranks_result){ .end = is_early ? RANKS_INTERRUPTED : RANKS_UNKEPT,
@@ -399,7 +417,10 @@ static void conclude_ranks(struct agent *a)
 
 /* ---- the loop ---- */
 
-/* Whether output of ranks is read: not while the launcher is behind. */
+/*
+ * Whether to read output of the ranks. It is not read while too many bytes wait to be sent to the
+ * launcher.
+ */
 static bool has_output_room(const struct agent *a)
 {
     return a->state == AGENT_GONE || cli_bytes_size(&a->channel.unsent) < CHANNEL_FULL;
@@ -421,7 +442,10 @@ static void agent_wait(struct agent *a)
 
     if (poll(file, FILES, POLL_MS) <= 0)
         return;
-    /* failures before output, and both before the channel, which may end */
+    /*
+     * handle reports of failures before output, and both before the launcher's frames, which may
+     * end the agent
+     */
     if (file[4].revents != 0)
         read_report(a);
     for (int i = 0; i < 2; i++)
@@ -445,7 +469,10 @@ static void agent_loop(struct agent *a)
             continue;
         if (!cli_channel_send(&a->channel))
             agent_leave(a, "the connection to the launcher has ended");
-        /* after reading, so that an agent that was stopped itself does not blame the launcher */
+        /*
+         * check after reading: if this agent itself was stopped by a signal, the launcher's frames
+         * are here now
+         */
         if (os_now_ns() - a->channel.heard_ns > (uint64_t)(silence * 1e9)) /* mutation: no-lease */
             agent_leave(a, "the launcher was silent for too long");
     }
@@ -476,7 +503,8 @@ int cli_launch_agent(void)
     cli_bytes_free(&a.unread);
     cli_launch_job_free(&a.job);
     if (a.frame.at != NULL)
-        explicit_bzero(a.frame.at, a.frame.room); /* it contains the key */
+        /* erase the frame, which contains the key of the job */
+        explicit_bzero(a.frame.at, a.frame.room);
     cli_bytes_free(&a.frame);
     cli_channel_close(&a.channel);
     return EXIT_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames between a launcher and its agents: src/tool/cli/launch_channel.h. */
+/* Frames between a launcher and its agents; launch_channel.h describes the format. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -19,7 +19,7 @@ enum { HEAD_BYTES = 8, READ_BYTES = 64 << 10 };
 
 /* ---- bytes ---- */
 
-/* Makes room for further bytes, where those that were taken have been if possible. */
+/* Makes room for more bytes, if possible in the space of bytes that were already taken. */
 static bool channel_reserve(struct bytes *b, size_t size)
 {
     size_t used = cli_bytes_size(b), room = b->room;
@@ -83,7 +83,7 @@ void cli_bytes_free(struct bytes *b)
     *b = (struct bytes){ .at = NULL };
 }
 
-/* ---- contents ---- */
+/* ---- reading the content of a frame ---- */
 
 uint32_t cli_reader_u32(struct reader *from)
 {
@@ -153,7 +153,7 @@ bool cli_channel_receive(struct channel *c)
         if (got > 0) {
             b->end += (size_t)got;
             c->heard_ns = os_now_ns();
-            /* leaves the rest for later, so that others get their turn */
+            /* read the rest later, so that other channels get their turn */
             return true;
         }
         if (got < 0 && errno == EINTR)

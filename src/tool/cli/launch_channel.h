@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The channel between `pto launch` and its agent on another machine: frames over two descriptors,
- * usually the standard input and output of a remote shell. Nothing here waits, except
+ * usually the standard input and output of a remote shell. No function blocks, except
  * cli_channel_drain.
  *
- * A frame is its kind and the size of its content, both as 32 bits in little-endian order, and the
- * content. Numbers in a content are encoded in the same way, texts as their size and their bytes.
+ * A frame consists of its kind and the size of its content, both 32-bit little-endian numbers, and
+ * the content. Numbers in a content have the same byte order; a text is its size followed by its
+ * bytes.
  */
 #ifndef PTO_LAUNCH_CHANNEL_H
 #define PTO_LAUNCH_CHANNEL_H
@@ -17,32 +18,34 @@
 enum {
     CHANNEL_FRAME_MAX = 1 << 20, /* maximum size of a frame's content */
     CHANNEL_PIECE = 32 << 10,    /* size of a frame with output or input */
-    CHANNEL_FULL = 1 << 18,      /* with more bytes to send, the sender reads no more output */
+    /* with more unsent bytes than this, the sender stops reading output */
+    CHANNEL_FULL = 1 << 18,
 };
 
 enum channel_kind {
     /* launcher to agent */
     CHANNEL_JOB = 1, /* struct launch_job */
-    CHANNEL_START,   /* text: place of the rendezvous; all agents are ready */
+    CHANNEL_START,   /* text: address of the rendezvous. Sent when all agents are ready */
     CHANNEL_INPUT,   /* bytes of rank 0's input; none: its end */
-    CHANNEL_SIGNAL,  /* u32: signal for the ranks */
-    CHANNEL_ASK,     /* u64: time of the launcher; the agent answers it */
+    CHANNEL_SIGNAL,  /* u32: number of the signal to send to the ranks */
+    /* u64: present time of the launcher, to which the agent answers with CHANNEL_ANSWER */
+    CHANNEL_ASK,
     /* agent to launcher */
-    CHANNEL_READY,   /* text: place of the rendezvous, if this agent has made it */
-    CHANNEL_REFUSED, /* u32, text: exit code and reason; the agent cannot start its ranks */
+    CHANNEL_READY,   /* text: address of the rendezvous if this agent has made it, else "" */
+    CHANNEL_REFUSED, /* u32, text: exit code and reason why the agent cannot start its ranks */
     CHANNEL_OUTPUT,  /* u32: 0 stdout, 1 stderr; then whole lines */
     CHANNEL_TAKEN,   /* u32: bytes of input that rank 0 has got */
-    CHANNEL_FAILED,  /* struct ranks_result: a rank failed; others are still there */
-    CHANNEL_DONE,    /* struct ranks_result: no process of a rank is left */
-    CHANNEL_ANSWER,  /* u64, u64: the time of ASK, and the time of the agent */
+    CHANNEL_FAILED,  /* struct ranks_result: a rank has failed, while others still run */
+    CHANNEL_DONE,    /* struct ranks_result: all processes of the agent's ranks have ended */
+    CHANNEL_ANSWER,  /* u64, u64: the time from CHANNEL_ASK, and the present time of the agent */
     CHANNEL_KINDS
 };
 
-/* Bytes that grow at the end and are taken from the beginning. */
+/* A queue of bytes: appended at the end, taken from the beginning. */
 struct bytes {
     char *at;
     size_t begin, end, room;
-    bool is_lost; /* out of memory: the content is incomplete */
+    bool is_lost; /* memory ran out, so bytes are missing */
 };
 
 void cli_bytes_add(struct bytes *b, const void *from, size_t size);
@@ -55,7 +58,7 @@ static inline size_t cli_bytes_size(const struct bytes *b)
 }
 void cli_bytes_free(struct bytes *b);
 
-/* A received content, which is read from its beginning. A read beyond its end sets `is_bad`. */
+/* Cursor for reading the content of a frame. A read beyond the end sets `is_bad`. */
 struct reader {
     const char *at, *end;
     bool is_bad;
@@ -63,7 +66,7 @@ struct reader {
 
 uint32_t cli_reader_u32(struct reader *from);
 uint64_t cli_reader_u64(struct reader *from);
-/* Returns a text, which is valid as long as the frame; "" if there is none. */
+/* Returns a text, which is valid until the frame is freed; "" if the content has no text here. */
 const char *cli_reader_text(struct reader *from);
 
 struct channel {
@@ -75,19 +78,22 @@ struct channel {
 void cli_channel_open(struct channel *c, int in, int out);
 void cli_channel_close(struct channel *c);
 
-/* Reads what has arrived. Returns false at the end of the stream, or if it is broken. */
+/* Reads the bytes that have arrived. Returns false at the end of the stream, or after an error. */
 bool cli_channel_receive(struct channel *c);
 /*
- * Takes the next complete frame. Returns its kind; 0: there is none yet; -1: the bytes are no
- * frame. `content` is valid until the next call for this channel.
+ * Takes the next complete frame. Returns its kind; 0: no frame is complete yet; -1: the bytes are
+ * not a valid frame. `content` is valid until the next call for this channel.
  */
 int cli_channel_next(struct channel *c, struct reader *content);
 
 void cli_channel_put(struct channel *c, enum channel_kind kind, const struct bytes *content);
 void cli_channel_put_raw(struct channel *c, enum channel_kind kind, const void *bytes, size_t size);
-/* Sends as much as can be sent now. Returns false if the other side is gone. */
+/*
+ * Sends as many bytes as possible without blocking. Returns false if the other side has closed the
+ * channel.
+ */
 bool cli_channel_send(struct channel *c);
-/* Waits until everything is sent, at most `wait_ms`. */
+/* Blocks until all bytes are sent, at most `wait_ms`. */
 void cli_channel_drain(struct channel *c, int wait_ms);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The launcher's side of a job on several hosts: one loop over the channels of all agents. It
- * stops reading from them while its own output is not read.
+ * The launcher's side of a job on several hosts: one loop over the channels of all agents. While
+ * its own output is blocked, the loop stops reading from the channels.
  *
- * The first cause that ends the job decides the exit code. Of several ranks that failed, the one
- * that failed first counts, although its news may come later: agents send the time of a failure by
- * their own clock, and the launcher knows how far that is ahead.
+ * The first cause that ends the job decides the exit code. If several ranks fail, the rank that
+ * failed first counts, even if its report arrives later: agents report the time of a failure by
+ * their own clock, and the launcher knows the offset of each clock.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -31,19 +31,24 @@
 #include "tool/cli/supervised.h"
 
 enum {
-    OUTPUT_FULL = 1 << 20, /* with more bytes to print, no channel is read */
+    OUTPUT_FULL = 1 << 20, /* with more bytes than this to print, no channel is read */
     INPUT_AHEAD = 64 << 10,
-    WRITE_BYTES = 4096, /* a pipe that is ready takes so much at once */
-    ASKS = 4,           /* questions in the time after which a silent agent is lost */
-    SHELLS_MS = 5000,   /* time for remote shells to end by themselves */
+    /* number of bytes that a pipe takes without blocking when poll() says that it is writable */
+    WRITE_BYTES = 4096,
+    /* number of CHANNEL_ASK frames in the time after which a silent agent counts as lost */
+    ASKS = 4,
+    SHELLS_MS = 5000, /* time that remote shells get to end by themselves */
     FIXED_FILES = 4,
 };
-#define START_NS 60000000000ull /* how long hosts may take until all ranks can start */
-#define KILL_NS 5000000000ull   /* how long agents may take to confirm that ranks were killed */
+#define START_NS 60000000000ull /* time limit for starting: all hosts must be ready by then */
+#define KILL_NS 5000000000ull   /* time that agents get to confirm that their ranks were killed */
 
 enum cause { CAUSE_NONE, CAUSE_HOST, CAUSE_RANK, CAUSE_LATE, CAUSE_SIGNAL };
 
-/* What the launcher prints, in memory that it shares with the hub. */
+/*
+ * Exit code and message of the job. The hub's process stores them in shared memory, the launcher
+ * prints them.
+ */
 struct verdict {
     int code;
     char text[LAUNCH_TEXT_MAX];
@@ -56,24 +61,28 @@ struct hub {
     struct remote_way way;
     struct remote *remote;
     uint32_t count;
-    struct pollfd *poll; /* the fixed ones, then three for each host */
+    /* the descriptors of the hub itself (FIXED_FILES), then three for each host */
+    struct pollfd *poll;
     int signals;
     bool is_running;
     enum cause cause;
-    struct ranks_result failure; /* CAUSE_RANK: the first failure; its time by this clock */
+    /* for CAUSE_RANK: the first failure; failed_ns is its time by the launcher's clock */
+    struct ranks_result failure;
     const char *failed_host;
     int64_t failed_ns;
     int signal; /* CAUSE_SIGNAL */
     uint32_t signals_seen;
-    uint64_t end_ns;      /* the job's deadline; 0: none */
-    uint64_t start_ns;    /* deadline of the start */
-    uint64_t give_up_ns;  /* hosts that have not confirmed their end then are given up; 0: never */
-    uint32_t ended_count; /* ranks that were ended because of the cause */
+    uint64_t end_ns;   /* the job's deadline; 0: none */
+    uint64_t start_ns; /* time by which all hosts must be ready */
+    /* time at which hosts that have not confirmed the end of their ranks are given up; 0: never */
+    uint64_t give_up_ns;
+    uint32_t ended_count; /* number of ranks that were ended because of the cause */
     struct bytes out[2];
     int lost_output;
-    uint32_t input_ahead; /* bytes of input that rank 0 has not taken yet */
+    /* number of input bytes that were sent to rank 0's host and that rank 0 has not read yet */
+    uint32_t input_ahead;
     bool is_input_over;
-    char place[128]; /* place of the rendezvous, from the first host */
+    char place[128]; /* address of the rendezvous, which the agent of the first host makes */
 };
 
 static uint64_t silence_ns(const struct hub *h)
@@ -94,7 +103,7 @@ static void signal_ranks(struct hub *h, int number)
     cli_bytes_free(&content);
 }
 
-/* Records why the job ends, unless it ends already, and ends the ranks of all hosts. */
+/* Records why the job ends, unless it has a cause already, and ends the ranks of all hosts. */
 __attribute__((format(printf, 4, 5))) static void hub_end(struct hub *h, enum cause cause, int code,
                                                           const char *format, ...)
 {
@@ -118,7 +127,10 @@ static void lose_host(struct hub *h, struct remote *r, const char *why)
     hub_end(h, CAUSE_HOST, EXIT_FAILED, "%s", why);
 }
 
-/* A rank failed on a host; of several the first one counts. */
+/*
+ * Handles the report that a rank has failed on a host. If ranks have failed on several hosts, the
+ * earliest failure is kept.
+ */
 static void take_failure(struct hub *h, const struct remote *r, const struct ranks_result *result)
 {
     int64_t when_ns = (int64_t)result->failed_ns - r->ahead_ns;
@@ -144,7 +156,10 @@ static void take_signal(struct hub *h)
         hub_end(h, CAUSE_SIGNAL, EXIT_SIGNAL + h->signal, "%s", "");
         return;
     }
-    /* the second one kills; agents that do not confirm it are given up */
+    /*
+     * forward the second signal, which kills the ranks; agents that do not confirm this are given
+     * up
+     */
     signal_ranks(h, h->signal);
     h->give_up_ns = h->signals_seen > 2 ? 1 : os_now_ns() + KILL_NS;
 }
@@ -160,7 +175,10 @@ static uint32_t count_state(const struct hub *h, enum remote_state state)
     return count;
 }
 
-/* Lists the other hosts for the agent that makes the rendezvous: addresses first, then names. */
+/*
+ * Lists the other hosts for the agent that makes the rendezvous: first the addresses that are
+ * known, then the names.
+ */
 static void list_peers(const struct hub *h, struct bytes *out)
 {
     for (uint32_t i = 1; i < h->count; i++)
@@ -179,7 +197,7 @@ static void list_peers(const struct hub *h, struct bytes *out)
     cli_bytes_add(out, "", 1);
 }
 
-/* Sends each agent its job, when all have greeted. */
+/* Sends each agent its job. Called when all agents have sent a greeting. */
 static void send_jobs(struct hub *h)
 {
     struct bytes peers = { .at = NULL };
@@ -196,20 +214,22 @@ static void send_jobs(struct hub *h)
         job.has_input &= i == 0;
         job.peers = i == 0 ? peers.at : "";
         if (h->count == 1)
-            job.key = ""; /* the ranks of one host meet without the network */
+            /* no key is needed, because the ranks of a single host do not use the network */
+            job.key = "";
         cli_launch_job_encode(&job, &content);
         if (content.is_lost || cli_bytes_size(&content) > CHANNEL_FRAME_MAX)
             hub_end(h, CAUSE_HOST, EXIT_FAILED,
                     "the command and its variables are too large for an agent");
         else
             cli_channel_put(&r->channel, CHANNEL_JOB, &content);
-        explicit_bzero(content.at, content.room); /* it contains the key */
+        /* erase the frame, which contains the key of the job */
+        explicit_bzero(content.at, content.room);
         cli_bytes_free(&content);
     }
     cli_bytes_free(&peers);
 }
 
-/* Starts the ranks of all hosts, when all agents are ready. */
+/* Starts the ranks of all hosts. Called when all agents are ready. */
 static void start_ranks(struct hub *h)
 {
     struct bytes content = { .at = NULL };
@@ -260,13 +280,17 @@ static void take_end(struct hub *h, struct remote *r, struct reader *from)
     if (r->result.end == RANKS_NOT_STARTED || r->result.end == RANKS_UNKEPT)
         hub_end(h, CAUSE_HOST, EXIT_FAILED, "host %.200s: %s", r->place->name,
                 cli_ranks_describe(&r->result, text));
-    else if (r->result.end == RANKS_INTERRUPTED) /* not by this launcher */
+    /* some other process on that host has sent the signal */
+    else if (r->result.end == RANKS_INTERRUPTED)
         hub_end(h, CAUSE_HOST, EXIT_SIGNAL + r->result.state,
                 "the ranks of host %.200s were ended there by a signal: %s", r->place->name,
                 strsignal(r->result.state));
 }
 
-/* Learns how far the clock of a host is ahead, from the quickest answer so far. */
+/*
+ * Estimates the offset of a host's clock from the answer to CHANNEL_ASK that had the shortest round
+ * trip.
+ */
 static void take_answer(struct remote *r, struct reader *from)
 {
     uint64_t asked_ns = cli_reader_u64(from), their_ns = cli_reader_u64(from), now = os_now_ns();
@@ -314,7 +338,7 @@ static void hub_take_frame(struct hub *h, struct remote *r, int kind, struct rea
     }
 }
 
-/* Reads what a host has sent. */
+/* Reads and handles the frames of a host. */
 static void read_host(struct hub *h, struct remote *r)
 {
     bool is_open = cli_channel_receive(&r->channel);
@@ -364,7 +388,7 @@ static void print_output(struct hub *h, int stream)
     }
 }
 
-/* Prints what is left, as long as the job ends regularly or the reader keeps up. */
+/* Prints the remaining output. After a signal, gives up if the reader of the output is too slow. */
 static void hub_flush(struct hub *h)
 {
     uint64_t end_ns = h->cause == CAUSE_SIGNAL ? os_now_ns() + KILL_NS : UINT64_MAX;
@@ -395,7 +419,10 @@ static void read_input(struct hub *h)
 
 /* ---- the loop ---- */
 
-/* Asks each agent from time to time, so that neither side takes the other one for gone. */
+/*
+ * Sends CHANNEL_ASK to each agent at intervals, so that neither the launcher nor the agent
+ * considers the other side lost.
+ */
 static void ask_hosts(struct hub *h, uint64_t now)
 {
     struct bytes content = { .at = NULL };
@@ -419,7 +446,7 @@ static bool is_output_full(const struct hub *h)
     return cli_bytes_size(&h->out[0]) + cli_bytes_size(&h->out[1]) > OUTPUT_FULL;
 }
 
-/* Finds hosts that are silent, and deadlines that have passed. */
+/* Finds hosts that have been silent for too long, and checks the deadlines of the job. */
 static void check_times(struct hub *h)
 {
     uint64_t now = os_now_ns();
@@ -429,7 +456,8 @@ static void check_times(struct hub *h)
         char why[LAUNCH_TEXT_MAX];
 
         if (is_output_full(h))
-            r->channel.heard_ns = now; /* it may have spoken, but was not listened to */
+            /* the host may have sent something, but its channel was not read */
+            r->channel.heard_ns = now;
         if (r->state == REMOTE_STARTING || r->state == REMOTE_LOST || r->state == REMOTE_DONE ||
             now - r->channel.heard_ns <= silence_ns(h))
             continue;
@@ -448,7 +476,7 @@ static void check_times(struct hub *h)
     ask_hosts(h, now);
 }
 
-/* Whether the loop may end: no host has ranks, or those that may have some are given up. */
+/* Whether the loop may end: no host runs ranks any more, or the hosts that do were given up. */
 static bool is_over(struct hub *h)
 {
     uint32_t busy = count_state(h, REMOTE_RUNNING);
@@ -515,7 +543,10 @@ static void hub_loop(struct hub *h)
         check_times(h);
         for (uint32_t i = 0; i < h->count; i++)
             if (h->remote[i].channel.out >= 0)
-                (void)cli_channel_send(&h->remote[i].channel); /* reading reports the end */
+                /*
+                 * an error of sending is ignored, because reading from the channel reports the end
+                 */
+                (void)cli_channel_send(&h->remote[i].channel);
     }
 }
 
@@ -543,13 +574,14 @@ static void hub_conclude(struct hub *h)
     snprintf(v->text, sizeof(v->text), "the output is incomplete: %s", strerror(h->lost_output));
 }
 
-/* Runs in a process of its own. */
+/* Main function of the hub's process. */
 static void hub_run(void *context)
 {
     struct hub *h = context;
 
     (void)signal(SIGPIPE, SIG_IGN);
-    sigaddset(&h->supervised.signals, SIGTTOU); /* it may print in the background */
+    /* block SIGTTOU, so that this process can print while it is in the background */
+    sigaddset(&h->supervised.signals, SIGTTOU);
     sigprocmask(SIG_BLOCK, &h->supervised.signals, NULL);
     sigdelset(&h->supervised.signals, SIGTTOU);
     h->signals = signalfd(-1, &h->supervised.signals, SFD_CLOEXEC | SFD_NONBLOCK);

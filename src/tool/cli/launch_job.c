@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encodes and decodes jobs, greetings and results: src/tool/cli/launch_job.h. */
+/* Encodes and decodes jobs, greetings and results; launch_job.h describes them. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -22,7 +22,8 @@ enum { NOISE_MAX = 64 << 10 };
 
 void cli_launch_greeting_own(struct launch_greeting *out)
 {
-    const char *connection = getenv("SSH_CONNECTION"); /* client, port, server, port */
+    /* the variable consists of client address, port, server address, port */
+    const char *connection = getenv("SSH_CONNECTION");
     struct utsname about;
 
     memset(out, 0, sizeof(*out));
@@ -62,7 +63,11 @@ int cli_launch_greeting_take(struct bytes *from, struct launch_greeting *out)
     if (sscanf(mark + strlen(GREETING_MARK), "%d %31s %n", &protocol, out->version, &used) != 2)
         return -1;
     if (protocol != LAUNCH_PROTOCOL)
-        return 1; /* the version differs as well, and is what the user can change */
+        /*
+         * the caller reports that the version differs: a different protocol implies that, and the
+         * user can install the same version
+         */
+        return 1;
     if (sscanf(mark + strlen(GREETING_MARK) + used, "%63s %64s %63s", out->platform, out->host,
                out->address) != 3)
         return -1;
@@ -80,7 +85,7 @@ static void job_add_list(struct bytes *out, uint32_t count, char **list)
         cli_bytes_add_text(out, list[i]);
 }
 
-/* Reads a list of texts into a new array, which ends with a NULL; NULL: it is no list. */
+/* Reads a list of texts into a new array that ends with NULL. NULL: the content is not a list. */
 static char **job_read_list(struct reader *from, uint32_t *count_out)
 {
     uint32_t count = cli_reader_u32(from);

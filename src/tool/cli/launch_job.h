@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an agent of `pto launch` needs to know to start its ranks, and what the launcher needs to
- * know of an agent, as they cross the channel.
+ * What the launcher sends to an agent of `pto launch` (the job), and what it receives (greeting and
+ * results), with their encoding.
  */
 #ifndef PTO_LAUNCH_JOB_H
 #define PTO_LAUNCH_JOB_H
@@ -13,53 +13,63 @@
 enum {
     LAUNCH_PROTOCOL = 1,
     LAUNCH_GREETING_MAX = 1024,
-    LAUNCH_WORDS_MAX = 4096, /* maximum number of words of a command, and of variables */
+    /* maximum number of words of the command, and of environment variables */
+    LAUNCH_WORDS_MAX = 4096,
 };
 
-/* The agent's first line, which says who it is. Anything before it is output of the login. */
+/* The agent's first line. Bytes before it are output of the login shell. */
 struct launch_greeting {
     char version[32];
-    char platform[OS_PLATFORM_TEXT]; /* machine and sizes that must be the same on all hosts */
-    char host[65];                   /* the host's own name */
+    /* architecture and sizes, which must be the same on all hosts */
+    char platform[OS_PLATFORM_TEXT];
+    char host[65];    /* name by which the host calls itself */
     char address[64]; /* address at which the remote shell was reached; "": unknown */
 };
 
-/* Formats the greeting of this process, with a final newline. */
+/* Formats the greeting of this process, followed by a newline. */
 void cli_launch_greeting_make(char line[LAUNCH_GREETING_MAX]);
-/* Fills in what the greeting of this process would say. */
+/* Sets `out` to the greeting of this process. */
 void cli_launch_greeting_own(struct launch_greeting *out);
 /*
- * Takes the greeting from the bytes that an agent has sent. 0: it has not arrived yet; -1: it never
- * will, because what arrived is too much or another protocol.
+ * Reads the greeting from the bytes that an agent has sent. 1: done; of a greeting with another
+ * protocol only the version is set. 0: it has not arrived completely. -1: no greeting can follow,
+ * because the agent has sent too much other output.
  */
 int cli_launch_greeting_take(struct bytes *from, struct launch_greeting *out);
 
-/* Texts of a decoded job belong to the frame, those of a job to encode to the caller. */
+/* A job. After decoding, its texts point into the frame; before encoding, the caller owns them. */
 struct launch_job {
-    uint32_t first, count, total; /* ranks of this host, and of the job */
+    /* first rank and number of ranks on this host, and number of ranks of the whole job */
+    uint32_t first, count, total;
     uint32_t binding;
     bool has_prefix;
-    bool has_input; /* rank 0 gets input from the channel */
+    bool has_input; /* rank 0 gets its standard input from the channel */
     double grace;   /* seconds between SIGTERM and SIGKILL */
-    double silence; /* seconds without a byte of the launcher after which the ranks are ended */
+    /* time in seconds without a byte from the launcher after which the agent ends the ranks */
+    double silence;
     const char *token;
     const char *key;    /* text of the job key */
-    const char *folder; /* working folder of the ranks */
-    /* numeric addresses and names of the other hosts, one per line; "": this host only */
+    const char *folder; /* working folder in which the ranks start */
+    /*
+     * numeric addresses and names of the other hosts, one per line; "": the job has only this host
+     */
     const char *peers;
-    bool is_root; /* the agent makes the rendezvous */
+    bool is_root; /* this host's agent makes the rendezvous */
     uint32_t word_count;
-    char **words; /* the command; a NULL follows */
+    char **words; /* words of the command, followed by NULL */
     uint32_t variable_count;
     char **variables; /* NAME=VALUE */
 };
 
 void cli_launch_job_encode(const struct launch_job *job, struct bytes *out);
-/* Returns false if the bytes are no job. cli_launch_job_free frees the two arrays. */
+/*
+ * Decodes a job. Returns false if the bytes are not a job. cli_launch_job_free frees the two
+ * arrays.
+ */
 bool cli_launch_job_decode(struct reader *from, struct launch_job *out);
 void cli_launch_job_free(struct launch_job *job);
 
-/* The result of the ranks of a host, with a time of its own clock. */
+/* Encodes the result of a host's ranks; its time is by that host's clock. */
 void cli_launch_result_encode(const struct ranks_result *result, struct bytes *out);
 bool cli_launch_result_decode(struct reader *from, struct ranks_result *out);
 

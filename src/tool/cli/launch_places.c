@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads lists of hosts and distributes ranks: src/tool/cli/launch_places.h. */
+/* Reads lists of hosts and distributes ranks over them; see launch_places.h. */
 #include "tool/cli/launch_places.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 enum { PLACES_FILE_MAX = 1 << 20 };
 
-/* Finds or adds the host: one that is named twice has the slots of both. */
+/* Finds the host in the list, or adds it. A host that is named twice has the slots of both. */
 static int add_place(struct launch_places *places, const char *name, uint64_t slots, bool has_slots,
                      struct pto_error *error)
 {
@@ -32,7 +32,10 @@ static int add_place(struct launch_places *places, const char *name, uint64_t sl
     return PTO_OK;
 }
 
-/* Adds one host: NAME or NAME:COUNT. An IPv6 address has more colons, or brackets. */
+/*
+ * Adds a host given as NAME or NAME:COUNT. A word with several colons or with brackets is an IPv6
+ * address.
+ */
 static int take_word(struct launch_places *places, char *word, struct pto_error *error)
 {
     char *colon = strrchr(word, ':'), *open = strchr(word, '['), *close = strrchr(word, ']');
@@ -48,11 +51,12 @@ static int take_word(struct launch_places *places, char *word, struct pto_error 
         *colon = '\0';
         has_slots = true;
     }
-    if (open != NULL && close != NULL && close[1] == '\0') { /* ssh takes no brackets */
+    /* remove the brackets of an IPv6 address, which ssh does not accept */
+    if (open != NULL && close != NULL && close[1] == '\0') {
         *close = '\0';
         memmove(open, open + 1, strlen(open));
     }
-    /* a remote shell would take the word for an option */
+    /* refuse a name with a leading hyphen, which the remote shell would treat as an option */
     if (word[0] == '-' || word[0] == '\0' || strlen(word) >= HOST_NAME_MAX_BYTES ||
         strpbrk(word, " \t\"'\\$`;&|<>()") != NULL)
         return error_setf(error, PTO_EINVAL, "'%.200s' is not the name of a host", word);
@@ -70,7 +74,7 @@ int cli_launch_places_add(struct launch_places *places, const char *list, struct
     return status;
 }
 
-/* Reads one line of a file of hosts. */
+/* Parses one line of a host file. */
 static int take_line(struct launch_places *places, char *line, struct pto_error *error)
 {
     char *name, *option, *rest = NULL;

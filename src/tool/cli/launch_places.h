@@ -11,10 +11,11 @@
 enum { HOST_NAME_MAX_BYTES = 256, HOSTS_MAX = 256 };
 
 struct launch_place {
-    char name[HOST_NAME_MAX_BYTES]; /* as given: what the remote shell gets */
-    uint32_t slots;                 /* number of ranks that the user wants here at most */
-    bool has_slots;                 /* the number was given */
-    uint32_t first, count;          /* ranks that run here */
+    /* name as the user gave it, which is passed to the remote shell */
+    char name[HOST_NAME_MAX_BYTES];
+    uint32_t slots;        /* maximum number of ranks on this host */
+    bool has_slots;        /* the user has given the number of slots */
+    uint32_t first, count; /* the ranks that run on this host */
 };
 
 struct launch_places {
@@ -22,7 +23,7 @@ struct launch_places {
     struct launch_place place[HOSTS_MAX];
 };
 
-/* Adds hosts from a list such as "a,b:4,user@c". PTO_EINVAL: it is no list. */
+/* Adds the hosts of a list such as "a,b:4,user@c". PTO_EINVAL: the list is malformed. */
 int cli_launch_places_add(struct launch_places *places, const char *list, struct pto_error *error);
 /*
  * Adds hosts from a file: one per line, "NAME", "NAME:COUNT" or "NAME slots=COUNT"; # begins a
@@ -31,8 +32,9 @@ int cli_launch_places_add(struct launch_places *places, const char *list, struct
 int cli_launch_places_read(struct launch_places *places, const char *path, struct pto_error *error);
 
 /*
- * Assigns the ranks in blocks, in the order of the hosts, and drops hosts without a rank. 0 ranks:
- * one for each slot. Without given numbers of slots hosts get equal shares.
+ * Assigns consecutive ranks to the hosts, in the order of the list, and removes hosts without
+ * ranks. If *ranks is 0, there is a rank for each slot. Hosts without given numbers of slots get
+ * equal shares.
  */
 int cli_launch_places_assign(struct launch_places *places, uint32_t *ranks,
                              struct pto_error *error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds and becomes the program of ranks: src/tool/cli/launch_program.h. */
+/* Finds the program that ranks run, and replaces a process by it; see launch_program.h. */
 #include "tool/cli/launch_program.h"
 
 #include <errno.h>

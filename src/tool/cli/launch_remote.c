@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Remote shells of a launcher: src/tool/cli/launch_remote.h. */
+/* Remote shells of a launcher; see launch_remote.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -20,7 +20,7 @@
 
 enum { WORDS_MS = 1000, POLL_MS = 10, SSH_UNREACHABLE = 255 };
 
-/* Writes a word for the shell of another host, in quotes if it needs them. */
+/* Writes a word for the shell of another host; quotes it if it has special characters. */
 static void quote(const char *word, char *out, size_t size)
 {
     static const char plain[] =
@@ -37,7 +37,10 @@ static void quote(const char *word, char *out, size_t size)
     snprintf(out + used, size - used, "'");
 }
 
-/* Replaces the process image by the remote shell, through sh, which splits its command. */
+/*
+ * Replaces this process by the remote shell. The shell's command is run by `sh`, which splits it
+ * into words.
+ */
 _Noreturn static void become_shell(const char *host, const struct remote_way *way)
 {
     char command[4096], path[4096], program[4200];
@@ -73,7 +76,9 @@ int cli_launch_remote_start(struct remote *r, const struct launch_place *place,
     if (why == 0) {
         r->shell = fork();
         if (r->shell == 0) {
-            /* when the launcher ends for any reason, the agent sees the end of the channel */
+            /*
+             * end the remote shell with the launcher, so that the agent sees the end of its channel
+             */
             (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (getppid() != launcher || dup2(pipes[0][0], 0) < 0 || dup2(pipes[1][1], 1) < 0 ||
                 dup2(pipes[2][1], 2) < 0)
@@ -99,7 +104,7 @@ int cli_launch_remote_start(struct remote *r, const struct launch_place *place,
     return 0;
 }
 
-/* Forwards a line of the shell's stderr. */
+/* Forwards one line of the remote shell's stderr. */
 static void forward_error(struct remote *r, const char *line, size_t size, struct bytes *out)
 {
     while (size > 0 && line[size - 1] == '\r')
@@ -167,7 +172,10 @@ int cli_launch_remote_greet(struct remote *r, const struct remote_way *way,
     return -1;
 }
 
-/* Waits for the end of the shell while it prints its last words. Returns its wait status, or -1. */
+/*
+ * Forwards the remaining stderr of the remote shell and waits for its end. Returns its wait status,
+ * or -1.
+ */
 static int await_shell(struct remote *r, struct bytes *out, int wait_ms)
 {
     uint64_t end_ns = os_now_ns() + (uint64_t)wait_ms * 1000000;

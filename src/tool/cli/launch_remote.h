@@ -11,34 +11,37 @@
 #include "tool/cli/launch_program.h"
 
 enum remote_state {
-    REMOTE_STARTING, /* the agent has not greeted yet */
+    REMOTE_STARTING, /* the agent has not sent its greeting yet */
     REMOTE_GREETED,
-    REMOTE_READY, /* it could start its ranks */
+    REMOTE_READY, /* the agent has reported that it can start its ranks */
     REMOTE_RUNNING,
-    REMOTE_DONE, /* no process of a rank is left there */
+    REMOTE_DONE, /* all processes of this host's ranks have ended */
     REMOTE_LOST
 };
 
 struct remote {
     const struct launch_place *place;
     enum remote_state state;
-    pid_t shell; /* process of the remote shell; 0: it has ended */
+    pid_t shell; /* pid of the remote shell; 0: it has ended */
     struct channel channel;
-    int errors; /* pipe from the shell's stderr; -1: closed */
+    int errors; /* pipe from the stderr of the remote shell; -1: closed */
     struct bytes error_lines;
-    char last_error[256]; /* last line of the shell's stderr */
+    char last_error[256]; /* last line of the remote shell's stderr */
     struct launch_greeting greeting;
     struct ranks_result result;
-    uint64_t asked_ns; /* time of the last question */
-    uint64_t trip_ns;  /* shortest time from a question to its answer; 0: none yet */
-    int64_t ahead_ns;  /* how far the clock of the host is ahead of this one's */
+    uint64_t asked_ns; /* time of the last CHANNEL_ASK */
+    /* shortest round trip from a CHANNEL_ASK to its answer so far; 0: there was none */
+    uint64_t trip_ns;
+    int64_t ahead_ns; /* offset of the host's clock: how far it is ahead of the launcher's clock */
 };
 
-/* How hosts are reached. */
+/* How the launcher reaches the hosts. */
 struct remote_way {
-    const char *shell;    /* command in the syntax of sh, before the name of the host */
-    const char *prefix;   /* folder of the installation on all hosts; NULL: pto is in their PATH */
-    const sigset_t *mask; /* signal mask of the remote shell */
+    /* command of the remote shell in the syntax of sh; the name of the host is appended */
+    const char *shell;
+    /* folder of the installation on all hosts; NULL: `pto` is found by their PATH */
+    const char *prefix;
+    const sigset_t *mask; /* signal mask with which the remote shell starts */
 };
 
 /* Starts the remote shell of a host. Returns 0 or an errno. */
@@ -46,20 +49,29 @@ int cli_launch_remote_start(struct remote *r, const struct launch_place *place,
                             const struct remote_way *way);
 
 /*
- * Reads lines of the shell's stderr and adds them to `out`, each after the host's name. Returns
- * false at the end.
+ * Reads lines from the stderr of the remote shell and appends them to `out`, each prefixed with the
+ * name of the host. Returns false at the end of stderr.
  */
 bool cli_launch_remote_read_errors(struct remote *r, struct bytes *out);
 
-/* Takes the greeting and compares it with this process. 0: not there yet; -1: `why` has a reason. */
+/*
+ * Reads the agent's greeting and compares it with this process's own. 0: it has not arrived
+ * completely; -1: the agent cannot be used, for the reason in `why`.
+ */
 int cli_launch_remote_greet(struct remote *r, const struct remote_way *way,
                             char why[LAUNCH_TEXT_MAX]);
 
-/* Describes why the channel of a host has ended. Waits a moment for the shell's last words. */
+/*
+ * Describes why the channel of a host has ended. Waits a moment for the last lines of the remote
+ * shell's stderr.
+ */
 void cli_launch_remote_explain(struct remote *r, const struct remote_way *way, struct bytes *out,
                                char why[LAUNCH_TEXT_MAX]);
 
-/* Closes the channels of all hosts, and waits for their shells, which are killed in the end. */
+/*
+ * Closes the channels of all hosts and waits up to `wait_ms` for the remote shells; then kills
+ * them.
+ */
 void cli_launch_remotes_end(struct remote *r, uint32_t count, int wait_ms);
 
 #endif

@@ -50,7 +50,10 @@ static const struct cli_command *find_command(const char *name)
     return NULL;
 }
 
-/* Prints the input of tools/manual: the synopses of all commands, or the options of one. */
+/*
+ * Prints the input of tools/manual: the synopses of all commands or, for the name of a command, its
+ * options.
+ */
 static int print_manual(const char *name)
 {
     const struct cli_command *command = name != NULL ? find_command(name) : NULL;

@@ -91,7 +91,9 @@ struct cli_option {
             CLI_TEXT, .at = offsetof(request, member)                              \
     }
 
-/* Whether kernels see our headers before the tile library's. */
+/*
+ * The option --isa-overlay: whether kernels include our faster headers before the tile library's.
+ */
 #define CLI_OPTION_ISA_OVERLAY(place)                                                            \
     {                                                                                            \
         "isa-overlay", 0, "on|off",                                                              \
@@ -107,7 +109,8 @@ struct cli_command {
     const char *description;          /* paragraphs; lines that begin with a space are not filled */
     const char *notes;                /* paragraphs after the options; may be NULL */
     const struct cli_option *options; /* may be NULL */
-    uint32_t operands_min;            /* with fewer operands than this, the usage is printed */
+    /* with fewer operands than this, the command prints its usage */
+    uint32_t operands_min;
     uint32_t operands_max;
     bool is_prefix; /* arguments after the first operand belong to another program */
     size_t request_bytes;

@@ -40,8 +40,8 @@
 
 enum { LINE_BYTES = 16 << 10, WRITE_BYTES = 4096, TOKEN_BYTES = 16, PATH_BYTES = 200 };
 enum { DROP_NS = 1000000000, SCAN_NS = 50000000 };
-#define BLAME_NS 5000000000ull /* how long the rank that failed first may take to report */
-#define REST_NS 10000000000ull /* how long killed processes may take to end */
+#define BLAME_NS 5000000000ull /* time that the rank that failed first gets to report its failure */
+#define REST_NS 10000000000ull /* time that killed processes get to end */
 
 /* A pipe from the stdout or stderr of a rank to the supervisor. */
 struct stream {
@@ -63,13 +63,13 @@ struct ranks {
     struct supervised supervised;
     uint32_t living;
     /*
-     * `result` names a rank that failed because it lost its peer; a rank that failed by itself
-     * replaces it
+     * `result` names a rank that failed only because it lost its peer; it is replaced if another
+     * rank fails by itself
      */
     bool is_echo;
     /*
-     * do not ask the other ranks to end: they lose their peer as well, or the failure affects no
-     * other rank
+     * do not ask the other ranks to end: they lose their peer anyway, or the failure does not
+     * affect them
      */
     bool is_calm;
     enum ending ending;
@@ -89,7 +89,7 @@ struct ranks {
 static const int watched[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 enum { WATCHED = sizeof(watched) / sizeof(watched[0]) };
 
-/* State of the signal handlers of the supervisor process. */
+/* State of the supervisor that its signal handlers read and write. */
 static const struct ranks *supervised;
 static volatile sig_atomic_t interrupts;
 static volatile sig_atomic_t last_signal;
@@ -371,8 +371,8 @@ static uint32_t first_rank(const struct ranks *r)
 }
 
 /*
- * Gives the rank the key of the job as a pipe that contains it: other processes see neither its
- * environment nor its arguments change, and the key is gone when it was read.
+ * Passes the key of the job to a rank as a pipe that contains it. So the key is not in the rank's
+ * environment or arguments, which other processes can read, and it is gone once it was read.
  */
 static void ranks_set_key(const struct ranks_part *part)
 {
@@ -381,7 +381,7 @@ static void ranks_set_key(const struct ranks_part *part)
 
     if (size == 0 || pipe(ends) != 0)
         return;
-    (void)unsetenv("PTO_KEY_FILE"); /* the key of the job goes before one of the host */
+    (void)unsetenv("PTO_KEY_FILE"); /* PTO_KEY_FD replaces a key file that is set on this host */
     if (write(ends[1], part->key, size) == (ssize_t)size)
         ranks_set_number("PTO_KEY_FD", (uint32_t)ends[0]);
     close(ends[1]);
@@ -401,7 +401,8 @@ static void ranks_set_environment(const struct ranks *r, uint32_t index)
         return;
     ranks_set_key(part);
     if (part->listener >= 0 && first_rank(r) + index == 0) {
-        (void)fcntl(part->listener, F_SETFD, 0); /* it survives exec */
+        /* the socket stays open when the rank executes its program */
+        (void)fcntl(part->listener, F_SETFD, 0);
         ranks_set_number("PTO_COMM_LISTEN_FD", (uint32_t)part->listener);
     }
 }

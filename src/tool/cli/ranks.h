@@ -23,8 +23,9 @@ enum { RANKS_MAX = 1024 };
 
 /* How ranks are bound to CPUs. */
 enum ranks_binding {
-    RANKS_AUTO, /* an equal share per rank if there are enough CPUs, else any */
-    RANKS_CPU,  /* one CPU per rank, shared if there are not enough */
+    /* an equal share of the CPUs for each rank if there are enough CPUs, else no binding */
+    RANKS_AUTO,
+    RANKS_CPU, /* one CPU for each rank; ranks share CPUs if there are not enough */
     RANKS_ANY,
     RANKS_BINDINGS
 };
@@ -36,7 +37,7 @@ struct ranks_result;
 struct ranks_part {
     uint32_t first;   /* number of the first rank of this machine */
     uint32_t total;   /* number of ranks of the job */
-    const char *meet; /* place of the rendezvous; NULL: a file of this machine, with a token */
+    const char *meet; /* address of the rendezvous; NULL: a file on this machine, with a token */
     const char *token;
     const char *key; /* text of the job key, which each rank finds at PTO_KEY_FD; "": none */
     /* listening socket that rank 0 inherits as PTO_COMM_LISTEN_FD, closed at exec; -1: none */

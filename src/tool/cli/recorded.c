@@ -60,7 +60,7 @@ static uint32_t add_virtual(const struct virtual_options *given, const char **ar
     return count;
 }
 
-/* Replaces this process by `pto run`, whose stdout goes to stderr. */
+/* Replaces this process by `pto run`, with its stdout redirected to stderr. */
 static void become_run(const char *scene, const char *trace, const struct recorded_options *o)
 {
     char clusters[NUMBER_BYTES], threads[NUMBER_BYTES], rounds[NUMBER_BYTES];
@@ -87,7 +87,7 @@ static void become_run(const char *scene, const char *trace, const struct record
     }
     if (o->is_virtual)
         argument[count++] = "--virtual";
-    else if (o->rounds > 1) { /* one run is enough in virtual time, because all are equal */
+    else if (o->rounds > 1) { /* run only once in virtual time, because all runs would be equal */
         snprintf(rounds, sizeof(rounds), "%u", o->rounds);
         argument[count++] = "--rounds";
         argument[count++] = rounds;
@@ -158,7 +158,9 @@ static int read_ranks(const glob_t *found, struct see_recording **part, uint32_t
     for (uint32_t i = 0; status >= 0 && i < count; i++) {
         uint32_t place = 0;
 
-        /* the index is the number of files with a lower rank */
+        /*
+         * files are ordered by rank: the index of a file is the number of files with a lower rank
+         */
         for (uint32_t k = 0; k < count; k++)
             place += rank_of(found->gl_pathv[k]) < rank_of(found->gl_pathv[i]);
         rank[place] = rank_of(found->gl_pathv[i]);

@@ -12,7 +12,7 @@
 
 enum { TEXT_BYTES = SEE_ROW_TEXT_MAX + 128, TIME_BYTES = 24, ROWS_MAX = 12 };
 
-/* Turns "nothing was executed" into success, which leaves the analysis NULL. */
+/* Returns PTO_OK for the status of an analysis that found no execution; its result stays NULL. */
 static int accept_empty(int status)
 {
     return status == PTO_EINVAL ? PTO_OK : status;
@@ -34,7 +34,9 @@ static int analyse_kernels(const struct see_recording *r, const struct see_analy
     return see_kernel_table_all(r, of != NULL ? &of->path : &none, out);
 }
 
-/* Analyses the recording to compare with, and the same chip or rank of it. */
+/*
+ * Analyses the other recording, with which this one is compared: the chip or rank of the same name.
+ */
 static int analyse_other(struct report_analysis *a)
 {
     const struct see_recording *r = a->about->other;

@@ -95,7 +95,8 @@ static void compare_counts(struct json *j, const char *name, uint64_t before, ui
     cli_json_string(j, "before", text);
     snprintf(text, sizeof(text), "%" PRIu64, now);
     cli_json_string(j, "now", text);
-    cli_json_number(j, "difference", NAN, 0); /* more is neither better nor worse */
+    /* no difference is shown, because a larger number is neither better nor worse */
+    cli_json_number(j, "difference", NAN, 0);
     cli_json_string(j, "note", "");
     cli_json_close(j, '}');
 }
@@ -218,7 +219,7 @@ static void compare_children(struct json *j, const struct comparison *c)
     const struct compare_side *side[2] = { &c->before, &c->now };
     char name[32], text[NOTE_BYTES];
 
-    for (int s = 1; s >= 0; s--) /* children of the other run that this one lacks come last */
+    for (int s = 1; s >= 0; s--) /* list children that only the other run has at the end */
         for (uint32_t i = 0; i < side[s]->worker->child_count; i++) {
             const struct see_child *of[2];
 
@@ -344,7 +345,7 @@ static void compare_chips(struct json *j, const struct comparison *c)
     compare_idle(j, c, who);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole comparison ---- */
 
 /* Describes the kernel or callable whose time changed most, as a sentence; "": none did. */
 static void describe_largest(const struct kernel_change *largest, char text[TEXT_BYTES])

@@ -36,7 +36,7 @@ static int make_parts(struct report *report, struct report_analysis *analysis)
     return status;
 }
 
-/* Returns the JSON of the page, which the caller frees; NULL: out of memory. */
+/* Returns the page's data as JSON, which the caller frees; NULL: out of memory. */
 static char *make_meta(const struct report *report, const struct report_analysis *analysis)
 {
     char *meta = NULL;

@@ -120,7 +120,8 @@ int cli_run_artefact(const struct run_request *request, const struct scene *fold
         terminal_print(stdout, m->scene.name, true);
         printf(": %s\n", request->target);
         /*
-         * an orchestration that was compiled with simpler's headers may read uninitialised memory
+         * turn off guards, because an orchestration that was compiled with simpler's headers may
+         * read uninitialised memory, which guards would report
          */
         again.session.is_unguarded |= info.is_from_reference;
         code = run_described(m, callable, platform, mode, &again, &error);
@@ -264,7 +265,8 @@ static int describe_output(struct made_scene *m, const struct run_file *file,
         *colon = '\0';
         return PTO_OK;
     }
-    if (argument->ndims != 0) /* the input has set the type and shape of an inout argument */
+    /* the input file has already set the type and shape of an inout argument */
+    if (argument->ndims != 0)
         return PTO_OK;
     if (scene_npy_read(path, &npy, &ignored) < 0)
         return error_setf(
@@ -336,7 +338,10 @@ static int describe_scalars(struct made_scene *m, const struct run_request *requ
             scalar->number = strtod(text, &end);
         }
         if (*text == '\0' || *end != '\0' ||
-            /* for a float, ERANGE also means a tiny value that was rounded */
+            /*
+             * strtod sets ERANGE also for a tiny number that it has rounded, which is accepted for
+             * floats
+             */
             (errno == ERANGE && scalar->type == SCENE_INTEGER))
             return error_setf(error, PTO_EINVAL,
                               "--scalar must be a number that fits its type, not '%s'", text);

@@ -15,7 +15,10 @@
 
 enum { WORDS_MAX = 4096 };
 
-/* The parser of --in and --out has ended their names at the equals sign. */
+/*
+ * Restores the equals signs in the values of --in and --out, which the option parser has replaced
+ * by zero bytes.
+ */
 static void restore_equals(const struct run_files *files)
 {
     for (uint32_t i = 0; i < files->count; i++)

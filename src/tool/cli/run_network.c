@@ -32,7 +32,11 @@ bool cli_run_is_network(const struct run_request *request)
         return false;
     if (cli_python_is_file(target) || is_distributed(target))
         return true;
-    if (scene_is_config(target)) /* its inputs are files, unless others are named */
+    /*
+     * the folder has input files, so the Python runner is needed only if --seed or --weights
+     * replaces them
+     */
+    if (scene_is_config(target))
         return request->seed.is_given || request->weights.count != 0;
     if (!scene_is_folder(target) && access(target, X_OK) == 0)
         is_one = cli_python_find(target, &paths, &error) == PTO_OK && paths.count != 0;
@@ -40,7 +44,7 @@ bool cli_run_is_network(const struct run_request *request)
     return is_one;
 }
 
-/* Starts the runner, or says what to install. */
+/* Python code that starts the runner, or prints what to install. */
 static char program[] =
     "import sys\n"
     "try:\n"
@@ -64,10 +68,11 @@ int cli_run_network(const struct run_request *request)
         perror("pto run");
         return EXIT_FAILED;
     }
-    setenv("PTO_COMMAND", self, 1); /* shows the progress of the run */
+    /* the runner calls this command to print the progress of the run */
+    setenv("PTO_COMMAND", self, 1);
     argv[used++] = "-c";
     argv[used++] = program;
-    for (int i = 2; i < count; i++) /* without "pto run" */
+    for (int i = 2; i < count; i++) /* skip the two words "pto run" */
         argv[used++] = words[i];
     fflush(stdout);
     cli_python_exec_words(argv);

@@ -23,7 +23,7 @@ struct notes_costs {
     struct see_unused_arguments unused;
 };
 
-/* Runs the case once more, recorded with the elements that its kernels use. */
+/* Runs the case once more and records which elements its kernels use. */
 static int notes_record(struct session *s, enum pto_mode mode, struct pto_error *error)
 {
     const struct session_options *options = s->options;

@@ -28,7 +28,7 @@ static int run_rank(void *context, uint32_t rank)
         code = EXIT_PEER;
     else if (code == EXIT_FAILED && w->session->ranks.comm != NULL &&
              w->session->ranks.status == PTO_OK)
-        /* the results of this rank are wrong, but those of other ranks may be right */
+        /* only this rank's result is wrong, so the other ranks continue */
         code = EXIT_APART;
     fflush(stdout); /* flush now, because closing the session waits for the other ranks */
     scene_session_close(w->session);

@@ -37,7 +37,7 @@ struct run_request {
     const char *require_signature;
     struct cli_texts flag;
     struct cli_texts replace; /* ID=FILE: the sources of these kernels */
-    struct cli_texts weights; /* files of a network */
+    struct cli_texts weights; /* values of --weights: files for a test of a network */
     struct cli_number seed;
     bool skips_golden;
     struct virtual_options given; /* options for virtual time */

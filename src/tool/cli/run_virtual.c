@@ -92,7 +92,7 @@ static int take_durations(struct run_request *r, struct pto_error *error)
         if (virtual_is_given(costs, given, d.cost[i].kernel))
             continue;
         cost[o->cost_count++] = d.cost[i];
-        d.cost[i].kernel = NULL; /* the list of the session owns the kernel's name now */
+        d.cost[i].kernel = NULL; /* `request` owns the name of the kernel now */
     }
     cli_durations_free(&d);
     return status;

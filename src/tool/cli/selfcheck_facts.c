@@ -27,7 +27,7 @@ enum {
     VERSION_BYTES = 4096, /* maximum number of bytes copied from a version file */
     SMI_SECONDS = 10,
     SMI_POLL_US = 10000,
-    SMI_KILL_US = 100000, /* microseconds that killed npu-smi gets to end */
+    SMI_KILL_US = 100000, /* time in microseconds that npu-smi gets to end after it was killed */
     SMI_BYTES = 64 << 10,
     LOG_TAIL = 64 << 10, /* bytes copied from the end of each log */
     LOG_FILES = 16,
@@ -265,7 +265,8 @@ void cli_selfcheck_write_smi(FILE *to)
 /* ---- the vendor's logs ---- */
 
 static FILE *logs_to;
-static size_t logs_root; /* length of the path of the folder with the vendor's logs */
+/* length of the path of the folder with the vendor's logs, which is left out of file names */
+static size_t logs_root;
 static uint32_t logs_count;
 
 /* Writes the error lines of a log up to the offset `until`, where its copied end begins. */
@@ -297,7 +298,7 @@ static int write_log(const char *path, const struct stat *about, int type, struc
         write_errors(from, begin);
         fprintf(logs_to, "== its end\n");
         (void)fseek(from, begin, SEEK_SET);
-        /* skip the rest of a line whose begin is not copied */
+        /* skip the rest of a line whose beginning is before the copied part */
         (void)!fgets(line, sizeof(line), from);
     }
     while (fgets(line, sizeof(line), from) != NULL)

@@ -332,7 +332,7 @@ static int selfcheck_pack_split(struct selfcheck_file *file, const char *path, s
             return selfcheck_pack_refuse(error, path, damaged);
         part->bytes = file->bytes + at;
         part->size = length;
-        file->bytes[at + length] = '\0'; /* ends the text of the part */
+        file->bytes[at + length] = '\0'; /* a zero byte, so that the part is a text */
         file->count++;
         at += length + 1;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A forked process that gets the signals of its parent: src/tool/cli/supervised.h. */
+/* Forks a process and forwards signals to it; see supervised.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a function in a forked process, to which this process forwards its signals while it waits.
- * The function outlives this process if it wants to: it gets SIGCHLD when this process ends.
+ * Runs a function in a forked process. While this process waits for it, it forwards its signals to
+ * the forked process. If this process ends first, the forked process gets SIGCHLD and decides when
+ * to end.
  */
 #ifndef PTO_SUPERVISED_H
 #define PTO_SUPERVISED_H
@@ -18,7 +19,10 @@ struct supervised {
     struct sigaction child; /* action of the caller for SIGCHLD */
 };
 
-/* Blocks the signals. They wait until cli_supervised_run forwards them, or until cli_supervised_end. */
+/*
+ * Blocks the signals that are to be forwarded. They stay pending until cli_supervised_run forwards
+ * them, or until cli_supervised_end.
+ */
 void cli_supervised_begin(struct supervised *own);
 /*
  * Runs `enter` in a forked process, with a process group of its own, and waits for its end.
@@ -28,7 +32,7 @@ int cli_supervised_run(const struct supervised *own, void (*enter)(void *context
                        int *state_out);
 void cli_supervised_end(const struct supervised *own);
 
-/* Whether the caller of cli_supervised_run still exists; for the forked process. */
+/* Called in the forked process: whether the process that called cli_supervised_run still exists. */
 bool cli_supervised_has_caller(const struct supervised *own);
 
 #endif

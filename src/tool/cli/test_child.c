@@ -31,7 +31,7 @@ struct child {
     struct session session;
 };
 
-/* Outcome of an item, or of one rank of it. */
+/* Outcome of one item, or of one rank of an item. */
 struct verdict {
     int status;
     uint64_t run_ns;  /* duration of the shortest run */
@@ -219,7 +219,7 @@ static void test_child_gather(const struct ranks_work *w, const struct ranks_res
     size_t used = 0;
 
     verdict->status = PTO_EPEER;
-    /* the rank left no text */
+    /* this rank has stored no error text */
     if (result->end != RANKS_FAILED || w->verdict[result->rank].status == 0)
         used = (size_t)snprintf(verdict->text, sizeof(verdict->text), "%s\n",
                                 cli_ranks_describe(result, ended));

@@ -285,7 +285,7 @@ static void test_jobs_handle_message(struct pool *p, struct job *job,
                                     : TEST_FAILED;
 
     if (message->item != job->next || message->item >= job->last)
-        return; /* ignored: only a child with corrupted memory sends such a message */
+        return; /* ignore the message, which only a child with damaged memory sends */
     switch ((enum test_message_kind)message->kind) {
     case TEST_BEGIN:
         job->has_begun = true;

@@ -21,7 +21,8 @@
 #include "tool/scene/scene_config.h"
 
 enum { DEPTH_MAX = 32, FILES_MAX = 4096, SOURCE_MAX = 4 << 20, LIST_SECONDS = 600 };
-enum { CASE_SECONDS = 600 }; /* golden functions in Python can be slow */
+/* time limit of a case in seconds; it is long, because golden functions in Python can be slow */
+enum { CASE_SECONDS = 600 };
 
 static const char *test_python_interpreter(void)
 {

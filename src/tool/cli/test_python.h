@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scenes that are classes in files test_*.py, of pto.testing or of simpler, and test functions that
- * name platforms. The package pto.testing lists their cases and runs them
+ * Scenes in Python: classes of pto.testing or of simpler in files test_*.py, and test functions
+ * that name platforms. The package pto.testing lists their cases and runs them
  * (python/pto/testing/child.py).
  */
 #ifndef PTO_TEST_PYTHON_H

@@ -73,7 +73,8 @@ int scene_npy_parse(const char *name, void *bytes, size_t size, struct npy *npy,
 
     npy->data = (char *)bytes + begin + length;
     /*
-     * the number of bytes of the elements, until the header is parsed; then the number of elements
+     * `count` is the number of bytes of the elements until the header is parsed, and the number of
+     * elements afterwards
      */
     npy->count = size - begin - length;
     status = parse_header(name, text, npy, error);

@@ -11,7 +11,8 @@ struct see_analysis {
     struct see_path path;
     struct see_idle idle;
     struct see_kernel_table kernels;
-    struct see_model model; /* points to `work`, so this struct must not be moved */
+    /* `model` points to `work`, so this struct must not be moved or copied */
+    struct see_model model;
     struct see_bounds bounds;
     struct see_verdict verdict;
     struct see_what_if what_if; /* empty if see_analysis_make was called without `has_what_if` */

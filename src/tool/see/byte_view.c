@@ -6,10 +6,13 @@
 #include "pto/dtype.h"
 
 enum {
-    STEPS_MAX = 1 << 20, /* number of comparisons after which two views count as overlapping */
+    STEPS_MAX = 1 << 20, /* After this number of comparisons, two views count as overlapping. */
 };
 
-/* Limit of addresses and lengths, so that sums and differences of two fit a signed number. */
+/*
+ * Upper limit of addresses and lengths in bytes, so that the sum or difference of two fits into
+ * int64_t.
+ */
 #define BYTES_MAX (1ull << 61)
 
 /* State of the search for a byte that two views have in common; `at` is the address of the byte. */
@@ -83,7 +86,7 @@ void see_byte_view_make(struct see_byte_view *v, const struct see_argument *a)
         *v = (struct see_byte_view){ 0 };
         return;
     }
-    if (v->hi > BYTES_MAX) { /* such an address occurs in a damaged file only */
+    if (v->hi > BYTES_MAX) { /* only a damaged file has an address this high */
         *v = see_byte_view_of(v->lo, BYTES_MAX);
         return;
     }
@@ -105,9 +108,9 @@ static int64_t floor_divide(int64_t value, int64_t by)
 }
 
 /*
- * Searches two views of equal strides for a common byte, in dimension d and the later ones. The
- * part of view b begins `distance` bytes after that of view a, which begins at `at`. Element i of a
- * and element j of b are compared for each i - j at which they may overlap.
+ * Searches for a common byte of two views with equal strides, in the dimensions from `d` on. View a
+ * begins at the address `at`, view b `distance` bytes after it. Elements i of a and j of b are
+ * compared only for differences i - j for which they may overlap.
  */
 static bool frames_meet(struct row_search *s, uint32_t d, int64_t distance, uint64_t at)
 {

@@ -15,7 +15,8 @@ enum {
 };
 
 /*
- * Deviation that is assumed for exact durations: just enough to vary the order of tasks that tie.
+ * Deviation that is assumed for durations that are known exactly. It is just large enough to vary
+ * the order of tasks that become ready at the same time.
  */
 #define TIE_DEVIATION 0.01
 #define DEVIATION_MAX 0.5
@@ -60,7 +61,7 @@ uint32_t see_model_seeds(uint64_t executions)
 {
     uint64_t seeds = executions * SEE_SEEDS <= WORK_MAX ? SEE_SEEDS : WORK_MAX / executions;
 
-    /* return an odd number, so that one prediction is the median */
+    /* an odd number of seeds, so that the median is one of the predictions */
     return (uint32_t)((seeds != 0 ? seeds - 1 : 0) | 1);
 }
 
@@ -108,8 +109,8 @@ const struct see_spread *see_model_spread(const struct see_model *m, uint64_t sl
 }
 
 /*
- * Computes medians and deviations of the durations of each key. `index` lists all executions in the
- * order of their durations, so that the n-th execution of a key is its n-th shortest.
+ * Computes medians and deviations of the durations of each key. `index` lists all executions sorted
+ * by duration, so the n-th execution of a key in that list is the key's n-th shortest.
  */
 static void fill_spread(struct see_model *m, const uint64_t *ns, const uint32_t *index,
                         uint32_t *seen, uint64_t *quartile)
@@ -170,8 +171,8 @@ static uint64_t draw_word(uint64_t *state)
 }
 
 /*
- * Returns a random number of a nearly normal distribution with deviation 1: the sum of four parts
- * of one random word.
+ * Returns a random number with a nearly normal distribution and deviation 1: the sum of the four
+ * 16-bit parts of a random word.
  */
 static double draw(uint64_t *state)
 {
@@ -183,7 +184,7 @@ static double draw(uint64_t *state)
     return (sum - 2) * 1.732;
 }
 
-/* Sets `slice_ns` to random durations, as another run could have had them. */
+/* Replaces all durations in `slice_ns` by random ones, drawn from the spread of each key. */
 static void vary(struct see_model *m, uint64_t seed)
 {
     const struct see_work *w = m->w;
@@ -260,7 +261,7 @@ uint64_t see_model_predict(struct see_model *m, const struct see_change *change,
     for (uint32_t seed = 0; seed < m->seeds; seed++)
         ns[seed] = predict_seed(m, change, seed);
     median_ns = middle_of(ns, m->seeds);
-    band_ns[0] = ns[0]; /* middle_of has sorted the numbers */
+    band_ns[0] = ns[0]; /* the numbers are sorted, because middle_of sorts its argument */
     band_ns[1] = ns[m->seeds - 1];
     return median_ns;
 }
@@ -291,7 +292,7 @@ uint64_t see_model_path(struct see_model *m, const struct see_change *change)
     return see_longest_path(m->scheduler, &machine, m->ns);
 }
 
-/* ---- what scheduling costs ---- */
+/* ---- estimating the costs of scheduling ---- */
 
 /* Returns the median delay between the time when an execution could have begun and its begin. */
 static uint64_t usual_latency(struct see_model *m)
@@ -317,8 +318,8 @@ static uint64_t usual_latency(struct see_model *m)
 }
 
 /*
- * Sets *cost to the largest value up to `most` with which the model is not slower than the recorded
- * run. Returns the makespan of the model with this cost.
+ * Finds by binary search the largest cost, at most `most`, with which the model's makespan does not
+ * exceed the recorded one. Stores it in *cost, and returns the makespan with it.
  */
 static uint64_t fit_cost(struct see_model *m, uint64_t *cost, uint64_t most)
 {

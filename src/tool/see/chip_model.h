@@ -16,8 +16,9 @@
 #include "tool/see/list_schedule.h"
 
 enum {
-    SEE_SEEDS = 16,     /* number of predictions for the band of makespans */
-    SEE_ROW_SEEDS = 15, /* number of predictions for a change; odd, so that there is a median */
+    SEE_SEEDS = 16, /* number of predictions for the band of makespans */
+    /* number of predictions for each hypothetical change; odd, so that the median is one of them */
+    SEE_ROW_SEEDS = 15,
     SEE_CLUSTERS_MAX = 4096,
     SEE_SEEDS_TEXT_MAX = 128,
 };
@@ -38,10 +39,12 @@ struct see_model {
     struct see_scheduler *scheduler;
     struct see_machine machine; /* the recorded chip, with estimated scheduling costs */
     struct see_spread *spread;  /* spread of each key and lane, at index key * 3 + lane */
-    uint64_t *slice_ns;         /* scratch: the duration of each slice of the group */
+    /* scratch memory: the duration of each slice of the group in the current prediction */
+    uint64_t *slice_ns;
     uint64_t *ns;
     bool has_exact_durations;
-    uint32_t seeds;        /* predictions per change: SEE_ROW_SEEDS, or fewer for large graphs */
+    /* number of predictions for each change: SEE_ROW_SEEDS, or fewer for large graphs */
+    uint32_t seeds;
     uint64_t recorded_ns;  /* recorded makespan */
     uint64_t repeated_ns;  /* makespan of the model with the recorded durations */
     uint64_t predicted_ns; /* median makespan of the model over all seeds */

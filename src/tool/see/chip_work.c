@@ -238,8 +238,8 @@ static void derive_ready(struct see_work *w, uint32_t task, uint64_t *ready_ns, 
 }
 
 /*
- * `task` is the first one of its graph. Returns when that graph was built: with PTO_MODE_HOST no
- * task is ready before. Returns 0 if the graph runs while it is built.
+ * Returns when the graph whose first task is `task` was complete. With PTO_MODE_HOST, no task is
+ * ready before that. Returns 0 if tasks run while the graph is built.
  */
 static uint64_t built_at(const struct see_work *w, uint32_t task)
 {

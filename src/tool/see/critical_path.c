@@ -13,11 +13,14 @@ struct walk {
     uint32_t room;
     uint32_t task;
     uint64_t slice; /* index of the current execution; UINT64_MAX: the task occupied no core */
-    uint64_t at_ns; /* the steps that were found cover the time from here to the end of the run */
+    /*
+     * begin of the earliest step so far; the steps cover the time from here to the end of the run
+     */
+    uint64_t at_ns;
     int status;
 };
 
-/* What an execution waited for last, and when that happened. */
+/* What the current execution waited for last, and when that was available. */
 struct cause {
     enum see_because because;
     uint64_t ns;
@@ -58,7 +61,7 @@ int see_path_make(const struct see_work *w, struct see_path *out)
     struct walk k = { .w = w, .at_ns = w->end_ns };
     uint64_t end_ns = 0;
     /*
-     * Upper limit of the number of steps. It ends the walk if contradicting times lead it in a
+     * Upper limit of the number of steps. It ends the walk if inconsistent times make it go in a
      * circle.
      */
     uint64_t most = 2ull * (w->task_end - w->task_begin) + 2ull * w->core_slices;
@@ -177,8 +180,8 @@ static void take_cause(const struct see_work *w, struct cause *cause, uint64_t s
 }
 
 /*
- * Returns what the current execution waited for: whichever came last of its data, its core, a host
- * thread and its submit.
+ * Returns what the current execution waited for: the one that was available last of its inputs, its
+ * core, a host thread and its submit.
  */
 static struct cause find_cause(const struct walk *k, uint64_t begin_ns)
 {
@@ -206,8 +209,8 @@ static struct cause find_cause(const struct walk *k, uint64_t begin_ns)
 }
 
 /*
- * Adds the steps of the current execution and of the time before it, and moves to what it waited
- * for.
+ * Adds the steps for the current execution and for the time before it. Then moves to what the
+ * execution waited for.
  */
 static void walk_back(struct walk *k)
 {

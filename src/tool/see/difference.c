@@ -8,16 +8,19 @@
 #include "tool/see/samples.h"
 
 /*
- * Least relative change of a kernel that counts: other processes on the machine cause up to this.
+ * Smallest relative change of a kernel that counts with a wall clock. Other processes on the
+ * machine cause changes up to this size.
  */
 #define FLOOR_WALL 0.05
-/* Least relative change that counts if both clocks are virtual. Rounding causes smaller ones. */
+/*
+ * Smallest relative change that counts if both clocks are virtual. Rounding causes smaller changes.
+ */
 #define FLOOR_VIRTUAL 0.002
-/* least share of a kernel's time that must be in sets that are large enough to judge */
+/* smallest share of a kernel's time that must be in sets of enough executions */
 #define KNOWN_MIN 0.5
 /*
- * least relative change, by a wall clock, of the times between submits, or of the delays before
- * executions, that counts
+ * Smallest relative change that counts, with a wall clock, for the times between submits and for
+ * the delays before executions.
  */
 #define FLOOR_PAUSES 0.15
 
@@ -255,8 +258,8 @@ static struct see_gap gap_of_means(const struct see_diff_row *row)
 }
 
 /*
- * Decides what changed in the row. A gap counts if it is larger than the floor, and larger than
- * chance makes it between equal runs.
+ * Decides whether the row has changed: its gap must exceed the floor, and also what noise causes
+ * between equal runs.
  */
 static void judge(const struct comparison_of *c, const struct see_gap *gap,
                   struct see_diff_row *row)
@@ -313,7 +316,7 @@ static int compare_pair(struct comparison_of *c, const struct pair *pair, struct
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole comparison ---- */
 
 static bool has_other_tasks(const struct comparison_of *c)
 {
@@ -324,9 +327,7 @@ static bool has_other_tasks(const struct comparison_of *c)
            a->cores[SEE_AIV] != b->cores[SEE_AIV];
 }
 
-/*
- * Returns how much time a change adds or saves in all executions together; rows are sorted by it.
- */
+/* Returns the absolute change of the time of all executions together, by which rows are sorted. */
 static double row_weight(const struct see_diff_row *row)
 {
     double change = row->ratio - 1;

@@ -6,7 +6,10 @@
 
 enum { TABLE_MIN = 64 };
 
-/* A hash table with open addressing. It maps the identity of a group to the group's index + 1. */
+/*
+ * A hash table with open addressing that finds a group by its identity. An entry is the group's
+ * index + 1.
+ */
 struct table {
     uint32_t *place;
     uint32_t size;
@@ -80,7 +83,7 @@ uint64_t see_edge_groups_cut(const struct see_edge_groups *g, uint32_t group, ui
     return cut;
 }
 
-/* ---- which edges ---- */
+/* ---- edges that a change of the program could remove ---- */
 
 static const struct see_argument *argument_of(const struct see_recording *r, uint32_t task,
                                               int argument)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of executions in each state at the current time, for each type of core. */
+/* Number of executions in each state at the current time of the sweep, for each type of core. */
 struct counts {
     int64_t running[SEE_TYPES], ready[SEE_TYPES], waiting[SEE_TYPES], future[SEE_TYPES];
 };
@@ -167,8 +167,9 @@ static bool begins_part(const struct sweep *s)
 }
 
 /*
- * If the next submit begins a part, counts the part's executions as not yet submitted. A part is
- * the tasks that one task of a worker runs on the chip; without a worker it is all tasks.
+ * Called for each submit. If it is the first of a part, adds the executions of the whole part to
+ * those that are not submitted yet. A part is the tasks that one task of a worker runs on the chip;
+ * without a worker, all tasks are one part.
  */
 static void add_part(struct sweep *s)
 {

@@ -35,7 +35,7 @@ static struct see_link *append_link(struct see_links *l, uint32_t from, uint32_t
 {
     struct see_link *more = l->link;
 
-    /* the array of links is full, because its size is 0, 1, 3, 7, ... */
+    /* the array of links grows when it has 0, 1, 3, 7, ... links */
     if ((l->count & (l->count + 1)) == 0)
         more = realloc(l->link, (2 * (size_t)l->count + 2) * sizeof(*more));
     if (more == NULL)

@@ -73,8 +73,8 @@ struct see_scheduler *see_scheduler_make(const struct see_jobs *j, uint32_t clus
     s->path_ns = malloc(count * sizeof(*s->path_ns));
     s->queue_room = malloc(count * sizeof(*s->queue_room));
     /*
-     * The heap has at most an entry for each core, which a running execution occupies, and one for
-     * each task, which completes once.
+     * The heap has at most an entry for each core that executes something, and one for each task,
+     * which completes once.
      */
     s->heap = malloc((count + (size_t)LANES * clusters_max) * sizeof(*s->heap));
     if (!is_whole || s->waits_for == NULL || s->started == NULL || s->left == NULL ||
@@ -136,7 +136,7 @@ uint64_t see_longest_path(struct see_scheduler *s, const struct see_machine *m, 
     return longest;
 }
 
-/* ---- the begin ---- */
+/* ---- the beginning of a simulation ---- */
 
 static void reset(struct see_scheduler *s, const struct see_machine *m, const uint64_t *ns)
 {
@@ -212,7 +212,7 @@ static void submit_due(struct see_scheduler *s)
     }
 }
 
-/* ---- the heap of ends ---- */
+/* ---- the heap of events, ordered by time ---- */
 
 static void push_end(struct see_scheduler *s, struct ending end)
 {
@@ -285,7 +285,11 @@ static uint32_t take_lanes(struct see_scheduler *s, uint32_t lanes)
         if (possible == 0)
             continue;
         if ((lanes == 2 || lanes == 3) && (s->free[1][word] & bit) == 0)
-            lanes += 2; /* AIV0 is busy: occupy AIV1, whose bit is 4 */
+            /*
+             * AIV0 is busy, so occupy AIV1 instead; adding 2 changes the bit 2 of AIV0 to the bit 4
+             * of AIV1
+             */
+            lanes += 2;
         for (int lane = 0; lane < LANES; lane++)
             if ((lanes & (1u << lane)) != 0) {
                 s->free[lane][word] &= ~bit;
@@ -381,7 +385,7 @@ static void dispatch_ready(struct see_scheduler *s)
     }
 }
 
-/* ---- time ---- */
+/* ---- advancing the clock ---- */
 
 static void schedule_complete(struct see_scheduler *s, uint32_t task)
 {

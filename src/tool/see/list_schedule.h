@@ -37,13 +37,12 @@ struct see_jobs {
      */
     uint8_t *begins_part;
     /*
-     * time when the graph was built, before which no task begins; 0: the graph runs while it is
-     * built
+     * time when the graph was complete, before which no task begins; 0: tasks run while it is built
      */
     uint64_t built_ns;
     /*
-     * for each task: its submit waits until at most so many tasks, itself included, have not
-     * completed
+     * for each task: it is submitted only when at most this many tasks, itself included, are not
+     * complete
      */
     uint32_t *live_max;
     /* number of pairs of tasks with an edge; edges with different reasons make one pair */

@@ -6,7 +6,7 @@
 
 enum { SPLITS_MAX = 256 };
 
-/* A slice as an element that is sorted by lane and begin. */
+/* A slice with the keys by which slices are sorted: lane, then begin. */
 struct placed {
     uint64_t begin_ns, end_ns;
     uint64_t slice;

@@ -84,8 +84,8 @@ static void add_steps(struct making *m)
 }
 
 /*
- * Adds the columns of kernels and blocks. For a slice without a kernel, the kernel is the number
- * after the last kernel's.
+ * Adds the columns of kernels and blocks. For a slice without a kernel, the column has the number
+ * of kernels.
  */
 static void page_add_kernels(struct making *m)
 {

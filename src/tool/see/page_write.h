@@ -10,8 +10,8 @@
 #include "tool/see/legend.h"
 
 /*
- * Maximum number of edges on a page. Of a recording with more, the page has only the edges that
- * made a task ready.
+ * Maximum number of edges on a page. If a recording has more, the page shows only edges that made a
+ * task ready.
  */
 enum { SEE_PAGE_EDGES_MAX = 1000000 };
 

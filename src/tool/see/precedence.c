@@ -8,7 +8,7 @@
 
 enum {
     SETTLE_WORDS = 8,
-    /* number of start nodes for which one pass answers questions */
+    /* number of different start nodes whose questions one pass over the graph can answer */
     SETTLE_SOURCES = 64 * SETTLE_WORDS,
     NO_NODE = UINT32_MAX,
 };
@@ -91,7 +91,7 @@ enum see_answer see_precedence_ask(struct see_precedence *p, uint32_t from, uint
         return SEE_ANSWER_BEFORE;
     if (from > to || p->depth[from] >= p->depth[to])
         return SEE_ANSWER_UNORDERED;
-    /* the search counter has wrapped around: clear the marks of earlier searches */
+    /* the number of searches has wrapped around, so clear the marks of earlier searches */
     if (++p->search == 0) {
         memset(p->mark, 0, p->count * sizeof(*p->mark));
         p->search = 1;
@@ -118,7 +118,7 @@ enum see_answer see_precedence_ask(struct see_precedence *p, uint32_t from, uint
     return SEE_ANSWER_UNORDERED;
 }
 
-/* ---- many questions ---- */
+/* ---- answering many questions together ---- */
 
 static int questions_by_source(const void *a, const void *b)
 {

@@ -10,7 +10,10 @@
 
 #include "pto/status.h"
 
-/* State of finding the accesses for which the orchestration waited before its own accesses. */
+/*
+ * State of a search for the accesses that the orchestration waited for before it accessed an
+ * element.
+ */
 struct waits {
     struct race_graph *g;
     /* for each region: index of its first access in `list` (one entry more than regions) */
@@ -366,7 +369,7 @@ static int find_near(struct race_graph *g)
     return status >= 0 ? arrange_near(g) : status;
 }
 
-/* ---- order ---- */
+/* ---- the order of nodes ---- */
 
 /*
  * Whether the orchestration waits for the access before it reads an overlapping element or, if
@@ -519,7 +522,7 @@ static int make_order(struct race_graph *g, const struct waits *w)
     return status;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole graph ---- */
 
 int see_race_graph_make(struct race_graph *g, const struct see_recording *r, uint32_t group)
 {

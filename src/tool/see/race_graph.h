@@ -21,11 +21,11 @@ struct race_access {
     int16_t argument;
     uint8_t use; /* enum see_use */
     /*
-     * the orchestration may wait for this access, but it cannot race: it is only declared by an
-     * argument, and the recording has what the kernel really used
+     * This access cannot race, because an argument only declares it and the recording has what the
+     * kernel really used. The orchestration may still wait for it.
      */
     bool only_orders;
-    uint32_t touch; /* as in struct see_race_side */
+    uint32_t touch; /* as the field of the same name in struct see_race_side */
 };
 
 /* A set of bytes that accesses use, and the regions that overlap it, itself included. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The search goes through the accesses in submission order and compares each with the earlier ones
- * of all regions that overlap its own.
+ * The search goes through the accesses in submission order. It compares each with the earlier
+ * accesses of all regions that overlap its own.
  *
- * It does not look further back than a checkpoint: a node that comes after every access that its
- * region had before it. What comes after the checkpoint comes after them as well. In a run without
- * races nearly every write is a checkpoint, so that few accesses are compared; after a race its
- * region has no new checkpoint until a later node comes after all of it again, so that no pair is
- * missed.
+ * The search looks back only as far as a checkpoint: a node that comes after all accesses that its
+ * region had before. A node that comes after the checkpoint comes after these accesses as well. In
+ * a run without races nearly every write is a checkpoint, so few accesses are compared. After a
+ * race the region gets no new checkpoint until some node comes after both accesses of the race, so
+ * no pair is missed.
  */
 #include "tool/see/races.h"
 
@@ -188,7 +188,7 @@ static struct see_race_side side_of(const struct race_search *s, const struct ra
     return (struct see_race_side){ s->g.task[a->node], a->element, a->argument, a->use, a->touch };
 }
 
-/* ---- pairs of what kernels used ---- */
+/* ---- pairs in which a kernel's real use of memory is known ---- */
 
 static struct used_pair *find_pair(struct race_search *s, struct used_pair wanted)
 {
@@ -222,7 +222,10 @@ static bool grow_pairs(struct race_search *s)
     return true;
 }
 
-/* A number for the task, or for the element that the orchestration used. */
+/*
+ * Returns an identity for one side of a race: its task, or the element that the orchestration
+ * accessed.
+ */
 static uint64_t side_node(const struct see_race_side *side)
 {
     return side->argument == SEE_RACE_ELEMENT ? 1u << 31 | side->element : side->task;
@@ -250,7 +253,8 @@ static bool is_known_pair(struct race_search *s, const struct see_race_side side
 
     if (side[0].touch == 0 && side[1].touch == 0)
         return false;
-    if (side_node(&side[0]) == side_node(&side[1])) /* blocks in any order */
+    /* two blocks of one task have no order, so their pair is stored with the lower number first */
+    if (side_node(&side[0]) == side_node(&side[1]))
         wanted.uses = use_bits(&side[0]) < use_bits(&side[1])
                           ? wanted.uses
                           : use_bits(&side[1]) << 32 | use_bits(&side[0]);
@@ -362,8 +366,8 @@ static bool compare_accesses(struct race_search *s, uint32_t a, uint32_t b)
 
 /*
  * Compares two accesses of one task. Lanes of a block, and blocks that start together, may
- * synchronise; other blocks are in no order, and race. Returns false if the task has such other
- * blocks, and the recording has what each of them used.
+ * synchronise; other blocks have no order and race. Returns false if the task has blocks that do
+ * not start together, and the recording has what each of them used.
  */
 static bool compare_blocks(struct race_search *s, uint32_t a, uint32_t b)
 {

@@ -39,7 +39,7 @@ enum see_use { SEE_USE_READ, SEE_USE_WRITE, SEE_USE_UNDECLARED };
 enum {
     SEE_RACE_PREDICATE = -1,
     SEE_RACE_ELEMENT = -2,
-    SEE_RACE_STRAY = -3 /* bytes outside of the arguments */
+    SEE_RACE_STRAY = -3 /* bytes outside of all arguments of the task */
 };
 
 /* One of the two accesses of a race. */
@@ -51,7 +51,7 @@ struct see_race_side {
      * an argument
      */
     uint32_t element;
-    /* number of the task's argument; or SEE_RACE_PREDICATE, SEE_RACE_ELEMENT or SEE_RACE_STRAY */
+    /* number of the task's argument, or SEE_RACE_PREDICATE, SEE_RACE_ELEMENT or SEE_RACE_STRAY */
     int16_t argument;
     uint8_t use; /* enum see_use */
     /*

@@ -106,7 +106,7 @@ struct see_argument {
     uint64_t size;   /* bytes of the buffer */
     uint64_t start;  /* offset of the first element from addr, in elements */
     uint64_t extent; /* elements from the first to the last, both included */
-    /* number of the allocation; memory that is allocated again gets a new number */
+    /* number of the allocation, which differs even if the same addresses are allocated again */
     uint32_t allocation;
     uint32_t owner; /* task that created the buffer; PTO_RECORDING_NONE: the memory is external */
     int32_t version;

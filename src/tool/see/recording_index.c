@@ -43,10 +43,7 @@ static int recording_compare_touches(const void *a, const void *b)
     return x->block < y->block ? -1 : x->block > y->block;
 }
 
-/*
- * Sorts an array unless it is sorted already, as it is in files: that check is cheaper than
- * sorting.
- */
+/* Sorts an array if it is not sorted. In files it is, and the check is cheaper than sorting. */
 static void recording_sort(void *base, uint64_t count, size_t size,
                            int (*compare)(const void *, const void *))
 {
@@ -57,7 +54,9 @@ static void recording_sort(void *base, uint64_t count, size_t size,
         }
 }
 
-/* Converts numbers of rows, which are in from[t + 1] for task t, into offsets. */
+/*
+ * Replaces the number of rows of task t, which is in from[t + 1], by the offset after these rows.
+ */
 static void recording_add_up(uint64_t *from, uint32_t count)
 {
     for (uint32_t t = 0; t < count; t++)

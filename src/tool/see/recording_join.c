@@ -188,8 +188,8 @@ static void join_touches(struct joining *w, const struct see_recording *part)
 }
 
 /*
- * Adds the numbers of rows of a part to those of the result. Until then the result's numbers are
- * the offsets for the rows of the part.
+ * Adds the row counts of a part to those of the result. Before this call, the row counts of the
+ * result are the offsets of the part's rows in it.
  */
 static void join_counts(struct see_recording *to, const struct see_recording *part,
                         uint64_t shift_ns)

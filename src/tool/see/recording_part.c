@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- numbers ---- */
+/* ---- reading numbers ---- */
 
 uint64_t see_part_fault(struct recording_part *p, const char *fault)
 {
@@ -92,7 +92,7 @@ void *see_part_grow(struct recording_part *p, void *array_at, uint64_t count, ui
     return grown;
 }
 
-/* ---- properties and texts ---- */
+/* ---- properties and strings of a part ---- */
 
 static void recording_read_meta(struct recording_part *p)
 {
@@ -127,7 +127,7 @@ static void recording_read_texts(struct recording_part *p)
     }
 }
 
-/* ---- parts ---- */
+/* ---- the list of parts ---- */
 
 static uint64_t recording_checksum(const uint8_t *at, uint64_t bytes)
 {
@@ -274,7 +274,7 @@ const char *see_part_list(const uint8_t *bytes, uint64_t size, struct part_place
 
         if (fault != NULL)
             return fault;
-        /* the list is full, because its size is 0, 1, 2, 4, ... */
+        /* the list grows when it has 0, 1, 2, 4, ... parts */
         if ((count & (count - 1)) == 0) {
             grown = realloc(*place_out, (2 * count + 1) * sizeof(*grown));
             if (grown == NULL)

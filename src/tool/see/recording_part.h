@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A part of a recording file while it is read: its numbers, each of which is checked, and its place
- * among the parts of the file.
+ * One part of a recording file while it is read: reads its numbers, each of which is checked, and
+ * lists the parts of a file.
  */
 #ifndef PTO_SEE_RECORDING_PART_H
 #define PTO_SEE_RECORDING_PART_H
@@ -24,8 +24,9 @@ struct recording_part {
     struct pto_recording_head head;
     struct recording_cursor section[PTO_RECORDING_SECTION_COUNT];
     uint64_t meta[PTO_RECORDING_META_COUNT];
-    uint64_t offset_ns; /* added to all times of the part */
-    uint32_t group;     /* index of the part's group in the recording */
+    /* time that is added to all times of the part, because the recording may begin earlier */
+    uint64_t offset_ns;
+    uint32_t group; /* index of the part's group in the recording */
     char **text;
     uint32_t text_count;
     uint32_t *kernel; /* for each kernel of the part: its number in the recording */
@@ -43,13 +44,14 @@ struct recording_part {
 
 /* Records a fault of the part, unless it has an earlier one. Returns 0. */
 uint64_t see_part_fault(struct recording_part *p, const char *fault);
-/* These functions read the next number of a section. */
+/* Reads the next number of a section. */
 uint64_t see_part_number(struct recording_part *p, uint32_t kind);
 int64_t see_part_signed(struct recording_part *p, uint32_t kind);
 /* Reads a number, which must be below `limit`. */
 uint32_t see_part_below(struct recording_part *p, uint32_t kind, uint64_t limit);
 /*
- * Reads a distance between two tasks. Returns the index of the task that is so far before `task`.
+ * Reads the distance from `task` back to an earlier task, and returns the index of that earlier
+ * task.
  */
 uint32_t see_part_before(struct recording_part *p, uint32_t kind, uint32_t task);
 /*
@@ -58,8 +60,8 @@ uint32_t see_part_before(struct recording_part *p, uint32_t kind, uint32_t task)
  */
 uint32_t see_part_optional(struct recording_part *p, uint32_t kind, uint64_t limit);
 /*
- * Reads the difference to *last, the previous number of a column. Returns the new number, which
- * must be below `limit`.
+ * Reads a number that is stored as the difference to *last, the previous number in its column.
+ * Returns the number, which must be below `limit`.
  */
 uint64_t see_part_next(struct recording_part *p, uint32_t kind, uint64_t limit, uint64_t *last);
 /*

@@ -125,13 +125,10 @@ static void recording_read_files(struct recording_part *p, struct see_recording 
     }
 }
 
-/*
- * Returns the number of a lane in the recording, after adding the lane if its group does not have
- * it.
- */
+/* Returns the index of a lane in the recording. Adds the lane if its group does not have it yet. */
 static uint32_t part_enter_lane(struct see_recording *r, struct see_lane lane)
 {
-    /* lanes of a group are adjacent, and this group is the last one */
+    /* the lanes of a group are adjacent, and this group is the last one of the recording */
     for (uint32_t i = r->lane_count; i > 0 && r->lane[i - 1].group == lane.group; i--)
         if (r->lane[i - 1].kind == lane.kind && r->lane[i - 1].index == lane.index)
             return i - 1;
@@ -214,7 +211,7 @@ static void recording_read_regions(struct recording_part *p)
 
 /* ---- tasks ---- */
 
-/* Previous values in the columns of tasks that are stored as differences. */
+/* Previous values in those columns of tasks that are stored as differences to the value before. */
 struct task_columns {
     uint64_t id, key, submit, file, line, region;
 };
@@ -657,8 +654,8 @@ static const char *recording_read_part(struct see_recording *r, struct recording
 }
 
 /*
- * Sets start and end of each task from its slices, and limits the times of its submit and its
- * readiness, so that all are in order.
+ * Sets start and end of each task from its slices. Moves the times of its submit and its readiness
+ * if necessary, so that submit, ready, start and end are in this order.
  */
 static void settle_times(struct see_recording *r)
 {
@@ -674,7 +671,7 @@ static void settle_times(struct see_recording *r)
             (t->end_ns == PTO_RECORDING_NO_TIME || t->end_ns < end))
             t->end_ns = end;
         if (t->submit_ns != PTO_RECORDING_NO_TIME && t->submit_ns > t->start_ns)
-            /* another thread began the task before the submit returned */
+            /* another thread began the task before its submit returned */
             t->submit_ns = t->start_ns;
         if (t->ready_ns != PTO_RECORDING_NO_TIME && t->ready_ns > t->start_ns)
             t->ready_ns = t->start_ns;

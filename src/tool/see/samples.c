@@ -8,8 +8,9 @@ enum {
     LANES = 3,
     BATCHES = 16,
     BATCHES_MIN = 6, /* minimum number of batches that show how much durations vary */
-    TRIM = 4,        /* 1 / TRIM of the batches is left out at each end */
-    QUARTILES = 2,   /* quartiles of a batch: index 0 is the lower one, 1 the median */
+    TRIM = 4,        /* the mean leaves out this fraction (1 / TRIM) of the batches at each end */
+    /* number of quartiles of a batch that are used: index 0 is the lower quartile, 1 the median */
+    QUARTILES = 2,
 };
 
 static int sort_sets(const struct see_work *w, struct see_samples *s, uint32_t *set_of);
@@ -175,7 +176,7 @@ struct see_set see_samples_join(const struct see_set *set, uint32_t count)
     return all;
 }
 
-/* ---- gaps ---- */
+/* ---- differences between two sets ---- */
 
 static int compare_ns(const void *a, const void *b)
 {
@@ -210,7 +211,9 @@ static void trim_batches(double value[BATCHES], int q, struct batches *b)
         mean += value[i];
     b->kept = b->count - 2 * out;
     b->mean[q] = mean / b->kept;
-    /* for the variance, an extreme batch counts as its nearest neighbour that is kept */
+    /*
+     * for the variance, a batch that was left out has the value of the nearest batch that was kept
+     */
     for (uint32_t i = 0; i < b->count; i++) {
         double own = value[i < out ? out : i >= b->count - out ? b->count - out - 1 : i];
 
@@ -267,7 +270,10 @@ int see_samples_gap(const struct see_set *before, const struct see_set *after, s
         difference[q] = (b.mean[q] - a.mean[q]) / base;
         variance[q] = (a.variance[q] + b.variance[q]) / (base * base);
     }
-    /* a slower kernel moves both quartile and median, but a disturbance mostly the median */
+    /*
+     * a slower kernel shifts the lower quartile and the median; a disturbance shifts mainly the
+     * median
+     */
     is_both = difference[0] * difference[1] > 0 &&
               4 * difference[0] * difference[0] >= difference[1] * difference[1];
     *out = (struct see_gap){ .difference = is_both ? difference[1] : 0,

@@ -8,8 +8,12 @@
 enum {
     LANES = 3,
     WINDOW_SHARE = 100,
-    LONG_GAP = 8, /* a gap so many times as long as usual may be a wait for the scheduler */
-    /* in a wait for the scheduler, at least 1 / TURN_SHARE of the live tasks completes */
+    /* a gap between submits this many times as long as usual may be a wait for the scheduler */
+    LONG_GAP = 8,
+    /*
+     * a gap counts as a wait for the scheduler only if at least 1 / TURN_SHARE of the live tasks
+     * completed in it
+     */
     TURN_SHARE = 4,
 };
 

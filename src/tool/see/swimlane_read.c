@@ -72,7 +72,7 @@ static void *append(struct reading *w, struct list *l, size_t bytes)
 {
     void *more = l->item;
 
-    /* the array is full, because its size is 0, 1, 3, 7, ... items */
+    /* the array grows when it has 0, 1, 3, 7, ... items */
     if ((l->count & (l->count + 1)) == 0)
         more = realloc(l->item, (2 * l->count + 2) * bytes);
     if (more == NULL) {
@@ -464,7 +464,7 @@ static int make_tasks(struct reading *w)
             t->kernel[lane] = PTO_RECORDING_NONE;
             if (task[i].kernel[lane] >= 0) {
                 t->kernel[lane] = (uint32_t)task[i].kernel[lane];
-                /* the key is that of the kernel, because the files have no shapes */
+                /* The files have no shapes, so tasks with the same kernel get the same key. */
                 t->key = t->kernel[lane] + 1;
             }
         }
@@ -647,8 +647,9 @@ static int name_recording(struct see_recording *r)
 
 bool see_swimlane_find(const char *target, char *path, size_t bytes)
 {
-    static const char *const names[] = { "chip_swimlane_records.json",
-                                         "l2_perf_records.json" /* of older versions */ };
+    static const char
+        *const names[] = { "chip_swimlane_records.json",
+                           "l2_perf_records.json" /* name in older versions of simpler */ };
     size_t length = strlen(target);
     struct stat about;
 

@@ -6,34 +6,38 @@
 
 #include "tool/see/byte_view.h"
 
-/* least change of the makespan that counts, as for other changes (what_if.c) */
+/* smallest relative change of the makespan that counts; what_if.c uses the same limit */
 #define UNUSED_CHANGE_MIN 0.03
 
-/* An access that ordered others through an unused argument. */
+/*
+ * An earlier access that a later task waited for only through an unused argument of a task in
+ * between.
+ */
 struct carried {
     uint32_t task;
     int16_t argument;
 };
 
-/* What an unused argument of one task stood between: the accesses before it. */
+/* All earlier accesses that later tasks waited for through the unused argument of one task. */
 struct carried_list {
     struct carried *at;
     uint32_t count, max;
 };
 
-/* The recording without one argument of some tasks. */
+/* The graph of a recording in which some tasks lack one argument. */
 struct without {
     const struct see_recording *r;
     const struct see_work *w;
     uint32_t argument;
     uint8_t *is_in; /* for each task of the group, from task_begin on: 1 if it has the argument */
-    struct carried_list *carried; /* likewise: what the argument stood between */
-    struct see_edge *edge;        /* the edges that are left, by successor */
+    /* for each task of the group: earlier accesses that its removed argument kept in order */
+    struct carried_list *carried;
+    struct see_edge *edge; /* the remaining and the added edges, sorted by successor */
     uint64_t edge_count, edge_max;
     uint64_t *edge_from, *out_from, *out;
 };
 
-/* ---- which arguments are not used ---- */
+/* ---- finding unused arguments ---- */
 
 static const struct see_argument *unused_argument_at(const struct see_recording *r, uint32_t task,
                                                      uint32_t argument)
@@ -50,8 +54,8 @@ static void unused_range(const struct see_argument *a, uint64_t *lo, uint64_t *h
 }
 
 /*
- * Whether the kernel used memory between the first and the last element of the argument, or may
- * have: atomic accesses have no rows.
+ * Whether the kernel used memory between the first and the last element of the argument. Returns
+ * true as well if the kernel made atomic accesses, whose addresses are not recorded.
  */
 static bool is_used(const struct see_recording *r, uint32_t task, const struct see_argument *a)
 {
@@ -146,7 +150,7 @@ static int without_emit(struct without *x, const struct see_edge *edge)
     return PTO_OK;
 }
 
-/* Whether two accesses of the same memory, at least one of them a write, have to be ordered. */
+/* Whether two accesses must stay in order: they overlap, and at least one of them writes. */
 static bool is_conflict(const struct see_recording *r, struct carried before, uint32_t task,
                         int argument)
 {
@@ -165,7 +169,10 @@ static bool is_conflict(const struct see_recording *r, struct carried before, ui
     return see_byte_views_meet(&of_a, &of_b, &at);
 }
 
-/* Handles an edge out of a task without the argument, which is the reason of the edge. */
+/*
+ * Handles an edge that exists because of the removed argument: adds edges from the earlier accesses
+ * that this argument kept in order to the edge's successor, if they conflict with it.
+ */
 static int without_bridge(struct without *x, const struct see_edge *e)
 {
     const struct carried_list *list = &x->carried[e->from - x->w->task_begin];
@@ -193,7 +200,7 @@ static int unused_compare_edges(const void *a, const void *b)
     return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* Makes the edges into one task, sorted by predecessor. */
+/* Computes the edges into one task of the graph without the argument, sorted by predecessor. */
 static int without_add_task(struct without *x, uint32_t task)
 {
     const struct see_recording *r = x->r;
@@ -216,7 +223,7 @@ static int without_add_task(struct without *x, uint32_t task)
     return status;
 }
 
-/* Makes `out` and `out_from` of the edges. */
+/* Computes the arrays `out` and `out_from`, which list the edges of each task to its successors. */
 static void without_index(struct without *x)
 {
     uint32_t tasks = x->r->task_count;
@@ -245,7 +252,7 @@ static void without_free(struct without *x)
     free(x->out);
 }
 
-/* Makes the edges without the argument; without_free must follow in every case. */
+/* Computes the graph without the argument. The caller calls without_free, also after a failure. */
 static int without_make(const struct see_work *w, const struct see_unused_argument *of,
                         struct without *x)
 {
@@ -280,7 +287,10 @@ static int without_make(const struct see_work *w, const struct see_unused_argume
 
 /* ---- what the argument costs ---- */
 
-/* Whether `x` has an edge from this task, among those from *at to `end`, which *at moves along. */
+/*
+ * Whether `x` has an edge from task `from`. Edges are sorted; the search begins at *at, which is
+ * advanced, and ends before `end`.
+ */
 static bool has_pair(const struct without *x, uint32_t from, uint64_t *at, uint64_t end)
 {
     while (*at < end && x->edge[*at].from < from)
@@ -305,7 +315,7 @@ static uint64_t unused_count_pairs(const struct without *x)
     return pairs;
 }
 
-/* Predicts the makespan without the argument. */
+/* Predicts the makespan of the graph without the argument. */
 static int unused_predict(const struct see_analysis *a, const struct without *x,
                           struct see_unused_argument *of)
 {
@@ -325,7 +335,8 @@ static int unused_predict(const struct see_analysis *a, const struct without *x,
     status = see_model_make(&work, &a->idle, &other);
     if (status < 0)
         return status;
-    other.machine = m->machine; /* with the scheduling costs of the recorded graph */
+    /* use the scheduling costs that were estimated for the recorded graph */
+    other.machine = m->machine;
     of->ns = see_model_predict(&other, &(struct see_change){ .scale = NULL }, band_ns);
     of->change = m->predicted_ns != 0 ? (double)of->ns / (double)m->predicted_ns - 1 : 0;
     of->is_finding = of->ns < m->band_ns[0] && of->change <= -UNUSED_CHANGE_MIN;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    SLOW_FACTOR = 3, /* a task is slow if it takes this many times as long as usual */
+    SLOW_FACTOR = 3, /* a task counts as slow if it takes this many times as long as usual */
     LIKE_MIN = 4,    /* minimum number of executions of a kernel for a usable median */
     CANDIDATES = 4,
     GROUPS_MAX = 8,
@@ -159,7 +159,7 @@ static struct see_change with_dispatch(const struct trial *t, const struct see_c
     return whole;
 }
 
-/* Sets the gain of the best cause: what the run saves if it takes after_ns without the cause. */
+/* Sets how much the run would gain without the best cause: from its makespan to `after_ns`. */
 static void set_gain(struct trial *t, uint64_t after_ns)
 {
     const struct see_change base = with_dispatch(t, &t->base);
@@ -357,7 +357,7 @@ static int try_edges(struct trial *t)
     return status;
 }
 
-/* ---- what bounds the run ---- */
+/* ---- runs without a single cause: what limits them ---- */
 
 static const char *type_name(uint32_t type)
 {

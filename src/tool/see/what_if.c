@@ -152,8 +152,8 @@ static void add_row(struct see_what_if *w, struct see_model *m, const struct see
 }
 
 /*
- * Returns an array with the factor 1 for the durations of each kernel, which the caller frees; or
- * NULL.
+ * Returns an array with a factor for the durations of each kernel, all of them 1. The caller frees
+ * it. NULL: out of memory.
  */
 static double *make_scale(const struct see_model *m)
 {
@@ -240,7 +240,7 @@ static int compare_findings(const void *a, const void *b)
     return x->ns < y->ns ? -1 : x->ns > y->ns;
 }
 
-/* ---- questions ---- */
+/* ---- changes that the user asks for ---- */
 
 /*
  * Returns the kernel with this name, which has `length` characters; PTO_RECORDING_NONE: there is

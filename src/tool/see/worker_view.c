@@ -83,8 +83,8 @@ char *see_child_name(const struct see_recording *r, uint32_t lane, char text[32]
 /* ---- children ---- */
 
 /*
- * Adds the time from `from_ns` to `to_ns` to a reason. Returns where the time of the next reason
- * begins.
+ * Adds the time from `from_ns` to `to_ns` to one of the reasons why a child was idle. Returns where
+ * the time of the next reason begins.
  */
 static uint64_t charge_until(struct see_child *c, enum see_idle_reason reason, uint64_t from_ns,
                              uint64_t to_ns)
@@ -187,7 +187,7 @@ static int find_chain(struct see_worker *w)
     return PTO_OK;
 }
 
-/* ---- the verdict ---- */
+/* ---- what limited the worker ---- */
 
 static double worker_share(const struct see_worker *w, uint64_t ns)
 {
