@@ -75,8 +75,8 @@ static bool build_find_packed(struct build *build, const struct unit *units, uin
 }
 
 /*
- * Whether the source has another body of the kernel for cards: it asks for __CPU_SIM, and names
- * the entry twice or has a condition after it.
+ * Whether the source has a different kernel for cards than for simulated chips: it tests the macro
+ * __CPU_SIM, and defines the entry twice or tests a condition inside of it.
  */
 static bool has_other_body(const char *path)
 {
@@ -96,7 +96,7 @@ static bool has_other_body(const char *path)
 }
 
 /*
- * A kernel that does nothing on simulated chips, and something on cards, would end runs with
+ * Refuses a kernel that is empty on simulated chips but not on cards: its runs would end with
  * status 0 and wrong results.
  */
 static int refuse_empty(const struct build *build, const struct unit *unit, struct pto_error *error)
@@ -115,7 +115,10 @@ static int refuse_empty(const struct build *build, const struct unit *unit, stru
         unit->source->path, unit->source->func_id);
 }
 
-/* A source without the expected function is an error of the build rather than of loading. */
+/*
+ * Reports a source that does not define the expected function now, and not only when the artefact
+ * is loaded.
+ */
 static int check_entries(const struct build *build, const struct unit *units, uint32_t count,
                          struct pto_error *error)
 {
@@ -156,7 +159,11 @@ static int build_artefact(struct build *build, struct unit *units, uint32_t coun
     if (status < 0)
         return status;
     pack_key(build, units, count,
-             &key); /* the keys now also cover files that only the compiler found */
+             /*
+              * compute the key again, because the keys of units now also cover files that only the
+              * compiler found
+              */
+             &key);
     status = pack_units(build, units, count, bytes_out, size_out, error);
     if (status == PTO_OK)
         (void)store_put(build->store, &key, *bytes_out, *size_out, "artefact\n", NULL);
@@ -383,7 +390,10 @@ static int build_check_sources(const struct pto_build_params *params, struct pto
 
 /* ---- state that all compilations share ---- */
 
-/* The folder with pto/kernel.h: next to the library when installed, above it in a build tree. */
+/*
+ * Finds the folder with pto/kernel.h: next to the library if it is installed, above the library in
+ * a build tree.
+ */
 static char *find_headers(void)
 {
     static const char *const places[] = { "../include", "../../include", "../../../include" };
@@ -413,7 +423,10 @@ static char *find_headers(void)
     return NULL;
 }
 
-/* Only kernels in C++ can include the tile library, so only they report a wrong path. */
+/*
+ * Whether a source can include the tile library, which only kernels in C++ can. Only such a source
+ * makes a wrong path of the library an error.
+ */
 static bool may_need_isa(const struct pto_build_params *params, const struct pto_source *sources,
                          uint32_t count)
 {
@@ -530,7 +543,7 @@ int build_work_folder(struct build *build, uint32_t index, char **path_out, stru
 
 /* ---- units ---- */
 
-/* The compiler for a source, found and identified at its first use. */
+/* Returns the compiler for a source. It is searched and identified at its first use. */
 static int find_compiler(struct build *build, const struct pto_source *source,
                          const struct compiler **compiler_out, struct pto_error *error)
 {
@@ -587,7 +600,10 @@ static int make_unit(struct build *build, const struct pto_source *source, struc
     return command_make(&params, &unit->command, error);
 }
 
-/* Reports everything that a chip needs and the machine lacks in one error. */
+/*
+ * If other compilers that the chip needs are missing as well, adds them to the error, so that the
+ * user sees all of them at once.
+ */
 static void report_other_missing(const struct build *build, const struct pto_source *sources,
                                  uint32_t count, struct pto_error *error)
 {

@@ -14,7 +14,10 @@ struct build {
     const struct pto_build_params *params;
     const struct platform *platform;
     struct store *store;
-    /* memo of scans for all units: files as they were before the first compilation */
+    /*
+     * the first scans of all units share this memo; it has the files as they were before any
+     * compilation
+     */
     struct scan_memo *memo;
     struct isa isa;
     bool has_isa_overlay; /* faster headers come before the tile library's */
@@ -39,7 +42,10 @@ struct unit {
     struct compile_command command;
     struct words more; /* files that the compiler read although the scan did not find them */
     struct scan *scan;
-    /* memo of scans for this unit only, made after the first attempt to compile it */
+    /*
+     * memo for further scans of this unit, made after its first compilation, so that changed files
+     * are read again
+     */
     struct scan_memo *memo;
     struct digest key;
     char *obstacle;           /* why the store cannot be used for this unit; NULL: it can */

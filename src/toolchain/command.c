@@ -121,10 +121,10 @@ void command_free(struct compile_command *command)
 /* ---- flags ---- */
 
 /*
- * Adds the flags that make a kernel report its accesses: the compiler calls the hooks of its thread
- * sanitizer, which a header of ours defines. Therefore the sanitizer's library must not be linked,
- * nor any other that the compiler would add by default. -fno-builtin keeps calls of functions that
- * copy bytes, which the header also defines.
+ * Adds the flags that make a kernel report its accesses: the compiler inserts calls of its thread
+ * sanitizer's hooks, and one of our headers defines these hooks. So the sanitizer's library, and
+ * other libraries that the compiler would add by default, must not be linked. -fno-builtin keeps
+ * calls of functions such as memcpy, which the header also defines.
  */
 static void add_access_flags(const struct command_params *params, struct compile_command *out)
 {
@@ -205,7 +205,7 @@ static void add_dir(struct compile_command *out, const char *dir)
     words_format(&out->flags, "-I%s", dir);
 }
 
-/* Adds the macro that include/simpler/ uses for differences between generations and modes. */
+/* Adds a macro that include/simpler/ tests for differences between generations and modes. */
 static void add_purpose(struct compile_command *out, const char *name)
 {
     char upper[32];
@@ -306,7 +306,7 @@ static bool command_is_listed(const char *word, const char *const *list)
     return false;
 }
 
-/* Whether a flag changes the output, but not which files the compiler reads. */
+/* Whether this flag changes only the object, but not which files the compiler reads. */
 static bool is_understood(const char *word)
 {
     static const char *const no[] = { "-fplugin",       "-fprofile",      "-fauto-profile",
@@ -373,7 +373,10 @@ static void add_listed(struct words *words, const char *variable)
     }
 }
 
-/* Sorts the flags: folders and forced headers for the scan, the rest for asking the compiler. */
+/*
+ * Splits the flags into include folders and forced headers, for the scan, and other flags, which
+ * are passed when the compiler is asked for its search paths.
+ */
 static void sort_flags(struct compile_command *command, struct search *search, struct words *rest)
 {
     /*
@@ -433,8 +436,8 @@ static bool is_same_folder(const char *path, const struct words *dirs)
 }
 
 /*
- * Adds folders that are not in the system's list, because a compiler treats the latter as system
- * folders wherever they are named.
+ * Adds the folders that are not system folders. A compiler searches a system folder at its own
+ * position even if -I names it.
  */
 static void add_unless(struct words *to, const struct words *from, const struct words *system)
 {
@@ -484,8 +487,8 @@ void command_words(const struct compile_command *command, const struct compiler 
 {
     words_add_all(argv_out, &compiler->command);
     /*
-     * This option comes first: a compiler uses no precompiled header, which could be outdated,
-     * after other tokens.
+     * This option comes first: a compiler would otherwise use a precompiled header, which could be
+     * outdated. It does that only if no other token precedes.
      */
     words_add(argv_out, "-include");
     words_format(argv_out, "%s/" COMMAND_KEY_HEADER, work);

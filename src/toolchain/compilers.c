@@ -17,7 +17,10 @@ extern char **environ;
 static const char *const wrappers[] = { "ccache", "sccache", "distcc",     "icecc",
                                         "icerun", "gomacc",  "buildcache", "cachecc1" };
 
-/* Compilers with std::bfloat16_t come before g++, which may be older. */
+/*
+ * Names of compilers for this machine, in the order in which they are tried. Compilers with
+ * std::bfloat16_t come before g++, which may be older.
+ */
 static const char *const host_names[COMPILER_LANGUAGES][7] = {
     { "gcc", "clang", "cc", NULL },
     { "g++-17", "g++-16", "g++-15", "g++-14", "g++", "clang++", NULL },
@@ -132,8 +135,8 @@ static bool compilers_is_listed(const char *const *list, size_t count, const cha
 }
 
 /*
- * Whether it is a wrapper, by its own name or by that of a link's target: /usr/lib/ccache/gcc is
- * ccache.
+ * Whether the program is a wrapper, by its own name or by the name of the file that it links to:
+ * /usr/lib/ccache/gcc is a link to ccache.
  */
 static bool is_wrapper(const char *path)
 {
@@ -231,7 +234,8 @@ static int find_named(const char *variable, const char *value, struct compiler *
     }
     is_found = first < words.count &&
                compiler_find_program(words.at[first], path, sizeof(path), &left_out);
-    if (is_found && is_wrapper(path)) { /* CC or CXX is the path of a wrapper */
+    /* CC or CXX is the path of a wrapper, so search for the compiler that it wraps */
+    if (is_found && is_wrapper(path)) {
         words_add(&left_out, path);
         is_found = compiler_find_program(compilers_name_of(words.at[first]), path, sizeof(path),
                                          &left_out);

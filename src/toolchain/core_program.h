@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layout of a program for cores, as the vendor's runtime reads it. The runtime copies the file to
- * the card from its first section that occupies memory, and starts an entry at the offset that is
- * the value of its symbol. If anything precedes the code there, entries start at wrong places.
+ * Checks the layout of a program for cores, as the vendor's runtime expects it. The runtime copies
+ * the file to the card, beginning at the first section that occupies memory. It starts an entry at
+ * the offset that is the value of the entry's symbol. So no section may precede the code, or
+ * entries would start at wrong addresses.
  */
 #ifndef PTO_CORE_PROGRAM_H
 #define PTO_CORE_PROGRAM_H

@@ -143,8 +143,8 @@ static void format_stamp(const struct stat *about, char *stamp, size_t bytes)
 }
 
 /*
- * Waits until the clock of file times has ticked since the last change of a file. Otherwise a
- * further change might leave the file's stamp unchanged.
+ * Waits until the clock that stamps files has advanced since the last change of the file. Otherwise
+ * the file could change once more without a new time stamp.
  */
 static void let_settle(const struct stat *about)
 {
@@ -159,8 +159,8 @@ static void let_settle(const struct stat *about)
 }
 
 /*
- * Returns the digest of a tool: from the store, by the file's stamp, or else of the file that it
- * reads.
+ * Returns the digest of a tool. Takes it from the store if the file's stamp is unchanged; otherwise
+ * reads the file.
  */
 static int digest_tool(struct store *store, const char *path, const char *stamp,
                        struct digest *digest)
@@ -341,7 +341,7 @@ static unsigned long find_macro(const char *output, const char *name)
     return 0;
 }
 
-/* Selects the newest C++ standard, which has bfloat16_t. */
+/* Asks for the macros of the newest C++ standard, because only that has bfloat16_t. */
 static int ask_macros(struct inspection *in)
 {
     static const char *const plain[] = { "-E", "-dM", "/dev/null", NULL };
@@ -655,7 +655,7 @@ int compiler_system_dirs(const struct compiler *compiler, struct store *store,
     compiler_environment(&asked);
     words_add(&asked, "LC_ALL=C");
     for (uint32_t i = 0; i < asked.count;
-         i++) /* the folders of the environment come first; the caller adds them */
+         i++) /* leave out include folders that the environment sets; the caller adds them itself */
         if (strncmp(asked.at[i], "CPATH=", 6) != 0 &&
             strncmp(asked.at[i], "C_INCLUDE_PATH=", 15) != 0 &&
             strncmp(asked.at[i], "CPLUS_INCLUDE_PATH=", 19) != 0)
@@ -667,7 +667,8 @@ int compiler_system_dirs(const struct compiler *compiler, struct store *store,
         status = record.is_short ? PTO_ENOMEM : read_dirs(record.bytes, dirs_out);
         if (status == PTO_OK)
             (void)store_name_put(store, &name, record.bytes, NULL);
-        else if (status == STORE_ABSENT) /* the driver listed a file that does not exist */
+        /* the driver has listed a file that does not exist, which is ignored */
+        else if (status == STORE_ABSENT)
             status = error_setf(error, PTO_ESYSTEM, "the folders of %s change during the query",
                                 compiler->command.at[0]);
     }

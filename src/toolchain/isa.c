@@ -143,7 +143,7 @@ static bool isa_find_packed(const char *folder, const char *ref, char *revision,
     return is_found;
 }
 
-/* The commit of HEAD, read from the files of git; "" if it is unknown. */
+/* Reads the commit of HEAD from the files of git; "" if it is unknown. */
 static void read_revision(struct isa *isa)
 {
     char folder[PATH_MAX + 16], common[2 * PATH_MAX], line[PATH_MAX], link[PATH_MAX];
@@ -275,7 +275,11 @@ static int digest_folder(struct digest_state *state, const char *path, uint32_t 
         digest_add_text(state, names.at[i]);
         if (stat(inner, &about) == 0 && S_ISDIR(about.st_mode)) {
             status = digest_folder(state, inner, depth + 1);
-            digest_add_text(state, NULL); /* so that the digest shows where the folder ends */
+            /*
+             * mark the end of the folder, so that folders with different structures have different
+             * digests
+             */
+            digest_add_text(state, NULL);
         } else {
             struct digest content;
 

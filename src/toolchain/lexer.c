@@ -49,7 +49,7 @@ static bool has_text(const char *begin, const char *end, const char *text)
     return memmem(begin, (size_t)(end - begin), text, strlen(text)) != NULL;
 }
 
-/* Question marks are rare, so memchr for them is faster than memmem. */
+/* Searches for question marks first, because they are rare and memchr is faster than memmem. */
 static bool has_trigraph(const char *at, const char *end)
 {
     while ((at = memchr(at, '?', (size_t)(end - at))) != NULL) {
@@ -99,7 +99,7 @@ static void run_pass(struct lexer *l, const char *bytes, size_t size)
     l->line = 1;
     l->raw_failures = 0;
     if (size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0)
-        l->at += 3; /* a byte order mark */
+        l->at += 3; /* skip a byte order mark */
     while (l->at < l->end) {
         skip_blanks(l);
         if (*l->at == '#') {
@@ -152,7 +152,10 @@ static void skip_splices(struct lexer *l)
         l->at = after;
 }
 
-/* The current character of the logical line; zero also at the end of the text. */
+/*
+ * Returns the current character of the logical line, in which continued lines are joined; zero at
+ * the end of the text.
+ */
 static char lexer_look(struct lexer *l)
 {
     skip_splices(l);
@@ -373,7 +376,11 @@ static void skip_to_newline(struct lexer *l)
             else
                 l->at++;
             break;
-        case '.': /* a macro may turn .incbin into a string for the assembler */
+        /*
+         * report .incbin anywhere in the text, because a macro may turn it into a string for the
+         * assembler
+         */
+        case '.':
             if (strncmp(l->at, ".incbin", 7) == 0)
                 lexer_report(l, SCAN_OPEN_ASSEMBLER, l->at);
             l->at++;
@@ -405,8 +412,8 @@ static void lexer_read_word(struct lexer *l, char word[WORD_MAX])
 }
 
 /*
- * Whether a part of the text may contain a query such as __has_include. A word that continues on
- * the next line may be one.
+ * Whether this part of the text may use __has_include or a similar query. Returns true as well if a
+ * word that begins like one continues on the next line.
  */
 static bool may_have_query(const char *begin, const char *end)
 {
@@ -425,7 +432,7 @@ static void read_define(struct lexer *l)
     char word[WORD_MAX];
 
     skip_blanks(l);
-    lexer_read_word(l, word); /* __has_include is only defined here, not used */
+    lexer_read_word(l, word); /* a #define of __has_include itself is not a query */
 
     const char *rest = l->at;
 
@@ -436,7 +443,7 @@ static void read_define(struct lexer *l)
     }
 }
 
-/* Reads a directive after its #. The caller skips the rest of the line. */
+/* Reads a directive after its #. The caller skips what is left of the line. */
 static void read_directive(struct lexer *l)
 {
     char word[WORD_MAX];
@@ -497,7 +504,7 @@ static void read_operand(struct lexer *l, bool is_next)
 
 /*
  * Reads the rest of an #if or of a #define. In an #if, a string or a < after a parenthesis can only
- * be the operand of __has_include, possibly under another name.
+ * be the operand of __has_include, which a macro may have given another name.
  */
 static void read_expression(struct lexer *l, bool is_define)
 {
@@ -543,7 +550,11 @@ static void read_query(struct lexer *l, const char *word, bool is_define)
         return;
     skip_blanks(l);
     if (*l->at !=
-        '(') { /* only tests whether __has_include exists, unless a macro passes its name on */
+        /*
+         * without a parenthesis, the word only tests whether __has_include exists, unless a macro
+         * passes its name on
+         */
+        '(') {
         if (is_define)
             lexer_report(l, is_embed ? SCAN_OPEN_EMBED : SCAN_OPEN_HAS_INCLUDE,
                          begin - strlen(word));

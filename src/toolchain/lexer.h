@@ -13,11 +13,12 @@
 
 #include "toolchain/scan.h"
 
-enum { LEXER_OPERAND_MAX = 4096 }; /* bytes with the final zero; a longer name cannot be opened */
+/* maximum size of an operand, including the final zero; a longer name cannot be opened */
+enum { LEXER_OPERAND_MAX = 4096 };
 
 /*
- * Both functions are called in the order of the text. `text` ends with a zero and is valid during
- * the call only.
+ * Callbacks for what a text contains, called in the order of the text. `text` ends with a zero and
+ * is valid only during the call.
  */
 struct lexer_sink {
     void (*operand)(void *context, const char *text, bool is_angled, bool is_next);
@@ -26,8 +27,8 @@ struct lexer_sink {
 };
 
 /*
- * Calls the functions of `sink` for what a text contains. A zero must follow the bytes. False: out
- * of memory.
+ * Reads a text and calls the functions of `sink`. A zero must follow the last byte. False: out of
+ * memory.
  */
 bool lexer_run(const char *bytes, size_t size, const struct lexer_sink *sink);
 

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "toolchain/core_program.h"
 
-/* Index of the work folder for the link, above those of compilations. */
+/* Number of the work folder for linking, larger than those for compilations. */
 enum { WORK_INDEX = 2000, PROGRAM_MAX = 64 << 20 };
 
 static int write_objects(struct unit *units, uint32_t count, const char *work, struct words *argv,

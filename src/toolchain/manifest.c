@@ -188,13 +188,16 @@ static bool describe_pair(const struct line *old, const struct line *new, struct
     return false;
 }
 
-/* Whether a difference in this line is listed. Lines that follow from other differences are not. */
+/*
+ * Whether to list this line if only one manifest has it. Lines that only follow from another listed
+ * difference are left out.
+ */
 static bool is_worth_listing(const struct line *line)
 {
     const char *name = line->at + line->word + 1;
 
     if (is_word(line, "compiler") && memmem(name, line->name, ".so", 3) != NULL)
-        return false; /* the program that loads it is already listed */
+        return false; /* a library of the compiler: the program that loads it is already listed */
     return !is_word(line, "absent") && !is_word(line, "more");
 }
 

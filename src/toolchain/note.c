@@ -24,8 +24,8 @@ void note_header(const struct digest *key, bool is_core, struct text *out)
 }
 
 /*
- * Whether the note's name with the key after it is in these bytes, with or without the head of a
- * note before it.
+ * Whether these bytes contain the name of the note followed by the key. The bytes may begin with or
+ * without the header of a note.
  */
 static bool has_key(const char *bytes, size_t size, const struct digest *key)
 {
@@ -37,12 +37,15 @@ static bool has_key(const char *bytes, size_t size, const struct digest *key)
 }
 
 struct search {
-    const struct digest *key; /* NULL: `symbol` is searched */
+    const struct digest *key; /* key to search for; NULL: search for `symbol` */
     const char *symbol;
-    bool is_empty; /* the symbol is to be a function that only returns */
+    bool is_empty; /* the symbol must be a function that only returns */
 };
 
-/* Whether the code begins with a return, after the mark of an indirect branch's target. */
+/*
+ * Whether the code begins with a return instruction, possibly after the instruction that marks the
+ * target of an indirect branch.
+ */
 static bool is_return(const unsigned char *code, size_t size, unsigned machine)
 {
     static const unsigned char endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
@@ -122,7 +125,8 @@ static bool note_search_object(const void *object, size_t size, const struct sea
 
     if (elf_version(EV_CURRENT) == EV_NONE)
         return false;
-    elf = elf_memory((char *)(uintptr_t)object, size); /* libelf only reads it */
+    /* the cast removes const, but libelf only reads the bytes */
+    elf = elf_memory((char *)(uintptr_t)object, size);
     if (elf == NULL)
         return false;
     if (elf_kind(elf) == ELF_K_ELF && elf_getshdrstrndx(elf, &names) == 0)

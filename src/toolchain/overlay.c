@@ -37,8 +37,8 @@ int overlay_read(const char *given, bool *is_on_out, struct pto_error *error)
 }
 
 /*
- * Names that the faster headers use, with the headers of the library that have them. Without one
- * of them, the library is of a version that those headers do not know.
+ * Names that our faster headers use, with the header of the library that declares them. If one is
+ * missing, our headers do not fit this version of the library.
  */
 static const struct known_name {
     const char *header;
@@ -60,7 +60,7 @@ static const struct known_name {
     { "cpu/TMatmul.hpp", "CheckMadValid(" },
 };
 
-/* Returns the name that the library lacks; NULL: it has all of them. */
+/* Returns the first of these names that the library lacks; NULL: it has all of them. */
 static const struct known_name *find_unknown(const struct isa *isa)
 {
     for (size_t i = 0; i < sizeof(known_names) / sizeof(known_names[0]); i++) {
@@ -94,7 +94,7 @@ static void add_own(struct build *build, const char *name)
     words_add(&build->overlay, folder);
 }
 
-/* Adds the faster headers, if they know this version of the library. */
+/* Adds our faster headers, if they fit this version of the library. */
 static void add_fast(struct build *build)
 {
     const struct known_name *unknown = find_unknown(&build->isa);
@@ -116,7 +116,7 @@ static void add_fast(struct build *build)
 
 int overlay_make(struct build *build, const struct compiler *compiler, struct pto_error *error)
 {
-    /* first versions with constraints that order overloads as C++20 says */
+    /* compiler versions before these do not order overloads by constraints as C++20 requires */
     bool has_constraints = compiler->major >= (compiler->is_clang ? 16u : 10u);
     int status;
 
@@ -132,11 +132,11 @@ int overlay_make(struct build *build, const struct compiler *compiler, struct pt
     return status;
 }
 
-/* ---- a header that older compilers cannot read ---- */
+/* ---- patching a header that older compilers reject ---- */
 
 /*
- * A static_assert(false) in a template that is never used is an error up to GCC 12
- * and clang 16. The copy makes it depend on the template's parameter.
+ * Patches a static_assert(false) in a template that is never instantiated. GCC up to 12 and clang
+ * up to 16 report it as an error. The copy makes the assertion depend on the template's parameter.
  */
 static char *patch_assertion(const char *text, size_t size)
 {
@@ -159,8 +159,8 @@ static char *patch_assertion(const char *text, size_t size)
 }
 
 /*
- * Returns the text of a header in a form that this compiler can read; the caller frees it. NULL:
- * the compiler can read the library unchanged.
+ * Returns the patched text of a header, which the caller frees. NULL: this compiler accepts the
+ * header of the library unchanged.
  */
 static int overlay_patch(const struct isa *isa, const struct compiler *compiler, char **text_out)
 {
@@ -181,7 +181,7 @@ static int overlay_patch(const struct isa *isa, const struct compiler *compiler,
     return PTO_OK;
 }
 
-/* Only this user can write to the folder, and `name` is its only entry. */
+/* Whether only this user can write to the folder, and `name` is the only file in it. */
 static bool is_sole(const char *folder, const char *name)
 {
     struct words names = { 0 };
@@ -195,7 +195,7 @@ static bool is_sole(const char *folder, const char *name)
 }
 
 /*
- * Whether DIR/pto/cpu/TReduceIdx.hpp has this text, and the folder has no other file that a
+ * Whether DIR/pto/cpu/TReduceIdx.hpp has exactly this text, and the folder has no other file that a
  * compiler could find.
  */
 static bool overlay_is_intact(const char *dir, const char *text)
@@ -223,7 +223,7 @@ static bool overlay_is_intact(const char *dir, const char *text)
     return is_same;
 }
 
-/* Writes a file completely, under a temporary name. */
+/* Writes a complete file under a temporary name. */
 static bool write_beside(const char *name, const char *text)
 {
     char path[2 * PATH_MAX];
@@ -236,9 +236,9 @@ static bool write_beside(const char *name, const char *text)
 }
 
 /*
- * Makes a folder in `folder` that has only that header; the caller frees its name. The name is
- * derived from the text. False, with errno set: the folder cannot be written, or other users can
- * write to it.
+ * Makes a folder in `folder` that has only the patched header. The name of the new folder is
+ * derived from the text; the caller frees it. False, with errno set: the folder cannot be written,
+ * or other users can write to it.
  */
 static bool overlay_place(const char *folder, const char *text, char **dir_out)
 {
@@ -256,7 +256,7 @@ static bool overlay_place(const char *folder, const char *text, char **dir_out)
             *dir_out = strdup(dir);
             return *dir_out != NULL;
         }
-        work_remove(dir); /* removes the file or folder of that name */
+        work_remove(dir); /* remove a damaged folder, or a file of the same name */
         snprintf(name, sizeof(name), "%.4000s/new-XXXXXX", folder);
         if (mkdtemp(name) == NULL)
             return false;
@@ -265,7 +265,7 @@ static bool overlay_place(const char *folder, const char *text, char **dir_out)
 
             work_remove(name);
             errno = number;
-            /* Another build has made the folder first. */
+            /* another build has just made the same folder, which can be used */
             if (number != EEXIST && number != ENOTEMPTY)
                 return false;
         }

@@ -132,7 +132,10 @@ const char *pack_entry(const struct pto_build_params *params, const void *object
 {
     if (params->entry != NULL)
         return params->entry;
-    /* An orchestration exports pto_simpler_bind only if it uses include/simpler/. */
+    /*
+     * only orchestrations that use include/simpler/ export pto_simpler_bind, so this selects the
+     * default name of the function
+     */
     return note_exports(object, size, "pto_simpler_bind") ? "aicpu_orchestration_entry"
                                                           : "orchestrate";
 }

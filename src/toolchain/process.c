@@ -84,7 +84,10 @@ static _Noreturn void process_become(const struct process_params *params, int ou
     int number;
 
     setpgid(0, 0);
-    /* On SIGTERM a compiler's driver removes its temporary files. */
+    /*
+     * The child gets SIGTERM when its parent thread ends: a compiler's driver then removes its
+     * temporary files.
+     */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(127);
@@ -136,7 +139,10 @@ static int process_fork(const struct process_params *params, struct child *child
         setpgid(child->pid, child->pid);
         while ((got = read(report[0], &number, sizeof(number))) < 0 && errno == EINTR)
             ;
-        /* The child sends the errno if its exec fails, and else nothing. */
+        /*
+         * The child writes the errno of a failed exec to the pipe. A successful exec closes the
+         * pipe without a byte.
+         */
         if (got == (ssize_t)sizeof(number))
             while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
                 ;
@@ -168,7 +174,7 @@ static bool take_output(struct child *child, struct text *output, bool *is_cut)
 static void process_end_group(struct child *child)
 {
     kill(-child->pid, SIGTERM);
-    /* The program has half a second to remove its files. */
+    /* after SIGTERM, the program gets half a second to remove its temporary files */
     for (int i = 0; i < 25 && !child->has_ended; i++) {
         poll(NULL, 0, TICK_MS);
         child->has_ended = waitpid(child->pid, &child->status, WNOHANG) == child->pid;
@@ -200,7 +206,9 @@ static int process_follow(const struct process_params *params, struct child *chi
             process_end_group(child);
             return is_stopped ? PTO_ECANCELED : PTO_ETIMEOUT;
         }
-        /* A program that has closed its output ends soon, so it is polled often. */
+        /*
+         * a program that has closed its output usually ends soon, so check for its end more often
+         */
         int ready = poll(&wait, 1, is_open ? TICK_MS : 1);
 
         if (is_open && ready > 0) {

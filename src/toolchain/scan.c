@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scans sources. A file (its bytes and the operands of its directives) is the same for every
- * compilation, but a view (the files to which the operands resolve) depends on the search order.
- * Sources with the same search order share views, so the scan of another one only follows pointers.
+ * Scans sources. The memo keeps two kinds of data. A file has its bytes and the operands of its
+ * directives, which are equal for all compilations. A view has the files to which these operands
+ * resolve, which depend on the search order. Sources with the same search order share views, so the
+ * scan of a second source mostly follows pointers.
  *
- * One lock guards the memo. It is released while a file is read and lexed; the file is marked, and
- * other threads that need it wait.
+ * One lock protects the memo. It is released while a file is read and lexed. The file is marked as
+ * being loaded in the meantime, and other threads that need the file wait.
  */
 #include "toolchain/scan.h"
 
@@ -23,9 +24,9 @@
 struct scan {
     struct scan_memo *memo;
     struct config *config;
-    struct list views; /* struct view *, one for each file that was read; the source first */
-    struct list extra; /* struct file *, found for `forced` and `roots` */
-    struct list opens; /* struct scan_open * */
+    struct list views; /* list of struct view *: one for each file of the scan, the source first */
+    struct list extra; /* list of struct file *: files found for `forced` and `roots` */
+    struct list opens; /* list of struct scan_open * */
     uint8_t *seen;     /* bit k is set if the file with number k is part of the scan */
     uint32_t seen_count;
     struct digest digest;
@@ -152,9 +153,12 @@ const char *scan_open_name(enum scan_open_kind kind)
     }
 }
 
-/* ---- one scan, the memo locked ---- */
+/* ---- one scan, while the memo is locked ---- */
 
-/* Marks the file as part of the scan. Returns whether it was new. Negative: no memory. */
+/*
+ * Marks the file as part of the scan. Returns 1 if it was not yet, 0 if it was; negative: out of
+ * memory.
+ */
 static int note_file(struct scan *scan, const struct file *file)
 {
     assert_held(&scan->memo->lock);
@@ -176,7 +180,7 @@ static int note_file(struct scan *scan, const struct file *file)
     return is_new;
 }
 
-/* Adds the file to the walk, unless it is part of it or cannot be read. */
+/* Adds the file to the files that the scan visits, unless it was added before or cannot be read. */
 static int add_file(struct scan *scan, struct file *file)
 {
     struct view *view;
@@ -225,7 +229,7 @@ static int add_start(struct scan *scan, const char *path, struct pto_error *erro
     return add_file(scan, file);
 }
 
-/* Adds a root; a missing one becomes an absent file. */
+/* Adds an additional start file. If it is missing, the scan gets an entry that says so. */
 static int add_root(struct scan *scan, const char *path)
 {
     struct file *file;
@@ -249,13 +253,19 @@ static int add_operand(struct scan *scan, struct folder *folder, const struct op
     return status;
 }
 
-/* Adds a forced header, as if the first line of a file in the current folder included it. */
+/*
+ * Adds a forced header. It is searched as if the first line of a file in the current folder
+ * included it.
+ */
 static int add_forced(struct scan *scan, const char *name)
 {
     return add_operand(scan, scan->memo->current, &(struct operand){ .name = name });
 }
 
-/* Adds the header of the C library with which compilers for this system begin every source. */
+/*
+ * Adds the header stdc-predef.h of the C library, which compilers for Linux include before every
+ * source.
+ */
 static int add_implicit(struct scan *scan)
 {
     return add_operand(scan, scan->memo->current,
@@ -263,8 +273,8 @@ static int add_implicit(struct scan *scan)
 }
 
 /*
- * Walks breadth first, so that the order depends on contents and parameters, not on the state of
- * the memo.
+ * Visits files breadth first, so that the order of entries depends only on contents and parameters,
+ * not on what the memo already has.
  */
 static int scan_follow(struct scan *scan)
 {
@@ -280,7 +290,10 @@ static int scan_follow(struct scan *scan)
     return PTO_OK;
 }
 
-/* Returns the rest of a path below a folder, as it is spelled; NULL: it is not below it. */
+/*
+ * Returns the part of a path after a folder, by comparing the spelling; NULL: the path is not below
+ * the folder.
+ */
 static const char *rest_below(const char *path, const char *folder)
 {
     size_t length = strlen(folder);
@@ -293,7 +306,10 @@ static const char *rest_below(const char *path, const char *folder)
     return path + strspn(path, "/");
 }
 
-/* Adds the places where the name in a computed #include could be found instead. */
+/*
+ * Adds all places at which the name in a computed #include could be found instead, so that a header
+ * that appears there changes the digest.
+ */
 static int probe_name(struct scan *scan, const char *name)
 {
     int status = PTO_OK;

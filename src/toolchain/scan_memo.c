@@ -440,8 +440,8 @@ static int keep_gathered(struct scan_memo *memo, struct file *file, const struct
 }
 
 /*
- * Reads and lexes a file. Called without the lock, so it accesses only data of the thread that
- * loads the file.
+ * Reads and lexes a file. Called without the lock, so it only accesses data that belongs to the
+ * thread that loads the file.
  */
 static int scan_memo_read_file(struct file *file, struct gathered *g)
 {

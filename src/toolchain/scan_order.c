@@ -155,7 +155,11 @@ static int look_in(struct scan_memo *memo, struct config *config, struct folder 
     if (status == PTO_OK && found != NULL) /* mutation: unseen-file */
         status = list_push(found, file);
     if (status == PTO_OK && config_content(config, file)->error == EFBIG)
-        status = PTO_ENOSUP; /* a compiler would read it, but changes of it would not be seen */
+        /*
+         * refuse the file: a compiler can read it, but the scan cannot, and would not notice its
+         * changes
+         */
+        status = PTO_ENOSUP;
     if (status < 0)
         return status;
     return config_content(config, file)->state == FILE_PRESENT;
@@ -200,8 +204,8 @@ int memo_resolve(struct scan_memo *memo, struct config *config, struct folder *f
 }
 
 /*
- * Stores the files that were found as the edges of the view. The caller holds the lock until the
- * function returns.
+ * Stores the files that were found as the edges of the view. The caller holds the lock during the
+ * whole call.
  */
 static int keep_edges(struct scan_memo *memo, struct config *config, struct view *view,
                       const struct list *found)
@@ -241,8 +245,8 @@ int memo_complete(struct scan_memo *memo, struct config *config, struct view *vi
     assert_held(&memo->lock);
     assert(content->state == FILE_PRESENT);
     /*
-     * Load the files ahead: threads that scan the same headers would otherwise wait for each other
-     * at each header.
+     * Load the files ahead of the loop below. Otherwise threads that scan the same headers would
+     * wait for each other at each header.
      */
     for (uint32_t i = 0; memo->scanner_count > 1 && !view->is_complete && status == PTO_OK &&
                          i < content->operand_count;
@@ -250,7 +254,8 @@ int memo_complete(struct scan_memo *memo, struct config *config, struct view *vi
         status = memo_resolve(memo, config, view->file->folder, &content->operand[i], NULL);
     for (uint32_t i = 0; !view->is_complete && status == PTO_OK && i < content->operand_count; i++)
         status = memo_resolve(memo, config, view->file->folder, &content->operand[i], &found);
-    if (status == PTO_OK && !view->is_complete) /* another thread may have completed it */
+    /* another thread may have completed the view in the meantime */
+    if (status == PTO_OK && !view->is_complete)
         status = keep_edges(memo, config, view, &found);
     free(found.item);
     return status;

@@ -491,7 +491,7 @@ static int store_prepare(struct store *store)
     if (status < 0)
         return status;
     status = check_owner(store, true);
-    if (status == STORE_ABSENT) /* the name is taken by a file that is not ours */
+    if (status == STORE_ABSENT) /* a file that is not a folder has this name */
         errno = ENOTDIR;
     return status;
 }

@@ -34,7 +34,11 @@ static int check_folder(struct store *store, const char *inner)
 
     snprintf(path, sizeof(path), "%s%s", store->folder, inner);
     if (lstat(path, &link) != 0 || stat(path, &about) != 0 || !S_ISDIR(about.st_mode))
-        return STORE_ABSENT; /* not reported by a reader: a writer will report the error */
+        /*
+         * a reader treats a missing or unusable folder as an empty store; a writer reports the
+         * error
+         */
+        return STORE_ABSENT;
     if (store_is_own(&about) && (link.st_uid == geteuid() || link.st_uid == 0))
         return PTO_OK;
     if (about.st_uid != geteuid())
@@ -94,7 +98,7 @@ static int make_secret(const struct store *store)
         file_write_private(name, &secret, sizeof(secret)) < 0)
         return PTO_ESYSTEM;
     if (link(name, path) != 0 && errno != EEXIST)
-        number = rename(name, path) != 0 ? errno : 0; /* the file system has no hard links */
+        number = rename(name, path) != 0 ? errno : 0; /* for a file system without hard links */
     (void)unlink(name);
     errno = number;
     return number == 0 ? PTO_OK : PTO_ESYSTEM;

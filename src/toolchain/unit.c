@@ -25,7 +25,8 @@
 
 enum { ATTEMPTS = 4, OBJECT_MAX = 512 << 20, DEPENDENCIES_MAX = 64 << 20 };
 
-enum { UNIT_AGAIN = 1 }; /* a result besides the statuses: the unit must be compiled again */
+/* Result in addition to statuses: inputs have changed, so the unit must be compiled again. */
+enum { UNIT_AGAIN = 1 };
 
 static int scan_unit(struct build *build, struct unit *unit, struct pto_error *error);
 static void unit_find_obstacle(const struct build *build, struct unit *unit);
@@ -143,7 +144,7 @@ static void add_machine(struct digest_state *state, const struct words *flags)
             strncmp(line, "Features", 8) == 0 || strncmp(line, "CPU part", 8) == 0) {
             digest_add_text(state, line);
             if (strncmp(line, "flags", 5) == 0)
-                break; /* one CPU is enough: all are of the same kind */
+                break; /* only the first CPU is read, because all CPUs are of the same kind */
         }
     if (file != NULL)
         fclose(file);
@@ -204,7 +205,10 @@ static int scan_with(struct unit *unit, struct scan_memo *memo, struct scan **sc
     return scan_files(memo, &params, scan_out, error);
 }
 
-/* Scans with the memo of the whole build the first time; later scans read every file again. */
+/*
+ * Scans the source. The first scan uses the memo of the whole build; later scans read all files
+ * again.
+ */
 static int scan_unit(struct build *build, struct unit *unit, struct pto_error *error)
 {
     struct scan_memo *memo = build->memo;
@@ -243,7 +247,10 @@ static void unit_find_obstacle(const struct build *build, struct unit *unit)
     for (uint32_t i = 0; text.size == 0 && i < scan_open_count(unit->scan); i++) {
         const struct scan_open *open = scan_open_at(unit->scan, i);
 
-        /* A computed #include is no obstacle: the compiler lists the files that it has read. */
+        /*
+         * A computed #include does not prevent the use of the store, because the compiler lists the
+         * files that it has read.
+         */
         if (open->kind != SCAN_OPEN_INCLUDE)
             text_format(
                 &text,
@@ -269,7 +276,7 @@ static bool is_library(const struct build *build, const struct unit *unit, const
         if (is_below(path, build->overlay.at[i]))
             return true;
     for (uint32_t i = 0; i < unit->compiler->tool_count && i < 1; i++) {
-        char folder[PATH_MAX]; /* PREFIX, if the compiler is PREFIX/bin/g++ */
+        char folder[PATH_MAX]; /* for a compiler PREFIX/bin/g++, this is PREFIX */
         char *slash;
 
         snprintf(folder, sizeof(folder), "%s", unit->compiler->tools[i].path);
@@ -308,11 +315,14 @@ static int refuse_early(struct build *build, struct unit *unit, struct pto_error
         size_t length = strlen(entry->path);
         bool is_first = length > 17 && strcmp(entry->path + length - 17, "/pto/pto-inst.hpp") == 0;
 
-        /* our types come before the library's, with a bfloat16_t */
+        /* our own types with a bfloat16_t are found before the library's */
         has_type = has_type ||
                    (entry->is_present && strstr(entry->path, OVERLAY_TYPES "/pto/common/") != NULL);
         has_isa = has_isa || (is_first && entry->is_present &&
-                              /* our own pto/pto-inst.hpp only includes the tile library's */
+                              /*
+                               * a header of the same name in our own include folder does not count,
+                               * because it only includes the tile library's
+                               */
                               !is_below(entry->path, build->include_root));
         wants_isa = wants_isa || is_first;
     }
@@ -488,7 +498,10 @@ static bool next_dependency(const char **at, char *path, size_t bytes)
     return length != 0;
 }
 
-/* Adds the files that the compiler has read but the scan lacks to the roots of the next scan. */
+/*
+ * Adds files that the compiler has read but the scan has not found to the start files of the next
+ * scan.
+ */
 static int learn_files(struct unit *unit, const char *work, struct pto_error *error)
 {
     char path[PATH_MAX];
@@ -555,7 +568,10 @@ static void name_last(const struct build *build, const struct unit *unit, struct
     digest_end(&state, name);
 }
 
-/* Recalls the last key of this source, and the files that only the compiler found. */
+/*
+ * Looks up the last key of this source, and the files that the compiler found in addition to the
+ * scan.
+ */
 static void recall(struct build *build, struct unit *unit, struct digest *key, bool *has_key)
 {
     struct digest name;
@@ -625,7 +641,8 @@ static int keep_object(struct build *build, struct unit *unit, const char *outpu
         return UNIT_AGAIN;
     write_manifest(build, unit, &manifest);
     manifest_add_output(&manifest, output);
-    if (!manifest.is_short) /* a failure is not an error of the build: the store has left a note */
+    /* ignore a failure, which is not an error of the build; the store keeps a note about it */
+    if (!manifest.is_short)
         (void)store_put(build->store, &unit->key, unit->object, unit->object_size, manifest.bytes,
                         NULL);
     text_free(&manifest);

@@ -24,8 +24,8 @@
 enum { LEFT_SECONDS = 3600 };
 
 /*
- * Removes folders that ended processes have left, after an hour: the pid in a name may be that of a
- * process in another container.
+ * Removes folders of processes that have ended, if they are more than an hour old. Younger ones are
+ * kept, because the pid in the name may belong to a process in another container.
  */
 static void work_remove_left(const char *folder)
 {
@@ -75,7 +75,7 @@ int work_make_inner(const char *work, uint32_t index, char **path_out, struct pt
 
     if (asprintf(&path, "%s/%u", work, index) < 0)
         return error_setf(error, PTO_ENOMEM, "no memory to build");
-    work_remove(path); /* left by an earlier attempt */
+    work_remove(path); /* remove what an earlier attempt has left */
     if (mkdir(path, 0700) != 0) {
         int status = error_setf(error, PTO_ESYSTEM, "%s cannot be made: %s", path, strerror(errno));
 

@@ -40,7 +40,11 @@
 
 enum { LINE_BYTES = 16 << 10, WRITE_BYTES = 4096, TOKEN_BYTES = 16, PATH_BYTES = 200 };
 enum { DROP_NS = 1000000000, SCAN_NS = 50000000 };
-#define BLAME_NS 5000000000ull /* time that the rank that failed first gets to report its failure */
+/*
+ * If a rank fails only because it lost its peer, time to wait for the report of the rank that
+ * failed by itself, before all other ranks are asked to end.
+ */
+#define BLAME_NS 5000000000ull
 #define REST_NS 10000000000ull /* time that killed processes get to end */
 
 /* A pipe from the stdout or stderr of a rank to the supervisor. */

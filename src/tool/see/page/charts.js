@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drawings that do not move: the graph of kernels, and amounts over time. */
+/* Static drawings: the graph of kernels, and amounts over time. */
 
 /* ---- the graph of kernels ---- */
 
-/* The links that close no cycle, searched from the kernels in their order, and the kernels so that these links lead on. */
+/*
+ * Returns `forward`, the links without those that close a cycle, and `sorted`, the kernels in an order in which all
+ * forward links lead to later kernels. A depth-first search finds both; it begins with the kernels in the given order.
+ */
 function linksForward(order, links) {
   const state = new Map(), forward = [], sorted = [];
   const visit = k => {
@@ -21,8 +24,8 @@ function linksForward(order, links) {
 }
 
 /*
- * Kernels by the order in which each is submitted first; an edge pushes the kernel to which it leads a column to the right,
- * unless it closes a cycle.
+ * Places the kernels in columns. Kernels are taken in the order of their first submits. A link moves the kernel that it
+ * leads to at least one column to the right of the kernel that it comes from, unless it closes a cycle.
  */
 function placeKernels(links) {
   const first = new Float64Array(meta.kernels.length).fill(Infinity), layer = new Map();
@@ -50,8 +53,8 @@ function nodePlaces({ order, layer }) {
 }
 
 /*
- * The arrow of an edge, and where its number goes. Edges that lead back pass below the boxes, those over several columns
- * above them, each farther out than the last.
+ * Returns the arrow of a link as an SVG path, and the position of its number. Links that lead backwards pass below the
+ * boxes, links over several columns above them, each farther away from the boxes than the last.
  */
 function routeOf(from, to, places, out) {
   const a = places.get(from), b = places.get(to), middle = NODE.height / 2, half = NODE.width / 2;
@@ -103,7 +106,7 @@ function showGraph() {
 
 /* ---- amounts over time ---- */
 
-/* Points are [ns, amount], a step each; `name` writes an amount. */
+/* Draws a step chart: at each [ns, amount] of `points` the amount changes. `name` formats an amount. */
 function areaChart(place, points, name) {
   const width = 600, height = 130, top = 16, low = height - 16, most = Math.max(...points.map(p => p[1]), 1);
   const x = ns => (ns / meta.span * width).toFixed(1), y = amount => (low - amount / most * (low - top)).toFixed(1);
@@ -114,13 +117,17 @@ function areaChart(place, points, name) {
   }
   const step = niceStep(meta.span / 6);
   let axis = "";
-  for (let at = 0; at < meta.span - step / 3; at += step) /* the text of a later one would be cut off */
+  /* no label near the right border, where it would be cut off */
+  for (let at = 0; at < meta.span - step / 3; at += step)
     axis += `<text class="small" x="${x(at)}" y="${height - 3}">${moment(at, step)}</text>`;
   place.innerHTML = `<svg class="wide" viewBox="0 0 ${width} ${height}" role="img"><path class="area" d="${path}L${width} ${y(last)}L${width} ${low}Z"/>` +
     `<path class="axis" d="M0 ${low}H${width}"/>${axis}<text class="small" x="0" y="11">at most ${name(most)}</text></svg>`;
 }
 
-/* Tasks that were submitted and have not ended, the most of each stretch of time. */
+/*
+ * Draws the number of live tasks, which were submitted and have not ended: the maximum in each of STRETCHES equal
+ * intervals.
+ */
 function showLive() {
   const STRETCHES = 500, change = new Int32Array(STRETCHES + 1), points = [];
   const at = ns => Math.max(0, Math.min(STRETCHES - 1, Math.floor(ns / meta.span * STRETCHES)));

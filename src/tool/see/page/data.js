@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The recording as typed arrays. The data element holds columns of integers, each split into planes of bytes,
- * compressed together and written as base64; `meta.columns` lists them in order. No object exists for a slice.
+ * The recording as typed arrays. The page has one data element with all columns of integers, each split into planes of
+ * bytes; all planes are compressed together and written as base64. `meta.columns` lists the columns in order. There is
+ * no JavaScript object per slice.
  */
 const meta = JSON.parse(byId("meta").textContent);
 
-/* Slices are sorted by lane and begin; tasks are in submit order; `edgeAt` has where the edges of a task begin. */
+/*
+ * Columns of slices, sorted by lane and begin, and of tasks in submit order. `edgeAt[t]` is the index of the first edge
+ * into task t.
+ */
 const run = { slices: meta.slices, tasks: meta.tasks };
 const NONE = -1;
 
@@ -21,7 +25,10 @@ async function inflate(packed) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/* One column: `planes` bytes a number, the lowest first. More than four do not fit an integer of JavaScript. */
+/*
+ * Joins the planes of one column: `planes` bytes for each number, the lowest first. More than four bytes do not fit the
+ * integers of JavaScript's bit operations, so such a column becomes doubles.
+ */
 function joinPlanes(raw, at, length, planes) {
   if (planes === 1) return raw.subarray(at, at + length);
   const out = planes > 4 ? new Float64Array(length) : new Uint32Array(length);
@@ -43,7 +50,10 @@ function readColumns(raw) {
   return columns;
 }
 
-/* 0, -1, 1, -2, … were written as 0, 1, 2, 3, …; halves are exact in a double as well. */
+/*
+ * Reverses the encoding of 0, -1, 1, -2, … as 0, 1, 2, 3, …. Uses a division instead of a shift, because numbers may
+ * have more than 32 bits.
+ */
 const unzigzag = n => n % 2 ? -(n + 1) / 2 : n / 2;
 
 function decodeSlices(columns) {
@@ -64,7 +74,7 @@ function decodeSlices(columns) {
   run.laneAt[meta.lanes.length] = i;
 }
 
-/* First slice, begin and end of each task, from its slices. */
+/* Computes the first slice, the begin and the end of each task from its slices. */
 function decodeExtents() {
   const n = run.tasks, sliceOf = new Int32Array(n).fill(NONE);
   const start = new Float64Array(n).fill(Infinity), finish = new Float64Array(n).fill(-Infinity);
@@ -76,7 +86,10 @@ function decodeExtents() {
   Object.assign(run, { sliceOf, start, finish });
 }
 
-/* A task is ready when it was submitted and the last of its predecessors has ended; `late` is what that misses. */
+/*
+ * Computes when each task became ready: at its submit, or at the end of the predecessor that made it ready, whichever
+ * is later, plus the delay in the column `late`.
+ */
 function decodeTasks(columns) {
   const n = run.tasks, { submitStep, by, late } = columns;
   const submit = new Float64Array(n), ready = new Float64Array(n), readyBy = new Int32Array(n);
@@ -103,14 +116,17 @@ function decodeEdges(columns) {
     edgeToArgument: columns.edgeToArgument });
 }
 
-/* The path in the order of time. */
+/* Lists the tasks of the critical path in the order of time. */
 function decodePath() {
   const path = [];
   for (let t = 0; t < run.tasks; t++) if (run.onPath[t] && run.sliceOf[t] !== NONE) path.push(t);
   run.path = path.sort((a, b) => run.start[a] - run.start[b] || a - b);
 }
 
-/* The slices of a lane are sorted by both ends: the first in [low, high) whose `column` is above `at`. */
+/*
+ * Binary search: returns the first slice in [low, high) whose `column`, begin or end, is above `at`. The slices of a
+ * lane are sorted by begin as well as by end.
+ */
 function firstAbove(column, low, high, at) {
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -135,11 +151,11 @@ function siteOfTask(t) {
   return site && site.file ? site : null;
 }
 
-/* ---- levels of detail ---- */
+/* ---- levels of detail for zooming out ---- */
 
 /*
- * Blocks of 4, 16, 64 and 256 neighbouring slices of a lane. A block keeps the two kernels that take most of its
- * time. The share of others goes to the first one.
+ * A level joins neighbouring slices of a lane to blocks of 4, 16, 64 or 256. A block has the two kernels that take most
+ * of its time; the time of other kernels is added to the first one.
  */
 const LEVEL_FACTOR = 4, LEVEL_COUNT = 4;
 const levels = [];
@@ -152,7 +168,10 @@ function sizeLevel(lower, laneAt) {
     busy: new Float32Array(n), kernel: new Uint16Array(n), other: new Uint16Array(n), hot: new Uint8Array(n) };
 }
 
-/* Shares of the two largest kernels among a few: `sum` is indexed by kernel and zero before and after. */
+/*
+ * Finds the two kernels with the largest times among a few slices. `sum`, indexed by kernel, is scratch memory that is
+ * zero before and after.
+ */
 const shareOf = { sum: null, seen: [] };
 function addShare(kernel, ns) {
   if (ns <= 0) return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lanes: one row of small pixels for each lane, made in memory and scaled up, and names where there is room.
- * A column of pixels shows how busy the lane was by its height, and the two kernels that took most of the time.
+ * The chart of lanes. Each lane is a row of small pixels, drawn into memory and scaled up, with names of kernels where
+ * there is room. The height of a pixel column shows how busy the lane was, its colours the two kernels that took most
+ * of the time.
  */
 const LEFT = 92, AXIS = 18, HEADING = 16, FIT_PIXELS = 620, CELLS_MAX = 10;
 const view = { from: 0, to: Math.max(1, meta.span), isPath: false, kernel: NONE, selected: NONE };
@@ -11,7 +12,7 @@ const closed = new Set();
 const sheet = { rows: [], width: 0, height: 0, lane: 8, cells: 8, image: null, pixels: null, colours: null };
 const timing = { frame: 0, items: 0 };
 
-/* ---- rows: groups, lanes that ran something, and one row for those that did not ---- */
+/* ---- rows of the chart: groups, lanes with slices, and one row for all lanes without ---- */
 
 function rowsOfGroup(group) {
   const lanes = meta.lanes.map((lane, at) => ({ lane, at })).filter(x => x.lane.group === group);
@@ -56,7 +57,7 @@ function resize() {
   overviewShares = null;
 }
 
-/* ---- the strip ---- */
+/* ---- drawing the lanes into `strip`, the canvas in memory ---- */
 
 const packed = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
 const mix = (a, b, share) => a.map((c, i) => Math.round(c + (b[i] - c) * share));
@@ -73,7 +74,10 @@ function readColours() {
   });
 }
 
-/* What a lane shows in each column: the share of its two largest kernels, and whether the path is there. */
+/*
+ * For each pixel column of one lane: the shares of its two largest kernels, and whether it has a task of the critical
+ * path.
+ */
 const column = { first: null, second: null, kernel: null, other: null, hot: null };
 
 function clearColumns(width) {
@@ -102,7 +106,7 @@ function addToColumn(x, kernel, share) {
   }
 }
 
-/* An interval of pixels of which `share` is busy with a kernel. */
+/* Adds an interval of pixels, in which a kernel takes the given share of the time, to the pixel columns. */
 function addInterval(x0, x1, width, kernel, share, isHot) {
   const low = Math.max(0, x0), high = Math.min(width, x1), last = Math.min(width - 1, high | 0);
   for (let x = low | 0; x <= last; x++) {
@@ -112,7 +116,9 @@ function addInterval(x0, x1, width, kernel, share, isHot) {
   }
 }
 
-/* The coarsest level of which about two blocks fall into a column. */
+/*
+ * Returns the coarsest level of detail whose blocks are at most about two pixel columns wide; -1: use the slices themselves.
+ */
 function levelFor(slicesPerColumn) {
   let chosen = -1;
   for (let i = 0, size = LEVEL_FACTOR; i < LEVEL_COUNT && slicesPerColumn >= size / 2; i++, size *= LEVEL_FACTOR) chosen = i;
@@ -174,7 +180,7 @@ function paintStrip() {
   stripPaper.putImageData(sheet.image, 0, 0);
 }
 
-/* ---- on top of the strip ---- */
+/* ---- drawing on top of the lanes ---- */
 
 const xOf = ns => LEFT + (ns - view.from) * (sheet.width - LEFT) / (view.to - view.from);
 const inside = x => Math.max(LEFT, Math.min(sheet.width, x));
@@ -204,7 +210,7 @@ function drawNames() {
   }
 }
 
-/* Seams between slices and the kernels' names, where they are wide enough. */
+/* Draws borders between slices and the names of their kernels, for slices that are wide enough. */
 function drawSlices(row) {
   const perPixel = (view.to - view.from) / (sheet.width - LEFT);
   const low = firstAbove(run.end, run.laneAt[row.lane], run.laneAt[row.lane + 1], view.from);
@@ -229,7 +235,7 @@ function placeOfTask(t) {
 }
 const laneOfSlice = i => firstAbove(run.laneAt, 0, run.laneAt.length, i) - 1;
 
-/* From the end of one task to the begin of another. */
+/* Draws a line from the end of one task to the begin of another. */
 function drawLink(from, to, colour, width) {
   const a = placeOfTask(from), b = placeOfTask(to);
   if (!a || !b || b.begin < LEFT || a.end > sheet.width) return;
@@ -279,7 +285,7 @@ function drawSelected() {
 
 function draw() {
   const begin = performance.now();
-  if (sheet.width <= LEFT + 1) return; /* hidden */
+  if (sheet.width <= LEFT + 1) return; /* the chart is hidden */
   readColours();
   paper.fillStyle = sheet.colours.page;
   paper.fillRect(0, 0, sheet.width, sheet.height);
@@ -357,7 +363,7 @@ function drawOverview() {
   ink.strokeRect(LEFT + view.from / meta.span * width + .5, .5, Math.max(2, (view.to - view.from) / meta.span * width - 1), height - 1);
 }
 
-/* ---- moving ---- */
+/* ---- moving and zooming the view ---- */
 
 function look(from, to) {
   const size = Math.min(meta.span, Math.max(20, to - from));
@@ -376,7 +382,7 @@ function pan(share) {
   look(view.from + share * size, view.to + share * size);
 }
 
-/* ---- the mouse ---- */
+/* ---- mouse ---- */
 
 function rowAt(y) {
   return sheet.rows.find(row => y >= row.y && y < row.y + row.height);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The buttons and keys, and what happens when the page is opened, resized and printed. */
+/* Handles buttons and keys, and the opening, resizing and printing of the page. */
 const KEYS = {
   w: () => zoom(.7, zoomPlace()), s: () => zoom(1.4, zoomPlace()), a: () => pan(-.15), d: () => pan(.15),
   ArrowUp: () => zoom(.7, zoomPlace()), ArrowDown: () => zoom(1.4, zoomPlace()), ArrowLeft: () => pan(-.15), ArrowRight: () => pan(.15),
@@ -8,7 +8,10 @@ const KEYS = {
   "/": () => byId("find").focus(), Escape: () => select(NONE),
 };
 
-/* What stays where it is when a key zooms, as a share of the view: the selected task if it is visible, or the middle. */
+/*
+ * Returns the position that stays fixed when a key zooms, as a share of the view: the middle of the selected task if it
+ * is visible, else the middle of the view.
+ */
 function zoomPlace() {
   const t = view.selected;
   if (t === NONE || run.sliceOf[t] === NONE) return .5;
@@ -22,7 +25,10 @@ function togglePath() {
   askForFrame();
 }
 
-/* Where a click or Enter goes: rows of tables and boxes of drawings name a task. */
+/*
+ * Shows the task that was clicked, or selected with Enter, in a row of a table or a box of a drawing. Returns whether
+ * the target names a task.
+ */
 function goToTarget(target) {
   const named = target.closest("[data-go]");
   if (!named) return false;
@@ -57,7 +63,10 @@ function listen() {
   addEventListener("afterprint", () => { resize(); draw(); });
 }
 
-/* The mean and the longest frame while the view of a given share moves over the run. For measurements. */
+/*
+ * Measures drawing: moves a view of the given share of the run over the whole run. Returns the mean and the longest
+ * time of a frame.
+ */
 function measureFrames(share, frames) {
   const size = meta.span * share;
   let sum = 0, longest = 0;
@@ -66,7 +75,7 @@ function measureFrames(share, frames) {
     view.to = view.from + size;
     const begin = performance.now();
     draw();
-    paper.getImageData(0, 0, 1, 1); /* waits for the drawing */
+    paper.getImageData(0, 0, 1, 1); /* reading a pixel waits until the drawing is complete */
     const long = performance.now() - begin;
     sum += long;
     longest = Math.max(longest, long);

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The selected task: its times, its line, its neighbours and why each edge exists; search; steps along the path. */
+/*
+ * The selected task: its times, its source line, its neighbours with the reasons of their edges; search; steps along
+ * the critical path.
+ */
 const NEIGHBOURS_MAX = 64, BOXES_MAX = 8;
 
-/* Two tasks may have several edges: one neighbour, with all reasons, and the arguments of each. */
+/*
+ * Adds a neighbour to the list `out`. Several edges to one task make one neighbour, with all reasons and, for each
+ * reason, its pairs of arguments.
+ */
 function addNeighbour(out, task, e) {
   const [reason, pair] = describeEdge(e);
   let known = out.find(edge => edge.task === task);
@@ -11,7 +17,7 @@ function addNeighbour(out, task, e) {
   known.pairs.get(reason).push(pair);
 }
 
-/* As "RAW 2→0, 3→1; creator →0". */
+/* Formats the reasons of a neighbour as "RAW 2→0, 3→1; creator →0". */
 const reasonOf = edge => [...edge.pairs].map(([reason, pairs]) => reason + " " + pairs.join(", ")).join("; ");
 
 function predecessorsOf(t) {
@@ -21,7 +27,10 @@ function predecessorsOf(t) {
   return out;
 }
 
-/* Edges are kept with the later task: the others are found once, when they are asked for first. */
+/*
+ * For each task, the edges to its successors. The recording lists only edges to predecessors, so this index is made at
+ * the first use.
+ */
 let laterEdges = null;
 function indexSuccessors() {
   const at = new Uint32Array(run.tasks + 1), n = run.edgeFrom.length, edge = new Uint32Array(n), to = new Uint32Array(n);
@@ -42,8 +51,8 @@ function successorsOf(t) {
 }
 
 /*
- * The reason, and the arguments of the two tasks. The lowest bits of a reason are its number in `meta.edgeReasons`; bit 7:
- * the engine had no need to wire it.
+ * Returns the reason of an edge, and its two arguments as text. The lowest four bits of edgeReason are an index into
+ * `meta.edgeReasons`; bit 7 is set if the predecessor had ended before the task was submitted.
  */
 function describeEdge(e) {
   const reason = meta.edgeReasons[run.edgeReason[e] & 15], from = run.edgeFromArgument[e], to = run.edgeToArgument[e];
@@ -78,7 +87,7 @@ function rowsOfTask(t) {
   return rows;
 }
 
-/* ---- the drawing ---- */
+/* ---- the drawing of the task and its neighbours ---- */
 
 function boxOf(t, x, y, reason) {
   const kernel = kernelOfTask(t), colour = kernel === NONE ? "var(--dim)" : colourOf(kernel), i = run.sliceOf[t];
@@ -129,7 +138,7 @@ function select(t) {
   askForFrame();
 }
 
-/* Selects a task and shows it with what is around it. */
+/* Selects a task, and moves the view if the task is not visible or too small. */
 function goTo(t) {
   select(t);
   if (run.sliceOf[t] === NONE) return;
@@ -161,7 +170,10 @@ function matcherOf(text) {
   return t => kernels.has(kernelOfTask(t)) || files.has(run.site[t]);
 }
 
-/* The next task after the selected one in the order of time, around the end. */
+/*
+ * Shows the task with this number, or the next task in the order of time whose name or source line matches the text.
+ * The search continues at the first task after the last one.
+ */
 function find(text) {
   const found = byId("found");
   if (text === "") { found.textContent = ""; return; }

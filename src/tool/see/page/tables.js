@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The answers that are texts and tables. */
+/* The results that are shown as texts and tables. */
 
 /*
- * A table whose columns sort it. A column is { name, of: row => value, show: row => HTML, isText }; `go` gives the
- * task that a click on a row shows, or NONE.
+ * Makes a table that is sorted by the column whose heading was clicked. A column is { name, of: row => value, show: row
+ * => HTML, isText }. `go` returns the task that a click on a row shows, or NONE.
  */
 function sortedTable(place, columns, rows, by, go) {
   let column = by, isDown = true;
@@ -113,10 +113,14 @@ function showKernels() {
   sortedTable(byId("kernels"), columns, rows.filter(row => row.count > 0), columns.findIndex(c => c.name === "total"), row => row.task);
 }
 
-/* By kernel: how many tasks of it are on the path, how long they ran, and how long the path waited before them. */
+/*
+ * Computes for each kernel: how many of its tasks are on the critical path, how long they ran, and how long the path
+ * waited before them.
+ */
 function pathByKernel() {
   const rows = meta.kernels.map((kernel, index) => ({ name: kernel.name, index, count: 0, ran: 0, share: 0, waited: 0, task: NONE, longest: -1 }));
-  const lastOf = new Float64Array(meta.groups.length); /* a worker and its chips have a path each */
+  /* separate ends for each group, because a worker and its chips have separate critical paths */
+  const lastOf = new Float64Array(meta.groups.length);
   for (const t of run.path) {
     const group = meta.lanes[laneOfSlice(run.sliceOf[t])].group, last = lastOf[group];
     const row = rows[kernelOfTask(t)], begin = Math.max(last, run.start[t]), ran = Math.max(0, run.finish[t] - begin);
@@ -140,7 +144,8 @@ function showPath() {
     { name: "waited before", of: r => r.waited, show: r => time(r.waited) },
     { name: "longest", of: r => r.longest, show: r => time(r.longest) },
   ], rows, 2, row => row.task);
-  const whole = meta.pathKinds.reduce((sum, kind) => sum + kind.total, 0); /* the steps of a path cover its run */
+  /* the sum of all steps of the critical path is the duration of the run */
+  const whole = meta.pathKinds.reduce((sum, kind) => sum + kind.total, 0);
   const kinds = meta.pathKinds.filter(kind => kind.total > 0).map(kind => `${html(kind.name)} ${time(kind.total)} (${percent(kind.total / Math.max(1, whole))})`);
   const causes = meta.pathCauses.filter(cause => cause.count > 0).map(cause => `${count(cause.count)} for ${html(cause.name)}`);
   byId("path").insertAdjacentHTML("beforeend", `<p class="dim">` + (meta.workerPath ? `${html(meta.workerPath)}. ` :
@@ -148,7 +153,7 @@ function showPath() {
     "Click a row for its longest task.</p>");
 }
 
-/* By line of source: what it submitted. */
+/* Shows for each source line the tasks that it submitted. */
 function showSites() {
   const SITES_MAX = 40, rows = meta.sites.map((site, s) => ({ ...site, s, count: 0, total: 0, path: 0, task: NONE, longest: -1 }));
   for (let t = 0; t < run.tasks; t++) {

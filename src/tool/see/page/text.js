@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers and names as the page writes them. */
+/* Formats numbers and names for the page. */
 const byId = id => document.getElementById(id);
 
 const COLOURS = ["#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#2f9e8f", "#c9a227", "#9d755d", "#d6618f", "#79706e",
   "#5b8ff9", "#8a6fd1"];
 const colourOf = kernel => COLOURS[kernel % COLOURS.length];
 
-/* As in the terminal: three or four digits. */
+/* Formats a duration with three or four digits, as `pto profile` does. */
 function time(ns) {
   const size = Math.abs(ns);
   if (size >= 1e9) return (ns / 1e9).toFixed(2) + " s";
@@ -15,7 +15,9 @@ function time(ns) {
   return ns.toFixed(0) + " ns";
 }
 
-/* A moment, counted from the begin of the run; `step` decides how many digits mean something. */
+/*
+ * Formats a time since the begin of the run. `step`, the distance of the marks on the axis, determines unit and digits.
+ */
 function moment(ns, step) {
   const unit = step >= 1e8 ? [1e9, "s"] : step >= 1e5 ? [1e6, "ms"] : step >= 100 ? [1e3, "us"] : [1, "ns"];
   const digits = Math.max(0, Math.min(6, Math.ceil(-Math.log10(step / unit[0]) - 1e-9)));
@@ -34,21 +36,24 @@ const change = share => (share > 0 ? "+" : share < 0 ? "−" : "±") + Math.abs(
 const count = n => String(n).replace(/\B(?=(\d{3})+$)/g, " ");
 const plural = (n, word) => count(n) + " " + word + (n === 1 ? "" : "s");
 
-/* Text as HTML shows it. */
+/* Escapes a text for HTML. */
 const html = text => String(text).replace(/[&<>"']/g, c => `&#${c.charCodeAt(0)};`);
-/* The name of a kernel, with the kind of its core if another one has the same name. */
+/* Returns the name of a kernel, followed by its type of core if another kernel has the same name. */
 const fullName = kernel => meta.kernels.some(other => other !== kernel && other.name === kernel.name && other.total > 0)
   ? `${kernel.name} (${kernel.core})` : kernel.name;
 const swatch = kernel => `<span class="swatch" style="background:${colourOf(kernel)}"></span>`;
 
-/* A step of an axis: 1, 2 or 5 times a power of ten, not less than `least`. */
+/*
+ * Returns a distance for the marks of an axis: the smallest 1, 2 or 5 times a power of ten that is not less than
+ * `least`.
+ */
 function niceStep(least) {
   const power = 10 ** Math.floor(Math.log10(Math.max(least, 1e-9)));
   for (const factor of [1, 2, 5]) if (power * factor >= least) return power * factor;
   return 10 * power;
 }
 
-/* Colours of the style sheet, for a canvas. */
+/* Returns a colour from the style sheet, for drawing on a canvas. */
 function styleColour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
