@@ -42,7 +42,7 @@ struct piece {
 struct arena {
     int file;
     uint64_t offset; /* position of the arena's first byte in the file */
-    bool is_part;    /* the mapping belongs to the caller, who mapped more than the arena */
+    bool is_part;    /* the arena is a part of a larger mapping, which belongs to the caller */
     char *base;
     uint64_t bytes;
     pthread_mutex_t lock;

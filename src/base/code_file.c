@@ -51,13 +51,19 @@ struct folder {
      * Descriptor of the folder, locked while its process lives; -1: a folder that the user chose.
      */
     int lock;
-    bool is_in_root; /* the folder is in the root, which is removed with the last folder in it */
-    uint32_t count;  /* number of files in the folder */
+    /*
+     * the folder is inside of the root, and the root is removed together with the last such folder
+     */
+    bool is_in_root;
+    uint32_t count; /* number of files in the folder */
 };
 
 static struct folder folders[CODE_KINDS] = {
     [CODE_PLAIN] = { .root = "pto-", .prefix = "pto-code-", .lock = -1 },
-    /* a test of simpler counts what is mapped from paths with /tmp/orch_so_ */
+    /*
+     * the prefix contains orch_so_, because a test of simpler counts mapped files whose paths begin
+     * with /tmp/orch_so_
+     */
     [CODE_SIMPLER] = { .root = "orch_so_pto-", .prefix = "orch_so_pto-", .lock = -1 },
 };
 /* number of files that this process has created so far, for unique names */
@@ -124,7 +130,8 @@ static void empty_folder(int at)
         return;
     }
     while ((entry = readdir(list)) != NULL)
-        (void)unlinkat(dirfd(list), entry->d_name, 0); /* the folder has no subfolders */
+        /* unlinking is enough, because the folder has no subfolders */
+        (void)unlinkat(dirfd(list), entry->d_name, 0);
     closedir(list);
 }
 
@@ -142,10 +149,7 @@ static bool may_dump_core(void)
             first = '\0';
         close(file);
     }
-    /*
-     * The pattern starts with '|' if the kernel pipes core files to a program, whatever their
-     * limit.
-     */
+    /* a pattern that starts with '|' pipes core files to a program, whatever their size limit is */
     return first == '|';
 }
 
@@ -216,7 +220,7 @@ void code_file_sweep(pid_t process)
             return;
         snprintf(prefix, sizeof(prefix), "%s%ld-", folders[kind].prefix, (long)process);
         code_file_remove_left(root, prefix, INT64_MAX);
-        (void)rmdir(root); /* fails, as intended, unless the root is empty */
+        (void)rmdir(root); /* this call fails, as intended, if the root is not empty */
     }
 }
 
@@ -248,7 +252,7 @@ static void remove_folder(struct folder *f)
     (void)rmdir(f->path);
     if (f->is_in_root) {
         *strrchr(f->path, '/') = '\0';
-        (void)rmdir(f->path); /* fails, as intended, unless the folder is empty */
+        (void)rmdir(f->path); /* this call fails, as intended, if the folder is not empty */
     }
     f->path[0] = '\0';
 }
@@ -265,11 +269,11 @@ static bool code_file_make_folder(struct folder *f)
                                   time(NULL) - (may_dump_core() ? CORE_SECONDS : YOUNG_SECONDS));
         is_made = code_file_make_path(f, root);
         if (!is_made && (errno != ENOENT || !f->is_in_root))
-            /* otherwise another attempt follows: another process has just removed the empty root */
+            /* ENOENT: another process has just removed the empty root, so try again */
             break;
         /*
-         * From here on the root is not empty, so no process removes it. Before that, another user
-         * could have replaced it, so check its owner again.
+         * The root is not empty from here on, so no process removes it. But another user could have
+         * replaced it before, so check its owner again.
          */
         if (is_made && f->is_in_root && !is_private(root)) {
             (void)rmdir(f->path);
@@ -298,7 +302,7 @@ static bool enter_folder(struct folder *f)
 
     if (f->path[0] != '\0' && f->owner == getpid())
         return true;
-    /* close the descriptor only: the child inherited it, and the parent's own one keeps the lock */
+    /* only close the descriptor: the parent has the lock, and keeps it by its own descriptor */
     if (f->lock >= 0)
         close(f->lock);
     f->lock = -1;

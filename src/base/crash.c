@@ -101,7 +101,7 @@ static void crash_on_exit(void)
 {
     struct crash *c = here;
 
-    /* an exit handler that is called later may call abort, which must not report again */
+    /* report only once: an exit handler that is called after this one may call abort */
     here = NULL;
     if (last_handler != NULL)
         last_handler(0);
@@ -170,7 +170,7 @@ bool crash_init(void)
             if (!is_there(signals[i]))
                 sigaction(signals[i], &action, &before[i]);
     pthread_mutex_unlock(&users_lock);
-    /* find this thread's stack now, so that its first run is not delayed by that */
+    /* find the stack of this thread now, so that this does not delay the thread's first run */
     find_stack();
     return true;
 }
@@ -302,11 +302,14 @@ static void crash_pass_on(int number, siginfo_t *info, void *context)
         old->sa_sigaction(number, info, context);
     } else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
         old->sa_handler(number);
-    } else if (number != SIGURG) { /* SIGURG is ignored by default, so nothing has to be raised */
+    } else if (number != SIGURG) { /* SIGURG is ignored by default, so it is not raised again */
         if (here != NULL && here->last_words != NULL)
             here->last_words(here, number);
         signal(number, SIG_DFL);
-        /* raise the signal here, because a return would execute the faulting instruction again */
+        /*
+         * raise the signal here: if the handler returned, the faulting instruction would be
+         * executed again
+         */
         raise(number);
     }
 }
@@ -399,7 +402,7 @@ static void write_ending(const struct ending *e, const struct source_lines *line
         return;
     length = length < (int)sizeof(text) ? length : (int)sizeof(text) - 1;
     if (write(STDERR_FILENO, text, (size_t)length) < 0)
-        errno = 0; /* a failure is ignored: stderr is closed */
+        errno = 0; /* if stderr is closed, the report is not written */
     text[length - 1] = '\0';
     if (reporter != NULL)
         reporter(text + sizeof("pto: ") - 1);
@@ -506,7 +509,8 @@ static void walk_stack(struct crash *c, const ucontext_t *u)
     (void)_Unwind_Backtrace(take_frame, &f);
     if (c->frame_count <= 1) {
         c->frame_count = 1;
-        fence_light(); /* store frame_count before the read below, which may crash as well */
+        /* compiler fence: frame_count is stored before the next read, which may crash */
+        fence_light();
         c->frame[1] = caller_of(u);
         c->frame_count = 2;
     }
@@ -537,7 +541,11 @@ static void note_crash(struct crash *c, int number, uintptr_t addr, const uconte
     c->overflow_bytes = number == SIGSEGV ? overflow_of(c, addr, u) : 0;
     /* relaxed: only this thread writes `depth` */
     if (number == SIGURG && a32_load_relaxed(c->depth) % 2 != 0)
-        return; /* another thread asked before where this one is, so the walk is not repeated */
+        /*
+         * do not walk the stack again: a thread is recalled with SIGURG only after crash_ask has
+         * collected its frames
+         */
+        return;
     c->is_walking = true;
     walk_stack(c, u);
 }
@@ -580,7 +588,7 @@ void crash_recall(struct crash *c, pthread_t thread, const void *entry)
         /* release: publishes own_code to the signal handler */
         a32_store_release(&c->recall, is_last ? CRASH_RECALL_NOW : CRASH_RECALL_OWN_CODE);
         (void)pthread_kill(thread, SIGURG);
-        if (!is_last) /* give the thread time to proceed between two signals */
+        if (!is_last) /* give the thread some time before the next signal */
             os_wait(&never, 0, os_now_ns() + TRY_NS);
     }
 }
@@ -697,7 +705,7 @@ static void crash_on_signal(int number, siginfo_t *info, void *context)
         a32_load_acquire(&c->recall) == CRASH_RECALL_NONE)
         return;
     if (CAN_RETURN_TO_HANDLER && c != NULL &&
-        /* relaxed: this thread stored the value itself, during its walk */
+        /* relaxed: the value was stored by this thread, during its own walk of the stack */
         a32_load_relaxed(&c->question) == QUESTION_WALKING)
         siglongjmp(c->answer_back, 1);
     if (!may_leave(c, number)) {

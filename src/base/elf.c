@@ -74,7 +74,7 @@ int elf_isolate_for(uint32_t machine, void *bytes, size_t size, struct elf_chang
 
 bool elf_program_keeps_signals(const void *bytes, size_t size)
 {
-    /* a cast without const: the bytes are only read */
+    /* the cast removes const, but the bytes are only read */
     struct object_view v = { .bytes = (uint8_t *)(uintptr_t)bytes, .size = size };
 
     return read_segments(&v, NULL) >= 0 && read_dynamic(&v, NULL) >= 0 &&
@@ -83,7 +83,7 @@ bool elf_program_keeps_signals(const void *bytes, size_t size)
 
 bool elf_exports(const void *bytes, size_t size, const char *symbol)
 {
-    /* a cast without const: the bytes are only read */
+    /* the cast removes const, but the bytes are only read */
     struct object_view v = { .bytes = (uint8_t *)(uintptr_t)bytes, .size = size };
     size_t length = strlen(symbol) + 1;
     uint64_t names, names_size, names_at;
@@ -113,7 +113,8 @@ const void *elf_section(const void *bytes, size_t size, const char *name, size_t
     Elf *elf;
 
     (void)elf_version(EV_CURRENT);
-    elf = elf_memory((char *)(uintptr_t)bytes, size); /* elf_memory only reads the bytes */
+    /* the cast removes const, but elf_memory only reads the bytes */
+    elf = elf_memory((char *)(uintptr_t)bytes, size);
     if (elf != NULL && elf_kind(elf) == ELF_K_ELF && elf_getshdrstrndx(elf, &names) == 0)
         while (found == NULL && (section = elf_nextscn(elf, section)) != NULL) {
             const char *text = gelf_getshdr(section, &header) != NULL
@@ -315,7 +316,8 @@ static bool count_gnu_hash(const struct object_view *v, uint64_t address, uint64
     first = word_at(v, at + 4);
     bloom_words = word_at(v, at + 8);
     if (buckets == 0 || bloom_words == 0 || (bloom_words & (bloom_words - 1)) != 0)
-        return false; /* the loader divides by `buckets` and masks with `bloom_words` - 1 */
+        /* refuse values with which the loader would divide by zero or use an invalid mask */
+        return false;
     if (!elf_find_address(v, address, 16 + 8ull * bloom_words + 4ull * buckets, &at))
         return false;
     buckets_at = at + 16 + 8ull * bloom_words;

@@ -158,8 +158,8 @@ bool fiber_is_done(const struct fiber *fiber)
 }
 
 /*
- * Marks functions that change stacks or never return: the sanitizers must not count their calls and
- * returns, which would not match on a stack.
+ * Marks functions that switch stacks or never return. Sanitizers must not instrument them, because
+ * they count calls and returns on each stack.
  */
 #if defined(__clang__)
 #define NOT_SANITIZED __attribute__((disable_sanitizer_instrumentation))

@@ -59,7 +59,7 @@ int file_read(const char *path, size_t max, char **bytes_out, size_t *size_out)
             free(bytes);
             return file_fail(file, number);
         }
-        if (got == 0) /* the file has become shorter since its size was read */
+        if (got == 0) /* end of the file: it has become shorter since its size was read */
             break;
         size += (size_t)got;
     }
@@ -190,7 +190,7 @@ static int find_target(const char *path, struct file_part *part)
         if (links == LINKS_MAX || !read_link(part->target))
             return file_fail(-1, links == LINKS_MAX ? ELOOP : errno);
     }
-    return PTO_OK; /* the target does not exist yet */
+    return PTO_OK; /* the target does not exist yet, so it can be created */
 }
 
 int file_part_open(const char *path, uint32_t mode, struct file_part *part)

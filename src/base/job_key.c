@@ -130,7 +130,7 @@ static int job_key_check_file(const char *path, const struct stat *about, struct
 int job_key_read_file(const char *path, struct job_key *key_out, struct pto_error *error)
 {
     struct stat about;
-    /* without waiting for the other side of a named pipe */
+    /* O_NONBLOCK: do not wait for a writer if the path is a named pipe */
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     int status;
 

@@ -72,7 +72,8 @@ static uint32_t lines_find_places(const uintptr_t *pc, uint32_t count, const voi
         uintptr_t at = i != 0 ? pc[i] - 1 : pc[i];
 
         if (!lines_place_of(at, &place[used], &module))
-            continue; /* skip the address: after a wrong jump, no object contains it */
+            /* skip an address that is in no object, which a jump to a wrong address leaves */
+            continue;
         if (module == own && first != own)
             break;
         used++;
@@ -159,7 +160,7 @@ static bool lines_ask(const struct place *place, uint32_t count, char answer[ANS
     is_reported = child > 0 && read_answer(ends[0], answer);
     close(ends[0]);
     if (child > 0) {
-        /* The whole answer has been read, so pto-lines is no longer needed. */
+        /* the whole answer was read, so pto-lines can be killed */
         (void)kill(child, SIGKILL);
         while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
         }
@@ -242,7 +243,7 @@ static uint64_t key_of(const struct place *place, uint32_t count)
         for (const char *at = place[i].offset; *at != '\0'; at++)
             key = (key ^ (uint8_t)*at) * 1099511628211ull;
     }
-    return key | 1; /* never 0, which is the key of an empty struct source_lines */
+    return key | 1; /* make the key odd, because 0 is the key of an empty struct source_lines */
 }
 
 void lines_find(const uintptr_t *pc, uint32_t count, const void *entry, struct source_lines *lines)

@@ -154,7 +154,7 @@ bool object_keeps_signals(const struct object *object)
 static struct {
     struct os_range code;
     bool keeps_signals;
-} program; /* written once, by look_at_program, then only read */
+} program; /* properties of the program: written once, by look_at_program, and then only read */
 
 /*
  * Reads the executable that this process was started from, even if its name now belongs to another
@@ -344,7 +344,7 @@ static int load_from_memory(struct object *object, const void *bytes, const char
             status = explain_load(label, error);
     }
     if (file >= 0)
-        close(file); /* the loader's mappings keep the memory, and the path is never used again */
+        close(file); /* the mappings keep the memory alive, and the path is never used again */
     return status;
 }
 

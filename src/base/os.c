@@ -86,7 +86,7 @@ void os_release(void *addr, size_t bytes)
 
 void os_use_large_pages(void *addr, size_t bytes)
 {
-    /* large pages are only an optimisation, so a failure is ignored */
+    /* ignore failures, because large pages are only an optimisation */
     (void)madvise(addr, bytes, MADV_HUGEPAGE);
 }
 
@@ -111,7 +111,8 @@ int os_thread_start(pthread_t *handle_out, void *(*fn)(void *), void *arg)
     pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (error != 0)
-        return PTO_ESYSTEM; /* after a failure of pthread_create the handle is undefined */
+        /* pthread_create does not define the handle if it fails, so do not return it */
+        return PTO_ESYSTEM;
     *handle_out = handle;
     return PTO_OK;
 }

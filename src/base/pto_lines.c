@@ -118,7 +118,7 @@ static void pto_lines_print_place(const char *path, Dwarf_Addr offset)
 
 int main(int argc, char **argv)
 {
-    /* elfutils would download missing debug information from these servers */
+    /* otherwise elfutils would download missing debug information from these servers */
     unsetenv("DEBUGINFOD_URLS");
     for (int i = 1; i + 1 < argc; i += 2)
         pto_lines_print_place(argv[i], strtoull(argv[i + 1], NULL, 16));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the address of a rendezvous and listens there: src/base/tcp_listen.h. */
+/* Chooses the address at which the ranks of a job meet, and listens there; see tcp_listen.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -30,8 +30,8 @@ static bool is_loopback(const union address *a)
 }
 
 /*
- * Finds the local address from which packets to the peer would leave: a datagram socket that is
- * connected knows it, and sends nothing.
+ * Finds the local address from which packets to the peer would leave. Connecting a datagram socket
+ * selects that address without sending anything.
  */
 static bool find_own_address(const char *peer, bool may_loop, union address *out)
 {
@@ -54,7 +54,7 @@ static bool find_own_address(const char *peer, bool may_loop, union address *out
     return is_found;
 }
 
-/* Tries the lines of the list. */
+/* Finds a local address that leads to any of the peers, which are listed one per line. */
 static bool find_any_address(const char *peers, bool may_loop, union address *out)
 {
     while (*peers != '\0') {

@@ -115,7 +115,10 @@ struct chip_time_ops {
 struct chip_window_ops {
     /* Names of the ways to share memory, the best one first; NULL-terminated. */
     const char *const *ways;
-    /* bit k: if the rank joins windows shared in ways[k], it waits until all ranks join */
+    /*
+     * bit k: windows that are shared in ways[k] need all ranks, so a rank that joins waits until
+     * all ranks do
+     */
     uint32_t waiting;
     int (*offer)(struct chip *chip, const struct chip_window_request *request,
                  struct chip_window **window_out, struct chip_offer *offer,

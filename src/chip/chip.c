@@ -62,7 +62,7 @@ bool chip_close(struct chip *chip)
         return true;
     status = chip->status;
     is_complete = chip->backend->device->close(chip);
-    /* a plain access: the chip is closed, so none of its threads writes the status any more */
+    /* plain access: the chip is closed, so none of its threads writes to the status any more */
     status_record_close(&status);
     return is_complete;
 }
@@ -265,10 +265,7 @@ struct run_message chip_message_of(const struct chip_request *request)
     return run;
 }
 
-/*
- * Whether the value of an option of this type has a meaning in another process; an address has
- * none.
- */
+/* Whether options of this type are valid in another process. Addresses are not. */
 #define CROSSES(field) \
     _Generic((field), const char *: false, pto_edge_fn: false, pto_task_fn: false, pto_step_fn: false, default: true)
 

@@ -62,7 +62,7 @@ struct chip_properties {
     uint32_t aiv_count;
     uint32_t workers;
     bool shares_memory; /* tasks can have addresses of this process as arguments */
-    /* kernels can be functions of this process, passed in chip_request.functions */
+    /* the next run can be started while a run executes */
     bool runs_functions;
     bool takes_next;       /* the next run can be started while one executes */
     bool has_observers;    /* the chip supports the run options `edge`, `task` and `step` */
@@ -244,14 +244,17 @@ struct chip_functions {
      * wrapper.
      */
     const void *code;
-    /* Calls the orchestration and catches exceptions; NULL: the orchestration cannot throw. */
+    /*
+     * guard function that calls the orchestration and catches exceptions; NULL: the orchestration
+     * cannot throw
+     */
     guard_fn guard;
     const struct graph_kernel *kernels; /* kernels, indexed by func_id */
     uint32_t kernel_count;
     /* Links to kernels that report their accesses, by func_id; NULL: no kernel does. */
     const struct pto_access_link *const *links;
     bool keeps_signals; /* no function of the callable changes the signal mask of its thread */
-    /* if the orchestration of a host-built graph fails, none of its tasks runs */
+    /* in host mode, none of the tasks runs if the orchestration fails */
     bool is_whole_only;
 };
 

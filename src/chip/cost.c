@@ -60,7 +60,10 @@ struct cost_row {
  * the row for all other shapes.
  */
 struct cost_kernel {
-    /* Beginning of the kernel's name: a copy, because the callable may be destroyed. */
+    /*
+     * first COST_NAME - 1 characters of the kernel's name; a copy, because the callable may be
+     * destroyed
+     */
     char name[COST_NAME];
     uint32_t first, count; /* range in the model's `row` where this kernel's rows are */
     struct cost_row *any;
@@ -91,7 +94,7 @@ struct cost_model {
 struct parser {
     const char *at;
     struct formula *formula;
-    const char *wrong; /* description of the formula's first defect; NULL: none so far */
+    const char *wrong; /* description of the first error in the formula; NULL: none so far */
     uint32_t depth;
 };
 
@@ -317,7 +320,7 @@ static double cost_evaluate(const struct formula *f, const struct cost_arguments
     return stack[0];
 }
 
-/* ---- models ---- */
+/* ---- cost models ---- */
 
 static int cost_compare_rows(const void *a, const void *b)
 {
@@ -416,7 +419,9 @@ static void find_rows(struct cost_model *model, const char *name, struct cost_ke
     while (low < model->row_count && strcmp(model->row[low].kernel, name) == 0)
         low++;
     kernel->count = low - kernel->first;
-    /* Rows for any shapes have the shapes 0, so they sort first; the first of them is used. */
+    /*
+     * `shapes` is 0 in rows for any shapes, so these rows are first; only the first of them is used
+     */
     if (kernel->count != 0 && model->row[kernel->first].shapes == 0)
         kernel->any = &model->row[kernel->first];
 }
@@ -493,7 +498,10 @@ static bool grow_measured(struct cost_model *model)
     return true;
 }
 
-/* Returns what `measure` does; it is called once for each kernel and shapes. */
+/*
+ * Returns the measured duration of a kernel with these shapes. The function `measure` of the
+ * options is called only once for them.
+ */
 static int cost_measure(struct cost_model *model, uint32_t kernel, uint64_t shapes,
                         const struct cost_arguments *args, uint64_t *ns_out)
 {

@@ -28,7 +28,10 @@ static uint32_t count_ids(const struct chip_program *program)
     return count;
 }
 
-/* Finds the struct pto_access_link that the object loaded last exports for a kernel. */
+/*
+ * Finds the struct pto_access_link of a kernel, which the object that was loaded last exports if
+ * the kernel reports its accesses.
+ */
 static void find_link(struct chip_code *code, uint32_t func_id)
 {
     const struct pto_access_link *link =
@@ -91,7 +94,7 @@ int local_code_load(const struct chip_program *program, struct chip_code **code_
             graph_kernel_make((pto_kernel_fn)(uintptr_t)function, kernel->core_type,
                               status > 0 ? code->declared[i] : NULL);
         find_link(code, kernel->func_id);
-        /* free the earlier name: an artefact may list a func_id twice */
+        /* free the earlier name of this func_id, because an artefact may list a func_id twice */
         free(code->kernel_name[kernel->func_id]);
         code->kernel_name[kernel->func_id] = strdup(kernel->object.name);
     }

@@ -13,7 +13,7 @@
 #include "chip/null.h"
 #include "graph/declared.h"
 
-/* The operation that the orchestration is calling, for checks and error messages. */
+/* The operation that the orchestration has called, for checks and error messages. */
 struct call {
     const struct pto_args *args; /* arguments of a submit; NULL: the operation is not a submit */
     const struct pto_site *site;
@@ -243,8 +243,8 @@ static int null_orch_check_tensor(struct null *n, const struct call *call,
             return null_orch_refuse(n, call, FAILURE_VIEW, argument, PTO_VIEW_ZERO_STRIDE);
     if (n->request->options->deps != PTO_DEPS_SAFE)
         /*
-         * without PTO_DEPS_SAFE a tensor may be invalid: reference code passes tensors that it does
-         * not use
+         * accept the tensor: without PTO_DEPS_SAFE it may be invalid, because reference code passes
+         * tensors that it does not use
          */
         return PTO_OK;
     end = pto_tensor_end(t);
@@ -277,10 +277,7 @@ static int null_orch_check_args(struct null *n, const struct call *call)
             status = null_orch_check_tensor(n, call, args->tensor[i], i);
     }
     for (uint32_t i = 0; i < args->dep_count && status >= 0; i++)
-        /*
-         * Every task that was submitted is complete, so only the existence of the dependency is
-         * checked.
-         */
+        /* Check only that the task exists: a task that was submitted is complete. */
         if (args->deps[i].raw >= n->tasks)
             status = null_orch_refuse(n, call, FAILURE_DEP_UNKNOWN, -1, i);
     return status;
@@ -395,8 +392,8 @@ static int create_task(struct null *n, const struct call *call, struct pto_outpu
         outputs->count = 0;
         outputs->next = scope->outputs;
         /*
-         * From here on the end of the scope frees these outputs, even if creating one of them
-         * fails.
+         * outputs in this list are freed at the end of the scope, also if creating one of them
+         * fails
          */
         scope->outputs = outputs;
     }
@@ -629,7 +626,7 @@ static uint64_t null_orch_scalar(struct pto_orch *handle, uint32_t index)
     return null_orch_scalar_at(handle, index, NULL);
 }
 
-/* always true: tasks have run when their submit returns, whatever the mode */
+/* Always true: the tasks have run when their submit returns, in both modes. */
 static bool null_orch_is_streamed(struct pto_orch *handle)
 {
     return enter(of(handle)) >= 0;

@@ -8,12 +8,16 @@
 
 enum finite_kind { IS_FINITE, IS_INF, IS_NAN, IS_UNWRITTEN };
 
-/* Which bits of an element decide whether it is finite, Inf or NaN. */
+/* Bit masks of an element type, by which NaN, Inf and finite values are distinguished. */
 struct finite_layout {
     uint32_t bytes;
-    uint64_t exponent; /* all bits set: the element is NaN or Inf */
-    uint64_t fraction; /* no bit set: the element is Inf, if the type has one */
-    uint64_t poison;   /* value that marks unwritten memory; 0: it cannot be told from NaN */
+    uint64_t exponent; /* exponent bits: if all are set, the element is NaN or Inf */
+    /*
+     * fraction bits: if none is set in such an element, it is Inf, provided that the type has one
+     */
+    uint64_t fraction;
+    /* bits that mark unwritten memory; 0: the type's marker equals a NaN that a task may compute */
+    uint64_t poison;
 };
 
 static struct finite_layout layout_of(uint32_t dtype)
@@ -64,8 +68,8 @@ uint64_t finite_bytes(const struct pto_tensor *x)
 }
 
 /*
- * Whether the byte belongs to an element of the view; memory between its elements belongs to
- * others.
+ * Whether the byte belongs to an element of the strided view. Memory between its elements may be
+ * written by other tasks.
  */
 static bool has_element(const struct pto_tensor *x, uint64_t place)
 {

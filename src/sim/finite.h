@@ -11,7 +11,7 @@
 
 /* An element of an argument. */
 struct finite_place {
-    int32_t argument; /* -1: there is none */
+    int32_t argument; /* index of the argument; -1: no such element was found */
     uint64_t place;   /* distance from the argument's first element, in elements */
 };
 
@@ -22,7 +22,7 @@ struct finite_inputs {
     struct finite_place unwritten; /* the element holds poison, which means that no task wrote it */
 };
 
-/* A NaN or Inf that the task computed. */
+/* A NaN or Inf that a task computed: found in an output and not explained by its inputs. */
 struct finite_found {
     struct finite_place at;
     bool is_nan; /* otherwise Inf */
@@ -30,7 +30,7 @@ struct finite_found {
 
 /* Returns the bytes from the first to the last element; 0: the type has no NaN. */
 uint64_t finite_bytes(const struct pto_tensor *x);
-/* Adds the NaN and Inf of one input. */
+/* Adds the first NaN, Inf and unwritten element of one input to `inputs`. */
 void finite_add_input(struct finite_inputs *inputs, const struct pto_tensor *x, int32_t argument);
 /*
  * Finds the first element of an output that is NaN or Inf, was written by the task, and is not

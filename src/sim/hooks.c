@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of pto/sim.h that kernels call, as a library of their own, libptosim: kernels look
- * them up among the global symbols of the process, and a program may have loaded libpto without
- * making its symbols global.
+ * The functions of pto/sim.h that kernels call, in a separate library, libptosim. Kernels look
+ * these functions up among the global symbols of the process, and libpto itself may be loaded
+ * without global symbols.
  */
 #include "base/waker.h"
 #include "pto/sim.h"
@@ -35,6 +35,6 @@ void pto_sim_waits(void)
 
 void pto_sim_wake(uint32_t *waker)
 {
-    /* pto_wake passes a pointer to the first member of a struct waker, so convert it back */
+    /* kernels pass the address of `sleepers`, the first member of a struct waker */
     waker_wake_sleepers((struct waker *)(void *)waker);
 }

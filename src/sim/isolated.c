@@ -241,7 +241,8 @@ static bool isolated_close(struct chip *chip)
         (void)sim_isolated_await_end(iso, ISOLATED_ANSWER_SECONDS);
     }
     isolated_free_all(iso);
-    return true; /* kernels have no lasting effect: they ended with the process */
+    /* kernels that did not return have ended with the process, so no device memory is in use */
+    return true;
 }
 
 /* Frees a chip that was opened completely or partly. Kills its process if that still exists. */
@@ -376,20 +377,20 @@ void sim_isolated_mark_dead(struct isolated *iso, enum peer_end end, uint64_t va
         iso->end_ns = os_now_ns();
         iso->end_cycles = port_cycles();
         isolated_take_report(iso);
-        /* release: publishes the fields that say how and when the process ended */
+        /* release: publishes `end`, which says how and when the process ended */
         a32_store_release(&iso->is_gone, 1);
     }
     pthread_mutex_unlock(&iso->end_lock);
 }
 
 /*
- * Copies the exit report, if the process could write one. Like all shared memory it may be damaged.
+ * Copies the exit report if the process has written one. Like all shared memory, it may be damaged.
  */
 static void isolated_take_report(struct isolated *iso)
 {
     struct isolated_report report;
 
-    /* the shared report is copied before it is checked, because kernels may still change it */
+    /* copy the shared report before checking it, because kernels that still run may change it */
     memcpy(&report, &iso->control->report, sizeof(report));
     if (report.magic != ISOLATED_MAGIC || a32_load_relaxed(&report.is_whole) == 0 ||
         report.suspect >= SUSPECTS)

@@ -42,16 +42,16 @@ enum {
 };
 
 /*
- * How long to wait for the other process. Seconds during which this process itself is stopped by a
- * signal do not count.
+ * Time limits of a wait for the child process. Seconds during which this process itself is stopped
+ * by a signal do not count.
  */
 struct isolated_limits {
     struct isolated *iso;
     uint32_t seconds;
     /* shorter limit if the other process is stopped by a signal; 0: `seconds` applies */
     uint32_t stopped_seconds;
-    bool looks; /* during the wait, check whether the other process is stopped */
-    /* if the other process is stopped, the wait ends at this time of os_now_ns; 0: it does not */
+    bool looks; /* during the wait, check whether the child process is stopped by a signal */
+    /* if the child process is stopped, the wait ends at this time of os_now_ns; 0: it does not */
     uint64_t deadline_ns;
 };
 
@@ -78,7 +78,7 @@ struct isolated_channel {
 struct isolated_piece;
 struct sim_record;
 
-/* The name of a source file, kept while the chip is open. */
+/* The name of a source file, which is kept as long as the chip is open. */
 struct isolated_name {
     struct isolated_name *next;
     char text[];
@@ -121,7 +121,7 @@ struct isolated {
     struct a32 is_gone;
     struct failure end; /* why the process ended */
     uint64_t end_ns, end_cycles;
-    bool is_end_reported; /* some run has failed with the end of the process */
+    bool is_end_reported; /* some run has already failed because the process ended */
     struct stall end_kernels;
     /* source lines of the code that ended the process: a kernel or the orchestration */
     struct source_lines end_lines;

@@ -38,8 +38,8 @@ const struct chip_memory_ops sim_isolated_memory_ops = {
 };
 
 /*
- * Finds an allocation by an address inside of it. Returns the pointer in the list that points to
- * it, which is NULL if there is none. The lock is held.
+ * Finds the allocation that contains an address. Returns the address of the pointer that points to
+ * it in the list; that pointer is NULL if there is none. The lock is held.
  */
 static struct isolated_piece **isolated_find_containing(struct isolated *iso, uint64_t addr)
 {
@@ -107,8 +107,8 @@ static int isolated_free(struct chip *chip, uint64_t addr, struct pto_error *err
 }
 
 /*
- * Returns the offset of the bytes in the file; negative: they are not inside one allocation. The
- * lock is held.
+ * Returns the offset of these bytes in the file of the device's memory; negative: they are not
+ * inside of one allocation. The lock is held.
  */
 static off_t isolated_reach(struct isolated *iso, uint64_t addr, uint64_t bytes)
 {

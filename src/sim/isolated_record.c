@@ -137,7 +137,7 @@ static int copy_parts(const struct isolated *iso, const struct sim_record *their
     return status;
 }
 
-/* Counts the tasks in the record, for a program that died before it stored their number. */
+/* Counts the recorded tasks, for a process that ended before it stored their number. */
 static uint64_t count_tasks(const struct sim_record *own)
 {
     uint64_t tasks = 0;
@@ -154,7 +154,7 @@ static uint64_t count_tasks(const struct sim_record *own)
     return tasks;
 }
 
-/* Completes the record of a run during which the chip's process ended. */
+/* Fills in what is missing in the record of a run because the process ended during the run. */
 static void complete(struct isolated *iso, struct sim_record *own)
 {
     own->tasks = count_tasks(own);

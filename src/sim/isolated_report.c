@@ -24,7 +24,7 @@
 static const int fatal[] = { SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL };
 
 #if defined(__SANITIZE_ADDRESS__)
-/* number of signals whose handlers are here; the chip has handlers for the others */
+/* number of signals whose handlers are in this file; the chip handles the other signals */
 enum { FATAL = 1 };
 #else
 enum { FATAL = sizeof(fatal) / sizeof(fatal[0]) };
@@ -109,7 +109,10 @@ static void add_kernel(const struct thread *th)
     report.count++;
 }
 
-/* Adds the last submit of the orchestration as the first entry. */
+/*
+ * Adds the last submit of the orchestration as the first entry, if the process ends in the
+ * orchestration.
+ */
 static void add_submit(const struct slot *s)
 {
     if (s == NULL)
@@ -166,8 +169,8 @@ static uint32_t find_suspect(const struct sim *m)
 }
 
 /*
- * Tries for a while to take the lock. Its holder releases it soon, unless the holder is this
- * thread, or the lock is damaged.
+ * Tries for a limited time to take the lock. If that fails, the holder is this thread, or the lock
+ * is damaged.
  */
 static bool lock_if_possible(struct sim *m)
 {
@@ -184,13 +187,16 @@ static bool lock_if_possible(struct sim *m)
 
 /* ---- writing the report ---- */
 
-/* Writes the exit report without source lines. True: the caller should add them. */
+/* Writes the exit report without source lines. Returns whether the caller should add them. */
 static bool leave(void)
 {
     for (uint32_t i = 0; i < FATAL; i++)
-        /* from here on another fault ends the process, because the default action is restored */
+        /*
+         * restore the default action, so that another fault ends the process without a second
+         * report
+         */
         (void)signal(fatal[i], SIG_DFL);
-    /* a process writes only one report; a forked child writes none */
+    /* each process writes one report only; a forked child writes none */
     if (report.magic != 0 || getpid() != report_process)
         return false;
     report.magic = ISOLATED_MAGIC;
@@ -202,7 +208,7 @@ static bool leave(void)
             pthread_mutex_unlock(&chip_here->lock);
     }
     *report_shared = report;
-    /* set last, because the process may be killed while it copies the report */
+    /* set this flag last, because the process may be killed while it copies the report */
     a32_store_release(&report_shared->is_whole, 1);
     return report.suspect == SUSPECT_CAUGHT || report.suspect == SUSPECT_ORCHESTRATION;
 }
@@ -230,13 +236,16 @@ static void on_signal(int number)
 {
     bool has_place = leave();
 
-    if (number == 0) { /* exit calls this handler with number 0 */
+    if (number == 0) { /* number 0: called by exit, which ends the process afterwards */
         if (has_place)
             report_lines(NULL);
         return;
     }
     if (has_place)
         (void)crash_call_in_child(report_lines, NULL);
-    /* the default action ends the process; a fault repeats when the handler returns */
+    /*
+     * the default action ends the process, now or when the handler returns to the faulting
+     * instruction
+     */
     (void)raise(number);
 }

@@ -57,7 +57,7 @@ static void isolated_put_object(struct payload *out, const struct chip_object *o
     payload_put(out, object->bytes, object->size);
 }
 
-/* Writes the program that is to be loaded, in the format that isolated_serve.c reads. */
+/* Encodes a program that is to be loaded; isolated_serve.c decodes it. */
 static void isolated_put_program(struct payload *out, const struct chip_program *program)
 {
     uint64_t count = program->kernel_count;
@@ -92,7 +92,9 @@ static int isolated_load(struct chip *chip, const struct chip_program *program,
         status = sim_isolated_error_gone(iso, error);
     else if (status < 0)
         status = sim_isolated_error_set(c, status, error);
-    /* the payload is freed at once, because objects are large and sent once */
+    /*
+     * free the payload now and not with the chip, because objects are large and are sent only once
+     */
     payload_free(&c->out);
     pthread_mutex_unlock(&c->lock);
     if (status >= 0)
@@ -281,7 +283,7 @@ static const struct chip_result *isolated_report(struct chip *chip, struct pto_r
 {
     struct isolated *iso = isolated_of(chip);
 
-    /* fields of the host, which the child process does not set */
+    /* set the fields that the host fills in; the child process does not have their values */
     iso->report.size = report->size;
     iso->report.warning = report->warning;
     iso->report.error = report->error;

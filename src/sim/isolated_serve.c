@@ -63,14 +63,14 @@ int sim_isolated_serve(void)
         free(p);
         return code;
     }
-    close(LINK_MEMORY_FD); /* the mapping stays without the descriptor */
+    close(LINK_MEMORY_FD); /* the descriptor is not needed any more, because the memory is mapped */
     /*
-     * signals from the terminal are ignored: the host gets them as well, and decides what happens
-     * to its devices
+     * Ignore signals from the terminal. The host gets them as well, and decides what happens to its
+     * devices.
      */
     for (uint32_t i = 0; i < sizeof(from_terminal) / sizeof(from_terminal[0]); i++)
         (void)signal(from_terminal[i], SIG_IGN);
-    /* keeps the output of kernels and that of the host in order */
+    /* line buffering keeps the output of kernels in order with that of the host */
     setvbuf(stdout, NULL, _IOLBF, 0);
     p->spin_policy = waker_spin_policy(2);
     for (uint32_t i = 0; i < ISOLATED_LINES; i++) {
@@ -116,8 +116,8 @@ static void serve_serve(struct isolated_server *p, struct line *l)
 
         payload_clear(&out);
         /*
-         * the requests follow each other in time, which does not order the two threads' memory
-         * accesses
+         * acquire-release: requests of the two threads follow each other in time, but that alone
+         * does not order the memory accesses of the threads
          */
         a32_add_acq_rel(&p->turns, 1);
         serve_answer(p, &answer, &in, &out);
@@ -294,7 +294,7 @@ static int take_run(struct isolated_server *p, struct payload *in, struct payloa
         return PTO_EFORMAT;
     payload_take_to(in, p->tensor, run.tensor_count * sizeof(p->tensor[0]));
     payload_take_to(in, p->scalar, run.scalar_count * sizeof(p->scalar[0]));
-    /* tensors after the last one of the entry are marked as absent, as on the host */
+    /* mark tensors after the last one of the entry as absent, as the host does */
     for (uint32_t i = run.tensor_count; i < PTO_ENTRY_TENSORS_MAX; i++)
         p->tensor[i] = pto_tensor_absent(i);
     entry = (struct pto_entry){ run.tensor_count, run.scalar_count, p->tensor, p->scalar };

@@ -25,7 +25,10 @@ static bool isolated_is_stopped(pid_t pid)
     snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
     file = open(path, O_RDONLY | O_CLOEXEC);
     if (file >= 0 && read(file, text, sizeof(text) - 1) > 0)
-        /* the state follows the process name, which ends with the last ')' */
+        /*
+         * the state follows the name of the process, which is in parentheses and may contain some
+         * itself
+         */
         end = strrchr(text, ')');
     if (file >= 0)
         close(file);
@@ -39,7 +42,7 @@ static uint64_t isolated_seconds_ms(uint32_t seconds)
            a32_load_relaxed(&sim_isolated_second_ms);
 }
 
-/* Returns how long to sleep until the next check: shorter near the deadline. */
+/* Returns the time until the next check of a wait: a second, or less near the deadline. */
 static uint64_t isolated_slice_ms(const struct isolated_limits *limits)
 {
     uint64_t now_ns = os_now_ns(), slice = isolated_seconds_ms(1);
@@ -98,7 +101,9 @@ int sim_isolated_await(void *context, struct line *l, bool for_room)
         if (isolated_sleep(&h, ms)) {
             bool has_ended = a32_load_acquire(&iso->process.has_ended) != 0;
 
-            /* the process may have sent its last record just before it ended */
+            /*
+             * the process may have sent its last record just before it ended, so look for one first
+             */
             return payload_is_due(l, for_room) && !(has_ended && for_room) ? PTO_OK : PTO_EPEER;
         }
         waited_ms += ms;

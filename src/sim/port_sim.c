@@ -50,7 +50,7 @@ void sim_pool_trim(struct pool *pool, uint64_t keep)
     struct pool_budget *budget = pool->owner;
 
     if (pool->limit <= keep || os_decommit(pool->base + keep, pool->limit - keep) < 0)
-        return; /* pages that could not be unmapped still use the budget */
+        return; /* the kernel did not unmap the pages, so they still count for the budget */
     budget->used -= pool->limit - keep;
     pool->limit = keep;
 }
@@ -71,8 +71,8 @@ bool port_pool_grow(struct pool *pool, uint64_t bytes)
 }
 
 /*
- * Grows the pool. Each step is larger than the last one, but near the end of the budget only
- * `bytes` are added.
+ * Grows a pool by at least `bytes`. Each step is larger than the step before, except near the end
+ * of the budget.
  */
 static bool try_grow(struct pool *pool, uint64_t bytes)
 {

@@ -9,7 +9,7 @@
 #include "sim/sim.h"
 
 enum {
-    LOOKS = 16, /* polls in one call of spin_for_offer */
+    LOOKS = 16, /* number of polls in one call of spin_for_offer */
     /* first interval between two polls of conditions; it doubles up to POLL_NS_MAX */
     POLL_NS = 20000,
     POLL_NS_MAX = 1000000,
@@ -22,7 +22,8 @@ enum {
     HOME_LOOK_NS =
         /* interval between checks whether the orchestration's own thread has left its kernel */
     500000,
-    HELD_NS = 100000, /* interval between two checks whether a late run has ended */
+    /* interval between two checks whether a run that exceeded its deadline has ended */
+    HELD_NS = 100000,
 };
 
 static void serve_at_place(void *arg);
@@ -73,8 +74,8 @@ static void serve(struct sim *m, struct worker *w)
         if (result == SCHED_LOST)
             return;
         /*
-         * after SCHED_HELD: the run is late, and its leader may still be in a kernel or the
-         * orchestration
+         * SCHED_HELD: the run has exceeded its deadline, so no more tasks start, but the thread at
+         * place 0 may still be in a kernel or in the orchestration
          */
         if (result == SCHED_HELD) {
             /* a missed wake only delays the next check */
@@ -88,7 +89,7 @@ static void serve(struct sim *m, struct worker *w)
             continue;
         }
         sched_flush(w);
-        /* relaxed: acquire A14 has come before this load */
+        /* relaxed: the acquire A14 precedes this load */
         if (a32_load_relaxed(&m->is_closing) != 0)
             return;
         if (spins < m->spins) {
@@ -102,8 +103,8 @@ static void serve(struct sim *m, struct worker *w)
 }
 
 /*
- * Spins for a short while until a task is offered. A spinning thread slows down one that shares its
- * core, so it does little. Returns the number of polls.
+ * Polls for a short while for a task that another worker offers. Spins rarely, because spinning
+ * slows down a thread that shares the CPU core. Returns the number of polls.
  */
 static uint32_t spin_for_offer(struct sim *m, const struct worker *w)
 {
@@ -137,7 +138,7 @@ static bool sleep_at(struct sim *m, struct worker *w, uint64_t deadline_ns)
     }
     if (w->index == 0 && m->give_up_ns != 0 && m->give_up_ns < deadline_ns)
         deadline_ns = m->give_up_ns;
-    /* relaxed: acquire A14 has come before this load */
+    /* relaxed: the acquire A14 precedes this load */
     if (!sched_has_offer(&m->sched, w) && a32_load_relaxed(&m->is_closing) == 0 &&
         (w->index != 0 || a32_load_relaxed(&m->alarm) == ALARM_NONE)) { /* F1 */
         /* relaxed: the counter is only a statistic */
@@ -207,8 +208,8 @@ static void seed_image(struct sim *m, struct worker *w)
 }
 
 /*
- * The orchestration's thread was interrupted to end the orchestration, or crashed in it. The
- * orchestration is not resumed.
+ * Called after a signal handler made the thread leave the orchestration, because it crashed or had
+ * to end. The orchestration is not resumed.
  */
 static void land_from_builder(struct sim *m, struct thread *th)
 {
@@ -216,7 +217,8 @@ static void land_from_builder(struct sim *m, struct thread *th)
     m->is_builder_gone = true;
     if (th->crash.signal == SIGURG) {
         sim_keep_builder_place(m, th);
-        orch_attend(&m->orch); /* orch_attend is called next and fails the run */
+        /* the next step fails the run with the reason that caused the signal */
+        orch_attend(&m->orch);
         return;
     }
     sim_keep_builder_crash(m, th);
@@ -250,9 +252,9 @@ static void lead_at_place(void *arg)
 }
 
 /*
- * Renews the grace of an orchestration once, when it resumes after its run has ended. It was
- * paused, for example because a kernel freed no room, so it could not return in time. From then on
- * its operations only return errors, without waiting.
+ * Extends once the time in which an orchestration has to return after its run has failed. It
+ * applies to an orchestration that was paused at that time, for example because no room became
+ * free, and could not return. After it has resumed, its operations return errors without waiting.
  */
 static void renew_grace(struct sim *m)
 {
@@ -272,7 +274,10 @@ static bool lead(struct sim *m, struct thread *th)
     if (m->image != NULL)
         seed_image(m, w);
     while (m->image == NULL && !fiber_is_done(m->fiber) && !m->is_builder_gone) {
-        /* is_builder_waiting is set if a thread lost place 0 and left the orchestration paused */
+        /*
+         * place 0 was lost while the orchestration was paused, so it has to be resumed rather than
+         * started
+         */
         if (!m->is_builder_waiting) {
             if (m->home != NULL && m->home != th && !run_for_home(m, th))
                 return false;
@@ -283,7 +288,7 @@ static bool lead(struct sim *m, struct thread *th)
             m->home = th;
             m->is_builder_polling = false;
             sched_clear_hungry(w);
-            /* only compared, never dereferenced */
+            /* the address is only compared, never dereferenced */
             aptr_store_relaxed(&m->orch.builder, __builtin_thread_pointer());
             fiber_resume(m->fiber);
             aptr_store_relaxed(&m->orch.builder, NULL);
@@ -360,8 +365,8 @@ int port_wait(void *machine, uint32_t slot, uint32_t seq, uint64_t deadline_ns)
 }
 
 /*
- * Returns the present time, on which the decision depends whether tasks are shared with other
- * workers; 0 if there is only one worker, which has nothing to decide.
+ * Returns the present time, which is needed to decide whether tasks are shared with other workers.
+ * Returns 0 without reading the clock if there is only one worker.
  */
 static uint64_t time_for_sharing(const struct sim *m)
 {
@@ -435,7 +440,10 @@ static bool run_for_home(struct sim *m, struct thread *th)
         if (result == SCHED_LOST)
             return false;
         if (give_up_when_due(m)) {
-            /* the orchestration's thread, which alone may resume it, never returns */
+            /*
+             * only its own thread may resume the orchestration, and that thread never returns from
+             * its kernel
+             */
             m->is_builder_gone = is_kept;
             return true;
         }
@@ -474,7 +482,7 @@ static bool run_for_room(struct sim *m, struct worker *w)
         }
     }
     if (g->live == 0)
-        g->is_shared = false; /* no tasks are left, so no other thread runs one */
+        g->is_shared = false; /* no tasks are left, so no other thread uses the graph */
     sharing_builder_resumes(sharing, w, time_for_sharing(m));
     return true;
 }

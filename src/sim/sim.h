@@ -85,28 +85,38 @@ struct thread {
     bool is_lost; /* the thread's place was given away; under the lock */
     /* the thread's kernel had not returned when a run was given up; under the lock */
     bool is_stuck;
-    /* type of the core that the thread keeps when its place is given away during a kernel */
+    /*
+     * type of the core that the thread keeps if its place is given away while a kernel runs on the
+     * core
+     */
     uint8_t held_type;
     uint16_t held_index;
-    struct a32 go; /* counts what was assigned to the thread, which sleeps on it as a futex */
+    /* futex on which the thread sleeps while it is idle; incremented to assign work to it */
+    struct a32 go;
     /* floating-point and signal state of the thread, restored after each kernel */
     struct thread_state state;
-    bool has_led; /* result of lead(), which sim_lead_run returns */
+    /* result of lead(), which sim_lead_run returns; false: the thread has lost place 0 */
+    bool has_led;
     enum guard_result thrown;
     char text[GUARD_TEXT]; /* text of the exception that left the kernel */
 };
 
-/* What the monitor saw at a place in its last check. */
+/* What the monitor saw when it last checked a place. */
 struct observation {
     struct thread *thread;
     uint32_t exec;
     uint32_t ticks;
-    uint32_t fast_polls; /* checks left at the short interval since the place was given away */
+    /*
+     * number of checks at the short interval FAST_POLL_NS that are left since the place was given
+     * away
+     */
+    uint32_t fast_polls;
 };
 
 /* Teams that wait for cores: a list linked through the slots' `pending`. */
 struct team_queue {
-    uint32_t first; /* line of the first team's slot; 0: the queue is empty */
+    /* position of the first team's slot, in units of 64 bytes; 0: the queue is empty */
+    uint32_t first;
     uint32_t last;
 };
 
@@ -208,8 +218,9 @@ struct sim {
     bool keeps_signals; /* no code of the run changes the signal mask of its thread */
     /* since the device was opened, some run had code that may change signal masks */
     struct a32 changes_signals;
-    bool is_torn;     /* the orchestration crashed inside an operation, so the graph is unusable */
-    bool is_refused;  /* the run was started, but has nothing to run */
+    /* the orchestration crashed inside of an operation of the runtime, so the graph is unusable */
+    bool is_torn;
+    bool is_refused;  /* the start of the run has failed, so it ends without running anything */
     bool is_lost;     /* some kernels never returned; the chip takes no more runs */
     bool has_handler; /* signal handlers that catch crashes are installed */
     uint64_t begin_ns, begin_cycles;
@@ -237,7 +248,7 @@ struct sim {
     struct thread *home;
     bool is_builder_gone;  /* the orchestration crashed or was made to end, and is not resumed */
     bool is_kernel_lost;   /* some kernels were given up; written by place 0 */
-    bool is_grace_renewed; /* the grace of an orchestration that resumed late was renewed once */
+    bool is_grace_renewed; /* the orchestration got more time to return once (renew_grace) */
     /* set in a forked child, where the run and its threads do not exist */
     bool is_forked;
     /* slot of the task for which the builder waits; 0: the builder waits for room */
@@ -278,9 +289,12 @@ struct sim {
     struct team_queue mixes;
     uint32_t lanes_running;
     uint64_t lane_executions;
-    /* ticks since a team that waits for cores was last seen to make progress */
+    /* number of ticks since a team that waits for cores last made progress */
     uint32_t team_ticks;
-    bool is_lapsed; /* ordinary tasks may use cores even though a team waits for them */
+    /*
+     * ordinary tasks may use cores although a team waits for them, because it waited for too long
+     */
+    bool is_lapsed;
     struct pipes pipes;
     /* last result of sim_count_kernels, used by the monitor only */
     uint64_t sum_seen;
@@ -323,7 +337,10 @@ struct sim {
     struct a32 has_ended;    /* the run that was started last has ended */
     struct a32 alarm;        /* enum alarm: request of the monitor to place 0 */
     struct a32 is_abandoned; /* the run has ended while some of its kernels had not returned */
-    /* os_thread_id of the orchestration's thread, once it has noticed is_leaving; 0: not yet */
+    /*
+     * os_thread_id of the orchestration's thread, set when that thread has seen is_leaving; 0: not
+     * yet
+     */
     struct a32 leaver;
     /* the orchestration's thread may be interrupted at any instruction, not only in waits */
     struct a32 may_leave;
@@ -372,7 +389,9 @@ int sim_record_begin(struct sim *m, const struct pto_run_options *options, struc
 void sim_record_end(struct sim *m);
 /* Returns the number of records of the run that were lost; 0 if nothing is recorded. */
 uint64_t sim_record_lost(const struct sim *m);
-/* Where the submitter, and the thread that ends the run, write records of tasks. */
+/*
+ * The destination to which the submitter, and the thread that ends the run, write records of tasks.
+ */
 struct record_sink sim_record_sink(struct sim *m);
 void sim_record_close(struct sim *m);
 /*
@@ -469,7 +488,10 @@ void sim_begin_lead(struct sim *m);
 /* Called at place 0: builds the graph and runs tasks. False: the thread has lost the place. */
 bool sim_lead_run(struct sim *m, struct thread *th);
 
-/* Called when the time of a run is over: returns when the grace of the run ends. */
+/*
+ * Called when the deadline of a run has passed. Returns the time until which its kernels may still
+ * return, which is the deadline plus the run's grace.
+ */
 uint64_t sim_grace_end(const struct sim *m, uint64_t now_ns);
 
 /* The following is defined in sim_threads.c. */
@@ -486,7 +508,10 @@ bool sim_end_threads(struct sim *m);
 void sim_abandon_kernels(struct sim *m);
 /* Returns a number that changes when a kernel starts or returns. The lock is held. */
 uint64_t sim_count_kernels(const struct sim *m);
-/* The thread is back from its kernel, and no longer counts as stuck. The lock is held. */
+/*
+ * Called with the lock held when a thread has returned from its kernel: it no longer counts as
+ * stuck.
+ */
 void sim_thread_returned(struct thread *th);
 void sim_init_thread(struct sim *m, struct thread *th);
 /* Called by a thread of the device before it sleeps: restores thread state that kernels changed. */

@@ -66,7 +66,10 @@ void sim_keep_builder_crash(struct sim *m, const struct thread *th)
     pthread_mutex_lock(&m->lock);
     m->result.trace.tensor_count = m->result.trace.scalar_count = 0;
     keep_frames(m, &th->crash, (uintptr_t)m->run.code);
-    /* drops the operation's own frames: the first one kept is the orchestration's call */
+    /*
+     * drop the frames of the operation itself, so that the first frame is the orchestration's call
+     * of it
+     */
     if (operation >= 0) {
         m->crash_count -= (uint32_t)operation + 1;
         memmove(m->crash_frame, m->crash_frame + operation + 1,
@@ -98,12 +101,15 @@ int32_t sim_find_operation(const struct sim *m, const struct crash *crash)
 {
     struct os_range own = os_find_code((uintptr_t)sim_find_operation);
     struct os_range theirs = os_find_code((uintptr_t)m->run.code);
-    /* the runtime is linked into the program, where the operations are exported */
+    /* the runtime may be linked into the program; then library and orchestration are one object */
     bool is_one = own.begin == theirs.begin;
     int32_t last = -1;
 
     for (uint32_t i = 0; i < crash->frame_count; i++) {
-        /* a return address is the instruction after its call */
+        /*
+         * a return address is that of the instruction after the call, so subtract 1 to get into the
+         * call
+         */
         uintptr_t pc = crash->frame[i] - (i != 0);
         uintptr_t function = crash_function(pc);
 
@@ -201,12 +207,14 @@ void sim_end_child(void)
         "run belongs to its parent; call _exit or exec in the child\n";
 
     if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
-        /* without the message the exit code is the same, so a failed write is ignored */
+        /*
+         * the exit code reports the failure as well, so an error of writing the message is ignored
+         */
         _exit(EXIT_FAILURE);
     _exit(EXIT_FAILURE);
 }
 
-/* ---- the end of the process ---- */
+/* ---- reporting where a thread is when the process ends ---- */
 
 /*
  * Writes where the thread is, as the end of a sentence that begins with "pto: exit in ". Returns

@@ -63,7 +63,7 @@ static void reserve_pool(struct pool *pool, uint64_t share, void *context)
     /* outputs of tasks may use the whole memory budget */
     if (pool == &m->graph.heap_pool || bytes > m->budget.max)
         bytes = (m->budget.max + POOL_ALIGN - 1) / POOL_ALIGN * POOL_ALIGN;
-    /* no check here: the caller checks all pools afterwards */
+    /* no check here, because the caller checks all pools after the last one */
     (void)sim_pool_reserve(pool, bytes, &m->budget);
 }
 

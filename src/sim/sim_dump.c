@@ -97,7 +97,7 @@ static void mark_task(void *context, uint32_t index, const struct pto_args *args
 }
 
 /*
- * Called by the thread that invokes the kernel: nothing about the task changes until the kernel has
+ * Called by the thread that invokes the kernel. The task stays unchanged until the kernel has
  * returned.
  */
 static bool watch_task(void *context, const struct slot *s, enum trace_kind kind)

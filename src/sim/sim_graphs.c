@@ -49,7 +49,8 @@ void sim_drop(struct chip *chip, struct chip_graph *graph)
     struct sim *m = sim_of(chip);
 
     if (graph->is_pinned)
-        return; /* a kernel of the graph never returned and may still use it */
+        /* a kernel of the graph never returned and may still use the memory, so it is not freed */
+        return;
     pthread_mutex_lock(&m->lock);
     m->graph_bytes -= graph->kept_bytes;
     pthread_mutex_unlock(&m->lock);
@@ -72,7 +73,7 @@ static bool reserve_bytes(struct sim *m, struct chip_graph *graph, uint64_t byte
 
     pthread_mutex_lock(&m->lock);
     has_room = bytes <= m->budget.max &&
-               /* offsets of slots have 32 bits, which allows at most 128 GiB of slots */
+               /* positions of slots have 32 bits, which limits their memory to 128 GiB */
                graph->built.image.slot_bytes / SLOT_LINE_BYTES < SPAN_FOLLOWS &&
                m->budget.used + m->graph_bytes <= m->budget.max - bytes;
     if (has_room) {

@@ -21,7 +21,11 @@ int sim_guard_kernels(struct sim *m, struct orch_run *run)
     m->guarded_kernels = run->kernels;
     m->has_steps = run->options->step != NULL || run->options->has_nan_check;
     sim_free_steps(m);
-    a32_store_relaxed(&m->kernels_running, 0); /* a kernel of an earlier run may have crashed */
+    /*
+     * reset the counter, because a kernel of an earlier run may have crashed without decrementing
+     * it
+     */
+    a32_store_relaxed(&m->kernels_running, 0);
     if (!run->has_guards && m->links == NULL && !m->has_steps)
         return PTO_OK;
     /* relaxed: the lock orders this load after the calls that have added watches to the list */

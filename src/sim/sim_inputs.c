@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inputs of tasks in runs with guards: a kernel that writes an argument that is PTO_IN fails the run.
- * Kernels that ran at the same time could have written there as well, so inputs are compared only
- * if no other kernel ran between the start and the return. With simpler's rules they are not
- * compared, because generated code declares some written arguments as inputs.
+ * Checks inputs of tasks in runs with guards: a kernel that writes to an argument that is PTO_IN
+ * fails the run. Another kernel that runs at the same time could have written there as well, so
+ * inputs are compared only if no other kernel ran between the start and the return. With simpler's
+ * rules inputs are not compared, because generated code declares some arguments as inputs although
+ * it writes them.
  *
- * Ordering. A kernel is counted before it writes; the inputs are compared before `kernels_started`
- * is loaded. Both have a full fence in between. So a thread that sees what another kernel wrote
- * also sees that it has started.
+ * Ordering. A kernel is counted before it writes anything. The inputs are compared before
+ * `kernels_started` is loaded. There is a full fence between the two accesses on both sides. So a
+ * thread that sees the writes of another kernel also sees that this kernel has started.
  */
 #include <stdlib.h>
 
@@ -93,9 +94,10 @@ static struct sim_inputs *inputs_of(struct thread *th, uint64_t bytes)
 }
 
 /*
- * Marks functions that read memory which another kernel may be writing: the kernel has then started
- * meanwhile, and the result is not used (kernels_started). The reads are volatile, because a
- * compiler could replace a loop by a call of memcpy, whose reads ThreadSanitizer checks.
+ * Marks functions that read memory which another kernel may be writing at the same time. In that
+ * case kernels_started shows that the other kernel has started, and the result of the read is
+ * discarded. The reads are volatile, because a compiler could replace a loop by a call of memcpy,
+ * whose reads ThreadSanitizer checks.
  */
 #define INPUTS_PLAIN __attribute__((no_sanitize("thread")))
 
@@ -133,7 +135,7 @@ bool sim_enter_inputs(struct thread *th, const struct pto_tensor *tensor)
     uint64_t bytes = 0;
     struct sim_inputs *inputs;
 
-    fence_full(); /* full fence: the counts come before anything that the kernel writes */
+    fence_full(); /* full fence: this kernel is counted before it writes anything */
     for (uint32_t i = 0; i < s->tensor_count && is_alone; i++)
         if (bytes + inputs_bytes(&tensor[i]) <= INPUTS_BYTES_MAX && is_constant(m, s, tensor, i)) {
             compared |= 1u << i;
@@ -190,7 +192,7 @@ void sim_leave_inputs(struct thread *th, const struct pto_tensor *tensor, bool i
                 why.argument = (int32_t)i;
             at += inputs_bytes(&tensor[i]);
         }
-    fence_full(); /* full fence: the comparison comes before the load of kernels_started */
+    fence_full(); /* full fence: the inputs are compared before kernels_started is loaded */
     /* mutation: not-alone */
     if (why.argument >= 0 && a32_load_relaxed(&m->kernels_started) == inputs->started &&
         a32_cas_relaxed(&m->finding, &none, FINDING_REPORTED)) {

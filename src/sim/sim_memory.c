@@ -126,7 +126,7 @@ static int sim_free(struct chip *chip, uint64_t addr, struct pto_error *error)
 }
 
 /*
- * Returns a pointer to the first byte if all bytes are inside one allocation, else NULL. The lock
+ * Returns the bytes as a pointer if all of them are inside of one allocation, else NULL. The lock
  * is held.
  */
 static void *reach(struct sim *m, uint64_t addr, uint64_t bytes)
@@ -181,7 +181,10 @@ bool sim_is_memory(struct sim *m, uint64_t addr)
 {
     const struct chip_graph *graph = m->launched;
     const struct sim_allocation *a;
-    /* the whole address space of the heap: while a kernel asks, the submitter may allocate */
+    /*
+     * the whole address range of the heap counts, because the submitter may be allocating outputs
+     * in it
+     */
     bool is_there = addr - (uint64_t)(uintptr_t)m->graph.heap_pool.base < m->graph.heap_pool.max;
 
     if (!is_there && graph != NULL)
@@ -224,13 +227,13 @@ static void enlist(struct sim *m, struct sim_allocation *a)
     m->allocation = a;
     for (uint32_t i = 0; i < SIM_FREED; i++)
         if (m->freed[i] == a->addr)
-            m->freed[i] = 0; /* not a freed address any more: it belongs to an allocation again */
+            m->freed[i] = 0; /* the address is allocated again, so forget that it was freed */
     pthread_mutex_unlock(&m->memory_lock);
 }
 
 /*
- * Finds an allocation by an address inside of it. Returns the pointer in the list that points to
- * it, which is NULL if there is none. The lock is held.
+ * Finds the allocation that contains an address. Returns the address of the pointer that points to
+ * it in the list; that pointer is NULL if there is none. The lock is held.
  */
 static struct sim_allocation **find_containing(struct sim *m, uint64_t addr)
 {

@@ -102,7 +102,9 @@ static int prepare_ring(struct sim *m, struct trace_ring *ring, uint32_t records
     ring->count = 0;
     ring->since = 0;
     ring->last = ring->cpu_at = 0;
-    /* a value that no count of tasks has, so that the first count is recorded */
+    /*
+     * an impossible number of tasks, so that the first real number differs from it and is recorded
+     */
     ring->live = ring->ready = UINT32_MAX;
     return PTO_OK;
 }

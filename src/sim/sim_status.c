@@ -26,7 +26,7 @@ enum {
 static_assert((int)STATUS_TASKS == (int)STALL_TASKS, "a stall description fits the status");
 static_assert((int)PTO_WATCH_AWAITED == (int)STALL_WAITS_MAX, "the awaited tasks fit");
 
-/* Copies bytes that another thread may be changing. Returns false if they cannot be read. */
+/* Copies bytes that another thread may be changing. Returns false if the address cannot be read. */
 static bool peek_copy(void *to, const void *from, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
@@ -54,7 +54,8 @@ static const char *name_of(const struct sim *m, int32_t func_id)
 static void status_add_kernel(struct sim *m, struct thread *th, struct status_chip *chip,
                               uint64_t now_ns)
 {
-    uint32_t exec = a32_load_acquire(&th->core.exec); /* before the copies below */
+    /* acquire: loaded before the copies below, and again after them to detect a change */
+    uint32_t exec = a32_load_acquire(&th->core.exec);
     uint32_t type = th->lane.type, index = th->lane.core, block, lane;
     struct pto_watch_kernel *kernel;
     struct slot *at, s;
@@ -71,7 +72,7 @@ static void status_add_kernel(struct sim *m, struct thread *th, struct status_ch
         (s.site != NULL && !peek_copy(&site, s.site, sizeof(site))))
         return;
     fence_full();
-    /* the thread has started another kernel, so the copies may be of two tasks */
+    /* the thread has started another kernel in the meantime, so the copies may be of two tasks */
     if (a32_load_acquire(&th->core.exec) != exec)
         return;
     if (th->lane.slot == NULL) {
@@ -168,7 +169,7 @@ bool sim_status_tick(struct sim *m, uint64_t sum, uint64_t now_ns)
     }
     if (now_ns - shown->still_ns < STATUS_STILL_NS || now_ns - shown->asked_ns < STATUS_AGAIN_NS ||
         sched_is_stopped(&m->sched) ||
-        /* not now: place 0 has to answer the pending alarm first */
+        /* do not ask place 0 now, because it has to answer a pending alarm first */
         a32_load_relaxed(&m->alarm) != ALARM_NONE)
         return false;
     shown->asked_ns = now_ns;

@@ -14,13 +14,14 @@
 #include "sim/finite.h"
 #include "sim/sim.h"
 
-/* A task whose kernels run. */
+/* State of a task some of whose kernels have started and not yet returned. */
 struct sim_step {
     struct sim_step *next;
     uint32_t seq;
-    uint32_t left; /* invocations that have not returned */
+    uint32_t left; /* number of its invocations that have not returned */
     bool is_deferred;
-    bool is_checked; /* the fields below are valid */
+    /* the outputs of the task are checked for NaN and Inf when its last invocation returns */
+    bool is_checked;
     struct finite_inputs inputs;
     unsigned char *before[PTO_TASK_TENSORS_MAX]; /* copies of outputs; NULL: not checked */
     unsigned char copy[];
@@ -162,7 +163,7 @@ void sim_leave_step(struct thread *th, const struct pto_tensor *tensor)
     pthread_mutex_lock(&m->step_lock);
     link = sim_find_step(m, s);
     step = *link;
-    if (step != NULL) { /* no step: memory was exhausted when the task began */
+    if (step != NULL) { /* NULL: memory ran out when the task began, so it is not checked */
         step->is_deferred = step->is_deferred || core_has_deferred(&th->core);
         step->left--;
     }

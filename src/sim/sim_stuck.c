@@ -84,7 +84,7 @@ void sim_take_stuck(struct sim *m)
         return;
     count = crash_answer(&m->stuck->crash, ANSWER_NS, frame);
     pthread_mutex_lock(&m->lock);
-    /* unless another kernel has crashed in the meantime, whose frames are there already */
+    /* keep the frames of another kernel that has crashed in the meantime */
     if (m->crash_count == 0) {
         m->crash_count = crash_skip_libraries(frame, count, m->crash_entry);
         memcpy(m->crash_frame, frame, sizeof(frame));

@@ -104,8 +104,8 @@ void port_cores_yield(void *machine, struct worker *w)
         if ((w->core_mask & (1u << type)) != 0) {
             sim_detach_core(m, w, type);
             /*
-             * not sim_put_core, which would clear is_lapsed: this worker may get its core back
-             * while that is set
+             * sim_put_core would clear is_lapsed, but this worker may get its core back while
+             * is_lapsed is set
              */
             seats_free(&m->seats, type, w->core_index[type]);
         }
@@ -168,13 +168,16 @@ void port_team_start(void *machine, struct slot *s)
 }
 
 /*
- * Called by the only place's thread, which releases its cores for the team that waits for them.
- * Then waits only shortly, because the team may wait for a task, and a deferred task may complete
- * at any time.
+ * Called by the only thread that runs ordinary tasks, to release its cores for the team that waits
+ * for them. It waits only for a short time, because the team may depend on a task, and a deferred
+ * task may complete at any time.
  */
 static void wait_for_team(struct sim *m)
 {
-    /* counted in slices: while this thread gets no CPU, the team probably gets none either */
+    /*
+     * count slices instead of time: while this thread gets no CPU, the team probably gets none
+     * either
+     */
     enum { SLICE_NS = 10000000 };
     uint32_t slices = 0;
 
@@ -186,7 +189,7 @@ static void wait_for_team(struct sim *m)
 
         if (a32_load_relaxed(&m->sched.finished) != 0 || sched_has_deferred(&m->sched) ||
             sched_is_ending(&m->sched))
-            break; /* the caller handles these cases next */
+            break; /* the caller handles the end of the run and deferred tasks */
         if (!os_wait(&m->event, event, os_now_ns() + SLICE_NS))
             slices++;
     }
@@ -236,7 +239,10 @@ struct thread *sim_start_teams(struct sim *m)
             if (s->block_next == s->block_count)
                 (void)pop_team(m, queue);
         } else if (queue == &m->gangs && m->is_lapsed) {
-            /* no gang is waiting for cores that another team of this queue may hold */
+            /*
+             * the waiting gangs have lapsed, so no gang is waiting for cores that a task with
+             * several lanes may hold
+             */
             queue = &m->mixes;
         } else {
             break;
@@ -327,7 +333,7 @@ static void lane_crashed(struct sim *m, struct thread *th)
         sim_keep_crash(m, th, lane->slot, lane->kernel);
     th->core.slab.count = 0;
     th->core.slab.error = 0;
-    /* an even number again, as after core_invoke: no kernel runs */
+    /* exec is even again, as after a regular return of the kernel: no kernel runs */
     a32_store_relaxed(&th->core.exec, exec + 1);
 }
 
@@ -342,7 +348,7 @@ static void lane_threw(struct sim *m, struct thread *th)
     sched_threw(&m->sched, lane->slot, &why);
     th->core.slab.count = 0;
     th->core.slab.error = 0;
-    /* an even number again, as after core_invoke: no kernel runs */
+    /* exec is even again, as after a regular return of the kernel: no kernel runs */
     a32_store_relaxed(&th->core.exec, exec + 1);
 }
 
@@ -366,7 +372,10 @@ void sim_run_lane(struct sim *m, struct thread *th)
     if (m->trace != NULL)
         (void)trace_watch(m->trace, s, TRACE_BEGIN);
     th->lane.cpu_ns = m->trace != NULL ? sim_record_cpu(&thread) : 0;
-    /* a field, because a local variable might not survive a crash */
+    /*
+     * `begin` is a field and not a local variable, because sigsetjmp may return a second time after
+     * a crash
+     */
     th->lane.begin = m->trace != NULL ? port_cycles() : 0;
     if ((s->flags & SLOT_IS_TIMED) != 0)
         sched_time_begin(&m->sched, s);
@@ -393,7 +402,10 @@ void sim_run_lane(struct sim *m, struct thread *th)
     m->lane_executions++;
     m->lanes_running--;
     sim_put_core(m, lane.type, lane.core);
-    /* a team may have got this thread, and thread_main runs what was assigned to it */
+    /*
+     * the thread is idle; if a team has assigned work to it in the meantime, thread_main runs that
+     * work
+     */
     sim_put_idle(m, th);
     wake = sim_start_teams(m);
     pthread_mutex_unlock(&m->lock);
@@ -405,7 +417,7 @@ void sim_drop_teams(struct sim *m)
 {
     pthread_mutex_lock(&m->lock);
     if (has_teams(m))
-        /* the run is stopped, so sim_start_teams starts no team and wakes no thread */
+        /* the run is stopped, so this call starts no team and has no threads to wake */
         (void)sim_start_teams(m);
     pthread_mutex_unlock(&m->lock);
 }

@@ -46,7 +46,7 @@ int sim_start_threads(struct sim *m, uint32_t workers)
             return PTO_ENOMEM;
         sched_add_worker(&m->sched, w, &m->graph);
     }
-    for (uint32_t i = 1; i < workers; i++) { /* the rings must exist before a thread reads them */
+    for (uint32_t i = 1; i < workers; i++) { /* initialise all rings before any thread reads them */
         struct thread *th;
 
         pthread_mutex_lock(&m->lock);
@@ -101,21 +101,27 @@ void sim_abandon_kernels(struct sim *m)
 
     pthread_mutex_lock(&m->lock);
     for (struct thread *th = m->all; th != NULL; th = th->next)
-        /* F3: a thread that returns from its kernel after this calls port_core_lost */
+        /*
+         * F3: a thread that returns from its kernel after this store sees the flag and calls
+         * port_core_lost
+         */
         core_set_lost(&th->core, true);
     if (m->has_fence_all)
         os_fence_all(); /* F3 */
     else
         fence_full(); /* F3 */
     for (struct thread *th = m->all; th != NULL; th = th->next)
-        /* a lane may have been assigned to the thread but not started */
+        /*
+         * the thread counts as stuck as well if a lane was assigned to it and it has not started
+         * the lane
+         */
         if (th->lane.slot != NULL || a32_load_relaxed(&th->core.exec) % 2 != 0) { /* F3 */
             th->is_stuck = true;
             m->is_kernel_lost = true;
             chip_count_stuck(1);
         }
     m->is_kernel_lost = m->is_kernel_lost || m->caller.is_lost;
-    /* the thread of the caller is still in its kernel, because to return it needs the lock */
+    /* the thread that called sim_wait is still in its kernel: it needs the lock to return */
     if (m->has_handler && m->caller.is_lost)
         entry = (const void *)(uintptr_t)m->guarded_kernels[sim_kernel_of(&m->caller)].fn;
     pthread_mutex_unlock(&m->lock);
@@ -151,7 +157,8 @@ bool sim_crash_landed(struct sim *m, struct thread *th)
         return true; /* the run was given up, so no thread waits for the task */
     if (port_core_lost(core, core->slot))
         return true;
-    sched_share(th->place); /* wake a sleeping thread: any place may complete the task */
+    /* wake a sleeping thread, because any place may complete the task of the crashed kernel */
+    sched_share(th->place);
     sched_returned(&m->sched, &m->graph, core->slot, core);
     return false;
 }
@@ -198,7 +205,8 @@ bool sim_throw_landed(struct sim *m, struct thread *th)
     a32_store_relaxed(&core->exec, exec + 1); /* relaxed: the lock below publishes exec */
     if (port_core_lost(core, core->slot))
         return true;
-    sched_share(th->place); /* wake a sleeping thread: any place may complete the task */
+    /* wake a sleeping thread, because any place may complete the task of this kernel */
+    sched_share(th->place);
     sched_returned(&m->sched, &m->graph, core->slot, core);
     return false;
 }
@@ -218,7 +226,7 @@ void sim_init_thread(struct sim *m, struct thread *th)
     th->crash.last_words = sim_last_words;
     th->crash.forked = sim_forked;
     core_init(&th->core, th);
-    /* a plain store, because the thread is not yet known to others */
+    /* a plain store is enough, because no other thread knows this thread yet */
     th->core.lost = (struct a32){ m->has_fence_all ? 0 : CORE_UNFENCED };
 }
 
@@ -277,7 +285,7 @@ static void *thread_main(void *arg)
         /* relaxed: acquire A14 has come before this load */
         if (a32_load_relaxed(&m->is_closing) != 0) {
             pthread_mutex_lock(&m->lock);
-            sim_thread_returned(th); /* drops a lane that was assigned but not started */
+            sim_thread_returned(th); /* gives back a lane that was assigned and not started */
             pthread_mutex_unlock(&m->lock);
             return NULL;
         }
@@ -351,7 +359,11 @@ bool sim_hand_home(struct sim *m, struct thread *th)
         if (!is_caller)
             leave_idle(m, home);
         sim_bind_thread(m, home, th->place);
-        sim_put_idle(m, th); /* thread_main runs what was assigned to this thread */
+        /*
+         * the thread is idle; if work was assigned to it in the meantime, thread_main runs that
+         * work
+         */
+        sim_put_idle(m, th);
     }
     pthread_mutex_unlock(&m->lock);
     if (is_back && is_caller) {
@@ -449,7 +461,10 @@ bool port_core_lost(struct core *core, struct slot *s)
                 trace_defer(m->trace, s->seq);
         }
         sim_put_core(m, th->held_type, th->held_index);
-        /* a team may have got this thread, and thread_main runs what was assigned to it */
+        /*
+         * the thread is idle; if a team has assigned work to it in the meantime, thread_main runs
+         * that work
+         */
         sim_put_idle(m, th);
         wake = sim_start_teams(m);
     }
@@ -495,7 +510,7 @@ static void wait_for_tick(struct sim *m, uint32_t word, uint64_t until_ns, bool 
 
     while (is_polling_fast && now + FAST_POLL_NS < until_ns) {
         os_wait(&m->monitor, word, now + FAST_POLL_NS);
-        /* the thread was woken, and its caller loads the word again */
+        /* the thread was woken in the meantime; the caller loads the word again */
         if (a32_load_relaxed(&m->monitor) != word)
             return;
         is_polling_fast = watch_places(m);
@@ -509,7 +524,9 @@ static void *monitor_main(void *arg)
     struct sim *m = arg;
     uint32_t quiet = 0;
 
-    /* the monitor reads conditions of tasks, whose addresses may be invalid */
+    /*
+     * unblock the signals of faults: the monitor reads conditions at addresses that may be invalid
+     */
     crash_unblock();
     /* relaxed: acquire A14 has come before this load */
     while (a32_load_relaxed(&m->is_closing) == 0) {
@@ -572,7 +589,8 @@ static uint64_t watch_progress(struct sim *m)
     bool is_building, is_polling;
 
     pthread_mutex_lock(&m->lock);
-    now = os_now_ns(); /* under the lock, so that this is never before the start of the run */
+    /* read the clock under the lock, so that the time is never before the start of the run */
+    now = os_now_ns();
     /* the run has ended, and its data is no longer valid */
     if (a32_load_relaxed(&m->is_running) == 0) {
         pthread_mutex_unlock(&m->lock);
@@ -598,7 +616,7 @@ static uint64_t watch_progress(struct sim *m)
         m->listens_seen = listens;
         m->stall_since_ns = now;
     }
-    if (now >= m->deadline_ns) { /* a passed deadline takes precedence over a stall */
+    if (now >= m->deadline_ns) { /* a deadline that has passed is reported rather than a stall */
         m->deadline_ns = UINT64_MAX;
         m->leave_ns = sim_grace_end(m, now);
         alarm = ALARM_TIMEOUT;
@@ -606,8 +624,8 @@ static uint64_t watch_progress(struct sim *m)
     } else if (now - m->stall_since_ns >= m->run.stall_ns) {
         m->stall_since_ns = now;
         /*
-         * an orchestration that only polls gets an error from its next operation, so that it may
-         * return
+         * an orchestration that only polls is not ended yet: its next operation returns an error,
+         * so that it can return by itself
          */
         if (is_building)
             m->leave_ns = sched_is_stopped(&m->sched) ? now : sim_grace_end(m, now);
@@ -755,7 +773,9 @@ static bool give_place_away(struct sim *m, uint32_t index, uint32_t exec, bool i
     uint32_t type;
 
     if (th == NULL)
-        /* as many threads as cores are in kernels, so another thread could run nothing */
+        /*
+         * every core is used by a thread that is in a kernel, so another thread could run nothing
+         */
         return false;
     core_set_lost(&old->core, true); /* F3 */
     if (m->has_fence_all)
@@ -780,9 +800,12 @@ static bool give_place_away(struct sim *m, uint32_t index, uint32_t exec, bool i
     old->held_type = (uint8_t)type;
     old->held_index = w->core_index[type];
     sim_detach_core(m, w, type);
-    w->core = &th->core; /* from now on changes of this worker's core apply to the new thread */
+    w->core = &th->core; /* from here on, changes of this worker's core apply to the new thread */
     sim_acquire_core(m, w, type);
-    /* the old thread will complete its task through a list that several threads use */
+    /*
+     * from here on, completions go through a list that several threads may use, because the old
+     * thread will complete its task
+     */
     w->is_shared = true;
     if (index == 0)
         graph_share(&m->graph); /* any place may complete the task that the old thread continues */

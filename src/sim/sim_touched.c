@@ -80,13 +80,14 @@ static void touched_found(void *context, const struct touched_finding *finding)
     why.value[1] = finding->bytes;
     why.value[3] = touched_pack(finding->kind, finding->is_write, finding->offset);
     sched_fail_argument(&m->sched, s, &why);
-    a32_store_relaxed(&m->finding, FINDING_REPORTED); /* only delays others: it publishes nothing */
+    /* relaxed: the value only delays other threads, and publishes no data */
+    a32_store_relaxed(&m->finding, FINDING_REPORTED);
 }
 
 /*
- * Keeps a second thread from its invalid access until the first one is reported: a guard that it
- * damages would otherwise fail the run before, without a line. The wait ends if the first thread
- * crashes while it collects frames.
+ * Delays a second thread that is about to make an invalid access until the first finding is
+ * reported. Its access could damage a guard, which would fail the run earlier and without a source
+ * line. The wait ends if the first thread crashes while it collects frames.
  */
 static void wait_for_report(struct sim *m)
 {
@@ -190,7 +191,7 @@ void sim_note_use(struct thread *th, const struct pto_tensor *tensor, bool is_kn
             declared |= 1u << i;
     pthread_mutex_lock(&m->memory_lock);
     use = touched_use_of(m, s->seq);
-    if (use != NULL && use->line == 0) { /* true for the task's first invocation */
+    if (use != NULL && use->line == 0) { /* this is the first invocation of the task */
         use->kernel = s->kernel[s->kernel[0] == SLOT_NO_KERNEL];
         use->line = s->site != NULL ? s->site->line : -1;
         use->idle = declared;
@@ -283,8 +284,8 @@ static bool keep_argument(struct thread *th, const struct touched_argument *a, u
 }
 
 /*
- * Records bytes that the kernel used without permission. If they are in the buffer of an argument,
- * they count as part of it.
+ * Records bytes that the kernel used without permission. Bytes inside of an argument's buffer count
+ * as part of that argument.
  */
 static void keep_stray_bytes(struct thread *th, const struct touched_stray *stray)
 {
@@ -371,7 +372,7 @@ void sim_report_uses(struct sim *m, struct pto_run_report *report)
     for (uint32_t seq = 0; seq < m->use_max && m->orch.status >= 0; seq++) {
         const struct task_use *use = &m->use[seq];
 
-        /* one report per kernel, whatever the source line of the submit */
+        /* notes on unchecked kernels have no line, so that there is one note per kernel */
         if (use->line != 0 && !use->is_known)
             touched_add_note(report, &(struct pto_argument_note){ .kind = PTO_ARGUMENT_UNCHECKED,
                                                                   .kernel = use->unchecked,
@@ -393,7 +394,7 @@ void sim_report_uses(struct sim *m, struct pto_run_report *report)
 
 void sim_forget_uses(struct sim *m)
 {
-    /* allocates only if there is not enough room, which is rare */
+    /* free the memory only if some was allocated, which is rare */
     if (m->use == NULL && m->touches.at == NULL)
         return;
     free(m->use);

@@ -9,12 +9,14 @@
 
 enum {
     /*
-     * maximum distance at which the nearest argument is named for an access outside of all
-     * arguments
+     * maximum distance of an access from an argument at which messages name that argument as the
+     * nearest
      */
     NEAR_BYTES = 64 << 10,
     BLOCK_BYTES = 1024, /* device allocations are multiples of this size */
-    /* assumed size of the stack that belongs to the kernel, around the frame that calls it */
+    /*
+     * assumed size of the stack around the frame that called the kernel; it belongs to the kernel
+     */
     STACK_BYTES = 1024 << 10
 };
 
@@ -215,7 +217,8 @@ static uint64_t allowed_by(const struct touched *t, uint32_t index, struct touch
         }
         return 0;
     }
-    if (marks && (a->is_tracked || !touch->is_atomic)) /* atomic accesses conflict with none */
+    /* atomic accesses are not recorded, because they conflict with no other access */
+    if (marks && (a->is_tracked || !touch->is_atomic))
         mark(a, bits, touch->addr, bytes);
     touch->place = (struct pto_access_place){ .begin = begin,
                                               .bytes = touch->addr + room - begin,
@@ -325,7 +328,11 @@ static void touched_check(struct pto_access *access, uint64_t addr, uint64_t byt
                            .bytes = bytes,
                            .is_write = (how & PTO_ACCESS_IS_WRITE) != 0,
                            .is_atomic = (how & PTO_ACCESS_IS_ATOMIC) != 0 };
-    bool is_whole = !touch.is_atomic; /* the address of an atomic access is not remembered */
+    /*
+     * the result of this check is kept for later accesses of the same place, but not for an atomic
+     * access
+     */
+    bool is_whole = !touch.is_atomic;
     uint64_t done;
 
     t->has_signals = t->has_signals || (touch.is_atomic && !is_on_stack(t, addr));

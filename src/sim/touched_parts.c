@@ -5,16 +5,19 @@
 #include "sim/touched.h"
 
 /*
- * each dimension of a view repeats the one before at equal distances; the first is a row of
- * elements
+ * levels of nesting: a part of one level repeats a part of the level before at equal distances; the
+ * first level repeats a contiguous row of elements
  */
 enum { LEVELS = PTO_MAX_DIMS - 1 };
 
-/* A row of equal parts at equal distances, which together form a part with one more dimension. */
+/*
+ * Equal parts at equal distances that were found so far; together they form a part with one more
+ * dimension.
+ */
 struct repeated {
-    struct touched_part part; /* the first of them */
+    struct touched_part part; /* the first of the equal parts */
     uint64_t stride;
-    uint32_t count; /* 0: none yet */
+    uint32_t count; /* number of equal parts; 0: none yet */
 };
 
 struct part_list {

@@ -38,7 +38,7 @@ static const char *const source_name[] = { "explicit", "creator", "tensormap", "
 /* An edge to the task whose predecessors are being derived. */
 struct deps_edge {
     struct pto_task_id before;
-    uint32_t found; /* when it was found, as a number that grows */
+    uint32_t found; /* number in the order in which edges were found */
     uint32_t kind;  /* bits of enum pto_dep_kind */
     enum deps_source source;
     int32_t argument;          /* index of the later task's argument; -1: none */
@@ -65,7 +65,7 @@ struct deps {
     const struct trace_slices *slices;
     FILE *out;
     int status;
-    bool has_item; /* the next item of the JSON list needs a comma before it */
+    bool has_item; /* a comma must precede the next item of the JSON list */
     struct writer *bucket[BUCKETS];
     struct known *known[BUCKETS];
     const struct chip_task *task; /* the task whose predecessors are being derived */
@@ -170,7 +170,8 @@ static void deps_write_task(struct deps *d, const struct chip_task *task)
             task->kernel[1], task->kernel[2], task->block_count);
     for (uint32_t i = 0; i < task->tensor_count; i++, a++) {
         fprintf(d->out, "%s{\"idx\":%u,\"type\":\"%s\"", i != 0 ? "," : "", i, tag_name(a->tag));
-        if (a->tag != PTO_TAG_OUTPUT) { /* an OUTPUT has no address before its submit */
+        /* an OUTPUT argument has no address before its submit, so it has no region */
+        if (a->tag != PTO_TAG_OUTPUT) {
             fprintf(d->out, ",\"tensor_id\":\"%" PRIu64 "\",\"dtype\":\"%s\"", tensor_id(a),
                     pto_dtype_name(a->dtype));
             put_region(d, a, "");

@@ -16,7 +16,7 @@ struct perfetto {
     const struct trace_slices *slices;
     const struct chip_record *record;
     FILE *out;
-    bool has_event; /* the next event needs a comma before it */
+    bool has_event; /* a comma must precede the next event */
     /* track numbers and times of this timeline in a document of several */
     struct trace_place place;
 };
@@ -78,7 +78,7 @@ static void name_tracks(struct perfetto *t)
     };
     bool is_used[PTO_CORES_MAX + 1 + TRACE_NOTHINGS] = { false };
 
-    /* in a document of several timelines, its writer names the process */
+    /* in a document with several timelines, the caller writes the names of processes */
     if (t->place.base_ns == 0) {
         begin_event(t);
         fputs("{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":", t->out);

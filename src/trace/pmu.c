@@ -78,8 +78,9 @@ static const struct group groups[] = {
 };
 
 /*
- * Returns the group with this number for the platform's generation; if there is none, the
- * generation's default group; for an unknown generation, the default group of the first one.
+ * Returns the group of counters with this number for the generation of the platform. If there is no
+ * such group, returns the generation's default group; for an unknown generation, the default group
+ * of the first generation.
  */
 static const struct group *find_group(const char *platform, uint32_t number)
 {

@@ -125,7 +125,8 @@ static void recording_add_task(struct recording *r)
         if (recorded->end != 0)
             r->task[i].submit_ns = trace_slices_ns(r->slices, recorded->end);
         else if ((recorded->flags & CHIP_TASK_IS_LAUNCHED) != 0)
-            r->task[i].submit_ns = r->slices->snapshot->record.begin_ns; /* all are there */
+            /* all tasks of a launched graph were submitted before the run began */
+            r->task[i].submit_ns = r->slices->snapshot->record.begin_ns;
     }
 }
 
@@ -169,7 +170,7 @@ static struct recording_key key_of_record(const struct chip_task *recorded)
         key.kernel[lane] =
             recorded->kernel[lane] >= 0 ? (uint32_t)recorded->kernel[lane] : PTO_RECORDING_NONE;
     for (uint32_t i = 0; i < recorded->tensor_count; i++, a++) {
-        /* compares tag, type and number of dimensions, which are consecutive bytes */
+        /* hash tag, type and number of dimensions, which are three consecutive bytes */
         key.hash = hash_bytes(key.hash, &a->tag, 3);
         key.hash = hash_bytes(key.hash, a->shapes, a->ndims * sizeof(a->shapes[0]));
         key.hash = hash_bytes(key.hash, a->strides, a->ndims * sizeof(a->strides[0]));

@@ -8,7 +8,7 @@
 
 #include "trace/recording_data.h"
 
-/* Edges that the engine created, sorted like those of the recording. */
+/* The edges that the engine created, in the same order as the edges of the recording. */
 struct edges_wired {
     struct recording_edge *edge;
     uint64_t count;

@@ -8,7 +8,7 @@
 #include "trace/recording_bytes.h"
 #include "trace/recording_hash.h"
 
-/* addresses of buffers are replaced by multiples of this */
+/* artificial addresses, which replace those of buffers, are multiples of this */
 enum { PLACE_ALIGN = 1 << 12 };
 
 /* State while one part of the file is written, with a buffer for each section. */
@@ -22,9 +22,7 @@ struct recording_part {
     struct hash_table region;     /* index of a region, by hash of the argument without its tag */
     struct hash_table allocation; /* index of an allocation, by hash of address and creator */
     struct hash_table task;       /* index of a task, by hash of its id */
-    /*
-     * the regions in the order of their indices; each is given by an argument that is this region
-     */
+    /* For each region, by its index: an argument that uses this region. */
     const struct chip_argument **argument;
     uint64_t argument_max;
     uint64_t last[16]; /* previous value of each delta-encoded column, by enum part_last */
@@ -74,7 +72,8 @@ int trace_write_recording(const struct trace_slices *slices, FILE *out)
         status = recording_put_regions(&p);
     recording_put_slices(&p);
     recording_put_edges(&p);
-    recording_put_meta(&p); /* written last, because it has the row counts of the other sections */
+    /* write this section last, because it has the row counts of the other sections */
+    recording_put_meta(&p);
     if (status >= 0)
         status = recording_put_part(&p, out);
     for (uint32_t i = 0; i < PTO_RECORDING_SECTION_COUNT; i++)

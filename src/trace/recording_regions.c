@@ -84,7 +84,8 @@ static void regions_search_level(struct rules *rules, uint32_t index, uint32_t l
     uint64_t first = level < 64 ? x->geom.lo >> level : 0;
     uint64_t last = level < 64 ? (x->geom.hi - 1) >> level : 0;
 
-    first -= first != 0; /* an interval that begins in the bucket before may end in this one */
+    /* begin one bucket earlier, because an interval that begins there may end in this bucket */
+    first -= first != 0;
     if (last - first >= rules->level_count[level]) {
         for (uint32_t i = rules->level_first[level]; i != HASH_NONE;
              i = rules->region[i].level_next)

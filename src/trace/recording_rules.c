@@ -230,7 +230,8 @@ static void rules_wait_for_task(struct rules *rules, uint32_t task, uint64_t id,
 {
     uint32_t before = hash_value(&rules->by_id, hash_add(0, id));
 
-    if (before < task) /* an allocation has no index, because it completes at once */
+    /* an allocation has no index, and no task waits for it, because it completes at once */
+    if (before < task)
         recording_add_edge(
             rules, (struct recording_edge){ before, task, -1, argument, (uint8_t)reason, false });
 }

@@ -12,8 +12,7 @@
 enum { VERSION = 6 };
 
 /*
- * Writes the sizes of the rings: those that the user set, or simpler's default `otherwise` for a
- * ring without.
+ * Writes the size of each ring: the size that the user has set, or simpler's default, `otherwise`.
  */
 static void put_sizes(FILE *out, const char *name, const uint64_t size[PTO_RINGS],
                       uint64_t otherwise)

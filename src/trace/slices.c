@@ -163,7 +163,9 @@ uint64_t trace_slices_ns(const struct trace_slices *s, uint64_t cycles)
 {
     const struct chip_record *record = &s->snapshot->record;
 
-    /* the begin and the end of the run are exact, so move times outside of it to its border */
+    /*
+     * begin and end of the run are exact, so a time outside of the run is set to the nearer of them
+     */
     if (cycles >= record->end_cycles)
         return record->end_ns;
     return cycles <= record->begin_cycles
@@ -222,7 +224,7 @@ static void slices_read_ring(struct trace_slices *t, uint32_t index)
     uint64_t run_first;
 
     t->lost += first;
-    /* consecutive records that share one stamp, in each pass */
+    /* in each pass, consecutive records with the same time stamp */
     for (uint64_t k = first; k < ring->count; k = run_first) {
         uint64_t time = ring->record[k & ring->mask].time;
         uint64_t next = t->snapshot->record.end_cycles;
@@ -290,7 +292,7 @@ static void read_ends(struct trace_slices *t, const struct trace_ring *ring)
         s = bsearch(&key, t->slice, t->count, sizeof(key), compare_slices);
         if (s != NULL) {
             s->end = r->time;
-            /* the begin of the execution may be an estimate */
+            /* the recorded begin may be an estimate that is later than the end */
             s->begin = s->begin < s->end ? s->begin : s->end;
             s->has_end = true;
         }

@@ -24,13 +24,13 @@ enum { LEVEL_CORES = 1, LEVEL_DISPATCHES, LEVEL_PHASES, LEVEL_SUBMITS };
 /* Per-task state derived from its executions; times in cycles. */
 struct lane_task {
     /*
-     * when the task became ready: the later of its submit and the end of its last predecessor;
-     * UINT64_MAX: its gang was written
+     * Time when the task became ready: the later of its submit and the end of its last predecessor.
+     * UINT64_MAX: the dispatch of its gang has been written.
      */
     uint64_t ready;
     uint64_t end;
     uint32_t left; /* number of its executions whose completion was not written yet */
-    bool has_late; /* some predecessor does not allow early dispatch */
+    bool has_late; /* some predecessor of the task does not allow early dispatch */
     bool has_early;
 };
 
@@ -38,7 +38,7 @@ struct swimlane {
     const struct trace_slices *slices;
     const struct chip_record *record;
     FILE *out;
-    bool has_item;               /* the next item needs a comma before it */
+    bool has_item;               /* a comma must precede the next item */
     struct lane_task *task;      /* one element for each task, by submission index */
     struct trace_slice **sorted; /* executions sorted by worker, then begin */
     const struct chip_task **by_id;
@@ -190,7 +190,9 @@ static bool is_execution(const struct trace_slice *s)
 
 static void write_cores(struct swimlane *w)
 {
-    /* number of executions of each core so far, by which readers join the two lists of the file */
+    /*
+     * number of executions of each core so far; readers use it to match the two lists of the file
+     */
     uint32_t number[PTO_CORES_MAX] = { 0 };
 
     fputs("  \"aicore_tasks\": [", w->out);
@@ -379,7 +381,8 @@ static void write_nothing(struct swimlane *w, const struct trace_slice *s)
  */
 static void write_worker(struct swimlane *w, struct trace_slice **s, uint64_t count, bool is_team)
 {
-    const struct trace_slice *last = NULL; /* the execution whose completion is not yet written */
+    /* the previous execution, whose completion phase has not been written yet */
+    const struct trace_slice *last = NULL;
 
     w->has_item = false;
     w->loop = 0;

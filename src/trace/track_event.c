@@ -59,7 +59,7 @@ struct track_events {
     const struct trace_snapshot *snapshot;
     FILE *out;
     const struct trace_slice **slice; /* sorted by lane, then begin */
-    /* indexed by task: its first entry in out_flow, where its outgoing edges are */
+    /* indexed by task: position in out_flow of the first flow that begins at the task */
     uint64_t *out_from;
     uint64_t *out_flow;
     uint64_t *in_from; /* indexed by task: its first incoming edge */
@@ -149,7 +149,7 @@ static void track_write_track(struct track_events *t, uint64_t id, const char *n
     if (is_counter)
         track_put_message(&t->event, TRACK_COUNTER, &t->inner);
     track_put_message(&t->packet, PACKET_TRACK, &t->event);
-    /* all packets of a sequence that has defaults need this flag */
+    /* every packet of a sequence with defaults needs this flag */
     track_end_packet(t, FLAG_NEEDS_STATE);
 }
 
@@ -365,7 +365,9 @@ static void track_find_flows(struct track_events *t)
             t->out_from[r->edge[i].from + 2]++;
     for (uint64_t i = 0; i < tasks; i++)
         t->out_from[i + 2] += t->out_from[i + 1];
-    /* out_from[i + 1] moves from the first flow of task i to the first one of task i + 1 */
+    /*
+     * this loop moves out_from[i + 1] from the first flow of task i to the first flow of task i + 1
+     */
     for (uint64_t i = 0; i < r->edge_count; i++)
         if (track_has_flow(t, i))
             t->out_flow[t->out_from[r->edge[i].from + 1]++] = i;

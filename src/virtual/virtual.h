@@ -59,8 +59,8 @@ struct virtual_job {
     uint64_t own_ns; /* duration by the cost model, without waiting for other kernels */
     struct virtual_thread *thread;
     /*
-     * how often the kernel's thread has found that what it waits for is not there yet; that thread
-     * writes it
+     * number of times that the kernel has found a value not yet there for which it waits; written
+     * by the kernel's thread
      */
     struct a32 polls;
     bool is_late;
@@ -123,7 +123,7 @@ struct virtual_chip {
      * none
      */
     struct shared_clock_place shared;
-    bool is_held; /* the run was cancelled, because another member is stuck */
+    bool is_held; /* the run was cancelled, because another member of the shared clock is stuck */
     /* a kernel was called since this chip last announced (shared_clock.h) what it did */
     bool has_acted;
     uint64_t acted_ns;
@@ -161,7 +161,7 @@ struct virtual_chip {
     uint64_t path_ns;
     uint32_t late;      /* number of running kernels that are late */
     uint64_t frozen_ns; /* real time since which only late kernels run; 0: others run as well */
-    /* how much real time may pass while only late kernels run, until virtual time advances */
+    /* real time that may pass while only late kernels run, before virtual time advances in steps */
     uint64_t still_ns;
     uint64_t busy_ns[PTO_CORE_TYPES];
     struct virtual_count *count; /* statistics of kernels by func_id */

@@ -31,7 +31,10 @@ static int time_set(struct chip *chip, const struct pto_virtual_options *options
     if (status < 0)
         return status;
     cost_model_destroy(v->next_costs);
-    /* keep `costs`, which describes the last run, until the next one */
+    /*
+     * the model `costs` belongs to the last run, whose report needs it, so keep it until the next
+     * run
+     */
     v->next_costs = model;
     v->is_planned_only = options->is_planned_only;
     v->clock->cost = (struct virtual_costs){ .register_read_ns = options->register_read_ns,
@@ -230,7 +233,7 @@ static void time_join(struct chip *chip, const struct shared_clock_place *place)
     virtual_of(chip)->shared = *place;
 }
 
-/* ---- what a program may not read if no kernel is called ---- */
+/* ---- planned runs: memory that the program may not read, because no kernel writes it ---- */
 
 static struct virtual_buffer *find_buffer(struct virtual_buffer *buffer, uint64_t max,
                                           uint64_t addr)
@@ -288,7 +291,10 @@ void virtual_time_note(struct virtual_chip *v, const struct pto_args *args)
 bool virtual_time_is_result(const struct virtual_chip *v, uint64_t addr)
 {
     if (v->request->graph != NULL)
-        return true; /* a launched graph does not list the buffers that it writes */
+        /*
+         * the whole graph counts, because a launched graph does not list the buffers that it writes
+         */
+        return true;
     if (addr - (uint64_t)(uintptr_t)v->heap < v->memory_max)
         return true;
     for (uint64_t i = 0; i < v->written.max; i++)

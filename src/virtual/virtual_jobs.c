@@ -27,8 +27,8 @@ enum {
     CHANCE_NS = 20000000,
     LOOK_NS = 1000000,
     /*
-     * number of checks by a kernel of what it waits for, after which it counts as waiting: the
-     * first check may have begun before the event for which it waits
+     * number of failed checks after which a kernel counts as waiting for another kernel; two,
+     * because the first check may have begun before the event that the kernel waits for
      */
     POLLS = 2,
     STEP_NS = 9000000, /* step of virtual time when all running kernels wait and none returns */

@@ -100,10 +100,10 @@ void virtual_record_begin(struct virtual_chip *v)
 }
 
 /*
- * Replaces the scheduler's time stamps by the exact times on the core. The scheduler stamps a
- * kernel at the doorbell and when it sees the answer; the kernel begins and ends in between. Each
- * core runs one kernel at a time and the ring has the latest records, so records and times are
- * matched per core from the end.
+ * Replaces the scheduler's time stamps of kernels by the exact times on the cores. The scheduler
+ * stamps a kernel when it rings the doorbell and when it sees the answer; the kernel begins and
+ * ends in between. Each core runs one kernel at a time, and the ring has the latest records, so
+ * records and times of a core are matched from their ends.
  */
 static void set_times(struct virtual_chip *v, struct trace_ring *ring)
 {

@@ -93,7 +93,8 @@ void virtual_run_crashed(struct virtual_chip *v, const struct crash *crash)
     virtual_run_keep_crash(v, crash, v->code->own, NULL);
     virtual_run_fail(v, PTO_ECRASH, FAILURE_CRASH, "");
     v->result.failure.value[0] = crash->addr;
-    v->result.failure.value[3] = 1; /* the orchestration may have crashed inside an operation */
+    /* value[3]: the orchestration may have crashed inside of an operation of the runtime */
+    v->result.failure.value[3] = 1;
     v->result.failure.value[4] = (uint64_t)crash->signal;
     v->result.is_lost = v->result.is_builder_lost = true;
     v->is_lost = true;
@@ -207,7 +208,9 @@ static void write_message(struct virtual_chip *v)
                    : v->time.deadline_ns > now_ns    ? v->time.deadline_ns - now_ns
                                                      : 0;
     if (more.left_ns != UINT64_MAX && !v->time.is_from_launch)
-        /* start the interval again: real time before the start of the run does not count */
+        /*
+         * count the time limit from the start of the run: real time before the start does not count
+         */
         more.left_ns = v->time.ns;
     more.message_room = MESSAGE_BYTES - MESSAGE_ENDED;
     more.tag = v->tag;
@@ -235,7 +238,7 @@ static int virtual_start(struct chip *chip, const struct chip_request *request)
         return PTO_ELOST;
     if (v->shared.clock != NULL &&
         shared_clock_time(v->shared.clock, v->shared.member) == SHARED_CLOCK_NEVER)
-        return PTO_EBUSY; /* the rank's host is in a wait for other ranks */
+        return PTO_EBUSY; /* the host of this rank waits for other ranks */
     v->request = request;
     if (set_code(v, f) < 0 || virtual_time_begin(v) < 0)
         return PTO_ENOMEM;
@@ -246,7 +249,7 @@ static int virtual_start(struct chip *chip, const struct chip_request *request)
     v->report.workers = 1;
     v->report.core_count = v->clock->core_count;
     reset_clock(v);
-    virtual_take_requests(v); /* the cancellation may have come before the start */
+    virtual_take_requests(v); /* a cancellation may have arrived before the start of the run */
     pipes_drop(&v->pipes);
     virtual_record_begin(v);
     write_message(v);
@@ -300,7 +303,8 @@ static void virtual_take_ended(struct virtual_chip *v)
             names[(i + 1) * MESSAGE_NAME] != '\0' ? &names[(i + 1) * MESSAGE_NAME] : NULL;
     v->report = ended->report;
     if (!v->is_recorded)
-        v->report.records_lost = 0; /* only records for the bounds were lost (virtual_costs.c) */
+        /* the run is not recorded: lost records only affect the bounds in virtual_costs.c */
+        v->report.records_lost = 0;
     v->is_lost = v->result.is_lost;
 }
 

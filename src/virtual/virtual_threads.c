@@ -254,7 +254,7 @@ static void end_lead(struct virtual_thread *th)
     v->idle = th;
     pthread_mutex_unlock(&v->lock);
     a32_store_release(&v->has_ended, 1); /* R3 */
-    /* counts ended runs; the thread that waits for the run sleeps on it */
+    /* `done` counts ended runs; the thread that waits for the run sleeps on it as a futex */
     a32_add_acq_rel(&v->done, 1);
     os_wake(&v->done, UINT32_MAX);
 }
@@ -276,7 +276,8 @@ static void begin_thread(struct virtual_thread *th)
     (void)pto_sim_set_core(&th->hook);
     crash_begin(&th->crash, &th->exec);
     thread_state_save(&th->state, true);
-    a32_store_relaxed(&th->id, os_thread_id()); /* `id` was 0 before this store */
+    /* relaxed: a thread that still loads 0 considers this thread awake */
+    a32_store_relaxed(&th->id, os_thread_id());
 }
 
 static void *virtual_thread_main(void *arg)

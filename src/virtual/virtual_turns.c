@@ -22,7 +22,8 @@ static void announce(struct virtual_chip *v)
     struct shared_clock_place at = v->shared;
     uint32_t late;
 
-    do { /* after an announcement other late kernels may return, because of what this one did */
+    /* repeat as long as late kernels return: each one that returns may make another one return */
+    do {
         virtual_settle(v);
         late = v->late;
         virtual_look_at_late(v, v->acted_ns);
@@ -130,7 +131,11 @@ void virtual_turn_end(struct virtual_chip *v)
         return;
     if (v->result.failure.status >= 0)
         virtual_turn(v);
-    else /* kernels may never return, and other members do not wait for this chip any more */
+    /*
+     * after a failure: kernels may never return, and the other members do not wait for this chip
+     * any more
+     */
+    else
         shared_clock_publish(at.clock, at.member, v->clock->now_ns);
     a32_store_release(&at.clock->member[at.member].awaits, 0);
 }

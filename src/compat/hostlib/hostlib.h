@@ -66,15 +66,16 @@ struct worker_device {
     pthread_mutex_t lock;
     struct pto_device *device; /* NULL before simpler_init and after finalize_device */
     struct hostlib_callable callable[WORKER_CALLABLES_MAX];
-    size_t loads;              /* callables loaded since the device was opened */
+    /* number of callables that were loaded since the device was opened */
+    size_t loads;
     struct worker_run *active; /* the run that is prepared and not finalized yet; NULL: none */
-    struct hostlib_allocation *memory; /* allocations that the caller made and has not freed */
+    struct hostlib_allocation *memory; /* allocations that the caller has made and not freed yet */
     size_t memory_count;
     size_t memory_room;
     struct hostlib_block slot[WORKER_SLOTS]; /* memory for the arguments of runs, by slot */
     /*
      * Memory whose address callers get when they ask for the working memory that streamed runs
-     * share. The runtime itself does not use it.
+     * share. This runtime itself does not use it.
      */
     struct hostlib_block bank;
 };

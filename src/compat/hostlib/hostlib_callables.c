@@ -14,7 +14,7 @@ static int callables_load(struct worker_device *d, int32_t id, const void *blob,
                           struct pto_error *error);
 static void callables_share(struct worker_device *d, struct hostlib_callable *own);
 
-/* Returns the reason why an id cannot be changed; NULL: it can. */
+/* Returns why the callable with this id cannot be changed now; NULL: it can. */
 static const char *callables_find_obstacle(const struct worker_device *d, int32_t id)
 {
     assert_held(&d->lock);
@@ -104,7 +104,8 @@ static int callables_load(struct worker_device *d, int32_t id, const void *blob,
     memcpy(own.digest, info.digest, sizeof(own.digest));
     callables_share(d, &own);
     status = pto_register(d->device, own.callable, error);
-    if (status < 0) { /* a callable shared with another id is already registered */
+    /* if another id shares the callable, it is already registered, and this call has no effect */
+    if (status < 0) {
         (void)pto_callable_destroy(own.callable);
         return status;
     }

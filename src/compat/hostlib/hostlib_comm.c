@@ -104,7 +104,8 @@ void *comm_init(int rank, int ranks, void *stream, const char *rendezvous)
     params.rank = rank;
     params.rank_count = (uint32_t)ranks;
     params.path = rendezvous;
-    params.token = ""; /* the token in the environment is meant for ranks of another job */
+    /* use an empty token: the token in the environment is meant for ranks of another job */
+    params.token = "";
     params.error = &error;
     if (pto_comm_open(&params, &comm) < 0) {
         LOG(PTO_LOG_ERROR, "rank %d of %d: %s", rank, ranks, error.text);
@@ -408,7 +409,7 @@ static int close_windows(const char *function, struct comm_handle *h, struct com
     struct pto_error error;
     int status;
 
-    /* copies use the context to find windows, so it goes first */
+    /* destroy the context first, because copies use it to find windows */
     hostlib_context_destroy(w->context);
     pto_error_init(&error);
     status = pto_domain_close(w->domain, 0, &error);

@@ -16,7 +16,8 @@ struct worker_device *create_device_context(void)
     struct worker_device *d = calloc(1, sizeof(*d));
 
     if (d != NULL)
-        pthread_mutex_init(&d->lock, NULL); /* cannot fail with these attributes */
+        /* pthread_mutex_init cannot fail with default attributes */
+        pthread_mutex_init(&d->lock, NULL);
     return d;
 }
 

@@ -161,7 +161,7 @@ int simpler_finalize_run(struct worker_device *d, struct worker_run *given)
     pto_run_report_init(&report);
     status = pto_run_finish(run->run, &report);
     if (!was_launched)
-        status = 0; /* the run was cancelled, as requested */
+        status = 0; /* the caller has cancelled the run, so this is not a failure */
     else if (status < 0)
         hostlib_log_failure(status, &report.error);
     else

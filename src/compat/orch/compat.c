@@ -18,8 +18,8 @@
 enum { SITES = 512, SITE_TRIES = 8, TEXT_BYTES = 1024 };
 
 /*
- * The runtime to which a variable of the object points. Compiled code accesses the first two
- * fields, so their offsets are an ABI.
+ * State of one orchestration, whose address is stored in a variable of the loaded object. Compiled
+ * code accesses the first two fields, so their offsets are an ABI.
  */
 struct compat_runtime {
     const void *ops;    /* struct compat_stream_ops or compat_host_ops */
@@ -28,12 +28,13 @@ struct compat_runtime {
     /* The run, if it is streamed and uses no rare features; otherwise NULL. */
     struct orch *plain;
     /*
-     * number of queries about failures that are still answered without waiting; a submit resets it
+     * number of further queries for failures that are answered without waiting for progress; a
+     * submit sets it back to its maximum
      */
     int32_t asks;
-    const struct pto_site *site; /* where the innermost scope began; NULL: unknown */
+    const struct pto_site *site; /* source line at which the innermost scope began; NULL: unknown */
     uint32_t depth;
-    /* Where the scopes around the innermost one began. */
+    /* Source lines at which the enclosing scopes began. */
     const struct pto_site *outer[PTO_SCOPE_DEPTH_MAX];
 };
 
@@ -207,8 +208,8 @@ static inline void copy_args(struct pto_args *to, const struct compat_args *from
         return;
     }
     /*
-     * Called only here, after the branch above, so that the compiler stores the fields set below
-     * once.
+     * One call of pto_args_init here, and one in the branch above: a common call would make the
+     * compiler store the fields below twice.
      */
     pto_args_init(to);
     to->tensor_count = tensors;
@@ -244,9 +245,7 @@ static inline void copy_args(struct pto_args *to, const struct compat_args *from
         to->error = "a tensor argument has no address, or a tag that does not exist";
 }
 
-/*
- * Clears the initial values of outputs, which headers of the host-built kind leave uninitialised.
- */
+/* Clears initial values of outputs that the headers of the host-built kind have not initialised. */
 static inline void clear_infos(struct pto_args *args, struct pto_tensor_info info[])
 {
     enum { USED = offsetof(struct pto_tensor_info, start) };
@@ -280,7 +279,7 @@ static inline void compat_submit(struct compat_runtime *rt, const struct pto_ker
 {
     struct pto_orch *o = rt->orch;
 
-    /* A task with one AIV lane uses the first one, whichever was named. */
+    /* A task with a single AIV lane uses AIV0, whichever of the two it names. */
     if ((kernels->aic & kernels->aiv0) < 0) {
         const struct pto_kernels lanes = { -1, kernels->aiv1, -1 };
 
@@ -559,7 +558,7 @@ static void compat_scope_end(struct compat_runtime *rt)
 
 /* ---- the rest ---- */
 
-/* Does nothing: the runtime notices by itself that the orchestration has returned. */
+/* Does nothing, because the runtime sees that the orchestration has returned. */
 static void done(struct compat_runtime *rt)
 {
     (void)rt;

@@ -87,6 +87,6 @@ void compat_log_bind(void *symbol)
 
     *(void **)&bind = symbol;
     if (bind != NULL)
-        /* an object that refuses the log state prints its log lines itself */
+        /* if the object has no such function, it prints its log lines itself */
         (void)bind(current_state());
 }

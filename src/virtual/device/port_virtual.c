@@ -76,7 +76,7 @@ __attribute__((noinline)) void port_virtual_ring(struct virtual_clock *c, uint32
             BOARD_COND_FIN | (value == BOARD_BELL_OPEN ? BOARD_COND_IDLE : BOARD_COND_EXIT);
         return;
     }
-    c->window[core].cond = value; /* the kernel has begun */
+    c->window[core].cond = value; /* report that the kernel has begun */
     port_virtual_start(c, core);
 }
 
@@ -138,7 +138,7 @@ uint64_t port_virtual_cycles(void)
 
 void port_begin(struct machine *m)
 {
-    (void)m; /* nothing to do: functions find the chip by the calling thread */
+    (void)m; /* nothing to set up: the functions below find the chip by the calling thread */
 }
 
 bool port_can_read(uint64_t addr, uint32_t bytes)
@@ -154,11 +154,11 @@ bool port_write(uint64_t addr, uint32_t bytes, uint64_t bits)
 void port_filled(uint64_t addr, uint64_t bytes)
 {
     (void)addr;
-    (void)bytes; /* nothing to do: kernels see the host's writes */
+    (void)bytes; /* nothing to do, because kernels and host share one coherent memory */
 }
 
 void port_fetch(uint64_t addr, uint64_t bytes)
 {
     (void)addr;
-    (void)bytes; /* nothing to do: this side sees the kernels' writes */
+    (void)bytes; /* nothing to do, because kernels and host share one coherent memory */
 }
