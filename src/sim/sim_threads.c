@@ -101,20 +101,14 @@ void sim_abandon_kernels(struct sim *m)
 
     pthread_mutex_lock(&m->lock);
     for (struct thread *th = m->all; th != NULL; th = th->next)
-        /*
-         * F3: a thread that returns from its kernel after this store sees the flag and calls
-         * port_core_lost
-         */
+        /* F3: a thread that returns from its kernel after this store calls port_core_lost */
         core_set_lost(&th->core, true);
     if (m->has_fence_all)
         os_fence_all(); /* F3 */
     else
         fence_full(); /* F3 */
     for (struct thread *th = m->all; th != NULL; th = th->next)
-        /*
-         * the thread counts as stuck as well if a lane was assigned to it and it has not started
-         * the lane
-         */
+        /* a thread also counts as stuck if a lane was assigned to it and not started */
         if (th->lane.slot != NULL || a32_load_relaxed(&th->core.exec) % 2 != 0) { /* F3 */
             th->is_stuck = true;
             m->is_kernel_lost = true;
@@ -157,8 +151,7 @@ bool sim_crash_landed(struct sim *m, struct thread *th)
         return true; /* the run was given up, so no thread waits for the task */
     if (port_core_lost(core, core->slot))
         return true;
-    /* wake a sleeping thread, because any place may complete the task of the crashed kernel */
-    sched_share(th->place);
+    sched_share(th->place); /* wake a sleeper: any place may complete the crashed task */
     sched_returned(&m->sched, &m->graph, core->slot, core);
     return false;
 }
@@ -205,8 +198,7 @@ bool sim_throw_landed(struct sim *m, struct thread *th)
     a32_store_relaxed(&core->exec, exec + 1); /* relaxed: the lock below publishes exec */
     if (port_core_lost(core, core->slot))
         return true;
-    /* wake a sleeping thread, because any place may complete the task of this kernel */
-    sched_share(th->place);
+    sched_share(th->place); /* wake a sleeper: any place may complete the task */
     sched_returned(&m->sched, &m->graph, core->slot, core);
     return false;
 }
@@ -359,10 +351,7 @@ bool sim_hand_home(struct sim *m, struct thread *th)
         if (!is_caller)
             leave_idle(m, home);
         sim_bind_thread(m, home, th->place);
-        /*
-         * the thread is idle; if work was assigned to it in the meantime, thread_main runs that
-         * work
-         */
+        /* thread_main runs what may have been assigned to the thread in the meantime */
         sim_put_idle(m, th);
     }
     pthread_mutex_unlock(&m->lock);
@@ -461,10 +450,7 @@ bool port_core_lost(struct core *core, struct slot *s)
                 trace_defer(m->trace, s->seq);
         }
         sim_put_core(m, th->held_type, th->held_index);
-        /*
-         * the thread is idle; if a team has assigned work to it in the meantime, thread_main runs
-         * that work
-         */
+        /* thread_main runs what a team may have assigned to the thread in the meantime */
         sim_put_idle(m, th);
         wake = sim_start_teams(m);
     }
@@ -524,9 +510,7 @@ static void *monitor_main(void *arg)
     struct sim *m = arg;
     uint32_t quiet = 0;
 
-    /*
-     * unblock the signals of faults: the monitor reads conditions at addresses that may be invalid
-     */
+    /* the monitor needs the signals of faults: it reads conditions at untrusted addresses */
     crash_unblock();
     /* relaxed: acquire A14 has come before this load */
     while (a32_load_relaxed(&m->is_closing) == 0) {
@@ -773,9 +757,7 @@ static bool give_place_away(struct sim *m, uint32_t index, uint32_t exec, bool i
     uint32_t type;
 
     if (th == NULL)
-        /*
-         * every core is used by a thread that is in a kernel, so another thread could run nothing
-         */
+        /* threads in kernels use all cores, so another thread could run nothing */
         return false;
     core_set_lost(&old->core, true); /* F3 */
     if (m->has_fence_all)
@@ -802,10 +784,7 @@ static bool give_place_away(struct sim *m, uint32_t index, uint32_t exec, bool i
     sim_detach_core(m, w, type);
     w->core = &th->core; /* from here on, changes of this worker's core apply to the new thread */
     sim_acquire_core(m, w, type);
-    /*
-     * from here on, completions go through a list that several threads may use, because the old
-     * thread will complete its task
-     */
+    /* the old thread will complete its task through a list that several threads use */
     w->is_shared = true;
     if (index == 0)
         graph_share(&m->graph); /* any place may complete the task that the old thread continues */
