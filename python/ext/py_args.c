@@ -261,7 +261,8 @@ struct ext_expected *ext_expected_parse(const char *arguments, uint32_t count)
         line += strcspn(line, "\n");
         if (*line == '\n')
             line++;
-        else if (i + 1 < count) { /* the signature describes another argument list */
+        /* the text ends early, so it describes another argument list than the signature */
+        else if (i + 1 < count) {
             free(expected);
             return NULL;
         }
@@ -270,8 +271,8 @@ struct ext_expected *ext_expected_parse(const char *arguments, uint32_t count)
 }
 
 /*
- * An argument during conversion, with the signature entries that it uses as a tensor or as a
- * scalar.
+ * State of converting one argument: its position, and the next entries of the signature for a
+ * tensor and for a scalar.
  */
 struct place {
     const struct ext_signature *signature;
@@ -325,7 +326,8 @@ static int check_surplus(struct ext_state *state, const struct place *place, boo
     for (uint32_t i = 0; i < signature->count; i++)
         count += (signature->direction[i] == PTO_DIR_SCALAR) == is_scalar;
     if (is_scalar && count == 0)
-        return 0; /* the signature lists tensors only */
+        /* the signature has no scalars, so it lists tensors only, and any scalars are accepted */
+        return 0;
     (void)ext_raise_text(
         state, PTO_EINVAL, "argument %zd is one too many: the signature of '%.60s' has %u %s%s",
         place->at, signature->name, count, is_scalar ? "scalar" : "tensor", count == 1 ? "" : "s");
@@ -499,7 +501,7 @@ static int add_number(struct ext_state *state, struct ext_args *args, const stru
 
 /* ---- tensors ---- */
 
-/* Names the argument that cannot be a tensor in the current exception. */
+/* Adds the name of the argument that cannot be a tensor to the current exception. */
 static int blame(struct ext_state *state, const struct place *place)
 {
     PyObject *type, *value, *traceback, *text;

@@ -19,7 +19,8 @@ struct event {
     enum pto_build_event_kind kind;
     uint32_t done;
     uint32_t total;
-    char *source; /* NULL: no source; texts follow the struct */
+    /* path of the source; NULL: no source. The texts of a request follow the struct in memory */
+    char *source;
     char *text;
 };
 
@@ -44,7 +45,7 @@ struct build {
     PyObject *output; /* list of compiler outputs */
 };
 
-/* ---- in the thread that builds ---- */
+/* ---- functions of the thread that builds ---- */
 
 static void note_event(void *context, const struct pto_build_event *from)
 {
@@ -94,7 +95,7 @@ static void *build_main(void *arg)
     return NULL;
 }
 
-/* ---- in the caller's ---- */
+/* ---- functions of the caller's thread ---- */
 
 static struct event *await_events(struct build *build, bool *is_over_out)
 {
@@ -182,7 +183,10 @@ static int run_to_end(struct build *build, PyObject *function)
     return -1;
 }
 
-/* Appends the texts of a tuple at *word. Returns their number, or -1. */
+/*
+ * Copies the texts of a tuple to *word and advances it. Returns the number of texts, or -1 with an
+ * exception.
+ */
 static Py_ssize_t take_words(PyObject *tuple, const char ***word)
 {
     Py_ssize_t count = PyTuple_Size(tuple);

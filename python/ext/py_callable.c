@@ -190,7 +190,7 @@ static void callable_free(PyObject *self)
     Py_DECREF(type);
 }
 
-/* ---- looking ---- */
+/* ---- properties ---- */
 
 static PyObject *digits(const uint8_t *bytes, size_t count)
 {

@@ -11,12 +11,16 @@
 
 struct server {
     struct ext_state *state;
-    PyObject *load;     /* load(bytes) -> a function */
-    PyObject *describe; /* describe(exception) -> a sentence */
+    PyObject *load; /* function load(bytes) of pto/_child.py, which returns a function */
+    /* function describe(exception) of pto/_child.py, which returns a sentence */
+    PyObject *describe;
     PyThreadState *thread;
 };
 
-/* Takes this thread's exception, writes a sentence and returns its status. */
+/*
+ * Writes a sentence about the current exception of this thread, clears the exception, and returns
+ * its status.
+ */
 static int child_describe_error(struct server *server, char *text, size_t size)
 {
     PyObject *type, *value, *traceback, *sentence, *status;

@@ -6,7 +6,10 @@
 
 enum { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, ALL_TO_ALL };
 
-/* Runs a collective. `to` has `parts` parts of one rank each, or `from` has. */
+/*
+ * Runs a collective. One of the two buffers, `to` or `from`, consists of `parts` parts, one for
+ * each rank; the other one is one part.
+ */
 static PyObject *collect(PyObject *module, unsigned long long comm, struct pto_domain *domain,
                          int which, const struct pto_tensor *from, const struct pto_tensor *to,
                          struct pto_collective *how)
@@ -89,7 +92,7 @@ static PyObject *comm_collective(PyObject *module, PyObject *args)
     return result;
 }
 
-/* ---- experts ---- */
+/* ---- dispatch and combine of experts ---- */
 
 /* Tensors of a dispatch and a combine: tokens, rows, experts, and weights or None. */
 enum { TOKENS, ROWS, EXPERTS, WEIGHTS, PARTS };

@@ -22,7 +22,8 @@ PyObject *ext_comm_finish(PyObject *module, int status, const struct pto_error *
     if (status >= 0)
         Py_RETURN_NONE;
     if (PyErr_CheckSignals() < 0)
-        return NULL; /* failed because of our abort */
+        /* the call has failed because Ctrl-C made this process abort the communicator */
+        return NULL;
     return ext_raise(PyModule_GetState(module), status, error);
 }
 
@@ -37,7 +38,7 @@ void ext_comm_abort(void *comm)
 struct opening {
     pthread_mutex_t lock;
     pthread_cond_t change;
-    struct pto_comm_params params; /* owns its texts */
+    struct pto_comm_params params; /* this struct owns the texts of the parameters */
     struct pto_error error;
     struct pto_comm *comm;
     int status;
@@ -115,7 +116,7 @@ static char *copy_text(const char *text)
     return text == NULL ? NULL : strdup(text);
 }
 
-/* Returns (handle, rank, rank_count). */
+/* Returns the tuple (handle, rank, rank_count) of a communicator. */
 static PyObject *comm_describe(PyObject *module, struct pto_comm *comm)
 {
     struct pto_comm_info info;
@@ -169,7 +170,7 @@ static PyObject *comm_open(PyObject *module, PyObject *args)
     (void)pthread_detach(thread);
     if (!await_opening(o)) {
         if (device != Py_None)
-            Py_INCREF(device); /* owned by the thread */
+            Py_INCREF(device); /* keep the reference, because the thread now uses the device */
         return NULL;
     }
     result =
@@ -178,7 +179,10 @@ static PyObject *comm_open(PyObject *module, PyObject *args)
     return result;
 }
 
-/* Opens ranks that are threads of this process: returns a list of results of _comm_open. */
+/*
+ * Opens communicators for ranks that are threads of this process. Returns a list with a tuple for
+ * each rank, as _comm_open returns it.
+ */
 static PyObject *comm_open_team(PyObject *module, PyObject *args)
 {
     struct pto_comm_params params;
@@ -258,7 +262,7 @@ static PyObject *comm_info(PyObject *module, PyObject *number)
 
 /* ---- domains ---- */
 
-/* Returns (handle, rank, rank_count, context, bytes of a window). */
+/* Opens a domain. Returns the tuple (handle, rank, rank_count, context, bytes of a window). */
 static PyObject *comm_domain_open(PyObject *module, PyObject *args)
 {
     struct pto_domain_params params;

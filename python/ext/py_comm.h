@@ -12,7 +12,8 @@
 #define EXT_DOMAIN(number) ((struct pto_domain *)(uintptr_t)(number))
 
 /*
- * Returns None, or raises the error of a status; an exception of a signal handler has precedence.
+ * Returns None for a successful status, or raises its error. If a signal handler has raised an
+ * exception, that exception is raised instead.
  */
 PyObject *ext_comm_finish(PyObject *module, int status, const struct pto_error *error);
 /* Aborts a communicator. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Time after a cancel when a run that has not ended is explained to the user. */
+/* Time after cancelling a run when the user is told why it has not ended. */
 enum { EXPLAIN_NS = 500000000 };
 
 static int end_runs(struct ext_device *device);
@@ -89,7 +89,8 @@ static int close_device(struct ext_device *device)
     *device->before = device->next;
     if (device->next != NULL)
         device->next->before = device->before;
-    while (end_runs(device) < 0) /* closes despite exceptions */
+    /* continue if an exception interrupts the wait, because the device must be closed */
+    while (end_runs(device) < 0)
         PyErr_Clear();
     while (device->graphs != NULL && ext_graph_close(device->graphs) != PTO_EBUSY) {
     }
@@ -164,7 +165,10 @@ static void device_free(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
 
     PyObject_GC_UnTrack(self);
-    /* runs, graphs and running threads hold references, so none exist here */
+    /*
+     * runs, graphs and running threads hold references to the device, so there are none when it is
+     * freed
+     */
     device_finalize(self);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
@@ -172,15 +176,15 @@ static void device_free(PyObject *self)
 
 /* ---- running ---- */
 
-/* The callable and arguments that another object makes of a call. */
+/* A callable and arguments, made by an object other than pto.Callable that was passed to a run. */
 struct made {
-    PyObject *arguments; /* NULL: use those of the call */
+    PyObject *arguments; /* arguments to use; NULL: those of the call */
     PyObject *bind;      /* for a graph: a function that makes the arguments of each launch */
 };
 
 /*
- * Resolves the first argument of a run to a callable and its arguments. `vary` is that of a graph;
- * NULL for a run.
+ * Finds the callable, and possibly the arguments, for the first argument of a run or a graph.
+ * `vary` is the option of a graph; NULL for a run.
  */
 static PyObject *resolve(struct ext_device *device, PyObject *const *objects, Py_ssize_t count,
                          PyObject *vary, struct made *made_out)
@@ -206,7 +210,10 @@ static PyObject *resolve(struct ext_device *device, PyObject *const *objects, Py
         (void)PyTuple_SetItem(list, i - 1, Py_NewRef(objects[i]));
     made = list == NULL ? NULL
                         : PyObject_CallFunctionObjArgs(method, (PyObject *)device, list, vary,
-                                                       /* without `vary` the list ends here */
+                                                       /*
+                                                        * the NULL ends the list of arguments here
+                                                        * if there is no `vary`
+                                                        */
                                                        NULL);
     Py_XDECREF(list);
     Py_XDECREF(method);
@@ -418,7 +425,7 @@ static PyObject *device_read(PyObject *self, PyObject *args)
     return result;
 }
 
-/* ---- looking ---- */
+/* ---- properties ---- */
 
 static PyObject *device_get_info(PyObject *self, void *ignored)
 {
@@ -490,7 +497,7 @@ static PyObject *device_write_trace(PyObject *self, PyObject *object)
     Py_RETURN_NONE;
 }
 
-/* The package's function, which runs the callable and reads the recording. */
+/* Calls the package's function that runs the callable and reads the recording. */
 static PyObject *device_profile(PyObject *self, PyObject *args, PyObject *keywords)
 {
     PyObject *module = PyImport_ImportModule("pto._profile");
@@ -522,7 +529,10 @@ static PyObject *device_repr(PyObject *self)
                                 info.is_lost ? ", lost" : "");
 }
 
-/* Called at the end of the interpreter: no run may use its memory afterwards. */
+/*
+ * Called when the interpreter ends: waits for runs, because they must not use its memory
+ * afterwards.
+ */
 static PyObject *module_shut_down(PyObject *module, PyObject *ignored)
 {
     struct ext_state *state = PyModule_GetState(module);

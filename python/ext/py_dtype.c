@@ -34,7 +34,7 @@ static const struct {
     [PTO_BOOL] = { DLPACK_BOOL, 8, 1, "?", "bool_" },
     [PTO_FP8E4M3FN] = { DLPACK_FLOAT8_E4M3FN, 8, 1, NULL, "float8_e4m3fn" },
     [PTO_FP8E8M0] = { DLPACK_FLOAT8_E8M0FNU, 8, 1, NULL, "float8_e8m0fnu" },
-    /* One byte per element, as in the runtime. */
+    /* An element takes a whole byte in the runtime, as in torch's float4_e2m1fn_x2. */
     [PTO_FP4E2M1] = { DLPACK_FLOAT4_E2M1FN, 4, 2, NULL, "float4_e2m1fn_x2" },
 };
 
@@ -60,7 +60,7 @@ const char *ext_dtype_format(uint32_t dtype)
     return dtype < PTO_DTYPE_COUNT ? others[dtype].format : NULL;
 }
 
-/* Several letters can mean one type: long and long long, for example. */
+/* Several format letters can mean one type, for example those of long and long long. */
 int ext_dtype_from_format(const char *format, Py_ssize_t itemsize)
 {
     enum pto_dtype_kind kind;

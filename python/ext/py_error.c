@@ -115,7 +115,9 @@ static void replace_words(char *text, size_t size, const struct word *list)
     }
 }
 
-/* Whether a submit is in Python: its file is not a C file. */
+/*
+ * Whether the submit is in a Python file: the name of its file does not end like that of a C file.
+ */
 static bool is_python(const struct pto_site *site)
 {
     const char *dot = site->file == NULL ? NULL : strrchr(site->file, '.');
@@ -145,7 +147,7 @@ int ext_error_init(PyObject *module, struct ext_state *state)
 {
     const struct {
         const char *name;
-        int parent; /* enum ext_error_class; an earlier row */
+        int parent; /* value of enum ext_error_class, of an earlier row of this table */
         PyObject *base;
         const char *doc;
     } row[] = {

@@ -89,11 +89,11 @@ struct ext_property {
 
 /* Functions that read tensors of torch: py_torch.c. */
 struct ext_torch {
-    PyObject *type; /* NULL: not seen yet */
+    PyObject *type; /* torch.Tensor; NULL: no object of this type was seen yet */
     bool is_known;
     PyObject *none; /* an empty tuple */
-    PyObject *last; /* its most recent dtype */
-    int last_code;  /* our code of `last` */
+    PyObject *last; /* dtype of torch that was converted last */
+    int last_code;  /* code of the runtime for `last` */
     struct ext_property shape, dtype, is_cpu, requires_grad;
     PyCFunction data_ptr;
     PyCFunctionWithKeywords is_contiguous;
@@ -114,8 +114,9 @@ struct ext_state {
     PyTypeObject *graph_type;
     PyTypeObject *memory_type;
     struct ext_device *devices; /* all open devices, closed at the end of the interpreter */
-    PyObject *exchange;         /* dict: type -> capsule, or None without exchange functions */
-    PyObject *max_version;      /* version of DLPack, a tuple */
+    /* dict: type -> capsule with exchange functions, or None if the type has none */
+    PyObject *exchange;
+    PyObject *max_version; /* version of DLPack, a tuple */
     struct ext_torch torch;
     struct { /* types of level-3 workers: py_worker.h */
         PyTypeObject *worker_type, *block_type, *registered_type, *worker_run_type;
@@ -191,7 +192,10 @@ const char *ext_dtype_format(uint32_t dtype);
 /* A further direction: orders the task after the creator of the tensor only. */
 enum { EXT_NO_DEP = PTO_DIR_COUNT };
 
-/* Keeps the memory of a tensor alive; released with the interpreter's lock held. */
+/*
+ * Reference that keeps the memory of a tensor alive. It is released while the interpreter's lock is
+ * held.
+ */
 struct ext_hold {
     enum {
         EXT_HOLD_NOTHING,
@@ -216,10 +220,14 @@ struct ext_tensor_object {
     struct ext_hold hold;
     bool is_readonly;
     bool is_remote; /* in memory that only the device can access */
-    /* Shape for users of the buffer protocol. */
+    /* shape in the form that the buffer protocol needs */
     Py_ssize_t shape[PTO_MAX_DIMS];
     Py_ssize_t strides[PTO_MAX_DIMS];
-    unsigned char bytes[sizeof(struct pto_tensor)]; /* Python's objects are aligned to 16 bytes */
+    /*
+     * bytes of the descriptor, which needs more alignment than the 16 bytes that Python's objects
+     * have
+     */
+    unsigned char bytes[sizeof(struct pto_tensor)];
 };
 
 /* A converted tensor, and the owner of its memory. */
@@ -275,7 +283,8 @@ struct ext_args {
     uint32_t scalar_count;
     uint32_t tensor_room;
     uint32_t addresses; /* bit k: scalar k is a pto.Address */
-    bool is_brief;      /* the caller waits until they are released */
+    /* the caller waits for the run, so holding the objects is enough to keep their memory */
+    bool is_brief;
     struct pto_tensor tensors[EXT_ARGS_ROOM];
     struct ext_hold holds[EXT_ARGS_ROOM];
     uint64_t scalars[PTO_ENTRY_SCALARS_MAX];
@@ -295,16 +304,20 @@ struct ext_expected {
 /* The signature of a callable. */
 struct ext_signature {
     const enum pto_direction *direction;
-    uint32_t count;                /* 0: unknown */
-    bool is_open;                  /* accepts more tensors: made for the reference system */
+    uint32_t count; /* 0: unknown */
+    /* additional tensors are accepted, because the callable was made for the reference system */
+    bool is_open;
     struct ext_expected *expected; /* one per entry; NULL: unknown */
     const char *name;              /* name of the callable */
 };
 
-/* Progress through the arguments of a call; zero at first. */
+/* Progress of converting the arguments of a call; all fields begin as 0. */
 struct ext_place {
     Py_ssize_t argument;
-    uint32_t tensor; /* signature entries before these are used */
+    /*
+     * entries of the signature before this index were already used for tensors; `scalar` likewise
+     */
+    uint32_t tensor;
     uint32_t scalar;
 };
 
@@ -369,8 +382,8 @@ struct ext_callable {
     struct pto_callable *callable;
     struct ext_signature signature;
     enum pto_mode mode;
-    bool is_registered; /* its code has been loaded by a run */
-    PyObject *source;   /* its source: bytes, or a path */
+    bool is_registered; /* a run has already loaded the code of the callable */
+    PyObject *source;   /* where the callable was loaded from: bytes, or a path */
 };
 
 int ext_callable_init(PyObject *module, struct ext_state *state);
@@ -379,28 +392,28 @@ int ext_callable_init(PyObject *module, struct ext_state *state);
 
 struct ext_device {
     PyObject_HEAD struct ext_state *state;
-    struct pto_device *device;   /* NULL: closed, and its memory is freed */
-    bool is_remote;              /* its memory cannot be accessed from this process */
-    bool is_closed;              /* closed for runs; tensors may still be in its memory */
+    struct pto_device *device; /* NULL: closed, and its memory is freed */
+    bool is_remote;            /* its memory cannot be accessed from this process */
+    /* the device takes no more runs, but tensors may still be in its memory */
+    bool is_closed;
     uint64_t memory_count;       /* live allocations */
     struct ext_launch *launches; /* launches that threads currently execute */
-    struct ext_run *first;       /* submitted runs, oldest first; the queue owns each reference */
+    /* list of submitted runs, the oldest first; it owns a reference to each */
+    struct ext_run *first;
     struct ext_run **last;
     struct ext_graph *graphs; /* open graphs; borrowed references */
-    struct ext_device *next;  /* next device of the state */
+    struct ext_device *next;  /* next open device of the module's state */
     struct ext_device **before;
 };
 
 int ext_device_init(PyObject *module, struct ext_state *state);
-/* An operation on a callable or a graph and its arguments, followed by keywords. */
+/* Type of a function that runs a callable or launches a graph with arguments and keywords. */
 typedef PyObject *(*ext_use_fn)(struct ext_device *device, PyObject *target,
                                 PyObject *const *objects, Py_ssize_t count, PyObject *names);
-/*
- * Calls an operation with arguments that another object made, followed by the keywords of the call.
- */
+/* Calls `use` with arguments that another object has made, followed by the keywords of the call. */
 PyObject *ext_use_made(ext_use_fn use, struct ext_device *device, PyObject *target,
                        PyObject *arguments, PyObject *const *keywords, PyObject *names);
-/* Returns the handle; NULL with an exception if it is closed. */
+/* Returns the handle of the device; if it is closed, raises an exception and returns NULL. */
 struct pto_device *ext_device_handle(struct ext_device *device);
 /* py_virtual.c */
 PyObject *ext_device_set_costs(PyObject *self, PyObject *args, PyObject *keywords);
@@ -422,9 +435,12 @@ struct ext_graph {
     struct ext_device *device;
     struct ext_callable *callable;
     PyObject *report; /* report of the build */
-    /* makes the arguments of a launch from those of the call; NULL: use them as they are */
+    /*
+     * function that makes the arguments of a launch from those of the call; NULL: the arguments are
+     * used unchanged
+     */
     PyObject *bind;
-    struct pto_tensor *built; /* tensors of the build, for messages */
+    struct pto_tensor *built; /* tensors with which the graph was built, for messages */
     uint32_t built_count;
     struct ext_graph *next;
     struct ext_graph **before;
@@ -433,7 +449,10 @@ struct ext_graph {
 int ext_graph_init(PyObject *module, struct ext_state *state);
 PyObject *ext_graph_build(struct ext_device *device, PyObject *callable, PyObject *const *objects,
                           Py_ssize_t count, PyObject *names);
-/* Compares the tensors with those of the build; -1 with an exception that names both. */
+/*
+ * Compares the tensors of a launch with those of the build. If they do not fit, raises an exception
+ * that names both and returns -1.
+ */
 int ext_graph_check(const struct ext_graph *graph, const struct ext_args *args);
 /* Destroys the graph, also when its device is closed. */
 int ext_graph_close(struct ext_graph *graph);
@@ -442,10 +461,16 @@ int ext_graph_close(struct ext_graph *graph);
 
 enum { EXT_WAITING_TEXT = 512 };
 
-/* A waiting call and its cancellation. Another thread calls both functions during the call. */
+/*
+ * A call that waits, and the function that cancels it. While the call waits, another thread calls
+ * both functions.
+ */
 struct ext_waiting {
     void (*cancel)(void *context);
-    /* Describes why the call still waits after the cancel. NULL: it returns at once. */
+    /*
+     * Describes why the call still waits after it was cancelled. NULL: a cancelled call returns at
+     * once.
+     */
     void (*describe)(void *context, char text[EXT_WAITING_TEXT]);
     void *context;
 };
@@ -484,19 +509,23 @@ PyObject *ext_launch_run(struct ext_device *device, PyObject *target, PyObject *
 
 struct ext_run {
     PyObject_HEAD struct ext_state *state;
-    struct pto_run *run; /* NULL: ended, and the report is complete */
+    struct pto_run *run; /* handle of the run; NULL: it has ended, and its report is complete */
     int status;
-    int descriptor; /* -1: none was requested */
-    uint32_t users; /* threads that use its handle */
+    /* descriptor that becomes readable at the end of the run; -1: none was requested */
+    int descriptor;
+    uint32_t users; /* number of threads that use `run` at present */
     bool is_queued;
     struct ext_run *next;
     struct ext_device *device;
     PyObject *target;
     PyObject *report;
-    /* the exception; made when the run ends, because its texts may be in its code */
+    /*
+     * exception of a failed run. It is made when the run ends, because texts of the error may be in
+     * the code of the callable
+     */
     PyObject *failure;
     struct ext_args *args;
-    PyObject *options; /* a tuple of texts and observers */
+    PyObject *options; /* tuple of option texts and observers, kept until the run has ended */
     uint64_t stall_timeout_ns;
 };
 
@@ -505,7 +534,7 @@ PyObject *ext_run_submit(struct ext_device *device, PyObject *target, PyObject *
                          Py_ssize_t count, PyObject *names);
 /* Waits for the end of a run. 1: ended, 0: not yet, -1: an exception. */
 int ext_run_wait(struct ext_run *run, uint64_t timeout_ns);
-/* Frees what ended runs hold. */
+/* Frees what ended runs of the device hold. */
 void ext_run_sweep(struct ext_device *device);
 /* Describes what a cancelled run waits for. */
 void ext_run_describe(const struct ext_state *state, PyObject *target, uint64_t stall_timeout_ns,

@@ -11,7 +11,10 @@ static struct ext_graph *graph_of(PyObject *self)
     return (struct ext_graph *)self;
 }
 
-/* Keeps the tensors of the build; out of memory only makes messages of launches shorter. */
+/*
+ * Keeps the tensors of the build for messages of later launches. If memory runs out, these messages
+ * are shorter.
+ */
 static void keep_built(struct ext_graph *graph, const struct ext_args *args)
 {
     size_t bytes = args->tensor_count * sizeof(*graph->built);
@@ -184,7 +187,7 @@ static int graph_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* Breaks reference cycles: an orchestration may refer to the graph. */
+/* Breaks reference cycles, because an orchestration may refer to the graph that it built. */
 static int graph_clear(PyObject *self)
 {
     Py_CLEAR(graph_of(self)->bind);

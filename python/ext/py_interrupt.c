@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ctrl-C while the main thread is inside a call that waits: a run, or something that ranks do together.
- * Python's handler only notes the signal; the thread that would act on it is busy. So during such a
- * call the handler of SIGINT is one that also wakes a thread of this file, which ends the
- * call, if that is what Ctrl-C means: where a program has a handler of its own, the call continues.
+ * Handles Ctrl-C while the main thread is inside of a call that waits: for a run, or for other
+ * ranks. Python's signal handler only records the signal, and the main thread would act on it after
+ * the call. So during such a call this file installs a handler for SIGINT that calls Python's
+ * handler and also wakes a thread, the watching thread, which cancels the call. If the program has
+ * replaced the action of Ctrl-C, the call is not cancelled.
  *
- * An interrupt belongs to the call that it interrupted. The watching thread may get to it late, when
- * that call has returned and another one has begun, which must not be cancelled in its place. So calls
- * have numbers, the handler notes the number of the call that it finds, and the watching thread cancels
- * a call only if its number was noted.
+ * An interrupt cancels only the call that it interrupted. The watching thread may run late, when
+ * that call has returned and the next one has begun. So calls are numbered: the handler records the
+ * number of the current call, and the watching thread cancels a call only if its number was
+ * recorded.
  *
- * The handler reads the number before it calls Python's: afterwards the main thread may raise
- * KeyboardInterrupt, which the program handles, and begin another call. It wakes the watching thread after
- * Python's: a call that is cancelled finds the signal that Python noted, and raises KeyboardInterrupt
- * instead of pto.Canceled. The kernel prefers the main thread for a signal to the process. There the
- * handler runs inside the call, between begin and end. On another thread it may be overtaken by
- * the end of the call and by the begin of the next one. If that is before it reads the number, it finds
- * the next call or none, and Python notes the signal during that one, too: they agree. If it is after, the
- * number is that of a call that has returned, and nothing is cancelled.
+ * The handler reads the number before it calls Python's handler. After that handler, the main
+ * thread may raise KeyboardInterrupt, the program may catch it, and another call may begin. The
+ * handler wakes the watching thread after it has called Python's handler. So a call that is
+ * cancelled finds the signal recorded, and raises KeyboardInterrupt instead of pto.Canceled.
+ *
+ * The kernel prefers the main thread for a signal to the process; the handler then runs inside of
+ * the call. On another thread, the handler may run while the main thread leaves the call and begins
+ * the next one. If the handler reads the number after that, it finds the next call or none, and
+ * Python's handler records the signal during the same call. If it reads the number before that, the
+ * call with this number has returned, and nothing is cancelled.
  *
  * Ordering
- *   R1 ext_interrupt_begin -> A1 note_signal    the handler of before is known when its call's number is
- *   R2 note_signal -> A2 watch_main             Python has noted the signal before the call is cancelled
+ *   R1 ext_interrupt_begin -> A1 note_signal  `before` is set if the number of a call is visible
+ *   R2 note_signal -> A2 watch_main           Python's handler has returned before the cancellation
  */
 #include "py_ext.h"
 
@@ -33,21 +36,21 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Time after a cancel when a call that has not returned is explained to the user. */
+/* Time after a cancellation when the user is told why the call has not returned. */
 enum { EXPLAIN_NS = 100000000 };
 
 /* State of the process, because signals are per process. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t ended; /* signalled when a call has returned */
-    /* call that Ctrl-C cancels; without `cancel`: none. Protected by the lock */
+    /* the call that Ctrl-C cancels; `cancel` is NULL if there is none. Protected by the lock */
     struct ext_waiting call;
     uint64_t calls;   /* number of calls so far; main thread only */
     uint64_t current; /* number of the current call; 0: none. Atomic */
-    uint64_t pressed; /* highest number that the handler found. Atomic */
+    uint64_t pressed; /* highest number of a call that the handler has found; atomic */
     sem_t woken;
     struct sigaction before;
-    pid_t owner; /* process that owns the thread; 0: none */
+    pid_t owner; /* process in which the watching thread runs; 0: none */
 } watch = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void note_signal(int number, siginfo_t *info, void *context)
@@ -59,10 +62,10 @@ static void note_signal(int number, siginfo_t *info, void *context)
         watch.before.sa_sigaction(number, info, context);
     else
         watch.before.sa_handler(number);
-    /* A late handler on another thread must not hide the number of a later call. */
+    /* A handler that runs late on another thread must not replace the number of a later call. */
     while (pressed < call && !__atomic_compare_exchange_n(&watch.pressed, &pressed, call, false,
                                                           __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
-    } /* R2; a second press during the same call needs the post only */
+    } /* R2. If this call was noted before, only the semaphore is posted again. */
     (void)sem_post(&watch.woken);
 }
 
@@ -84,14 +87,14 @@ static bool is_interrupting(void)
     return is_usual;
 }
 
-/* Whether the call that the handler found is still current. Called under the lock. */
+/* Whether Ctrl-C was pressed during the call that is still current. The lock is held. */
 static bool is_pressed(void)
 {
     return watch.call.cancel != NULL &&
            __atomic_load_n(&watch.pressed, __ATOMIC_ACQUIRE) == watch.calls; /* A2 */
 }
 
-/* Cancels the call, releasing the lock in between, and returns whether it ends at once. */
+/* Cancels the call without holding the lock. Returns whether the call ends at once. */
 static bool end_call(void)
 {
     uint64_t call = watch.calls;
@@ -142,7 +145,7 @@ static void *watch_main(void *ignored)
     return NULL;
 }
 
-/* A child of fork() has no such thread. */
+/* Starts the watching thread unless it runs in this process; a child of fork() has none. */
 static bool has_thread(pid_t process)
 {
     sigset_t all, before;
@@ -158,8 +161,9 @@ static bool has_thread(pid_t process)
     (void)pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&watch.ended, &clock);
     (void)pthread_condattr_destroy(&clock);
-    watch.call.cancel = NULL; /* the parent's call */
-    (void)sigfillset(&all);   /* leave signals to other threads */
+    watch.call.cancel = NULL; /* in a forked child, forget the call of the parent */
+    /* the watching thread takes no signals, which are left to other threads */
+    (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     if (pthread_create(&thread, NULL, watch_main, NULL) == 0) {
         (void)pthread_detach(thread);
@@ -176,7 +180,8 @@ bool ext_interrupt_begin(const struct ext_waiting *call)
 
     if (syscall(SYS_gettid) != process || !has_thread(process))
         return false;
-    if (watch.call.cancel != NULL) /* a nested call of this thread ends first */
+    /* this call is inside of another one of the same thread, which Ctrl-C already cancels */
+    if (watch.call.cancel != NULL)
         return false;
     (void)sigemptyset(&action.sa_mask);
     action.sa_sigaction = note_signal;

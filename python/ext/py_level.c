@@ -69,7 +69,7 @@ const struct pto_site *ext_site_here(void)
         return NULL;
     }
     made->site = (struct pto_site){ strdup(text), line };
-    made->file = file; /* kept, so that its address is not reused */
+    made->file = file; /* keep the reference, so that no other file object gets this address */
     sites[at % SITES] = made;
     site_count++;
     return &made->site;
@@ -84,7 +84,8 @@ static void copy_back(const struct pto_tensor *t, const struct ext_stage *stage)
     uint64_t shift = (uint64_t)(uintptr_t)stage->memory - stage->addr;
     uint32_t last = t->ndims - 1;
     uint64_t row = t->strides[last] == 1 ? t->shapes[last] : 1; /* contiguous elements */
-    uint32_t inner = t->strides[last] == 1 ? last : t->ndims;   /* number of outer dimensions */
+    /* number of dimensions over which `index` counts */
+    uint32_t inner = t->strides[last] == 1 ? last : t->ndims;
     uint32_t index[PTO_MAX_DIMS] = { 0 };
     char *to = pto_tensor_data(t);
 
@@ -201,10 +202,11 @@ static int stage_tensor(struct ext_level *level, struct pto_tensor *t, struct ex
 struct load {
     struct ext_args taken;
     struct pto_args args;
-    uint32_t count; /* tensors of `taken`, in order, and new ones */
+    uint32_t count; /* number of tensors: those of `taken`, in order, and new outputs */
     uint8_t tag[PTO_TASK_TENSORS_MAX];
-    struct pto_tensor_info fresh[PTO_TASK_TENSORS_MAX]; /* descriptions of new tensors */
-    struct pto_task_id *deps;                           /* or NULL */
+    /* descriptions of outputs that the runtime allocates */
+    struct pto_tensor_info fresh[PTO_TASK_TENSORS_MAX];
+    struct pto_task_id *deps; /* or NULL */
 };
 
 static void release_load(struct load *load)
@@ -219,7 +221,8 @@ static enum pto_tag tag_of(enum pto_direction direction)
            : direction == PTO_DIR_OUT ? PTO_TAG_OUTPUT_EXISTING
            : direction == (enum pto_direction)EXT_NO_DEP
                ? PTO_TAG_NO_DEP
-               : PTO_TAG_INOUT; /* an unknown argument is read and written */
+               /* for an argument of unknown direction, assume that it is read and written */
+               : PTO_TAG_INOUT;
 }
 
 static int take_argument(struct ext_level *level, struct load *load, PyObject *object,
@@ -319,7 +322,7 @@ static struct pto_level *open_level(struct ext_level *level)
     return level->level;
 }
 
-/* Raises the error of the run so far. */
+/* Raises the error with which the run has failed. */
 static PyObject *level_refuse(struct ext_level *level)
 {
     struct pto_error error;
@@ -475,7 +478,8 @@ static PyObject *submit_group(struct ext_level *level, const struct ext_register
         status =
             objects == NULL ? -1 : fill_load(level, &load[filled], target, objects, size, NULL);
         free(objects);
-        Py_XDECREF(list); /* the members hold its elements */
+        /* `args` has copies of what is needed, and the members hold the objects */
+        Py_XDECREF(list);
         Py_XDECREF(item);
         if (status == 0)
             args[filled] = load[filled].args;
@@ -733,7 +737,7 @@ static PyObject *level_call(PyObject *self, PyObject *args)
     return result;
 }
 
-/* ---- the rest of a level ---- */
+/* ---- other methods of a level ---- */
 
 static PyObject *level_finish(struct ext_level *level, int status)
 {

@@ -51,7 +51,10 @@ PyObject *ext_memory_new(struct ext_device *device, PyObject *shape, PyObject *d
     return result;
 }
 
-/* Reports a damaged allocation, for which no caller is left to raise an exception in. */
+/*
+ * Prints that an allocation is damaged. No exception is possible, because the allocation is freed
+ * by the garbage collector.
+ */
 static void memory_report(struct ext_state *state, int status, const struct pto_error *error,
                           PyObject *self)
 {

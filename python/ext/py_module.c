@@ -54,7 +54,7 @@ PyObject *PyInit__pto(void)
 
 struct ext_state *ext_state_of(PyTypeObject *type)
 {
-    /* A class derived in Python has no module state. */
+    /* a class that is derived in Python has no module state, so look at its base classes */
     while (type != NULL) {
         struct ext_state *state = PyType_GetModuleState(type);
 
@@ -109,7 +109,7 @@ PyObject *ext_list_of(uint32_t count, PyObject *(*make)(const void *from, uint32
     return list;
 }
 
-/* The constructor of types whose objects only this module makes. */
+/* Constructor of types whose objects only this module can make: raises TypeError. */
 static PyObject *refuse_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     PyObject *name = PyObject_GetAttrString((PyObject *)type, "__name__");
@@ -137,7 +137,8 @@ PyObject *ext_make_type(PyObject *module, PyType_Spec *spec)
     }
     slots[count] = (PyType_Slot){ Py_tp_new, refuse_new };
     slots[count + 1] = (PyType_Slot){ 0, NULL };
-    made.flags &= ~(unsigned)Py_TPFLAGS_DISALLOW_INSTANTIATION; /* Python 3.9 ignores it */
+    /* Python 3.9 ignores this flag, so it is removed, and refuse_new does the same */
+    made.flags &= ~(unsigned)Py_TPFLAGS_DISALLOW_INSTANTIATION;
     made.slots = slots;
     return PyType_FromModuleAndSpec(module, &made, NULL);
 }

@@ -41,7 +41,7 @@ int ext_seconds(struct ext_state *state, const char *name, PyObject *value, uint
     }
     *ns_out = seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_MAX / 2;
     if (*ns_out == 0)
-        *ns_out = 1; /* 0 means the default */
+        *ns_out = 1; /* round up, because 0 would mean the default */
     return 0;
 }
 
@@ -78,7 +78,8 @@ static bool take_number(PyObject *number, unsigned long long max, unsigned long 
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError)) {
         PyErr_Clear();
         *value_out = max;
-        max = 0; /* negative, or above 64 bits */
+        /* the number is negative or has more than 64 bits: make the following check fail */
+        max = 0;
     }
     if (!PyErr_Occurred() && *value_out > max)
         PyErr_Format(

@@ -17,7 +17,7 @@
 
 enum { SLICE_NS = 50000000 }; /* slice of a wait; signals are checked between slices */
 
-/* ---- what both kinds share ---- */
+/* ---- launches: common to runs that the caller waits for and submitted runs ---- */
 
 int ext_launch_begin(struct ext_launch *launch, struct ext_device *device, PyObject *target,
                      struct ext_args *args)
@@ -39,7 +39,10 @@ int ext_launch_begin(struct ext_launch *launch, struct ext_device *device, PyObj
     return 0;
 }
 
-/* Converts arguments and options, and prepares the run. 0, or -1 with an exception. */
+/*
+ * Converts arguments and options of a launch, and prepares its run. Returns 0, or -1 with an
+ * exception.
+ */
 int ext_launch_prepare(struct ext_launch *launch, PyObject *const *objects, Py_ssize_t count,
                        PyObject *names)
 {
@@ -71,7 +74,7 @@ int ext_launch_prepare(struct ext_launch *launch, PyObject *const *objects, Py_s
     else if (callable->is_registered)
         status = pto_run_prepare(launch->device->device, callable->callable, &entry,
                                  &launch->options, &launch->run);
-    else { /* the first run loads the code */
+    else { /* release the interpreter's lock, because the first run of a callable loads its code */
         Py_BEGIN_ALLOW_THREADS
         status = pto_run_prepare(launch->device->device, callable->callable, &entry,
                                  &launch->options, &launch->run);
@@ -234,7 +237,10 @@ static void leave_queue(struct ext_run *run)
     Py_DECREF((PyObject *)run);
 }
 
-/* Keeps the exception of a run. If out of memory, it is made later, without its fields. */
+/*
+ * Keeps the exception of a failed run. If memory runs out, the exception is made later, without
+ * fields.
+ */
 static void keep_failure(struct ext_run *run)
 {
     PyObject *type, *value, *traceback;
@@ -332,12 +338,13 @@ PyObject *ext_run_submit(struct ext_device *device, PyObject *target, PyObject *
     run->is_queued = true;
     *device->last = run;
     device->last = &run->next;
-    return Py_NewRef((PyObject *)run); /* the queue owns the first reference */
+    /* the list of the device has the first reference, the caller gets a second one */
+    return Py_NewRef((PyObject *)run);
 }
 
 /*
- * Waits once, for at most `ns`. A thread that finds the run ended while others still wait leaves
- * settling to them.
+ * Waits once, for at most `ns`. If the run has ended while other threads still wait for it, the
+ * last of them calls run_settle.
  */
 static int look(struct ext_run *run, uint64_t ns)
 {
@@ -443,7 +450,7 @@ static PyObject *run_cancel(PyObject *self, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
-/* Returns a duplicate descriptor, because that of the run is closed with it. */
+/* Returns a duplicate of the run's descriptor, which is closed together with the run. */
 static PyObject *run_fileno(PyObject *self, PyObject *ignored)
 {
     struct ext_run *run = run_of(self);
@@ -502,7 +509,7 @@ static int run_clear(PyObject *self)
     return 0;
 }
 
-/* Frees a run without references: it has ended, or never began. */
+/* Frees a run that has no references any more: the run has ended, or it was never launched. */
 static void run_free(PyObject *self)
 {
     struct ext_run *run = run_of(self);

@@ -29,7 +29,7 @@ static void note_damaged(void *context, const char *path)
     PyObject *text = PyUnicode_DecodeFSDefault(path);
 
     if (text == NULL || PyList_Append(context, text) < 0)
-        PyErr_Clear(); /* the count includes it */
+        PyErr_Clear(); /* ignore the error: the path is missing in the list, but it is counted */
     Py_XDECREF(text);
 }
 

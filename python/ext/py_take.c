@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Converts objects to tensors without a copy: pto.Tensor, DLPack's C functions, the buffer
- * protocol, __dlpack__. Other objects raise a sentence.
+ * Converts objects to tensors without a copy: pto.Tensor, or objects with DLPack's C functions, the
+ * buffer protocol or __dlpack__. For other objects it raises an exception with a sentence.
  */
 #include "py_ext.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* An object's memory in any of these forms. */
+/* Description of an object's memory, from any of these protocols. */
 struct form {
     void *data;
     int dtype;
@@ -19,7 +19,7 @@ struct form {
     Py_ssize_t unit;
 };
 
-/* Errors about data types, to which the sentence adds the types. */
+/* Error texts about data types; the message adds the types. */
 static const char unknown_type[] = "the runtime has no such data type; convert it, or give `dtype` "
                                    "to use its bits";
 static const char other_size[] = "whose elements are not as large";
@@ -35,7 +35,10 @@ static int take_refuse(struct ext_state *state, PyObject *object, const char *wh
     return -1;
 }
 
-/* Returns the object's name for its element type; for a buffer without a name, its letter. */
+/*
+ * Formats the name of an object's element type as the object calls it; for a buffer without a name,
+ * the letter of its format.
+ */
 static void name_type(PyObject *object, char *text, size_t size)
 {
     PyObject *type = PyObject_GetAttrString(object, "dtype"), *words;
@@ -43,11 +46,11 @@ static void name_type(PyObject *object, char *text, size_t size)
 
     if (type == NULL) {
         PyErr_Clear();
-        type = PyObject_GetAttrString(object, "format"); /* of a memoryview */
+        type = PyObject_GetAttrString(object, "format"); /* attribute of a memoryview */
     }
     if (type == NULL) {
         PyErr_Clear();
-        type = PyObject_GetAttrString(object, "typecode"); /* of an array */
+        type = PyObject_GetAttrString(object, "typecode"); /* attribute of an array.array */
     }
     words = type == NULL ? NULL : PyObject_Str(type);
     found = words == NULL ? NULL : PyUnicode_AsUTF8AndSize(words, NULL);
@@ -73,17 +76,18 @@ static int refuse_form(struct ext_state *state, PyObject *object, const char *wh
     return take_refuse(state, object, text);
 }
 
-/* Describes a form as a tensor. Returns why it is not one, or NULL. */
+/* Converts a form to a tensor. Returns NULL, or why it cannot be a tensor. */
 static const char *take_describe(const struct form *form, struct pto_tensor *out)
 {
-    int ndims = form->ndim == 0 ? 1 : form->ndim; /* a single element becomes a tensor of one */
+    /* a single element, without dimensions, becomes a tensor with one dimension */
+    int ndims = form->ndim == 0 ? 1 : form->ndim;
     uint64_t expected = 1;
     bool is_empty = false;
 
     if (form->ndim > PTO_MAX_DIMS)
         return "it has more than 5 dimensions; reshape it";
     for (int d = 0; d < form->ndim; d++)
-        is_empty = is_empty || form->shape[d] == 0; /* its strides do not matter */
+        is_empty = is_empty || form->shape[d] == 0; /* strides of an empty tensor are not checked */
     memset(out, 0, sizeof(*out));
     out->addr = (uint64_t)(uintptr_t)form->data;
     out->owner = pto_task_id_invalid();
@@ -115,7 +119,10 @@ static const char *take_describe(const struct form *form, struct pto_tensor *out
     return NULL;
 }
 
-/* Chooses the caller's type, if its elements have the same size. */
+/*
+ * Selects the data type that the caller asks for, if its elements have the size of the object's
+ * elements. Returns NULL, or why it cannot be used.
+ */
 static const char *choose_dtype(struct form *form, int asked)
 {
     if (asked >= 0 && pto_dtype_size((uint32_t)asked) != (uint32_t)form->itemsize)
@@ -127,7 +134,8 @@ static const char *choose_dtype(struct form *form, int asked)
 
 static const char *take_dlpack(const struct dlpack_tensor *from, int asked, struct pto_tensor *out)
 {
-    enum { CUDA_HOST = 3, ROCM_HOST = 11 }; /* host memory that a chip can access */
+    /* DLPack's codes of devices whose memory is host memory that a chip can access */
+    enum { CUDA_HOST = 3, ROCM_HOST = 11 };
     struct form form = {
         .data = (char *)from->data + from->byte_offset,
         .dtype = ext_dtype_from_dlpack(from->dtype),
@@ -210,12 +218,13 @@ static PyObject *exchange_of(struct ext_state *state, PyObject *object)
         ext_torch_learn(state, object);
     }
     if (PyDict_Size(state->exchange) >= 64)
-        PyDict_Clear(state->exchange); /* releases temporary classes */
+        /* limit the size of the cache, which also keeps temporary classes alive */
+        PyDict_Clear(state->exchange);
     if (PyDict_SetItem(state->exchange, (PyObject *)type, found) < 0) {
         Py_DECREF(found);
         return NULL;
     }
-    Py_DECREF(found); /* the dict holds it */
+    Py_DECREF(found); /* the dict holds a reference */
     return found;
 }
 
@@ -283,7 +292,10 @@ static PyObject *call_dlpack(struct ext_state *state, PyObject *object, PyObject
     return PyObject_CallNoArgs(method);
 }
 
-/* Converts by numpy what an older library cannot export by DLPack, such as bools of torch 1. */
+/*
+ * Converts an object by numpy, if an older library cannot export it by DLPack, for example bools of
+ * torch 1.
+ */
 static int take_by_numpy(struct ext_state *state, PyObject *object, int dtype,
                          struct ext_tensor *out)
 {
@@ -295,7 +307,7 @@ static int take_by_numpy(struct ext_state *state, PyObject *object, int dtype,
     if (array != NULL && PyObject_CheckBuffer(array))
         status = take_buffer(state, array, dtype, out);
     Py_XDECREF(array);
-    if (status < 0) { /* report the first error */
+    if (status < 0) { /* restore the exception of the first attempt */
         PyErr_Clear();
         PyErr_Restore(type, value, traceback);
     } else {
@@ -306,7 +318,7 @@ static int take_by_numpy(struct ext_state *state, PyObject *object, int dtype,
     return status;
 }
 
-/* Converts by __dlpack__. */
+/* Converts an object by calling its method __dlpack__. */
 static int take_by_method(struct ext_state *state, PyObject *object, PyObject *exchange, int dtype,
                           struct ext_tensor *out)
 {

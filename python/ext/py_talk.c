@@ -19,8 +19,8 @@ static PyObject *talk_finish(PyObject *module, int status, const struct pto_erro
 }
 
 /*
- * Finds the worker, and the level that the call is made in; NULL: outside of an orchestration.
- * False with an exception.
+ * Finds the worker, and the level if the call is made in an orchestration (else *level_out is
+ * NULL). Returns false with an exception.
  */
 static bool find_place(PyObject *module, PyObject *worker, PyObject *level,
                        struct pto_worker **worker_out, struct pto_level **level_out)
@@ -98,7 +98,7 @@ static PyObject *domain_release(PyObject *module, PyObject *args)
                        NULL);
 }
 
-/* Returns (chip, context, address of the window, its size). */
+/* Returns the tuple (chip, context, address of the window, size of the window). */
 static PyObject *domain_member(PyObject *module, PyObject *args)
 {
     struct pto_worker_member member;
@@ -172,8 +172,8 @@ static int put_into(struct ext_state *state, struct pto_tensor *tensor, PyObject
 }
 
 /*
- * Makes a tensor at an address with so many bytes. `owner` keeps them alive; if it is a tensor of a
- * worker or a device, the result is a view of it.
+ * Makes a tensor at the given address and size. `owner` keeps the memory alive; if it is a tensor
+ * of a worker or a device, the result is a view of it.
  */
 static PyObject *tensor_at(PyObject *module, PyObject *args)
 {
@@ -239,7 +239,7 @@ static PyObject *scalars_of(PyObject *module, int status, const uint64_t *scalar
     return tuple;
 }
 
-/* Returns (handle, scalars). */
+/* Opens a region. Returns the tuple (handle, scalars). */
 static PyObject *region_open(PyObject *module, PyObject *args)
 {
     struct pto_worker_region_params params;
@@ -299,7 +299,7 @@ static PyObject *queue_open(PyObject *module, PyObject *args)
                          scalars_of(module, status, scalar, PTO_QUEUE_SCALARS));
 }
 
-/* The region handle, first argument of all following functions. */
+/* Converts the first argument of the following functions, a number, to the handle of a region. */
 #define REGION(number) ((struct pto_worker_region *)(uintptr_t)(number))
 #define QUEUE(number) ((struct pto_worker_queue *)(uintptr_t)(number))
 
@@ -373,7 +373,9 @@ static PyObject *region_counter(PyObject *module, PyObject *args)
     return status < 0 ? ext_raise(state_of(module), status, NULL) : PyLong_FromLong(value);
 }
 
-/* Whether to wait for another slice. Raises exceptions of signal handlers. */
+/*
+ * Whether to wait for another slice: time is left, and no signal handler has raised an exception.
+ */
 static bool goes_on(int status, uint64_t *left_ns, uint64_t slice_ns)
 {
     *left_ns -= slice_ns;
@@ -445,7 +447,7 @@ static PyObject *queue_send(PyObject *module, PyObject *args)
     return PyErr_Occurred() ? NULL : talk_finish(module, status, &error);
 }
 
-/* Returns (kind, bytes, number). */
+/* Receives a message from a queue. Returns the tuple (kind, bytes, number). */
 static PyObject *queue_receive(PyObject *module, PyObject *args)
 {
     unsigned long long queue, timeout;

@@ -16,7 +16,7 @@ static struct pto_tensor tensor_of(PyObject *self)
     return tensor;
 }
 
-/* ---- making ---- */
+/* ---- making tensors ---- */
 
 static bool is_remote(PyObject *tensor)
 {
@@ -126,7 +126,7 @@ static int refuse_remote(PyObject *self)
     return -1;
 }
 
-/* ---- looking ---- */
+/* ---- properties ---- */
 
 static PyObject *numbers(const uint32_t *values, uint32_t count)
 {
@@ -458,7 +458,11 @@ static PyObject *tensor_item(PyObject *self, PyObject *key)
         view.shapes[to] = tensor.shapes[from];
         view.strides[to] = tensor.strides[from];
     }
-    if (to == 0) { /* a single element */
+    /*
+     * an index for each dimension selects a single element, which becomes a tensor with one
+     * dimension
+     */
+    if (to == 0) {
         view.shapes[0] = view.strides[0] = 1;
         to = 1;
     }
@@ -469,11 +473,12 @@ static PyObject *tensor_item(PyObject *self, PyObject *key)
     return make_view(self, &view, "a slice");
 }
 
-/* ---- going out ---- */
+/* ---- exporting ---- */
 
 static int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
-    static const char *const bits[] = { "B", "B", "H" }; /* formats by size for types without one */
+    /* for types without a format: format by element size */
+    static const char *const bits[] = { "B", "B", "H" };
     struct ext_tensor_object *t = (struct ext_tensor_object *)self;
     struct pto_tensor tensor = tensor_of(self);
     const char *format = ext_dtype_format(tensor.dtype);
@@ -514,7 +519,7 @@ static int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags)
     return 0;
 }
 
-/* Memory of an exported capsule, in one allocation. */
+/* An exported capsule with the data to which it points, in one allocation. */
 struct export
 {
     PyObject *owner;
@@ -531,7 +536,7 @@ static void free_export(struct export *export)
     PyGILState_STATE lock;
 
     if (!Py_IsInitialized())
-        return; /* the process is ending */
+        return; /* the interpreter has ended, so the memory cannot be freed any more */
     lock = PyGILState_Ensure();
     Py_DECREF(export->owner);
     free(export);
@@ -663,7 +668,8 @@ static PyObject *tensor_numpy(PyObject *self, PyObject *ignored)
 }
 
 /*
- * Called by numpy when it cannot use the buffer; numpy would otherwise make an array of one object.
+ * Called by numpy if it cannot use the buffer protocol. Raises an exception, because numpy would
+ * otherwise make an array with the tensor as its only element.
  */
 static PyObject *tensor_array(PyObject *self, PyObject *args, PyObject *keywords)
 {

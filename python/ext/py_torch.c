@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fast path for tensors of torch before 2.10, which has no C functions of DLPack and whose
- * __dlpack__, a Python function, takes longer than the rest of an argument: a contiguous tensor is
- * read by the C functions of its methods. Only for calls that wait for their end, because the
- * object keeps the memory alive and a program may replace its memory. Other tensors take the
- * general path.
+ * Fast path for contiguous tensors of torch before version 2.10, which has no C functions of
+ * DLPack, and whose __dlpack__, a Python function, takes longer than the rest of the conversion. It
+ * calls the C functions of the tensor's methods directly. It is used only for calls that wait for
+ * their end: holding the object keeps its memory alive during the call, but a program may give the
+ * object other memory later. Other tensors take the general path.
  */
 #include "py_ext.h"
 
@@ -18,7 +18,7 @@ static bool learn_property(struct ext_property *p, PyObject *type, const char *n
     return p->get != NULL;
 }
 
-/* Returns the C function of a method with these flags, or NULL. */
+/* Returns the C function of a method if the method has these flags, else NULL. */
 static PyCFunction learn_method(PyObject *object, const char *name, int flags)
 {
     PyObject *bound = PyObject_GetAttrString(object, name);
@@ -73,7 +73,8 @@ static PyObject *get(const struct ext_property *p, PyObject *object)
 /* Whether an object is the given value (True or False); steals the reference. */
 static bool is_exactly(PyObject *found, PyObject *value)
 {
-    Py_XDECREF(found); /* True and False are immortal */
+    /* the reference can be dropped before the comparison, because True and False are never freed */
+    Py_XDECREF(found);
     return found == value;
 }
 
@@ -84,7 +85,8 @@ static int torch_code_of(struct ext_state *state, PyObject *object)
 
     if (dtype == NULL)
         return -1;
-    if (dtype == torch->last) { /* dtype objects are unique */
+    /* comparing addresses is enough, because there is one object for each dtype */
+    if (dtype == torch->last) {
         Py_DECREF(dtype);
         return torch->last_code;
     }
@@ -94,7 +96,10 @@ static int torch_code_of(struct ext_state *state, PyObject *object)
     return torch->last_code;
 }
 
-/* Fills row-major shapes; a single element becomes a tensor of one. */
+/*
+ * Sets row-major shapes and strides. A single element, without dimensions, becomes a tensor with
+ * one dimension.
+ */
 static bool fill_shapes(PyObject *shape, struct pto_tensor *out)
 {
     Py_ssize_t count = PyTuple_Check(shape) ? PyTuple_Size(shape) : -1;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Virtual time of devices and workers: costs, and what the last run took. */
+/* Virtual time of devices and workers: sets costs, and returns the report of the last run. */
 #include "py_worker.h"
 
 #include <stdlib.h>
 
 #include <pto/worker_virtual.h>
 
-/* A number of ns, or a formula; in `room`, or the text of the object. */
+/*
+ * Returns the formula of a cost: for a number of ns, formats it into `room`; for a formula, returns
+ * the text of the object.
+ */
 static const char *formula_of(PyObject *value, char room[32])
 {
     if (PyUnicode_Check(value))
@@ -23,12 +26,13 @@ static const char *formula_of(PyObject *value, char room[32])
     return NULL;
 }
 
-/* Costs of kernels, with the objects to which their texts belong. */
+/* Costs of kernels, and the objects that own their texts. */
 struct costs {
     struct pto_virtual_cost *cost;
     uint32_t count;
-    char (*room)[32]; /* texts of numbers */
-    PyObject *rows;   /* list that pto._profile.durations has returned; NULL: none */
+    char (*room)[32]; /* texts of costs that were given as numbers */
+    /* list that pto._profile.durations has returned, which owns texts; NULL: none */
+    PyObject *rows;
 };
 
 static bool take_costs(PyObject *dict, struct costs *c)
@@ -52,7 +56,7 @@ static bool take_costs(PyObject *dict, struct costs *c)
     return true;
 }
 
-/* Adds the rows of a file, except those of kernels in the dict. */
+/* Adds the costs from a file, except for kernels that are in the dict. */
 static bool take_rows(PyObject *dict, struct costs *c)
 {
     for (Py_ssize_t i = 0; i < PyList_Size(c->rows); i++) {
@@ -83,13 +87,15 @@ static PyObject *read_rows(PyObject *path)
     return rows;
 }
 
-/* What the options are for: one of both. */
+/* The device or the worker whose options are set; the other one is NULL. */
 struct target {
     struct pto_device *device;
     struct pto_worker *worker;
 };
 
-/* A negative status without an exception has its sentence in `error`. */
+/*
+ * Sets the options. If the status is negative and no exception was raised, `error` has a sentence.
+ */
 static int set_options(const struct target *target, PyObject *dict, PyObject *path,
                        struct pto_virtual_options *options, struct pto_error *error)
 {
@@ -136,7 +142,7 @@ static uint64_t *find_step(struct pto_virtual_options *options, PyObject *name)
     return NULL;
 }
 
-/* Takes a bool, or a dict of steps and their ns. */
+/* Reads the cost of scheduling: a bool, or a dict of steps and their times in ns. */
 static bool take_scheduling(PyObject *object, struct pto_virtual_options *options)
 {
     PyObject *key, *value;

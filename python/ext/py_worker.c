@@ -334,7 +334,7 @@ static bool worker_take_signature(struct ext_state *state, PyObject *names,
         const char *text = item == NULL ? NULL : PyUnicode_AsUTF8AndSize(item, NULL);
         uint32_t direction = 0;
 
-        Py_XDECREF(item); /* the sequence holds it */
+        Py_XDECREF(item); /* the sequence still has a reference to the item */
         if (text == NULL)
             return false;
         while (direction < PTO_DIR_COUNT && strcmp(pto_direction_name(direction), text) != 0)
@@ -514,7 +514,10 @@ static PyType_Spec registered_spec = {
 
 /* ---- memory ---- */
 
-/* Frees an address, later if tasks use it. Raises no exception. */
+/*
+ * Frees memory of the worker. If tasks still use it, free it later (see `late`). Raises no
+ * exception.
+ */
 static void free_block(struct ext_worker *worker, uint64_t addr)
 {
     int status = pto_worker_free(worker->worker, (void *)(uintptr_t)addr, NULL);
@@ -526,7 +529,7 @@ static void free_block(struct ext_worker *worker, uint64_t addr)
         uint64_t *grown = realloc(worker->late, room * sizeof(*grown));
 
         if (grown == NULL)
-            return; /* kept until the worker is closed */
+            return; /* memory ran out, so the address is freed only when the worker is closed */
         worker->late = grown;
         worker->late_room = room;
     }
@@ -539,7 +542,7 @@ void ext_worker_free_late(struct ext_worker *worker)
 
     if (worker->worker == NULL)
         return;
-    worker->late_count = 0; /* addresses still in use are added again */
+    worker->late_count = 0; /* free_block adds addresses that are still in use to the list again */
     for (size_t i = 0; i < count; i++)
         free_block(worker, worker->late[i]);
 }

@@ -15,14 +15,14 @@ struct ext_worker {
     PyObject_HEAD struct ext_state *state;
     struct pto_worker *worker; /* NULL: closed */
     struct pto_worker_memory *kept;
-    uint64_t addr; /* address of its memory */
+    uint64_t addr; /* address of the worker's memory */
     uint64_t bytes;
     int process;                 /* process that opened it */
     struct ext_worker_run *runs; /* unsettled runs; the list owns each reference */
     struct ext_block *blocks;    /* allocated blocks; borrowed references */
-    uint64_t *late;              /* addresses to free when no task uses them any more */
+    uint64_t *late;              /* addresses that could not be freed yet because tasks used them */
     size_t late_count, late_room;
-    PyObject *edge; /* an observer, or NULL */
+    PyObject *edge; /* function that is called for each edge, or NULL */
 };
 
 /* A block of the worker's memory, held by tensors. */
@@ -64,7 +64,7 @@ struct ext_worker_run {
     struct ext_worker *worker;
     struct pto_worker_run *run; /* NULL: ended */
     int status;
-    uint32_t users; /* threads that use its handle */
+    uint32_t users; /* number of threads that use the handle of the run at present */
     bool is_listed;
     struct ext_worker_run *next;
     struct ext_stage *stages;
@@ -101,10 +101,13 @@ int ext_worker_numbers(struct ext_state *state, PyObject *list, uint32_t number[
 /* ---- py_worker_run.c ---- */
 
 int ext_worker_run_init(PyObject *module, struct ext_state *state);
-/* Launches a run. `waits`: wait for its end if the orchestration raises an exception. */
+/*
+ * Launches a run. If the orchestration raises an exception and `waits` is true, waits for the end
+ * of the run before it raises the exception.
+ */
 PyObject *ext_worker_launch(struct ext_worker *worker, PyTypeObject *level_type, PyObject *function,
                             PyObject *args, PyObject *keywords, bool waits);
-/* Settles all runs that have ended. */
+/* Settles all runs of the worker that have ended. */
 void ext_worker_sweep(struct ext_worker *worker);
 /* Converts seconds; None becomes UINT64_MAX. False with an exception. */
 bool ext_timeout(struct ext_state *state, PyObject *seconds, uint64_t *ns_out);

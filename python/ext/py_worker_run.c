@@ -42,7 +42,7 @@ bool ext_timeout(struct ext_state *state, PyObject *seconds, uint64_t *ns_out)
     return true;
 }
 
-/* ---- the end ---- */
+/* ---- the end of a run ---- */
 
 static void unlist(struct ext_worker_run *run)
 {
@@ -101,7 +101,10 @@ static int wait_run(struct ext_worker_run *run, uint64_t timeout_ns)
         if (left == 0)
             return 0;
         if (pto_worker_run_poll(run->run) !=
-            PTO_RUN_PENDING) { /* another thread is about to leave */
+            /*
+             * the run has ended, but another thread still uses its handle; wait until it does not
+             */
+            PTO_RUN_PENDING) {
             Py_BEGIN_ALLOW_THREADS
             nap();
             Py_END_ALLOW_THREADS
@@ -124,7 +127,7 @@ static int wait_run(struct ext_worker_run *run, uint64_t timeout_ns)
     return 1;
 }
 
-/* ---- its error ---- */
+/* ---- the error of a run ---- */
 
 static PyObject *path_of(const struct pto_worker_report *report)
 {
@@ -273,15 +276,16 @@ PyObject *ext_worker_launch(struct ext_worker *worker, PyTypeObject *level_type,
     worker->runs = worker_run_of(Py_NewRef((PyObject *)run));
     if (b.value == NULL)
         return (PyObject *)run;
-    (void)pto_worker_run_cancel(run->run); /* tasks that it submitted do not start */
+    /* after an exception, tasks that the orchestration has submitted do not start */
+    (void)pto_worker_run_cancel(run->run);
     if (waits && wait_run(run, UINT64_MAX) < 0)
-        PyErr_Clear(); /* a second Ctrl-C: the first exception is enough */
-    Py_DECREF(run);    /* the worker holds it */
+        PyErr_Clear(); /* ignore a second Ctrl-C, because the first exception is raised below */
+    Py_DECREF(run);    /* the worker still has a reference to the run */
     PyErr_Restore(b.type, b.value, b.traceback);
     return NULL;
 }
 
-/* ---- what a run can be asked ---- */
+/* ---- methods of runs ---- */
 
 static bool worker_run_parse_timeout(PyObject *self, PyObject *args, PyObject *keywords,
                                      const char *format, uint64_t *ns_out)
@@ -372,7 +376,8 @@ static void worker_run_free(PyObject *self)
     struct ext_worker_run *run = worker_run_of(self);
     PyTypeObject *type = Py_TYPE(self);
 
-    ext_stage_end(run, false); /* after a failed launch; otherwise there are none */
+    /* frees the stages of a launch that failed; a settled run has none */
+    ext_stage_end(run, false);
     free(run->report);
     Py_XDECREF(run->value);
     Py_XDECREF((PyObject *)run->worker);
