@@ -57,7 +57,7 @@
     X(UndeclaredAccess, Error, NULL, "A kernel used what its arguments do not allow.")          \
     X(NotFinite, Error, NULL, "A kernel computed NaN or Inf from finite inputs.")               \
     X(MemoryMisuse, Error, NULL,                                                                \
-      "An address is none of the device's memory, or was freed, or something wrote beyond it.") \
+      "An address is outside the device's memory, or was freed, or something wrote beyond it.") \
     X(Busy, Error, NULL,                                                                        \
       "Something else uses it, or has no room now: try again when that is over.")               \
     X(Forked, Error, NULL, "The object belongs to the parent process: open one in the child.")  \

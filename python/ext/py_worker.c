@@ -49,7 +49,7 @@ bool ext_worker_children(struct ext_state *state, PyObject *object, uint64_t *ch
         if (!is_number) {
             if (!PyErr_Occurred())
                 (void)ext_raise_text(state, PTO_EINVAL,
-                                     "children are a number, or several: of them, not of others");
+                                     "children must be a number of a child, or several numbers");
             break;
         }
         bits |= one;

@@ -158,7 +158,7 @@ static void parse_call(struct parser *p, enum cost_op op)
     } else {
         step.index = parse_index(p);
         if (op == COST_DIM && !cost_take(p, ','))
-            cost_refuse(p, "dim has two arguments: of a tensor, and of its dimension");
+            cost_refuse(p, "dim has two arguments: numbers of a tensor and of a dimension");
         if (op == COST_DIM)
             step.dim = parse_index(p);
     }

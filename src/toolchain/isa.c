@@ -213,10 +213,11 @@ int isa_check_pin(const struct isa *isa, const char *pin, bool is_full, struct p
     if (pin == NULL)
         return PTO_OK;
     if (isa->root == NULL)
-        return error_setf(error, PTO_ENOSUP,
-                          "the tile library is pinned to %.100s, but there is none: give --isa DIR "
-                          "or set PTO_ISA_ROOT",
-                          pin);
+        return error_setf(
+            error, PTO_ENOSUP,
+            "the tile library is pinned to %.100s, but none was found: give --isa DIR "
+            "or set PTO_ISA_ROOT",
+            pin);
     if (strncmp(pin, "sha256:", 7) == 0)
         return check_tree(isa, pin, error);
     if (strlen(pin) != REVISION_DIGITS || !is_revision(pin))

@@ -48,10 +48,10 @@ agent() { # code phrase commands
     chmod +x "$work/nonsense"
     expect "$1" "$2" launch --hosts x --ssh "$work/nonsense" --silence 0.5 -- true
 }
-agent 1 "what answers on host x is no agent of pto launch" 'head -c 100000 /dev/zero; sleep 1'
-agent 1 "what answers on host x is no agent of pto launch" 'yes | head -c 100000; sleep 1'
+agent 1 "the program that answers on host x is not an agent of pto launch" 'head -c 100000 /dev/zero; sleep 1'
+agent 1 "the program that answers on host x is not an agent of pto launch" 'yes | head -c 100000; sleep 1'
 agent 1 "no agent started on host x: the remote shell ended with code 9: it printed nothing" 'exit 9'
-agent 1 "the agent on host x sent what is no frame" "echo '$greeting'; head -c 1000 /dev/urandom; sleep 1"
+agent 1 "the agent on host x sent an invalid frame" "echo '$greeting'; head -c 1000 /dev/urandom; sleep 1"
 agent 1 "host x has been silent for 0.5 seconds" "echo '$greeting'; exec sleep 5"
 agent 1 "the connection to host x was lost: so it goes" "echo '$greeting'; echo so it goes >&2"
 

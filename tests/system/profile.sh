@@ -59,7 +59,7 @@ expect 0 'no difference beyond noise' diff matmul matmul --virtual
 asked='--what-if multiply=4 --what-if clusters=4 --what-if edges=finish'
 # shellcheck disable=SC2086 # options
 expect_all 0 "kernel 'multiply' 4 times as fast (asked for: " ' us to ' "  4 clusters (asked for: " ', not a finding)' \
-    "edges to 'finish': a change could remove none (asked for: " 'each row is the median of 15 predictions' -- \
+    "edges to 'finish': no change could remove any of them (asked for: " 'each row is the median of 15 predictions' -- \
     profile matmul --virtual --clusters 4 $asked
 # shellcheck disable=SC2086
 "$pto" profile matmul --virtual --clusters 4 --json $asked >q.json 2>/dev/null

@@ -74,8 +74,8 @@ static void lists_that_make_no_sense_are_refused(void **state)
     expect_refused("a,,b", 2, "'' is not the name of a host");
     expect_refused("-oProxyCommand=x", 1, "is not the name of a host");
     expect_refused("a;reboot", 1, "is not the name of a host");
-    expect_refused("a:0", 1, "after the colon belongs the number of ranks");
-    expect_refused("a:many", 1, "after the colon belongs the number of ranks");
+    expect_refused("a:0", 1, "a number of ranks, 1 to ");
+    expect_refused("a:many", 1, "a number of ranks, 1 to ");
     expect_refused("a:2,b:2", 5, "5 ranks do not fit: the hosts have 4 places");
     expect_refused("a:1024,b:1", 0, "1025 ranks are more than 1024");
 }
@@ -97,7 +97,7 @@ static void a_file_of_hosts_names_its_wrong_line(void **state)
     assert_int_equal(write(file, "d cpus=3\n", 9), 9);
     close(file);
     assert_int_equal(cli_launch_places_read(&places, path, &error), PTO_EINVAL);
-    assert_non_null(strstr(error.text, ":6: after a name belongs slots=COUNT, not 'cpus=3'"));
+    assert_non_null(strstr(error.text, ":6: slots=COUNT must follow a name, not 'cpus=3'"));
     (void)unlink(path);
 }
 

@@ -298,7 +298,7 @@ static void agent_read_frames(struct agent *a)
             agent_answer(a, &from);
     }
     if (kind < 0)
-        agent_leave(a, "the launcher sent what is no frame");
+        agent_leave(a, "the launcher sent an invalid frame");
     else if (!is_open)
         agent_leave(a, "the connection to the launcher has ended");
 }

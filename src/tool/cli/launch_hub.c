@@ -364,7 +364,7 @@ static void read_host(struct hub *h, struct remote *r)
     if (r->state == REMOTE_DONE || r->state == REMOTE_LOST || (is_open && kind >= 0))
         return;
     if (kind < 0)
-        snprintf(why, sizeof(why), "the agent on host %.200s sent what is no frame",
+        snprintf(why, sizeof(why), "the agent on host %.200s sent an invalid frame",
                  r->place->name);
     else
         cli_launch_remote_explain(r, &h->way, &h->out[1], why);
@@ -462,8 +462,8 @@ static void check_times(struct hub *h)
             now - r->channel.heard_ns <= silence_ns(h))
             continue;
         snprintf(why, sizeof(why),
-                 "host %.200s has been silent for %g seconds; without word from here it ends its "
-                 "ranks after the same time",
+                 "host %.200s has been silent for %g seconds; if its agent does not hear from this "
+                 "launcher either, it ends its ranks after the same time",
                  r->place->name, h->params->job.silence);
         lose_host(h, r, why);
     }

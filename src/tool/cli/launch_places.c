@@ -46,8 +46,8 @@ static int take_word(struct launch_places *places, char *word, struct pto_error 
     if (colon != NULL && !is_address && (close == NULL || colon > close)) {
         if (!cli_parse_number(colon + 1, 1, RANKS_MAX, &slots))
             return error_setf(error, PTO_EINVAL,
-                              "'%.200s': after the colon belongs the number of ranks, 1 to %d",
-                              word, RANKS_MAX);
+                              "'%.200s': a number of ranks, 1 to %d, must follow the colon", word,
+                              RANKS_MAX);
         *colon = '\0';
         has_slots = true;
     }
@@ -88,7 +88,7 @@ static int take_line(struct launch_places *places, char *line, struct pto_error 
         char word[HOST_NAME_MAX_BYTES + 16];
 
         if (strncmp(option, "slots=", 6) != 0 || strtok_r(NULL, " \t", &rest) != NULL)
-            return error_setf(error, PTO_EINVAL, "after a name belongs slots=COUNT, not '%.100s'",
+            return error_setf(error, PTO_EINVAL, "slots=COUNT must follow a name, not '%.100s'",
                               option);
         snprintf(word, sizeof(word), "%.255s:%.8s", name, option + 6);
         return take_word(places, word, error);

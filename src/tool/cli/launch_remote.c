@@ -156,7 +156,8 @@ int cli_launch_remote_greet(struct remote *r, const struct remote_way *way,
     cli_launch_greeting_own(&own);
     if (found < 0)
         snprintf(
-            why, LAUNCH_TEXT_MAX, "what answers on host %.200s is no agent of pto launch%s", host,
+            why, LAUNCH_TEXT_MAX,
+            "the program that answers on host %.200s is not an agent of pto launch%s", host,
             way->prefix == NULL ? "; name the folder of the installation there with --prefix" : "");
     else if (strcmp(r->greeting.version, own.version) != 0)
         snprintf(why, LAUNCH_TEXT_MAX,

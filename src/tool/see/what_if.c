@@ -84,7 +84,7 @@ static void put_edges(const struct see_recording *r, const struct see_row *row, 
     char argument[32];
 
     if (group->edges == 0)
-        snprintf(text, bytes, "edges to '%.100s': a change could remove none", to);
+        snprintf(text, bytes, "edges to '%.100s': no change could remove any of them", to);
     else if (group->removal == SEE_REMOVE_EXPLICIT)
         snprintf(text, bytes, "no explicit dependency of '%.100s' on '%.100s'%s", to,
                  see_kernel_name(r, group->from_kernel), other);
