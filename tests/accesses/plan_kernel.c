@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Uses each element of its ARGS arguments as it may, then makes the access of its scalars. The test
- * finds the lines of accesses by their comments.
+ * Uses each element of its ARGS arguments as the tags allow, then makes the access that its scalars
+ * describe. The test finds the lines of accesses by their comments.
  */
 #include <string.h>
 

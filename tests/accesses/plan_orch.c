@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Submits the tasks of a plan. The kernel with n arguments has the id n. */
+/* Submits the tasks of a plan. The id of a kernel is its number of arguments. */
 #include <pto/orch.h>
 
 #include "plan.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain - asan: the kernels are not sanitized, and the library's side is in test_touched */
 /*
- * Accesses over random graphs of compiled kernels: tasks with views of any shape and strides, in
- * any order of tags. One task of a graph makes an access of a given kind, in a given way; the error
- * has to name that task, argument, element and line. Graphs without such an access are clean.
+ * Checked accesses, with random graphs of compiled kernels: tasks have views of any shape and
+ * strides, with any tags. One task of a graph makes an access that is not allowed; the error must
+ * name that task, argument, element and line. Graphs without such an access must succeed.
  * PTO_TEST_LONG=1: 10 000 graphs of each kind.
  */
 #include "pto/build.h"
@@ -18,12 +18,12 @@ enum { PLACES = 10, PLACE = 1024, WORDS = PLACES * PLACE, TEXT = 400 };
 static struct {
     struct pto_device *device;
     struct pto_callable *callable;
-    uint64_t memory; /* of the device, WORDS floats */
+    uint64_t memory; /* device memory with WORDS floats */
     uint32_t line[2][PLAN_WAYS];
     uint32_t submit_line;
 } test;
 
-/* The line of a source that has this text; 0: none. */
+/* Returns the number of the line of a source that has this text; 0: none. */
 static uint32_t line_with(const char *path, const char *text)
 {
     char line[256];
@@ -114,7 +114,7 @@ static uint32_t extent_of(const struct plan_arg *arg)
     return extent;
 }
 
-/* Whether there is an element at this distance from the first one; if so, its index. */
+/* Whether an element lies at this distance from the first one; stores its index. */
 static bool has_element(const struct plan_arg *arg, uint32_t at, uint32_t index[PLAN_DIMS])
 {
     uint32_t n = 1, left, found;
@@ -154,7 +154,9 @@ static void make_arg(struct plan_arg *arg, uint32_t place)
     arg->start = place * PLACE + random_below(PLACE - extent_of(arg) + 1);
 }
 
-/* The arguments of a task lie in different places of the memory; tasks share them. */
+/*
+ * Places the arguments of a task in different parts of the memory; several tasks share these parts.
+ */
 static void make_plan(struct plan *plan)
 {
     memset(plan, 0, sizeof(*plan));
@@ -184,7 +186,7 @@ static void write_index(char *text, const uint32_t *index, uint32_t ndims)
     strcat(text, "]");
 }
 
-/* Returns the argument that is nearest to a byte of the memory, of which none has a part. */
+/* Returns the argument that is nearest to a byte that is outside of all arguments. */
 static int32_t nearest_to(const struct plan_task *task, int64_t byte, int64_t *offset_out,
                           bool *is_outside)
 {
@@ -216,7 +218,8 @@ static bool plant_outside(struct plan_task *task, uint32_t index, struct expecte
     task->access.offset = random_below(2) == 0 ? -4 * (1 + (int64_t)random_below(600))
                                                : extent + 4 * (int64_t)random_below(600);
     if (random_below(3) == 0)
-        task->access.offset = random_below(2) == 0 ? -4 : extent; /* directly at its ends */
+        /* the byte is adjacent to the argument */
+        task->access.offset = random_below(2) == 0 ? -4 : extent;
     e->argument = nearest_to(task, 4ll * arg->start + task->access.offset, &offset, &is_outside);
     if (!is_outside)
         return false;
@@ -231,7 +234,10 @@ static bool plant_outside(struct plan_task *task, uint32_t index, struct expecte
     return true;
 }
 
-/* Plants an access to argument `index`; false: it has no place for one of this kind. */
+/*
+ * Plants an access to argument `index` that is not allowed. False: an access of this kind is
+ * impossible there.
+ */
 static bool plant_at(struct plan_task *task, uint32_t index, struct expected *e)
 {
     const struct plan_arg *arg = &task->arg[index];
@@ -291,7 +297,7 @@ static int run_plan(struct plan *plan, struct pto_run_report *report)
 
     pto_run_options_init(&options);
     options.mode = random_below(2) == 0 ? PTO_MODE_STREAM : PTO_MODE_HOST;
-    options.has_guards = true; /* the first values of outputs are known in such runs only */
+    options.has_guards = true; /* initial values of outputs are only checked in these runs */
     pto_run_report_init(report);
     return pto_run(test.device, test.callable, &entry, &options, report);
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * The public interface: what each function accepts and refuses, the sentence
- * of every refusal, and that a device works after each kind of failed run.
+ * The public interface: what each function accepts and refuses, the message of every refusal, and
+ * that a device works after each kind of failed run.
  *
- * A refusal is a row of a table: a function that provokes it inside an
- * orchestration, and what the report has to say. Each row runs in both modes
- * with one and two workers, between a task that runs and one that does not,
- * and is followed by a run that succeeds on the same device.
+ * A refusal is a row of a table: a function that provokes it inside an orchestration, and words
+ * that the report must have. Each row runs in both modes with one and two workers, between a task
+ * that runs and one that does not run. A run that succeeds on the same device follows.
  */
 #include "tests/fixture/open_test.h"
 
@@ -16,11 +15,11 @@ enum { MIB = 1 << 20, WORDS = 16 };
 
 enum { SWEEP_STEP = (IS_TSAN ? 509 : IS_ASAN ? 127 : 37) * 4096 }; /* opening a device takes long */
 
-static uint32_t counted;      /* by both counting kernels */
-static int32_t expect_line;   /* of the call that has to be named */
+static uint32_t counted;      /* incremented by both counting kernels */
+static int32_t expect_line;   /* line of the call that the report must name */
 static uint32_t words[WORDS]; /* external memory */
 
-/* The line of a refused call; the call has to fit on it. */
+/* Stores the number of the current line and makes a call, which must fit on the same line. */
 #define HERE(call) (expect_line = __LINE__, (void)(call))
 
 static void kernel_count(int64_t *args)
@@ -29,7 +28,7 @@ static void kernel_count(int64_t *args)
     __atomic_fetch_add(&counted, 1, __ATOMIC_RELAXED);
 }
 
-/* Copies its scalars, of which there are as many as the tensor has elements. */
+/* A kernel that copies its scalars to its tensor, which has as many elements. */
 static void kernel_echo(int64_t *args)
 {
     uint64_t *to = pto_tensor_data(pto_arg_tensor(args, 0));
@@ -80,7 +79,7 @@ static struct pto_tensor_info info_of(uint32_t elements)
     return pto_tensor_info_make(&elements, 1, PTO_UINT32);
 }
 
-/* Three tasks with two edges on both core types, and a value. */
+/* Submits three tasks with two edges on both types of cores. */
 static void orchestrate_well(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = word_tensor();
@@ -204,11 +203,11 @@ static void a_device_is_opened_by_each_platform_name(void **state)
 
 struct refused_device {
     int status;
-    size_t size; /* less than that of the struct */
+    size_t size; /* smaller than the struct */
     const char *platform;
     uint32_t clusters;
     uint32_t workers;
-    const char *says; /* NULL: the error is of no use, either */
+    const char *says; /* NULL: the error struct cannot be filled in either */
 };
 
 static void assert_device_refused(const struct refused_device *how)
@@ -264,7 +263,7 @@ static void a_device_that_cannot_be_is_refused(void **state)
         assert_device_refused(&cases[i]);
 }
 
-/* What is said of a run that cannot be prepared. */
+/* The messages for a run that cannot be prepared. */
 static void assert_prepare_says(struct pto_device *device, const struct pto_callable *callable,
                                 const struct pto_entry *entry, struct pto_run_options *options,
                                 const char *says)
@@ -302,7 +301,7 @@ static void a_run_that_cannot_be_prepared_is_explained(void **state)
     assert_prepare_says(device, callable, NULL, &options, "mode of the options is 7; it may be 0");
     options.trace_records = 100;
     assert_prepare_says(device, callable, NULL, &options, "must be a power of two");
-    options.error = &old; /* which cannot be written to */
+    options.error = &old; /* read-only memory */
     options.trace_records = 100;
     assert_int_equal(pto_run_prepare(device, callable, NULL, &options, &run), PTO_EINVAL);
     assert_int_equal(pto_callable_destroy(callable), PTO_OK);
@@ -372,7 +371,8 @@ static void a_callable_that_cannot_be_is_refused(void **state)
     assert_in(error.text, "1024");
     assert_null(callable);
     params.size =
-        offsetof(struct pto_callable_params, error); /* of a program that has no such field */
+        /* as from a program whose struct lacks this field */
+        offsetof(struct pto_callable_params, error);
     error.text[0] = '\0';
     assert_int_equal(pto_callable_create(&params, &callable), PTO_EINVAL);
     assert_string_equal(error.text, "");
@@ -705,7 +705,8 @@ static void a_report_counts_tasks_executions_and_edges(void **state)
             assert_int_equal(aic, CHAIN * CHAINS / 2);
             assert_true(report.stolen <= report.executions);
             assert_true(workers > 1 || report.stolen == 0);
-            if (mode == PTO_MODE_HOST) /* a streamed predecessor may have gone */
+            /* in a streamed run the predecessor may have completed already */
+            if (mode == PTO_MODE_HOST)
                 assert_int_equal(report.edges, (CHAIN - 1) * CHAINS + CHAINS);
             else
                 assert_true(report.edges <= (CHAIN - 1) * CHAINS + CHAINS);
@@ -755,7 +756,7 @@ static void an_edge_function_sees_every_dependency_and_can_drop_it(void **state)
     options.edge = drop_edge;
     options.edge_context = sums;
     assert_int_equal(pto_run(device, callable, NULL, &options, &report), PTO_OK);
-    assert_int_equal(sums[0], 0 + 1); /* 0 before 1, 1 before 2 */
+    assert_int_equal(sums[0], 0 + 1); /* 0 before 1, and 1 before 2 */
     assert_int_equal(sums[1], 1 + 2);
     assert_int_equal(report.edges, 0);
     pto_callable_destroy(callable);
@@ -999,7 +1000,7 @@ static void output_too_large(struct pto_orch *o)
     submit_outputs(o, &info);
 }
 
-/* Its bytes are a multiple of 2^64. */
+/* The number of bytes is a multiple of 2^64. */
 static void output_too_large_to_count(struct pto_orch *o)
 {
     const uint32_t shape[] = { 1u << 16, 1u << 16, 1u << 16, 1u << 16 };
@@ -1294,7 +1295,7 @@ struct refusal {
     int32_t kernel;
     uint32_t scope_depth;
     bool has_site;
-    const char *text[3]; /* what the sentence has to contain */
+    const char *text[3]; /* words that the message must contain */
 };
 
 #define ARGS(fn, argument, kernel, ...)                \
@@ -1395,7 +1396,9 @@ static const struct refusal refusals[] = {
 
 static const struct refusal *current;
 
-/* One task that runs, the mistake, and calls that must all do nothing. */
+/*
+ * Submits a task that runs, makes the wrong call, and makes more calls, which must have no effect.
+ */
 static void orchestrate_refusal(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor_info info = info_of(WORDS);
@@ -1543,7 +1546,7 @@ static void the_rules_of_the_reference_still_refuse_invalid_views(void **state)
 static uint32_t outputs_made;
 static uint32_t outputs_wanted = 1000;
 
-/* Outputs of a megabyte in one scope until there is no more memory, counted as they are made. */
+/* Creates outputs of a megabyte in one scope until memory is exhausted, and counts them. */
 static void orchestrate_hoarding(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor_info info = info_of(MIB / 4);
@@ -1594,7 +1597,10 @@ static void a_scope_that_exhausts_the_budget_is_named_with_the_setting(void **st
 
 enum { SMALL_TASKS = IS_SANITIZED ? 20000 : 100000 };
 
-/* Live at once in host mode: slots of 192 bytes and the books about them. */
+/*
+ * All tasks are live at once in host mode: the memory is for slots of 192 bytes and their
+ * bookkeeping.
+ */
 static void orchestrate_small_tasks(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_args args;
@@ -1605,7 +1611,7 @@ static void orchestrate_small_tasks(struct pto_orch *o, const struct pto_entry *
         pto_submit_aiv(o, KERNEL_COUNT_AIV, &args);
 }
 
-/* Each fits a device of this budget that is new. */
+/* Each of these fits into the memory budget of a new device. */
 static void memory_of_a_run_is_there_for_another_purpose(uint32_t outputs, int status)
 {
     struct pto_device *device = open_device_with(.workers = 1, .memory_max = 48 * MIB);
@@ -1646,7 +1652,9 @@ static struct pto_outputs last_out;
 static int last_status;
 static uint32_t submitted;
 
-/* Many small outputs and records: whatever runs out, runs out somewhere in here. */
+/*
+ * Creates many small outputs and records, so that each kind of memory is exhausted at some point.
+ */
 static void orchestrate_until_refused(struct pto_orch *o, const struct pto_entry *entry)
 {
     static uint32_t memory[4096];
@@ -1701,7 +1709,7 @@ static void memory_may_run_out_at_any_point(void **state)
             } else {
                 assert_int_equal(status, PTO_ENOMEM);
                 assert_non_null(strstr(report.error.text, "memory_max"));
-                if (last_status < 0) { /* else the run did not even begin */
+                if (last_status < 0) { /* otherwise the run was not even started */
                     has_started = true;
                     assert_false(pto_task_id_is_valid(last_out.task));
                     assert_int_equal(last_out.count, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Artefacts as bytes: what is written is read again, the same parts give the
- * same bytes, and whatever is wrong with a file is refused in a sentence. The
- * objects inside are not loaded here, so that they are a few bytes each.
+ * Artefacts as bytes: what is written can be read again, equal parts give equal bytes, and every
+ * damaged file is refused with a message. The objects inside are not loaded here, so they consist
+ * of a few bytes.
  */
 #include "tests/fixture/artefact_test.h"
 
@@ -91,7 +91,7 @@ static void what_is_written_is_read(void **state)
         assert_int_equal(kernel.size, kernels[1 - i].size);
         assert_memory_equal(kernel.bytes, kernels[1 - i].bytes, kernel.size);
     }
-    assert_int_equal(a.file_count, 4); /* the one that is there twice counts once */
+    assert_int_equal(a.file_count, 4); /* a file that is listed twice counts once */
     assert_string_equal(artefact_file_at(&a, 0).path, "kernels/add.c");
     assert_int_equal(artefact_file_at(&a, 0).digest.byte[0], 3);
     assert_false(artefact_file_at(&a, 1).is_isa);
@@ -227,7 +227,7 @@ static void assert_text(const void *bytes, size_t size, const char *expected)
     assert_string_equal(text, expected);
 }
 
-/* Changes one field, with the hashes made right if asked for. */
+/* Changes one field. If requested, corrects the hashes, so that only the field is wrong. */
 static void assert_field(size_t at, uint32_t value, bool is_sealed, const char *expected)
 {
     struct bytes file = make_small();
@@ -277,7 +277,7 @@ static void each_kind_of_damage_has_its_sentence(void **state)
     free(file.at);
 }
 
-/* Where the chip callable is in the small artefact. */
+/* Returns the position of the chip callable in the small artefact. */
 static size_t callable_at(void)
 {
     struct bytes file = make_small();
@@ -341,7 +341,7 @@ static void damage_with_right_hashes_is_refused(void **state)
                  "it was altered: its content does not have the hash that it states" AGAIN);
 }
 
-/* Not one bit of it, and not one byte less. */
+/* Changes each bit, and truncates the file at each byte: every change must be refused. */
 static void no_change_goes_unnoticed(void **state)
 {
     struct bytes file = make_small();
@@ -350,7 +350,8 @@ static void no_change_goes_unnoticed(void **state)
 
     (void)state;
     for (size_t size = 0; size < file.size; size += size < 1000 ? 1 : 97) {
-        char *exact = malloc(size + 1); /* of this size, for the sanitizer */
+        /* a buffer of exactly this size, so that a sanitizer detects reads beyond it */
+        char *exact = malloc(size + 1);
 
         memcpy(exact, file.at, size);
         assert_int_equal(read_text(exact, size, text), PTO_EFORMAT);
@@ -383,7 +384,7 @@ static void bytes_may_lie_at_any_address(void **state)
     free(file.at);
 }
 
-/* A chip callable as the reference writes it, with nothing around it. */
+/* A chip callable as the reference writes it, without an artefact around it. */
 static void a_chip_callable_alone_is_read(void **state)
 {
     struct bytes file = make_small();
@@ -403,7 +404,9 @@ static void a_chip_callable_alone_is_read(void **state)
     assert_int_equal(artefact_kernel_at(&a, 0).core, PTO_CORE_TYPES);
     assert_memory_equal(artefact_kernel_at(&a, 0).bytes, kernel_b, sizeof(kernel_b));
     assert_false(digest_is_equal(&a.identity, &whole.identity));
-    /* What the loader of the reference leaves there is none of its content. */
+    /*
+     * Bytes that the reference's loader writes into the chip callable do not belong to its content.
+     */
     memset(blob + sizeof(struct chip_callable) + 64 + offsetof(struct core_callable, resolved_addr),
            0x55, 8);
     assert_int_equal(artefact_read(blob, file.size - at + 32, &whole, NULL), PTO_OK);
@@ -543,7 +546,7 @@ static void a_folder_of_other_headers_is_noticed(void **state)
     free(file.at);
 }
 
-/* With right hashes: whoever made it chose which files of ours are compared. */
+/* The hashes are right, because an attacker could choose which of our files are compared. */
 static void a_header_outside_of_the_library_is_damage(void **state)
 {
     static const struct {

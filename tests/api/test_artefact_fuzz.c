@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: asan - plain: the sanitizers judge what was read */
 /*
- * The readers of artefacts, chip callables and objects against random changes: bits, bytes,
- * numbers in their fields, lengths, pieces of other files, most of them with
- * hashes that were made right, so that what comes after the hashes is reached.
- * Whatever comes out is refused in a sentence, or can be used from end to end.
- * It is for the sanitizers to see whatever else happens.
+ * Reads artefacts, chip callables and objects with random changes: bits, bytes, numbers in their
+ * fields, lengths, and pieces of other files. Most have corrected hashes, so that the checks after
+ * the hashes are reached. Each input must be refused with a message, or be usable completely.
+ * Sanitizers detect anything else.
  *
  * Always the same inputs: PTO_FUZZ_SEED chooses others. PTO_FUZZ_INPUTS is their
  * number; without it there are 200 000, or fewer on a slow machine.
@@ -19,9 +18,10 @@ enum { INPUTS = 200000, SECONDS = 20, INPUT_MAX = 1 << 16, TEXTS_MAX = 64 };
 static const char elf_mark[] = "\x7f"
                                "ELF, and no more";
 static uint64_t accepted, refused, objects_accepted;
-static char texts[TEXTS_MAX][PTO_ERROR_TEXT_MAX]; /* the sentences, numbers left out */
+static char texts[TEXTS_MAX][PTO_ERROR_TEXT_MAX]; /* messages of the readers, without numbers */
 static uint32_t text_count;
-static struct digest_state everything; /* what was read goes in here, so that it is read */
+/* sum of all bytes that were read, so that the compiler keeps the reads */
+static struct digest_state everything;
 
 /* ---- what is changed ---- */
 
@@ -110,7 +110,7 @@ static uint64_t interesting(size_t size)
                                 : values[random_below(sizeof(values) / sizeof(values[0]))];
 }
 
-/* The start of a table is changed more often than what is far inside. */
+/* The beginning of a table is changed more often than the rest. */
 static size_t some_place(const struct input *in)
 {
     switch (random_below(4)) {
@@ -123,7 +123,7 @@ static size_t some_place(const struct input *in)
     }
 }
 
-/* A 4- or 8-byte number at a multiple of 4: where fields are. */
+/* Changes a 4- or 8-byte number at a multiple of 4, where fields are. */
 static void change_number(struct input *in)
 {
     size_t bytes = random_below(2) == 0 ? 4 : 8;
@@ -139,7 +139,7 @@ static void change_number(struct input *in)
     memcpy(in->at + at, &value, bytes);
 }
 
-/* The fields of the chip callable, wherever it is. */
+/* Changes the fields of the chip callable. */
 static void change_chip(struct input *in)
 {
     static const size_t fields[] = {
@@ -216,7 +216,9 @@ static void change(struct input *in)
     }
 }
 
-/* With the size that it has, too: a reader that believes it must not be stopped early. */
+/*
+ * Also sets the size field to the real size, so that a reader that trusts it does not stop early.
+ */
 static void seal(struct input *in)
 {
     uint64_t size = in->size;
@@ -237,7 +239,7 @@ static void seal(struct input *in)
 
 /* ---- what becomes of it ---- */
 
-/* Numbers differ from case to case; the sentence around them is what is counted. */
+/* Removes numbers from a message, so that messages that differ only in numbers count as one. */
 static void note_text(const char *text)
 {
     char plain[PTO_ERROR_TEXT_MAX];
@@ -277,7 +279,7 @@ static void use_artefact(const struct artefact *a)
         digest_add_text(&everything, artefact_file_at(a, i).path);
 }
 
-/* A block of exactly its size, so that one byte beyond it is noticed. */
+/* A block of exactly its size, so that a sanitizer detects a read of one byte beyond it. */
 static void try_artefact(const struct input *in)
 {
     struct pto_error error = { .size = sizeof(error) };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
-/* Building through the library: objects, events, the store, refusals, giving up. */
+/* Building by the library: objects, events, the store, refusals, cancellation. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 
 static char store_path[80];
 
-/* What a build told. */
+/* What the events of a build reported. */
 struct recorded {
     uint32_t compiled;
     uint32_t reused;
@@ -93,7 +93,7 @@ static struct pto_build_params make_params(struct recorded *recorded)
     return params;
 }
 
-/* Builds, and expects an artefact of these bytes. */
+/* Builds, and expects an artefact with exactly these bytes. */
 static void expect_build(const struct pto_build_params *params, const void *bytes, size_t size)
 {
     struct pto_error error = { .size = sizeof(error) };
@@ -150,7 +150,7 @@ static void a_build_packs_what_it_was_given(void **state)
     expect_build(&params, bytes, size);
     assert_int_equal(recorded.compiled, 0);
     assert_int_equal(recorded.reused, 2);
-    /* The artefact is the same whether it is made from stored objects or from sources. */
+    /* The artefact is the same, whether it is made from stored objects or from sources. */
     params.is_explained = true;
     expect_build(&params, bytes, size);
     params.is_forced = true;
@@ -159,7 +159,10 @@ static void a_build_packs_what_it_was_given(void **state)
     free(bytes);
 }
 
-/* A program that includes a header from outside, as the runtime's own device programs do. */
+/*
+ * A program that includes a header from outside of its folder, as the runtime's own device programs
+ * do.
+ */
 static void a_device_program_goes_through_the_same_store(void **state)
 {
     const char *dirs[] = { folder };
@@ -264,7 +267,7 @@ static void arguments_are_refused_in_sentences(void **state)
     assert_int_equal(pto_build(&params, &bytes, &size, &error), PTO_EINVAL);
     assert_non_null(strstr(error.text, "a flag or a folder of it is NULL"));
     assert_int_equal(pto_compile(&params, &bad[1], &bytes, &size, &error), PTO_EINVAL);
-    assert_ptr_equal(bytes, &bytes); /* outputs are written on success only */
+    assert_ptr_equal(bytes, &bytes); /* outputs are set on success only */
 }
 
 static void a_build_can_be_given_up(void **state)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Callables never see each other. Add and subtract are compiled under the same
- * file names, with the same function and symbol names, and their orchestrations
- * and kernels know each other by a tag: whoever runs a part of the other, or its
- * static data, gets a wrong result.
+ * Callables are isolated from each other. Add and subtract are compiled under the same file names,
+ * with the same function and symbol names. Their orchestrations and kernels recognise each other by
+ * a tag, so that a result is wrong if a callable runs a part of the other one or uses its static
+ * data.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ enum { N = 16 };
 
 static struct recipe add_recipe, subtract_recipe;
 
-/* One call of an operation on small numbers; what it should give. */
+/* One call of an operation on small numbers, and the expected result. */
 struct call {
     int a[N], b[N], c[N];
     struct pto_tensor tensor[3];
@@ -58,7 +58,7 @@ static int run_call(struct pto_device *device, struct pto_callable *callable, st
     return pto_run(device, callable, &call->entry, NULL, &report);
 }
 
-/* From any thread: nothing asserts. */
+/* Called from any thread, so it does not assert. */
 static void run_and_expect(struct pto_device *device, struct pto_callable *callable, int sign,
                            int seed)
 {
@@ -125,7 +125,8 @@ static void close_all(struct pto_device *device, struct pto_callable *a, struct 
 static void each_runs_its_own_in_either_order(void **state)
 {
     (void)state;
-    for (int order = 0; order < 3; order++) { /* the third time: the first runs register */
+    /* the third run: the first two register the callables */
+    for (int order = 0; order < 3; order++) {
         struct pto_device *device = open_device("a2a3sim", 0, 2);
         struct pto_callable *add = load_add(), *subtract = load_subtract();
 
@@ -153,12 +154,12 @@ static void they_alternate_on_two_devices(void **state)
         run_and_expect(device[i / 2 % 2], i % 2 == 0 ? add : subtract, i % 2 == 0 ? 1 : -1, i);
     assert_int_equal(pto_callable_info(add, &info), PTO_OK);
     assert_int_equal(info.device_count, 2);
-    assert_int_equal(info.object_count, 2); /* loaded once for both */
+    assert_int_equal(info.object_count, 2); /* one object is loaded for both callables */
     assert_int_equal(pto_device_close(device[1]), PTO_OK);
     close_all(device[0], add, subtract);
 }
 
-/* (a+b) + (a-b), by a callable that is made of this program's functions. */
+/* Computes (a+b) + (a-b) by a callable that consists of functions of this program. */
 static void sum_kernel(int64_t *args)
 {
     int *at[3];
@@ -275,7 +276,10 @@ static int next_descriptor(void)
     return file;
 }
 
-/* Where files can be made, or nowhere: then code is loaded from memory. NULL: as at first. */
+/*
+ * Runs with loaded files in this folder; in a folder that cannot be written, code is loaded from
+ * memory. NULL: the default folder.
+ */
 static void set_temporary(const char *path)
 {
     static char first[200];
@@ -286,8 +290,8 @@ static void set_temporary(const char *path)
 }
 
 /*
- * Subtract is loaded through the descriptor that add was loaded through, and the other way round;
- * or from files, where one descriptor is for their folder.
+ * Subtract is loaded through the descriptor through which add was loaded, and vice versa; or from
+ * files, where one descriptor is for their folder.
  */
 static void load_by_turns(bool is_hidden)
 {
@@ -324,7 +328,10 @@ static void descriptors_are_used_again(void **state)
     set_temporary(NULL);
 }
 
-/* A process that was killed leaves its folder; a child leaves that of its parent alone. */
+/*
+ * The folder of a killed process stays until another process removes it; a forked child does not
+ * remove the folder of its parent.
+ */
 static void files_go_with_their_process(void **state)
 {
     char own[] = "/tmp/pto-test-XXXXXX", root[64], left[128];
@@ -347,8 +354,9 @@ static void files_go_with_their_process(void **state)
     *strrchr(left, '/') = '\0';
     assert_int_equal(utimensat(AT_FDCWD, left, old, 0), 0);
     must_register(device, add);
-    assert_int_equal(count_entries(root), 1); /* what was left is gone, ours is there */
-    child = IS_SANITIZED ? -1 : fork();       /* they do not go on after that */
+    /* the old folder was removed, and this process has a new one */
+    assert_int_equal(count_entries(root), 1);
+    child = IS_SANITIZED ? -1 : fork(); /* these processes end here */
     if (child == 0) {
         struct pto_device *other = open_device("a2a3sim", 0, 1);
         struct pto_callable *subtract = load_subtract();
@@ -359,11 +367,11 @@ static void files_go_with_their_process(void **state)
     assert_true(IS_SANITIZED || (waitpid(child, &result, 0) == child && result == 0));
     assert_int_equal(count_entries(root), 1);
     close_all(device, add, NULL);
-    assert_int_equal(rmdir(own), 0); /* the root has gone with its last folder */
+    assert_int_equal(rmdir(own), 0); /* the root was removed together with its last folder */
     set_temporary(NULL);
 }
 
-/* Content is what counts, not the handle. */
+/* Callables with equal content count as one, even if their handles differ. */
 static void the_same_content_is_loaded_once(void **state)
 {
     struct pto_device *device = open_device("a2a3sim", 0, 1);
@@ -372,7 +380,7 @@ static void the_same_content_is_loaded_once(void **state)
     (void)state;
     must_register(device, first);
     must_register(device, second);
-    must_register(device, second); /* again is no mistake */
+    must_register(device, second); /* registering it again is not an error */
     assert_int_equal(object_count(), 2);
     assert_int_equal(pto_unregister(device, first), PTO_OK);
     assert_int_equal(object_count(), 2);
@@ -381,7 +389,7 @@ static void the_same_content_is_loaded_once(void **state)
     close_all(device, first, second);
 }
 
-/* What is loaded anew starts anew. */
+/* An object that is loaded again starts with its initial values. */
 static void static_data_starts_with_the_registration(void **state)
 {
     static const char text[] = "#include <pto/kernel.h>\n"
@@ -404,7 +412,10 @@ static void static_data_starts_with_the_registration(void **state)
     close_all(device, callable, NULL);
 }
 
-/* As the tile library has them: without the change both kernels would see one variable. */
+/*
+ * Kernels with a unique symbol, as the tile library has them: without our change to the object,
+ * both kernels would share one variable.
+ */
 static void objects_do_not_share_an_inline_static(void **state)
 {
     static const char text[] = "#include <pto/kernel.h>\n"
@@ -432,7 +443,7 @@ static void objects_do_not_share_an_inline_static(void **state)
         recipe.kernel.size = object.size;
         callable[i] = load_recipe(&recipe);
         assert_int_equal(elf_isolate(object.at, object.size, &changes, NULL), PTO_OK);
-        assert_true(changes.unique_symbols >= 2); /* else this test shows nothing */
+        assert_true(changes.unique_symbols >= 2); /* otherwise this test would prove nothing */
         free(object.at);
     }
     for (int i = 0; i < 6; i++) {
@@ -446,7 +457,10 @@ static void objects_do_not_share_an_inline_static(void **state)
     close_all(device, callable[0], callable[1]);
 }
 
-/* Neither the program nor another object can lend its symbols to a kernel, or borrow its. */
+/*
+ * Kernels use neither symbols of the program nor of other objects, and these use none of the
+ * kernel's.
+ */
 static void an_object_keeps_to_itself(void **state)
 {
     static const char *const flags[] = { ADD, ADD " -Wl,-soname,libkernel.so", ADD " -Wl,-z,now" };
@@ -478,7 +492,7 @@ static void an_object_keeps_to_itself(void **state)
     free(other.at);
 }
 
-/* Also where there is neither a name nor a flag to make room for the wish. */
+/* Also for objects that have neither a name nor a spare entry for the flag. */
 static void an_object_without_flags_is_bound_to_itself(void **state)
 {
     static const char *const flags[] = { ADD, ADD " -Wl,-soname,x", ADD " -Wl,-Bsymbolic",
@@ -641,7 +655,8 @@ static void callables_with_other_headers_do_not_meet(void **state)
         recipe[i].parts.name = i == 0 ? "first" : "second";
         callable[i] = load_recipe(&recipe[i]);
     }
-    recipe[1].parts.file_count = 2; /* sources may differ, and headers that only one knows */
+    /* lists of sources may differ, and so may headers that only one of them has */
+    recipe[1].parts.file_count = 2;
     callable[2] = load_recipe(&recipe[1]);
     must_register(device, callable[0]);
     assert_int_equal(pto_register(device, callable[1], &error), PTO_ESTALE);
@@ -723,7 +738,7 @@ static void *register_forever(void *arg)
     return NULL;
 }
 
-/* A child has a device of its own; what its parent registered elsewhere is forgotten all the same. */
+/* A forked child can open a device; what its parent has registered elsewhere does not matter. */
 static int run_as_child(struct pto_callable *add, struct pto_callable *subtract)
 {
     struct pto_device *device;
@@ -744,7 +759,7 @@ static void a_fork_may_come_while_code_is_loaded(void **state)
     struct worker_of worker = { .device = device, .add = add };
 
     (void)state;
-    if (IS_TSAN) { /* it does not let a child of threads start a thread */
+    if (IS_TSAN) { /* TSan does not let a forked child start threads */
         close_all(device, add, subtract);
         skip();
     }
@@ -831,7 +846,7 @@ static void sixty_four_callables_fit_a_device(void **state)
     close_all(device, callable[0], NULL);
 }
 
-/* One object with a number in it, and copies of it with other numbers. */
+/* Makes copies of one object that differ in a number. */
 static const char numbered_text[] =
     "#include <pto/kernel.h>\n"
     "const volatile uint64_t number = 0x5a5a1234c0dec0deull;\n"
@@ -928,7 +943,7 @@ static void too_few_descriptors_are_counted(void **state)
     close_all(device, add, NULL);
 }
 
-/* Neighbours with different rights are mappings of their own. */
+/* Parts of an object with different access rights are separate mappings. */
 static void too_few_mappings_are_counted(void **state)
 {
     struct pto_device *device = open_device("a2a3sim", 0, 1);
@@ -955,7 +970,7 @@ static void too_few_mappings_are_counted(void **state)
     assert_true(region != MAP_FAILED);
     for (size_t i = 0; i < pages; i += 2)
         if (mprotect(region + i * page, page, PROT_READ) != 0)
-            break; /* there are no more */
+            break; /* no more callables can be registered */
     status = pto_register(device, add, &error);
     munmap(region, pages * page);
     assert_int_equal(status, PTO_ELOAD);
@@ -967,7 +982,7 @@ static void too_few_mappings_are_counted(void **state)
 
 /* ---- prebuilt chip callables ---- */
 
-/* Without core types: its kernel may be submitted for either. */
+/* A kernel that was declared without a core type may be submitted for either type. */
 static void a_prebuilt_chip_callable_runs(void **state)
 {
     static const char text[] =
@@ -1000,7 +1015,7 @@ static void a_prebuilt_chip_callable_runs(void **state)
     assert_int_equal(pto_callable_info(callable, &info), PTO_OK);
     assert_int_equal(info.kind, PTO_CALLABLE_BLOB);
     assert_null(info.platform);
-    for (int i = 0; i < 2; i++) { /* nor is it for one platform */
+    for (int i = 0; i < 2; i++) { /* nor for a single platform */
         init_call(&call, 6);
         assert_int_equal(run_call(device[i], callable, &call), PTO_OK);
         for (int k = 0; k < N; k++)

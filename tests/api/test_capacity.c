@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain - asan: a million tasks in shadowed memory */
 /*
- * Sizes: nothing in a graph has a length that a program has to know. A million
- * tasks in a scope, ten thousand predecessors, a hundred thousand ready tasks,
- * a hundred thousand regions of one buffer, each checked by what it computed.
+ * Large graphs: nothing in a graph has a length that a program must know in advance. A million
+ * tasks in a scope, ten thousand predecessors, a hundred thousand ready tasks, a hundred thousand
+ * regions of one buffer; each is checked by its results.
  */
 #include "tests/fixture/fixture.h"
 
@@ -11,17 +11,17 @@ enum {
     MILLION = 1000000,
     MANY = 100000,
     PREDECESSORS = 10000,
-    GRID = 320, /* tiles in each dimension: 102400 of them */
+    GRID = 320, /* number of tiles in each dimension, so 102400 tiles */
     TILE = 2,
 };
 
 enum {
-    KERNEL_COUNT,       /* nothing but the count */
+    KERNEL_COUNT,       /* only counts its calls */
     KERNEL_STORE,       /* tensor 0 = scalar */
     KERNEL_STORE_INPUT, /* tensor 1 = tensor 0 + scalar */
     KERNEL_ADD,         /* tensor 0 += scalar */
     KERNEL_SUM,         /* sums the elements of tensor 0 */
-    KERNEL_ADDRESS,     /* notes where tensor 0 is, at index scalar */
+    KERNEL_ADDRESS,     /* stores the address of tensor 0 in element `scalar` */
     KERNELS
 };
 
@@ -94,7 +94,7 @@ static const struct pto_kernel kernels[KERNELS] = {
     [KERNEL_ADDRESS] = { "address", kernel_address, PTO_CORE_AIV },
 };
 
-/* One run on a device of its own; the entry is one tensor of 32-bit words. */
+/* Runs on a separate device; the entry is one tensor of 32-bit words. */
 static struct pto_run_report run(pto_orch_fn orchestration, enum pto_mode mode, uint32_t workers,
                                  const struct pto_tensor *tensor)
 {
@@ -126,7 +126,7 @@ static struct pto_run_report run(pto_orch_fn orchestration, enum pto_mode mode, 
     return report;
 }
 
-/* Words that the caller frees through the tensor's address. */
+/* Allocates words, which the caller frees through the tensor's address. */
 static struct pto_tensor words(uint32_t rows, uint32_t columns)
 {
     const uint32_t shape[] = { rows, columns };
@@ -267,7 +267,7 @@ static void orchestrate_predecessors_by_tensor(struct pto_orch *o, const struct 
     submit_on(o, KERNEL_SUM, &entry->tensor[0], PTO_TAG_INPUT, 0);
 }
 
-/* Readers of one word, then its writer, then a reader of what that wrote. */
+/* Submits readers of a word, then a writer of it, then a reader of what was written. */
 static void orchestrate_predecessors_that_read(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor word = word_at(&entry->tensor[0], PREDECESSORS - 1);
@@ -280,7 +280,7 @@ static void orchestrate_predecessors_that_read(struct pto_orch *o, const struct 
         pto_add_input(&args, &word);
         pto_add_output_existing(&args, &t);
         pto_add_scalar(&args, 1);
-        pto_submit_aiv(o, KERNEL_STORE_INPUT, &args); /* 0 + 1: before the writer */
+        pto_submit_aiv(o, KERNEL_STORE_INPUT, &args); /* 0 + 1: this reader ran before the writer */
     }
     submit_on(o, KERNEL_ADD, &word, PTO_TAG_INOUT, 1);
     submit_on(o, KERNEL_SUM, &entry->tensor[0], PTO_TAG_INPUT, 0);
@@ -327,7 +327,7 @@ static void a_buffer_has_a_hundred_thousand_contiguous_tiles(void **state)
     }
 }
 
-/* Each tile written twice, so that each has to find its predecessor among all of them. */
+/* Writes each tile twice, so that the second writer has to find its predecessor among all tiles. */
 static void orchestrate_matrix_tiles(struct pto_orch *o, const struct pto_entry *entry)
 {
     const uint32_t shape[] = { TILE, TILE };
@@ -361,7 +361,9 @@ static void a_matrix_has_a_hundred_thousand_tiles(void **state)
 
 /* ---- scopes and outputs ---- */
 
-/* An output in each of 64 scopes, each computed from the one around it. */
+/*
+ * Creates an output in each of 64 nested scopes, computed from the output of the enclosing scope.
+ */
 static void orchestrate_nested_scopes(struct pto_orch *o, const struct pto_entry *entry)
 {
     const uint32_t one = 1;
@@ -396,7 +398,7 @@ static void scopes_nest_to_their_limit(void **state)
         }
 }
 
-/* An output that a second task adds to a word of the entry. */
+/* Creates an output, which a second task adds to a word of the entry. */
 static void submit_output(struct pto_orch *o, const struct pto_entry *entry, uint32_t index)
 {
     const uint32_t one = 1;
@@ -410,7 +412,7 @@ static void submit_output(struct pto_orch *o, const struct pto_entry *entry, uin
     pto_add_scalar(&args, index);
     out = pto_submit_aiv(o, KERNEL_ADDRESS, &args);
     if (out.count == 0)
-        return; /* the run fails, and says so */
+        return; /* the run fails with a message */
     pto_args_init(&args);
     pto_add_input(&args, out.tensor);
     pto_add_output_existing(&args, &word);
@@ -441,7 +443,7 @@ static int compare_addresses(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* How many addresses the outputs had, one after another. */
+/* Counts how many different addresses the outputs had. */
 static uint32_t run_outputs(pto_orch_fn orchestration, enum pto_mode mode, uint32_t workers)
 {
     struct pto_tensor t = words(1, MANY);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * The compatibility layer: orchestrations that know the reference's layouts and nothing of
- * ours (compat_orch.h), of both kinds, in both modes, loaded from a chip callable as the
- * reference has it. Every operation of both tables, what they refuse, and two devices at
- * the same time. The layouts themselves are asserted where they are written down.
+ * The compatibility layer: orchestrations that use the reference's layouts and nothing of ours
+ * (compat_orch.h), of both kinds, in both modes, loaded from a chip callable in the reference's
+ * format. Tests every operation of both tables, what they refuse, and two devices at the same time.
+ * The layouts themselves are checked by assertions in src/compat/orch/layout.h.
  */
 #include <sys/wait.h>
 
@@ -39,7 +39,7 @@ static const char kernel_source[] =
 
 static struct bytes blob[KINDS], kernel_object[COMPAT_KERNELS];
 
-/* What a run needs; tensor 0 gets what the orchestration noticed. */
+/* Inputs and results of a run; the orchestration stores its observations in tensor 0. */
 struct play {
     int32_t data[TENSORS][COMPAT_COUNT];
     struct pto_tensor tensor[TENSORS];
@@ -145,7 +145,7 @@ static int run_play(struct pto_device *device, enum kind kind, enum pto_mode mod
 
 typedef void (*way_fn)(struct pto_device *device, enum kind kind, enum pto_mode mode);
 
-/* Every kind in every mode, on both generations. */
+/* Tests each kind in each mode, on both generations. */
 static void each_way(way_fn body)
 {
     for (int generation = 0; generation < 2; generation++) {
@@ -226,7 +226,7 @@ static void run_each(struct pto_device *device, enum kind kind, enum pto_mode mo
     assert_all(p.data[1], 3);
     for (int i = 0; i < 4; i++)
         assert_int_equal(p.data[2][i], i + 1);
-    assert_int_equal(p.data[2][8], 3); /* lanes of block 0, and 1 */
+    assert_int_equal(p.data[2][8], 3); /* lanes of block 0, then those of block 1 */
     assert_int_equal(p.data[2][9], 3);
     assert_int_equal(report.dummies, 1);
     assert_true(report.timing[3].end_ns > report.timing[3].begin_ns);
@@ -264,7 +264,8 @@ static void run_data(struct pto_device *device, enum kind kind, enum pto_mode mo
 {
     struct play p;
 
-    if (kind == KIND_STREAM && mode == PTO_MODE_HOST) /* it reads what tasks write */
+    /* the orchestration reads elements that tasks write */
+    if (kind == KIND_STREAM && mode == PTO_MODE_HOST)
         return;
     init_play(&p, COMPAT_DATA);
     p.scalar[1] = (uint64_t)mode;
@@ -352,7 +353,8 @@ static void lines_below_the_threshold_are_dropped(void **state)
         assert_int_equal(lines.count, 3);
         assert_int_equal(lines.level[2], PTO_LOG_TIMING);
         assert_int_equal(lines.text[2], '3');
-        assert_int_equal(p.data[0][0], PTO_LOG_TIMING); /* what the object's own logger sees */
+        /* log state that the object's own logger reads */
+        assert_int_equal(p.data[0][0], PTO_LOG_TIMING);
         assert_int_equal(p.data[0][1], 1);
         log.threshold = PTO_LOG_DEBUG;
         assert_int_equal(pto_log_set(&log), PTO_OK);
@@ -368,7 +370,7 @@ static void lines_below_the_threshold_are_dropped(void **state)
 
 static void run_fatal(struct pto_device *device, enum kind kind, enum pto_mode mode)
 {
-    int ran = mode == PTO_MODE_HOST ? 0 : 3; /* of three that were submitted before */
+    int ran = mode == PTO_MODE_HOST ? 0 : 3; /* one of three tasks that were submitted before */
     struct pto_log quiet;
     struct play p;
 
@@ -384,7 +386,7 @@ static void run_fatal(struct pto_device *device, enum kind kind, enum pto_mode m
     assert_int_equal(p.data[0][0], 1);
     assert_int_equal(p.data[0][1], 1);
     assert_int_equal(p.data[0][2], 0);
-    assert_int_equal(p.data[1][0], 6 + ran); /* nothing was written any more */
+    assert_int_equal(p.data[1][0], 6 + ran); /* nothing was written after the failure */
     assert_int_equal(report.executions, ran);
 }
 
@@ -436,14 +438,15 @@ static void run_with_few(struct pto_device *device, enum kind kind, enum pto_mod
     int status;
 
     init_play(&p, COMPAT_DEVICE);
-    p.entry.tensor_count = 1; /* of three arguments, with the scalar */
+    p.entry.tensor_count = 1; /* one of three arguments, including the scalar */
     p.entry.scalar_count = 1;
     status = run_play(device, kind, mode, &p);
     if (mode == PTO_MODE_STREAM) {
         assert_int_equal(status, PTO_EINVAL);
         assert_non_null(strstr(report.error.text, "it expects 3 arguments"));
     } else {
-        assert_int_equal(status, PTO_EARGS); /* it submits a tensor that is not there */
+        /* the orchestration submits a tensor that the entry does not have */
+        assert_int_equal(status, PTO_EARGS);
     }
 }
 
@@ -453,7 +456,10 @@ static void too_few_arguments_fail_a_streamed_run(void **state)
     each_way(run_with_few);
 }
 
-/* One that is named and not there counts as none: the orchestration itself sees what is missing. */
+/*
+ * A configuration function that is named and does not exist counts as none: the orchestration
+ * itself notices missing arguments.
+ */
 static void there_need_not_be_a_configuration(void **state)
 {
     struct pto_device *device = open_device("a2a3sim", 0, 2);
@@ -529,7 +535,7 @@ static void polling_is_progress(void **state)
     }
 }
 
-/* The task adds 0: what is waited for never comes. */
+/* The task adds 0, so the value that the orchestration waits for never appears. */
 static void polling_in_vain_ends_with_the_run_s_time(void **state)
 {
     struct pto_device *device = open_device("a2a3sim", 0, 2);
@@ -540,7 +546,7 @@ static void polling_in_vain_ends_with_the_run_s_time(void **state)
     for (int i = 0; i < 2; i++) {
         init_play(&p, COMPAT_POLL);
         pto_run_options_init(&options);
-        options.grace_ns = 60000 * MS; /* for a machine that is busy */
+        options.grace_ns = 60000 * MS; /* long, because the machine may be busy */
         if (i == 0)
             options.timeout_ns = 50000000;
         else
@@ -563,14 +569,14 @@ static uint64_t edges_of(struct pto_device *device, const struct pto_callable *c
 
     init_play(&p, COMPAT_EDGES);
     pto_run_options_init(&options);
-    options.mode = PTO_MODE_HOST; /* there are all of them */
+    options.mode = PTO_MODE_HOST; /* all edges were found */
     options.deps = deps;
     pto_run_report_init(&report);
     assert_int_equal(pto_run(device, c, &p.entry, &options, &report), PTO_OK);
     return report.edges;
 }
 
-/* None runs before all are submitted, or are waited for, so there are all edges. */
+/* No task runs before all are submitted or one is waited for, so all edges are found. */
 static void streamed_tasks_with_few_tensors_are_ordered(void **state)
 {
     struct pto_device *device = open_device("a2a3sim", 0, 1);
@@ -585,7 +591,8 @@ static void streamed_tasks_with_few_tensors_are_ordered(void **state)
     assert_int_equal(pto_run(device, callable[KIND_STREAM], &p.entry, &options, &report), PTO_OK);
     assert_int_equal(report.tasks, 2 * 3 * COMPAT_FEW_ROUNDS);
     assert_int_equal(report.edges,
-                     2 * (6 * COMPAT_FEW_ROUNDS - 3)); /* two each, but at the start */
+                     /* two predecessors for each task, except the first ones */
+                     2 * (6 * COMPAT_FEW_ROUNDS - 3));
     assert_int_equal(pto_device_close(device), PTO_OK);
 }
 
@@ -691,7 +698,7 @@ static void two_devices_do_not_meet(void **state)
 
 /* ---- damaged ones ---- */
 
-/* Whatever is loaded is registered, too, which loads the code; nothing of it is called. */
+/* Loading a callable also registers it, which loads its code; none of its functions is called. */
 static void try_damaged(struct pto_device *device, const void *bytes, size_t size)
 {
     struct pto_callable *c = NULL;
@@ -714,7 +721,10 @@ static void damaged_callables_are_refused_or_loaded(void **state)
         uint8_t *copy = malloc(size + 1);
 
         memcpy(copy, from.at, size);
-        /* In the header, or in the headers of the orchestration: code is believed. */
+        /*
+         * Sizes in the header or in the orchestration are wrong: this is not detected, because code
+         * is trusted.
+         */
         for (uint32_t k = 0; k < 1 + rng_below(&random, 4) && size > 9500; k++) {
             uint32_t at = rng_below(&random, i % 2 == 0 ? 9376 : 9376 + 120);
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain tsan - asan: lost devices keep their memory */
 /*
- * Deadlines of runs, and orchestrations that do not end. Kernels and orchestrations
- * that never return do when a test opens the gate. What would end them otherwise, the
- * stall detector, has a time that no test lives to see: that a call returns at all
- * shows that the deadline did it.
+ * Deadlines of runs, and orchestrations that do not return. Kernels and orchestrations that never
+ * return do so when a test opens the gate. The stall detector, which could end them as well, gets a
+ * time-out that no test reaches: so if a call returns, the deadline was the cause.
  *
- * The machine may be busy. So where a time is judged, it is the best of several, and
- * how late a thread of the test itself is woken meanwhile is allowed for.
+ * The machine may be busy. Where a time is judged, the best of several attempts counts, and the
+ * measured delay with which a thread of the test is woken is added to the limit.
  */
 #include <pthread.h>
 
@@ -74,7 +73,7 @@ static void open_gate(int64_t *args)
     store(&is_gate_open, 1);
 }
 
-/* It is mostly interrupted while it holds the lock of the allocator. */
+/* An orchestration that is mostly interrupted while it holds the lock of the allocator. */
 static void allocate(int64_t *args)
 {
     void *volatile memory;
@@ -149,7 +148,7 @@ static void orchestrate_loop(struct pto_orch *o, const struct pto_entry *entry)
         rest();
 }
 
-/* Where it is interrupted it mostly has a lock that everybody needs. */
+/* An orchestration that is mostly interrupted while it holds a lock that all threads need. */
 static void orchestrate_allocate(struct pto_orch *o, const struct pto_entry *entry)
 {
     void *volatile memory;
@@ -167,7 +166,7 @@ static void orchestrate_ignore(struct pto_orch *o, const struct pto_entry *entry
         submit(o, entry, KERNEL_NOTHING, 1);
 }
 
-/* However many it submits, all wait for a kernel that does not return. */
+/* An orchestration that submits tasks forever; all wait for a kernel that does not return. */
 static void orchestrate_behind_gate(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit(o, entry, KERNEL_GATE, 1);
@@ -175,7 +174,7 @@ static void orchestrate_behind_gate(struct pto_orch *o, const struct pto_entry *
         submit(o, entry, KERNEL_NOTHING, 1);
 }
 
-/* The same; what it does when it gets the error takes a while. */
+/* The same, but it takes a while to return after it gets the error. */
 static void orchestrate_behind_gate_slowly(struct pto_orch *o, const struct pto_entry *entry)
 {
     orchestrate_behind_gate(o, entry);
@@ -186,7 +185,7 @@ static void orchestrate_behind_gate_slowly(struct pto_orch *o, const struct pto_
 static const char long_path[] =
     "/" LONG_NAME LONG_NAME LONG_NAME LONG_NAME LONG_NAME LONG_NAME "orch.c";
 
-/* As sources are that lie deep in a tree. */
+/* A path as long as that of a source deep in a tree. */
 static void orchestrate_gate_far_away(struct pto_orch *o, const struct pto_entry *entry)
 {
     static const struct pto_site site = { long_path, 7 };
@@ -203,12 +202,16 @@ static void orchestrate_ignore_refusal(struct pto_orch *o, const struct pto_entr
     orchestrate_ignore(o, entry);
 }
 
-/* A kernel that waits for a task behind it, and one that its thread may be in. */
+/*
+ * Submits a kernel that waits for a later task, and a kernel that the orchestration's thread may
+ * run.
+ */
 static void orchestrate_in_pairs(struct pto_orch *o, const struct pto_entry *entry)
 {
     (void)entry;
     pto_aiv(o, KERNEL_GATE, PTO_INT(0));
-    pto_aiv(o, KERNEL_GATE, PTO_INT(0)); /* with two live tasks at most the builder stops here */
+    /* with a limit of two live tasks, the builder waits here */
+    pto_aiv(o, KERNEL_GATE, PTO_INT(0));
     pto_aiv(o, KERNEL_NOTHING, PTO_INT(0));
     pto_aiv(o, KERNEL_OPEN, PTO_INT(0));
 }
@@ -216,12 +219,12 @@ static void orchestrate_in_pairs(struct pto_orch *o, const struct pto_entry *ent
 static uint32_t thread_changes;
 
 /*
- * The thread is in the longer kernel, for longer than it keeps its place, while what the
- * orchestration waits for is done.
+ * The orchestration's thread runs the longer kernel and loses its place in the meantime, while the
+ * task that the orchestration waits for completes.
  */
 static void orchestrate_at_home(struct pto_orch *o, const struct pto_entry *entry)
 {
-    const pid_t begun = gettid(); /* the compiler takes pthread_self for constant */
+    const pid_t begun = gettid(); /* the compiler treats pthread_self as constant */
 
     for (int i = 0; i < 4; i++) {
         submit(o, entry, KERNEL_2_MS, 1);
@@ -231,11 +234,14 @@ static void orchestrate_at_home(struct pto_orch *o, const struct pto_entry *entr
     }
 }
 
-/* More tasks than a ring of four has room for; the first does not return before the gate opens. */
+/*
+ * Submits more tasks than a ring of four has room for; the first one does not return before the
+ * gate opens.
+ */
 static void orchestrate_a_full_ring(struct pto_orch *o, const struct pto_entry *entry)
 {
     for (int i = 0; i < 9; i++)
-        PTO_SCOPE(o) /* the end of the scope lets the ring forget the task when it ends */
+        PTO_SCOPE(o) /* the scope ends, so the ring releases the task when the task completes */
             submit(o, entry, i == 0 ? KERNEL_GATE : KERNEL_NOTHING, 1);
 }
 
@@ -247,13 +253,15 @@ struct times {
     uint64_t grace_ns;
     uint64_t stall_ns; /* 0: never */
     uint32_t live_max;
-    uint64_t window; /* tasks of each ring; 0: no limit */
+    uint64_t window; /* size of each ring in tasks; 0: no limit */
     bool keeps_thread;
     enum pto_mode mode;
     enum pto_trace trace;
 };
 
-/* What a run is made of, and stays until the program ends, so that a run may end in any way. */
+/*
+ * Objects of a run. They stay allocated until the program ends, so that a run may end in any way.
+ */
 struct parts {
     struct pto_tensor tensor;
     struct pto_entry entry;
@@ -312,7 +320,7 @@ static int run(struct pto_device *device, pto_orch_fn orchestration, struct time
     return finish(launch(device, orchestration, times), report);
 }
 
-/* The same on this thread. */
+/* The same on the calling thread. */
 static int call(struct pto_device *device, pto_orch_fn orchestration, struct times times,
                 struct pto_run_report *report)
 {
@@ -325,7 +333,9 @@ static int call(struct pto_device *device, pto_orch_fn orchestration, struct tim
 typedef int run_fn(struct pto_device *device, pto_orch_fn orchestration, struct times times,
                    struct pto_run_report *report);
 
-/* Runs with a time-out that grows until a kernel stands at the gate when the time is over. */
+/*
+ * Repeats a run with a growing time-out until a kernel waits at the gate when the deadline passes.
+ */
 static int run_until_standing(run_fn *how, struct pto_device *device, pto_orch_fn orchestration,
                               struct times *times, struct pto_run_report *report)
 {
@@ -358,7 +368,9 @@ static void assert_lost(struct pto_device *device, const char *says)
     assert_in(failure, says);
 }
 
-/* A report begins with what went wrong: whoever has room for no more gets that. */
+/*
+ * A report begins with the cause, so that a reader that shows only its beginning shows the cause.
+ */
 static void assert_decided_first(struct pto_device *device, const struct pto_error *error)
 {
     char begin[2 * PTO_ERROR_TEXT_MAX], failure[sizeof(begin)];
@@ -401,7 +413,7 @@ static void *measure_noise(void *worst)
 
 /* ---- a deadline is kept ---- */
 
-/* Without a look at the clock between them a round of ROUND would be run. */
+/* Without checks of the clock in between, a whole round of ROUND tasks would run. */
 static void kernels_that_have_not_begun_do_not_begin(void **state)
 {
     (void)state;
@@ -422,7 +434,7 @@ static void kernels_that_have_not_begun_do_not_begin(void **state)
                 assert_null(strstr(report.error.text, "sub_class"));
                 least = report.executions < least ? report.executions : least;
             }
-            assert_true(least < ROUND); /* ten fit into the time */
+            assert_true(least < ROUND); /* ten of these fit into the time limit */
             assert_works(device);
         }
         close_device(device);
@@ -486,7 +498,7 @@ static void a_kernel_that_is_running_is_waited_for(void **state)
 
         assert_true(status == PTO_ETIMEOUT || report.executions == 2);
         if (strstr(report.error.text, "of task 0 is still running") == NULL)
-            report.executions = 0; /* on a busy machine the deadline was noticed sooner or later */
+            report.executions = 0; /* on a busy machine the deadline is noticed earlier or later */
     }
     assert_int_equal(report.executions, 1);
     assert_in(report.error.text, "kernel \"thirty\" of task 0 is still running");
@@ -494,7 +506,7 @@ static void a_kernel_that_is_running_is_waited_for(void **state)
     close_device(device);
 }
 
-/* A ring that is full while a kernel runs is no deadlock. */
+/* A ring that is full while a kernel runs is not a deadlock. */
 static void a_slow_kernel_does_not_fail_a_full_ring(void **state)
 {
     struct pto_device *device = open_gated(2);
@@ -544,13 +556,14 @@ static void a_kernel_that_never_returns_is_given_up(void **state)
     }
 }
 
-/* The caller's thread leaves the kernel, and no lock stays taken. */
+/* The caller's thread is made to leave the kernel, and no lock stays locked. */
 static void a_kernel_that_is_left_holds_no_lock(void **state)
 {
     struct times times = { .timeout_ns = 20 * MS, .grace_ns = 20 * MS };
 
     (void)state;
-    if (!HAS_HANDLER || IS_SLOWED) /* TSan lets signals wait for a call that blocks */
+    /* TSan delivers signals only after a blocking call has returned */
+    if (!HAS_HANDLER || IS_SLOWED)
         skip();
     for (int i = 0; i < TRIES; i++) {
         struct pto_device *device = open_gated(1);
@@ -579,7 +592,7 @@ static void assert_left(pto_orch_fn orchestration, int status, bool is_called)
             assert_in(report.error.text,
                       "the run has not ended after 20 ms: the graph is still being built");
         assert_lost(device, "an orchestration did not return after its run had ended");
-        free(malloc(100000)); /* nobody has the lock */
+        free(malloc(100000)); /* no thread holds the lock */
         close_device(device);
     }
 }
@@ -591,7 +604,7 @@ static void an_orchestration_that_loops_is_given_up(void **state)
         skip();
     assert_left(orchestrate_loop, PTO_ETIMEOUT, true);
     assert_left(orchestrate_loop, PTO_ETIMEOUT, false);
-    if (!IS_SLOWED) /* TSan lets signals wait for a call that blocks */
+    if (!IS_SLOWED) /* TSan delivers signals only after a blocking call has returned */
         assert_left(orchestrate_allocate, PTO_ETIMEOUT, true);
 }
 
@@ -602,7 +615,7 @@ static void an_orchestration_that_ignores_errors_is_given_up(void **state)
     assert_left(orchestrate_ignore_refusal, PTO_EARGS, false);
 }
 
-/* That it was still submitting is not the reason then. */
+/* The message does not say that the orchestration was still submitting. */
 static void a_kernel_that_holds_all_up_is_named(void **state)
 {
     struct times times = { .timeout_ns = 1500 * MS, .grace_ns = 20 * MS, .live_max = 2 };
@@ -618,8 +631,8 @@ static void a_kernel_that_holds_all_up_is_named(void **state)
 }
 
 /*
- * The time in which kernels had to return is over while it waits for room, which it does from second
- * 1.0 to 2.0; so it has a time of its own after that.
+ * The time in which kernels had to return ends while the orchestration waits for room, from second
+ * 1.0 to 2.0. So the orchestration gets more time afterwards.
  */
 static void an_orchestration_that_is_held_up_has_time_afterwards(void **state)
 {
@@ -636,7 +649,7 @@ static void an_orchestration_that_is_held_up_has_time_afterwards(void **state)
     close_device(device);
 }
 
-/* However long the path of its source is, and whatever else there is to say. */
+/* The message is complete, however long the path of the source and the other parts are. */
 static void the_sentence_is_never_cut(void **state)
 {
     struct times times = { .timeout_ns = 20 * MS, .grace_ns = 100 * MS };
@@ -669,7 +682,7 @@ static void the_same_after_a_cancellation(void **state)
     (void)state;
     handle = launch(device, orchestrate_ignore, (struct times){ .stall_ns = 50 * MS });
     while (pto_device_last_failure(device, NULL, 0) != PTO_EBUSY)
-        rest(); /* one that waits for its turn is ended in another way */
+        rest(); /* a run in the queue is ended in another way */
     assert_int_equal(pto_run_cancel(handle), PTO_OK);
     assert_int_equal(finish(handle, &report), PTO_ECANCELED);
     assert_lost(device, "an orchestration did not return after its run had ended");
@@ -707,7 +720,7 @@ static void time_in_the_queue_counts(void **state)
     store(&is_gate_open, 1);
     assert_int_equal(finish(first, &report), PTO_OK);
     assert_int_equal(finish(behind, &report), PTO_OK);
-    times.launch_ns = 500 * MS; /* time to begin, also on a busy machine */
+    times.launch_ns = 500 * MS; /* enough time to begin, also on a busy machine */
     assert_int_equal(run(device, orchestrate_chain, times, &report), PTO_ETIMEOUT);
     assert_in(report.error.text, "the run has not ended 500 ms after its launch");
     times.timeout_ns = 1000;
@@ -746,7 +759,7 @@ static void an_orchestration_stays_on_its_thread(void **state)
     }
 }
 
-/* The kernels that have every thread wait for a task that is not submitted yet. */
+/* Kernels on all threads wait for a task that is not submitted yet. */
 static void it_changes_only_if_nothing_else_helps(void **state)
 {
     struct pto_device *device = open_gated(1);

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Deferred completion, through the public interface: a task is over when its
- * kernels have returned and the conditions hold that they registered. Who
- * fulfils them here: other tasks, and a thread that the runtime does not know,
- * which stands for a transfer.
+ * Deferred completion, through the public interface: a task completes when its kernels have
+ * returned and the conditions that they registered hold. Here, conditions are fulfilled by other
+ * tasks, and by a thread outside of the runtime that plays the role of a DMA engine.
  */
 #include "tests/fixture/device_test.h"
 
 enum {
     KERNEL_DEFER,      /* tensor, counter, expected */
     KERNEL_DEFER_AIC,  /* the same */
-    KERNEL_DEFER_SLOW, /* the same, after more than a time slice */
-    KERNEL_MANY,       /* tensor, counter, n: n conditions on it to be 1 */
+    KERNEL_DEFER_SLOW, /* the same, but takes more than a time slice */
+    KERNEL_MANY,       /* tensor, counter, n: registers n conditions that the counter is 1 */
     KERNEL_MANY_AIC,   /* the same */
-    KERNEL_THREE,      /* tensor: conditions on the first three counters to be 1 */
-    KERNEL_RAISE,   /* tensor, counter, value: sets the counter; nothing may have followed before */
+    KERNEL_THREE,      /* tensor: registers conditions that each of the first three counters is 1 */
+    KERNEL_RAISE,   /* tensor, counter, value: sets the counter; no successor may have run before */
     KERNEL_ADD,     /* tensor, counter, value: writes the payload, then adds to the counter */
-    KERNEL_AFTER,   /* tensor, payload: wants it to be there */
+    KERNEL_AFTER,   /* tensor, payload: checks that the payload has been written */
     KERNEL_RELEASE, /* tensor, counter, n: sets the counter when n kernels have arrived */
-    KERNEL_RAW,     /* tensor, which: writes a condition by hand that cannot be */
+    KERNEL_RAW,     /* tensor, which: writes an invalid condition without pto_defer */
     KERNEL_ERROR,   /* tensor, code */
     KERNEL_ERROR_AIC, /* the same */
     KERNEL_COUNT,     /* tensor */
@@ -30,13 +29,13 @@ enum { COUNTERS = 8, SLOW_MS = 6 };
 
 static struct {
     uint32_t counter[COUNTERS];
-    uint32_t arrived; /* deferring kernels that have registered */
-    uint32_t refused; /* conditions that pto_defer did not take */
+    uint32_t arrived; /* number of deferring kernels that have registered their conditions */
+    uint32_t refused; /* number of conditions that pto_defer refused */
     uint32_t after;   /* tasks that followed */
     uint32_t counted;
-    uint64_t after_ns; /* when the last of those followed */
+    uint64_t after_ns; /* time of the last successor */
     uint64_t payload;  /* written without atomics */
-    uint64_t *output;  /* where the transfer is to write */
+    uint64_t *output;  /* address to which the transfer writes */
     uint32_t token[2];
 } scene;
 
@@ -92,7 +91,7 @@ static void kernel_three(int64_t *args)
 
 static void kernel_raise(int64_t *args)
 {
-    nap_ns(2 * MS); /* so that whoever follows too early is seen */
+    nap_ns(2 * MS); /* delays the counter, so that a successor that runs too early is noticed */
     EXPECT(load(&scene.after) == 0);
     pto_notify_set(&scene.counter[args[1]], (uint32_t)args[2]);
 }
@@ -181,7 +180,7 @@ static const struct pto_kernel kernels[KERNELS] = {
 
 /* ---- runs ---- */
 
-/* Two that have nothing to do with each other: what is deferred, and who fulfils it. */
+/* Submits two independent tasks: one defers its completion, the other one fulfils its condition. */
 static struct pto_tensor token(uint32_t index)
 {
     return pto_tensor_external(&scene.token[index], PTO_DIMS(1), 1, PTO_UINT32);
@@ -212,7 +211,7 @@ static void orchestrate_fine(struct pto_orch *o, const struct pto_entry *entry)
     pto_aiv(o, KERNEL_RELEASE, PTO_INOUT(&other), PTO_INT(0), PTO_INT(PTO_DEFERRED_MAX));
 }
 
-/* The task that waits for the deferred one ran, once. */
+/* The successor of the deferred task ran exactly once. */
 static void assert_followed(const struct setting *at, pto_orch_fn orchestration)
 {
     reset();
@@ -220,7 +219,7 @@ static void assert_followed(const struct setting *at, pto_orch_fn orchestration)
     assert_int_equal(scene.after, 1);
 }
 
-/* All of the table is there again. */
+/* All entries of the table are free again. */
 static void assert_device_works(const struct setting *at)
 {
     assert_followed(at, orchestrate_fine);
@@ -228,7 +227,7 @@ static void assert_device_works(const struct setting *at)
 
 /* ---- conditions ---- */
 
-/* One after the other the counter is set to what the plan says. */
+/* Sets the counter to the values of the plan, one after the other. */
 static void orchestrate_steps(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = token(0), other = token(1);
@@ -305,7 +304,10 @@ static void all_conditions_have_to_hold(const struct setting *at)
     }
 }
 
-/* Plain writes before the notification, plain reads behind it: a sanitizer watches. */
+/*
+ * Uses plain writes before the notification and plain reads after it, so that TSan checks the
+ * order.
+ */
 static void orchestrate_payload(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = token(0), other = token(1);
@@ -357,14 +359,14 @@ static void lanes_and_blocks_may_all_defer_their_task(const struct setting *at)
     }
 }
 
-/* The only cluster is free for others while this many tasks wait. */
+/* The only cluster runs other tasks while this many tasks are deferred. */
 static void a_task_that_waits_needs_no_core(const struct setting *at)
 {
     assert_device_works(at);
     assert_int_equal(report.executions, PTO_DEFERRED_MAX + 2);
 }
 
-/* More than the table holds, but never at a time. */
+/* More deferred tasks than the table has entries, but not at the same time. */
 static void orchestrate_many_rounds(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = token(0);
@@ -387,7 +389,7 @@ static void any_number_of_tasks_may_wait_one_after_the_other(const struct settin
 
 /* ---- somebody outside ---- */
 
-/* Writes where it is told and raises the counter, as a transfer would. */
+/* The thread that plays the DMA engine: writes to the requested address and raises the counter. */
 struct transfer {
     pthread_t thread;
     uint64_t after_ms;
@@ -448,7 +450,7 @@ static void a_thread_that_nobody_knows_may_notify(const struct setting *at)
     assert_true(took_ns < limit_ns);
 }
 
-/* The thread that builds the graph is busy with something else: the others go on. */
+/* The thread that builds the graph does something else; other threads continue. */
 static void orchestrate_busy(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = token(0), other = token(1);
@@ -456,7 +458,7 @@ static void orchestrate_busy(struct pto_orch *o, const struct pto_entry *entry)
     (void)entry;
     pto_aiv(o, KERNEL_DEFER, PTO_INOUT(&t), PTO_INT(0), PTO_INT(1));
     pto_aiv(o, KERNEL_AFTER, PTO_INOUT(&t), PTO_INT(99));
-    for (uint32_t i = 0; i < 100; i++) /* enough to be offered to others */
+    for (uint32_t i = 0; i < 100; i++) /* enough ready tasks to be offered to other workers */
         pto_aiv(o, KERNEL_COUNT, PTO_AFTER(&other));
     wait_until(&scene.after, 1, true);
 }
@@ -477,7 +479,10 @@ static void conditions_are_looked_at_while_the_orchestration_is_busy(const struc
 
 enum { MORE_SCOPES = 20 };
 
-/* The transfer writes into the output after its kernel has returned and its scope has ended. */
+/*
+ * The engine writes into the output after the kernel has returned and the scope of the output has
+ * ended.
+ */
 static void orchestrate_output(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor_info info = pto_tensor_info_make(PTO_DIMS(128), 1, PTO_UINT64);
@@ -548,7 +553,7 @@ static void orchestrate_sum(struct pto_orch *o, const struct pto_entry *entry)
     pto_mix(o, plan.launch.lanes, PTO_INOUT(&t), PTO_INT(0), PTO_INT(plan.count),
             LAUNCHED(plan.launch));
     pto_aiv(o, KERNEL_AFTER, PTO_INOUT(&t), PTO_INT(0));
-    if (plan.code == PTO_OK) /* else nobody: the run has to end by itself */
+    if (plan.code == PTO_OK) /* otherwise no thread fulfils it, and the run has to end by itself */
         pto_aiv(o, KERNEL_RELEASE, PTO_INOUT(&other), PTO_INT(0),
                 PTO_INT(invocations(&plan.launch)));
 }
@@ -610,7 +615,7 @@ static void orchestrate_full_table(struct pto_orch *o, const struct pto_entry *e
 
 static void no_more_than_64_tasks_may_wait_at_a_time(const struct setting *at)
 {
-    for (uint32_t i = 0; i < 3; i++) { /* and what one run left does not disturb the next */
+    for (uint32_t i = 0; i < 3; i++) { /* what one run leaves does not affect the next one */
         reset();
         assert_refused(run(at, orchestrate_full_table), PTO_EWAIT_OVERFLOW, "64 tasks may wait");
         assert_int_equal(scene.after, 0);
@@ -688,7 +693,7 @@ static void a_kernel_may_end_the_run_with_a_code_of_its_own(const struct setting
     assert_device_works(at);
 }
 
-/* The orchestration is told, too: no further than it takes to notice. */
+/* The orchestration gets the failure as well, soon after it has occurred. */
 static void orchestrate_on_and_on(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = token(0), other = token(1);
@@ -711,7 +716,7 @@ static void the_orchestration_learns_of_the_error(const struct setting *at)
     }
 }
 
-/* What it would read was never written. */
+/* The task that would read it does not run. */
 static void orchestrate_get_after_error(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor_info info = pto_tensor_info_make(PTO_DIMS(4), 1, PTO_UINT64);
@@ -776,7 +781,7 @@ int main(void)
         EACH(0, a_condition_may_hold_before_it_is_registered),
         EACH(0, all_conditions_have_to_hold),
         EACH(0, what_was_written_before_a_notification_is_there_for_the_next_task),
-        /* One cluster more than the gangs need: the task that releases them has to run. */
+        /* One more cluster than the gangs need, so that the task that releases them can run. */
         EACH(3, lanes_and_blocks_may_all_defer_their_task),
         EACH(1, a_task_that_waits_needs_no_core),
         EACH(0, any_number_of_tasks_may_wait_one_after_the_other),

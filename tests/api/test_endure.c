@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain - asan: counts the memory of the process */
 /*
- * A process that goes on for long, in which things go wrong: every tenth run
- * fails, each time in another way, and devices come and go. At the end it has
- * the memory, the descriptors and the threads that it had after the warm-up.
+ * A process that runs for a long time and in which runs fail: every tenth run, each time in another
+ * way, and devices are opened and closed. At the end the process has as much memory and as many
+ * descriptors and threads as after the warm-up.
  *
- * A kernel that never returns keeps its thread and what it may use. That
- * happens on devices of its own, which cost what pto_stuck_threads counts and
- * nothing else of the process.
+ * A kernel that never returns keeps its thread and the memory that it may use. That happens on
+ * separate devices, and costs only what pto_stuck_threads counts.
  *
- * With a number as its argument the program makes so many times the runs.
+ * With a number as its argument, the program makes that many times as many runs.
  */
 #include <malloc.h>
 #include <sys/mman.h>
@@ -32,28 +31,30 @@ enum {
     WORDS = 16,
     CLUSTERS = 2,
     BLOCKS = 4,
-    CHAIN = 1000, /* tasks of runs that are ended before they are over */
-    STUCK = 4,    /* devices with a kernel that never returns */
+    CHAIN = 1000, /* number of tasks in runs that are ended early */
+    STUCK = 4,    /* number of devices with a kernel that never returns */
     WORKERS = 2,
-    THREADS_MOST = 3 + WORKERS + 3 * CLUSTERS, /* of an open device, this one included */
+    /* number of threads of an open device, including this one */
+    THREADS_MOST = 3 + WORKERS + 3 * CLUSTERS,
     THREAD_BYTES = 16 << 10,
     THREAD_KIB = 128,
-    STACK_BYTES = 64 << 10, /* of a thread's handler of crashes */
-    SLACK_KIB = 2048, /* of resident memory: what the allocator holds in reserve for threads */
+    STACK_BYTES = 64 << 10, /* alternate stack of a thread for the crash handler */
+    /* tolerance for resident memory that the allocator keeps in reserve for threads */
+    SLACK_KIB = 2048,
 };
 
-/* What the run is told to do, in its first scalar. */
+/* What the run does, as its first scalar says. */
 enum kind {
     KIND_GOOD,
-    KIND_REFUSED,   /* a kernel that does not exist */
+    KIND_REFUSED,   /* submits a kernel that does not exist */
     KIND_GIVEN_UP,  /* by the orchestration */
     KIND_CRASH,     /* of a kernel */
     KIND_CANCELLED, /* while it runs */
-    KIND_LATE,      /* not over by its deadline */
-    KIND_NO_DATA,   /* an element that does not come */
-    KIND_GANG,      /* larger than the device */
-    KIND_CONDITION, /* one that cannot be looked at */
-    KIND_ENTRY,     /* more tensors than there may be */
+    KIND_LATE,      /* does not end before its deadline */
+    KIND_NO_DATA,   /* waits for an element that is never written */
+    KIND_GANG,      /* allocates an output larger than the device's memory */
+    KIND_CONDITION, /* registers a condition at an address without memory */
+    KIND_ENTRY,     /* submits more tensors than a task may have */
     KINDS,
     KIND_STUCK
 };
@@ -64,13 +65,13 @@ static const char *const kind_name[KINDS] = {
 };
 
 static uint32_t runs_factor = 1;
-static uint32_t is_open; /* the gate of kernels that never return */
+static uint32_t is_open; /* gate that releases kernels that never return */
 static volatile int *volatile nowhere;
 
 /* ---- in place of libc's ---- */
 
 static int64_t heap_bytes;   /* in use */
-static int64_t mapped_bytes; /* by the library: libc's own calls do not come here */
+static int64_t mapped_bytes; /* calls by the library; calls inside of libc do not get here */
 
 static inline void note_alloc(void *memory)
 {
@@ -148,7 +149,7 @@ static void kernel_condition(int64_t *args)
     (void)pto_defer(args, (const uint32_t *)(uintptr_t)3, 1);
 }
 
-/* Until the orchestration lets it go, in the second word. */
+/* Waits until the orchestration sets the second word. */
 static void kernel_hold(int64_t *args)
 {
     while (pto_notified(word_of(args) + 1) == 0)
@@ -172,7 +173,7 @@ static const struct pto_kernel kernels[KERNELS] = {
     [KERNEL_GATE] = { "gate", kernel_gate, PTO_CORE_AIV },
 };
 
-enum { GOOD_COUNT = 3 + BLOCKS }; /* by which a good run raises the first word */
+enum { GOOD_COUNT = 3 + BLOCKS }; /* value that a successful run adds to the first word */
 
 static void submit_good(struct pto_orch *o, const struct pto_tensor *words)
 {
@@ -189,7 +190,7 @@ static void submit_good(struct pto_orch *o, const struct pto_tensor *words)
     pto_aiv(o, KERNEL_COUNT, PTO_INOUT(words));
 }
 
-/* A chain that is not over before the run is ended, however late a busy machine does that. */
+/* Submits a chain that does not complete before the run is ended, even on a busy machine. */
 static void submit_until_ended(struct pto_orch *o, const struct pto_tensor *words)
 {
     uint64_t end_ns = now_ns() + HANG_SECONDS * 1000 * MS;
@@ -306,7 +307,7 @@ static void tear_down(struct bench *b)
     assert_int_equal(pto_device_close(b->device), PTO_OK);
 }
 
-/* Prepared already; cancelled soon after it was launched if that is what it is for. */
+/* Launches a prepared run; if the run is to be cancelled, cancels it soon after. */
 static int go_through(struct bench *b, struct pto_run *run, enum kind kind)
 {
     int status;
@@ -338,7 +339,7 @@ static int start(struct bench *b, enum kind kind)
     options.trace = rng_below(&b->random, 16) == 0 ? PTO_TRACE_ORDER : PTO_TRACE_OFF;
     options.trace_records = 1024;
     options.timeout_ns = kind == KIND_LATE ? 1 + rng_below(&b->random, MS) : 0;
-    options.grace_ns = 60000 * MS; /* kernels return, also on a busy machine */
+    options.grace_ns = 60000 * MS; /* long enough for kernels to return on a busy machine */
     options.data_timeout_ns = kind == KIND_NO_DATA ? 1 + rng_below(&b->random, MS) : 0;
     b->words[1] = 0;
     b->scalar = kind;
@@ -404,8 +405,8 @@ static void print_footprint(const char *what, const struct footprint *f)
 }
 
 /*
- * A device that is open makes a thread when a kernel takes long, up to so many,
- * and keeps it: that may happen at any time, and may have happened before.
+ * A device makes another thread when a kernel takes long, up to a limit, and keeps the thread. That
+ * may happen at any time, so the number of threads is not exact.
  */
 static void assert_flat(const struct footprint *before, uint32_t threads_most)
 {
@@ -467,7 +468,7 @@ static void devices_on_which_runs_fail_leave_nothing_behind(void **state)
     assert_flat(&before, 1);
 }
 
-/* Leaves the device as it is afterwards: refused, and closed. */
+/* After this the device refuses runs, and is closed. */
 static void lose_device(void)
 {
     static struct bench b;
@@ -503,7 +504,7 @@ static void endure_stuck_kernels(void)
     kept = pto_stuck_threads() - stuck;
     assert_int_equal(lost.threads, before.threads + kept);
     assert_int_equal(lost.descriptors, before.descriptors);
-    for (int i = 0; i < 5000 / (IS_SANITIZED ? 10 : 1); i++) /* others do not notice */
+    for (int i = 0; i < 5000 / (IS_SANITIZED ? 10 : 1); i++) /* other devices are not affected */
         run_once(&b, i % 10 == 9 ? random_failure(&b) : KIND_GOOD);
     assert_flat(&lost, THREADS_MOST + kept);
     tear_down(&b);
@@ -513,7 +514,10 @@ static void endure_stuck_kernels(void)
     assert_int_equal(pto_stuck_threads(), stuck);
 }
 
-/* What stays for the sake of a lost kernel is a leak to the sanitizer: in a process of its own. */
+/*
+ * Memory that stays allocated because of a lost kernel is a leak for the sanitizer, so this runs in
+ * a separate process.
+ */
 static void kernels_that_never_return_cost_what_is_counted(void **state)
 {
     pid_t child = HAS_HANDLER ? 0 : fork();

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain tsan - asan: crashes are reported by the sanitizer first */
 /*
- * Kernels that crash or never return, deadlines and stalls: what `pto drill`
- * cannot show, because it is about threads, about the application around the
- * device, or about many times.
+ * Kernels that crash or never return, deadlines and stalls: cases that `pto drill` cannot show,
+ * because they are about threads, about the application around the device, or about many
+ * repetitions.
  *
- * Kernels that never return do when the test opens the gate, so that no test
- * leaves a thread behind. With AddressSanitizer crashes are not caught, and a
- * caller is not called back from its kernel: those tests are skipped there.
+ * Kernels that never return do so when the test opens the gate, so that no test leaves a thread
+ * behind. With AddressSanitizer crashes are not caught, and a caller cannot be made to leave its
+ * kernel: those tests are skipped there.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -33,22 +33,23 @@ enum { HAS_CHILD_THREADS = 0 }; /* TSan cannot follow threads that a child start
 enum { HAS_CHILD_THREADS = 1 };
 #endif
 
-/* What a kernel does is in its last scalar. */
+/* The last scalar of a kernel says what the kernel does. */
 enum act {
     ACT_COUNT,
     ACT_CRASH,
-    ACT_CRASH_FAR,   /* not on the caller's thread; there it waits until another one has */
-    ACT_CRASH_BLOCK, /* block 3; the others wait until it is about to */
-    ACT_CRASH_LANE,  /* on the second AIV of the cluster */
-    ACT_CRASH_LATER, /* when the gate opens */
-    ACT_FOREVER,     /* until the gate opens */
+    /* crashes, but not on the caller's thread, where it waits until another thread runs it */
+    ACT_CRASH_FAR,
+    ACT_CRASH_BLOCK, /* crashes in block 3; the other blocks wait until it is about to crash */
+    ACT_CRASH_LANE,  /* crashes on the second AIV of the cluster */
+    ACT_CRASH_LATER, /* crashes when the gate opens */
+    ACT_FOREVER,     /* waits until the gate opens */
     ACT_SHORT,       /* short_ms, which counts */
-    ACT_LONG,        /* until all short ones are over */
+    ACT_LONG,        /* waits until all short kernels have returned */
     ACT_LATE,        /* late_ms */
     ACT_50_MS,
     ACT_300_MS,
     ACT_700_MS,
-    ACT_AWAIT, /* that another one stands at the gate, or takes its time */
+    ACT_AWAIT, /* waits until another kernel is at the gate or takes long */
     ACT_DEFER,
 };
 
@@ -60,8 +61,9 @@ static uint32_t counted;
 static uint32_t has_crashed;
 static uint32_t was_on_caller;
 static uint32_t counter;
-static uint64_t caller;      /* its pthread_t */
-static uint32_t signal_next; /* ACT_CRASH: 0 SIGSEGV, else raised */
+static uint64_t caller; /* its pthread_t */
+/* for ACT_CRASH: 0 is an access that raises SIGSEGV; others are passed to raise() */
+static uint32_t signal_next;
 static uint32_t short_ms, late_ms;
 
 static bool await(const uint32_t *word, uint32_t value)
@@ -173,7 +175,7 @@ static const struct pto_kernel kernels[KERNELS] = {
 
 static void reset(void)
 {
-    store(&counted, 0); /* a kernel that was stuck may have been the last one to write them */
+    store(&counted, 0); /* a kernel that was stuck may have written these last */
     store(&standing, 0);
     store(&has_crashed, 0);
     store(&was_on_caller, 2);
@@ -209,7 +211,7 @@ static struct pto_run_options options_of(struct times times)
     return options;
 }
 
-/* The entry's one tensor is `words`; the report tells the rest. */
+/* The entry has one tensor, `words`; everything else is in the report. */
 static int run(struct pto_device *device, pto_orch_fn orchestration, struct times times,
                struct pto_run_report *report)
 {
@@ -222,7 +224,7 @@ static int run(struct pto_device *device, pto_orch_fn orchestration, struct time
     pto_run_report_init(report);
     status = pto_run(device, callable, &entry, &options, report);
     assert_int_equal(status, report->error.status);
-    (void)pto_callable_destroy(callable); /* a kernel of it may never return */
+    (void)pto_callable_destroy(callable); /* a kernel of the device may never return */
     return status;
 }
 
@@ -234,7 +236,7 @@ static struct pto_run *launch(struct pto_device *device, pto_orch_fn orchestrati
     struct pto_run_options options = options_of(times);
     struct pto_run *handle = NULL;
 
-    /* The callable is left behind, so that a test may end in any way. */
+    /* The callable is not destroyed, so that a test may end in any way. */
     assert_int_equal(pto_run_prepare(device, make_callable(kernels, KERNELS, orchestration), &entry,
                                      &options, &handle),
                      PTO_OK);
@@ -273,7 +275,7 @@ static void assert_lost(struct pto_device *device)
     assert_in(report.error.text, "lost");
 }
 
-/* Opens the gate and waits for those who stood there. */
+/* Opens the gate and waits until all kernels have left it. */
 static void assert_nobody_is_stuck(void)
 {
     uint64_t deadline = now_ns() + HANG_SECONDS * 1000 * MS;
@@ -313,7 +315,7 @@ static void a_crash_on_the_callers_thread_is_told(void **state)
             run(device, orchestrate_crash, (struct times){ .mode = (enum pto_mode)mode }, &report),
             PTO_ECRASH);
         assert_int_equal(load(&was_on_caller), 1);
-        assert_int_equal(load(&counted), 1); /* what follows is not run */
+        assert_int_equal(load(&counted), 1); /* tasks after the failed one do not run */
         assert_int_equal(report.error.kernel, KERNEL_AIV);
         assert_int_equal(report.error.task.raw, 1);
         assert_string_equal(report.error.site.file, __FILE__);
@@ -399,7 +401,7 @@ static void a_block_crashes_while_others_are_in_flight(void **state)
         assert_int_equal(run(device, orchestrate_crash_gang, (struct times){ 0 }, &report),
                          PTO_ECRASH);
         assert_in(report.error.text, "in block 3 of task 0");
-        assert_int_equal(load(&counted), 7); /* those who had started return as usual */
+        assert_int_equal(load(&counted), 7); /* kernels that had started return as usual */
         assert_works(device);
         reset();
         assert_int_equal(run(device, orchestrate_crash_lane, (struct times){ 0 }, &report),
@@ -467,7 +469,7 @@ static void a_device_survives_any_number_of_crashes(void **state)
     assert_int_equal(pto_device_close(device), PTO_OK);
 }
 
-/* The third of the chain is the one that never runs; the dummy behind it has nothing to run. */
+/* The third task of the chain never runs; the dummy after it has no kernel. */
 static void orchestrate_crash_and_more(struct pto_orch *o, const struct pto_entry *entry)
 {
     orchestrate_crash(o, entry);
@@ -504,7 +506,7 @@ static void a_crash_is_in_the_timeline(void **state)
     assert_int_equal(stat(path, &about), 0);
     assert_true(S_ISREG(about.st_mode) && about.st_size > 0);
     unlink(path);
-    /* What is no plain file is written to, and stays what it is. */
+    /* A target that is not a regular file is written in place and keeps its type. */
     assert_int_equal(mkfifo(path, 0600), 0);
     pipe = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     assert_int_equal(pto_trace_write(device, path, NULL), PTO_OK);
@@ -691,7 +693,7 @@ static void a_handler_that_was_installed_later_stays(void **state)
     sigaction(SIGSEGV, NULL, &now);
     assert_ptr_equal(now.sa_sigaction, on_fault);
     assert_application_gets_fault();
-    /* Where ours was there before, cmocka's was before that. */
+    /* If our handler was there before, cmocka's handler was there before ours. */
     sigaction(SIGSEGV, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
 }
 
@@ -760,7 +762,7 @@ static void a_kernel_that_never_returns_loses_the_device(void **state)
     }
 }
 
-/* It returns before the device is closed: nothing is left behind then. */
+/* The kernel returns before the device is closed, so nothing is left behind. */
 static void a_kernel_may_return_after_its_run(void **state)
 {
     struct pto_device *device = open_reset(2, 0);
@@ -818,7 +820,7 @@ static void orchestrate_crash_later(struct pto_orch *o, const struct pto_entry *
     pto_aiv(o, KERNEL_AIV, PTO_INOUT(entry->tensor), PTO_INT(ACT_CRASH_LATER), PTO_GANG(2));
 }
 
-/* The application frees what a kernel still uses, for instance. */
+/* For example, the application frees memory that a kernel still uses. */
 static void a_kernel_may_crash_after_its_device_was_closed(void **state)
 {
     struct pto_run_report report;
@@ -901,8 +903,9 @@ static void orchestrate_late(struct pto_orch *o, const struct pto_entry *entry)
 }
 
 /*
- * Kernels have 200 ms to return once a stall was noticed. On a busy machine either takes longer: the stall is noticed
- * when the kernel is over, or the kernel is too late. Then the next attempt gives both more time.
+ * Kernels have 200 ms to return after a stall was noticed. On a busy machine the stall may be
+ * noticed after the kernel has returned, or the kernel may be too late. Then the next attempt gives
+ * both more time.
  */
 static void a_kernel_that_returns_after_the_alarm_does_not_lose_the_device(void **state)
 {
@@ -970,7 +973,7 @@ static void orchestrate_get(struct pto_orch *o, const struct pto_entry *entry)
     pto_aiv(o, KERNEL_AIV, PTO_INOUT(entry->tensor), PTO_INT(ACT_COUNT));
 }
 
-/* One cluster: the gang is ready when the long one has a core of its. */
+/* With one cluster: the gang is ready when the long kernel has its core. */
 static void orchestrate_team_behind(struct pto_orch *o, const struct pto_entry *entry)
 {
     pto_aiv(o, KERNEL_AIV, PTO_INT(0), PTO_INT(ACT_700_MS));
@@ -1011,7 +1014,7 @@ static void the_time_of_a_run_is_over_wherever_it_is(void **state)
     }
 }
 
-/* Longer than a thread keeps its place. */
+/* Takes longer than a thread keeps its place. */
 static void data_of_a_long_kernel_is_waited_for(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Gangs as large as the real chips, over and over: every invocation of a gang
- * adds to one counter and waits until all have. It works on one CPU, too.
+ * Gangs as large as the real chips, again and again: every invocation of a gang adds to one counter
+ * and waits until all have done so. One CPU is enough.
  */
 #include "tests/fixture/device_test.h"
 
@@ -11,17 +11,17 @@ enum { KERNEL_MEET_AIC, KERNEL_MEET_AIV, KERNEL_SPIN_AIC, KERNEL_SPIN_AIV, KERNE
 enum {
     GANGS_PER_RUN = 50,
     POLITE = IS_SANITIZED ? 50 : 1000,
-    IMPOLITE = 5, /* each takes time slices of all its threads */
+    IMPOLITE = 5, /* each gang takes time slices of all its threads */
     IMPOLITE_LONG = 20,
     CALLERS = 8,
     RUNS_PER_CALLER = IS_SANITIZED ? 3 : 10,
 };
 
-/* What the gangs of one run are. */
+/* Sizes of the gangs of one run. */
 struct crew {
     uint32_t clusters;
     uint32_t count; /* gangs */
-    bool has_lanes; /* three in each cluster; else all AIVs */
+    bool has_lanes; /* three lanes in each cluster; else one block on each AIV */
     bool is_polite;
     bool is_chained;
     uint32_t token;
@@ -82,7 +82,10 @@ static void orchestrate_crew(struct pto_orch *o, const struct pto_entry *entry)
     }
 }
 
-/* From any thread: asserts nothing. Whether every invocation met all others. */
+/*
+ * Called from any thread, so it does not assert. Returns whether all invocations ran at the same
+ * time.
+ */
 static bool run_crew(struct pto_device *device, struct crew *crew, enum pto_mode mode)
 {
     const uint64_t scalar[] = { (uint64_t)(uintptr_t)crew };
@@ -151,7 +154,10 @@ static void a_gang_of_108_cores_meets_without_pausing(void **state)
 {
     (void)state;
     if (IS_SANITIZED)
-        skip(); /* a hundred threads that spin take long, and touch nothing else */
+        /*
+         * skipped with a sanitizer: a hundred spinning threads take long, and access nothing else
+         */
+        skip();
     meet_often("a5sim", 36, true, false, impolite());
 }
 
@@ -159,7 +165,10 @@ static void a_gang_of_72_cores_meets_without_pausing(void **state)
 {
     (void)state;
     if (IS_SANITIZED)
-        skip(); /* a hundred threads that spin take long, and touch nothing else */
+        /*
+         * skipped with a sanitizer: a hundred spinning threads take long, and access nothing else
+         */
+        skip();
     meet_often("a2a3sim", 24, true, false, impolite());
 }
 
@@ -167,7 +176,10 @@ static void a_gang_of_72_aivs_meets_without_pausing(void **state)
 {
     (void)state;
     if (IS_SANITIZED)
-        skip(); /* a hundred threads that spin take long, and touch nothing else */
+        /*
+         * skipped with a sanitizer: a hundred spinning threads take long, and access nothing else
+         */
+        skip();
     meet_often("a5sim", 36, false, false, impolite());
 }
 

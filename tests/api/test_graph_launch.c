@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Graphs that are built once and launched many times: each promise of pto.h,
- * on both platforms with one, two and four workers.
+ * Graphs that are built once and launched many times: each promise of pto.h, on both platforms with
+ * one, two and four workers.
  *
- * Most tests use one graph that has a task of every kind. A task of each kind
- * can be told to fail, to wait at a gate or to never see its condition, so that
- * a launch ends early in every way there is; the launch after it must compute
- * the same as ever.
+ * Most tests use one graph with a task of every kind. A task of each kind can be made to fail, to
+ * wait at a gate, or to wait for a condition that never holds, so that a launch ends early in every
+ * possible way. The next launch must compute the same results as before.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -38,7 +37,7 @@ enum {
     FAILURES = IS_SANITIZED ? 20 : 300,
     CHAINS = 16,
     CHAIN_TASKS = 12,
-    WIDE = 3000, /* tasks that are ready at once: more than a deque holds */
+    WIDE = 3000, /* number of tasks that are ready at once: more than a deque holds */
 };
 
 /* ---- in place of libc's ---- */
@@ -64,7 +63,7 @@ static inline void note_free(void *memory)
 
 enum { KERNEL_STORE = KINDS_KERNELS, KERNEL_DOUBLE, KERNEL_ADDRESS, KERNEL_HOLD, KERNELS };
 
-/* What one kernel is to do instead of its work, and which. */
+/* Which kernel misbehaves, and how. */
 enum how {
     HOW_GOOD,
     HOW_CRASH,
@@ -96,7 +95,7 @@ __attribute__((no_sanitize_thread, noinline)) static void crash(void)
     *nowhere = 1;
 }
 
-/* Whether the kernel is to do its work afterwards. */
+/* Whether the kernel does its work after misbehaving. */
 static bool misbehave(uint32_t kernel, const int64_t *args)
 {
     uint32_t how = how_at(kernel);
@@ -106,7 +105,7 @@ static bool misbehave(uint32_t kernel, const int64_t *args)
         crash();
         break;
     case HOW_CONDITION:
-        (void)pto_defer(args, (const uint32_t *)(uintptr_t)2, 1); /* no address of a counter */
+        (void)pto_defer(args, (const uint32_t *)(uintptr_t)2, 1); /* not the address of a counter */
         break;
     case HOW_GATE:
         __atomic_fetch_add(&at_gate, 1, __ATOMIC_ACQ_REL);
@@ -134,13 +133,13 @@ static void kernel_double(int64_t *args)
     words_of(args, 0)[0] *= 2;
 }
 
-/* Where its first argument lies, as far as alignment goes. */
+/* Stores the alignment of its first argument. */
 static void kernel_address(int64_t *args)
 {
     words_of(args, 1)[0] = (int32_t)((uintptr_t)words_of(args, 0) % 4096);
 }
 
-/* It may wait for kernel_raise, in one way or another. */
+/* Waits for kernel_raise in one of several ways. */
 static void kernel_hold(int64_t *args)
 {
     uint32_t *counter = (uint32_t *)words_of(args, 0);
@@ -162,7 +161,7 @@ static const struct pto_kernel kernels[KERNELS] = {
     [KERNEL_HOLD] = { "hold", kernel_hold, PTO_CORE_AIV },
 };
 
-/* Those that misbehave when they are told to. */
+/* Kernels that misbehave if the test says so. */
 static const uint32_t places[] = { KERNEL_COPY,     KERNEL_BLOCK, KERNEL_MEET,  KERNEL_LANE_AIC,
                                    KERNEL_LANE_AIV, KERNEL_STORE, KERNEL_DEFER, KERNEL_SUM };
 
@@ -170,7 +169,7 @@ enum { PLACES = sizeof(places) / sizeof(places[0]) };
 
 /* ---- the graph with everything ---- */
 
-/* Where the results lie in the entry's second tensor. */
+/* Positions of the results in the entry's second tensor. */
 enum {
     OUT_BLOCKS = 0,
     OUT_GANG = OUT_BLOCKS + BLOCKS,
@@ -220,7 +219,7 @@ static void submit_sums(struct pto_orch *o, const struct pto_tensor *in,
     }
 }
 
-/* Two tasks on one word, in the order that only the dependency says. */
+/* Two tasks on one word, ordered only by an explicit dependency. */
 static void submit_ordered(struct pto_orch *o, const struct pto_tensor *at)
 {
     PTO_SCOPE_WITH(o, PTO_SCOPE_MANUAL) {
@@ -371,7 +370,7 @@ static void test_on_each(void **state)
 #define ON_EACH(orchestration, test) \
     CASE(test, test_on_each, (&(struct on_each){ orchestration, test }))
 
-/* Scalar 0, if there is one, may vary. */
+/* If there is a scalar 0, it may vary. */
 static struct pto_graph *build(struct pto_callable *of, const struct pto_entry *entry)
 {
     struct pto_run_options options;
@@ -400,7 +399,7 @@ static void launch(struct pto_graph *graph, const struct pto_entry *entry)
         fail_msg("launch: %d %s", status, report.error.text);
 }
 
-/* Refused, with a reason that has `text` in it. */
+/* Expects a refusal whose reason contains `text`. */
 static void assert_refused(struct pto_graph *graph, const struct pto_entry *entry, const char *text)
 {
     struct pto_run_report report;
@@ -426,7 +425,8 @@ static void every_kind_of_task_is_right_in_every_launch(void)
     pto_run_report_init(&run_report);
     pto_run_report_init(&report);
     pto_run_options_init(&options);
-    for (int i = 0; i < OUT_WORDS; i++) /* nothing ran, but what was set was */
+    /* no task ran, but the orchestration's own writes were made */
+    for (int i = 0; i < OUT_WORDS; i++)
         assert_true(room[0].out[i] == -1 || i == OUT_SET || i == OUT_SCALAR);
     assert_int_equal(pto_run(device, callable, entry_for(&room[0], 0, 3), NULL, &run_report),
                      PTO_OK);
@@ -457,7 +457,7 @@ static void orchestrate_wide(struct pto_orch *o, const struct pto_entry *entry)
 
     for (int i = 0; i < WIDE; i++)
         (void)pto_aiv(o, KERNEL_COPY, PTO_IN(in), PTO_OUT(&plain));
-    for (int i = 0; i < 20; i++) /* waits for nothing, then for each other */
+    for (int i = 0; i < 20; i++) /* the first ones wait for nothing, later ones for each other */
         pto_aiv(o, i == 0 ? KERNEL_STORE : KERNEL_DOUBLE, PTO_INOUT(&last), PTO_INT(1));
 }
 
@@ -478,7 +478,7 @@ static void thousands_of_tasks_may_be_ready_at_once(void)
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
 
-/* Chains of short tasks that are joined here and there. */
+/* Chains of short tasks, some of which are joined. */
 static void begin_chains(struct pto_orch *o, const struct pto_entry *entry, struct pto_tensor at[])
 {
     for (uint32_t i = 0; i < CHAINS; i++) {
@@ -529,15 +529,15 @@ static uint64_t launch_short_once(struct pto_graph *graph)
 }
 
 /*
- * The submitter keeps launches of short tasks for itself, until they become long. How long a task
- * takes is a sanitizer's matter; the results never are.
+ * The submitter keeps short launches for itself; long ones are shared. With a sanitizer the
+ * duration of tasks differs, but results never do.
  */
 static void launches_of_short_tasks_are_right_whoever_runs_them(void)
 {
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
     bool was_kept = false;
 
-    /* That it is tried depends on times, and so on what else the machine does. */
+    /* Whether sharing is tried depends on durations, and so on the load of the machine. */
     for (int i = 0; i < LAUNCHES || (!was_kept && !IS_SANITIZED && i < 1000 * LAUNCHES); i++)
         was_kept = launch_short_once(graph) == 0 || was_kept;
     assert_true(was_kept || IS_SANITIZED);
@@ -550,7 +550,10 @@ static void launches_of_short_tasks_are_right_whoever_runs_them(void)
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
 
-/* Without blocks, so that one thread may run it line by line; one task may wait for the last. */
+/*
+ * A graph without blocks, so that one thread may run it task by task; one task may wait for the
+ * last one.
+ */
 static void orchestrate_lines(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor_info zeroed = zeroed_words(1);
@@ -584,14 +587,17 @@ static void launch_lines_once(struct pto_graph *graph, uint32_t how)
     assert_int_equal(room[0].out[CHAINS], 1000);
 }
 
-/* A thread may not come back from a line, or its task not be complete: others do the rest. */
+/*
+ * A thread may not return from a task, or the task may be deferred: other threads then run the
+ * rest.
+ */
 static void launches_line_by_line_are_right_whatever_happens(void)
 {
     static const uint32_t hows[] = { HOW_AWAIT, HOW_DEFER, HOW_SLOW, HOW_CRASH };
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
 
     for (int i = 0; i < 20; i++) {
-        for (int k = 0; k < 10; k++) /* until it is known who should run them */
+        for (int k = 0; k < 10; k++) /* the first launches measure which way is faster */
             launch_lines_once(graph, HOW_GOOD);
         if (hows[i % 4] != HOW_CRASH || HAS_HANDLER)
             launch_lines_once(graph, hows[i % 4]);
@@ -609,7 +615,7 @@ static void a_graph_may_be_empty(void)
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
 
-/* Outputs that tasks create: aligned as in a run, and with their values in each launch. */
+/* Outputs of tasks are aligned as in a run, and have their initial values in each launch. */
 static void orchestrate_outputs(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor at = part_of(&entry->tensor[1], 0, 1);
@@ -627,7 +633,7 @@ static void orchestrate_outputs(struct pto_orch *o, const struct pto_entry *entr
     other = pto_alloc(o, PTO_OUT(&info));
     if (other.count == 0)
         return;
-    /* The same bytes under another name: without a creator. */
+    /* An external tensor for the same bytes as an output, which therefore has no creator. */
     outside = pto_tensor_external(pto_tensor_data(other.tensor), PTO_DIMS(WORDS), 1, PTO_INT32);
     pto_aiv(o, KERNEL_DOUBLE, PTO_INOUT(&outside));
     pto_aiv(o, KERNEL_DOUBLE, PTO_INOUT(other.tensor));
@@ -724,7 +730,7 @@ static void scalars_change_if_they_are_declared_to(void)
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
     struct pto_entry entry = *entry_for(&room[0], 1, 3);
 
-    for (int i = 0; i < 5; i++) { /* declared to vary: any value */
+    for (int i = 0; i < 5; i++) { /* the scalar is declared to vary, so any value is accepted */
         (void)entry_for(&room[0], i, (uint64_t)i * 1000);
         launch(graph, &entry);
         assert_all_right(&room[0]);
@@ -737,7 +743,9 @@ static void scalars_change_if_they_are_declared_to(void)
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
 
-/* The first scalar is passed on, the second, too; the third decides. */
+/*
+ * The first and the second scalar are passed on to tasks; the orchestration branches on the third.
+ */
 static void orchestrate_look(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor at = part_of(&entry->tensor[1], 0, 1);
@@ -760,13 +768,13 @@ static void a_scalar_that_was_not_declared_is_part_of_the_graph(void)
     graph = build(callable, &entry);
     launch(graph, &entry);
     assert_int_equal(room[0].out[0], 24);
-    scalar[0] = 50; /* declared and passed on */
+    scalar[0] = 50; /* the scalar is declared to vary and is passed on */
     launch(graph, &entry);
     scalar[1] = 7; /* passed on */
     assert_refused(graph, &entry, "scalar 1 of the entry was 6");
     assert_refused(graph, &entry, "pto_run_options_vary");
     scalar[1] = 6;
-    scalar[2] = 3; /* looked at: nobody has to notice that */
+    scalar[2] = 3; /* the orchestration reads the scalar directly, which cannot be detected */
     assert_refused(graph, &entry, "scalar 2 of the entry was 2");
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
@@ -789,7 +797,8 @@ static void wrong_declarations_are_refused(void)
                      PTO_EARGS);
     assert_non_null(strstr(report.error.text, "scalar 2 was declared to vary"));
     pto_run_options_init(&options);
-    assert_int_equal(pto_run_options_vary(&options, 1), PTO_OK); /* which it reads by call */
+    /* the orchestration reads the scalar by a call */
+    assert_int_equal(pto_run_options_vary(&options, 1), PTO_OK);
     assert_int_equal(pto_graph_build(device, callable, &entry, &options, &report, &graph),
                      PTO_EARGS);
     assert_non_null(strstr(report.error.text, "reads scalar 1 of the entry with pto_scalar"));
@@ -798,7 +807,8 @@ static void wrong_declarations_are_refused(void)
     entry.scalar = scalar;
     entry.scalar_count = 3;
     pto_run_options_init(&options);
-    assert_int_equal(pto_run_options_vary(&options, 2), PTO_OK); /* which it looks at */
+    /* the orchestration reads the scalar directly */
+    assert_int_equal(pto_run_options_vary(&options, 2), PTO_OK);
     assert_int_equal(pto_graph_build(device, look, &entry, &options, &report, &graph), PTO_OK);
     launch(graph, &entry);
     scalar[2] = 3;
@@ -807,7 +817,7 @@ static void wrong_declarations_are_refused(void)
     assert_int_equal(pto_callable_destroy(look), PTO_OK);
 }
 
-/* Looks at its scalars with all signals blocked, and lets the system do so. */
+/* Reads its scalars while all signals are blocked, and by a system call. */
 static void orchestrate_strangely(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor at = part_of(&entry->tensor[1], 0, 1);
@@ -833,7 +843,7 @@ static void orchestrate_strangely(struct pto_orch *o, const struct pto_entry *en
 static void on_own_signal(int number)
 {
     (void)number;
-    _exit(70); /* nothing here is a reason for one */
+    _exit(70); /* here no scalar is a reason to refuse the launch */
 }
 
 static void orchestrations_look_at_scalars_in_any_way(void)
@@ -853,7 +863,7 @@ static void orchestrations_look_at_scalars_in_any_way(void)
 
 /* ---- memory that two tensors share ---- */
 
-/* t0 *= 2, t1 *= 2, t0 *= 2: an order only where they overlap. */
+/* t0 *= 2, t1 *= 2, t0 *= 2: ordered only if the tensors overlap. */
 static void orchestrate_two(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor first = part_of(&entry->tensor[0], 0, 1);
@@ -897,7 +907,7 @@ static void tensors_overlap_as_they_did(void)
     assert_refused(apart, &entry, "overlap, and did not");
     assert_refused(same, &entry, "do not overlap as they did");
 
-    place_two(t, memory + 20, memory + 21); /* by one word more */
+    place_two(t, memory + 20, memory + 21); /* overlap by one more word */
     assert_refused(together, &entry, "do not overlap as they did");
     place_two(t, memory + 22, memory + 20); /* the other way round */
     assert_refused(together, &entry, "do not overlap as they did");
@@ -911,7 +921,7 @@ static void tensors_overlap_as_they_did(void)
     assert_int_equal(pto_graph_destroy(same), PTO_OK);
 }
 
-/* Memory that the orchestration names by itself, not through the entry. */
+/* Memory that the orchestration does not get through the entry. */
 static int32_t own[4];
 
 static void orchestrate_own(struct pto_orch *o, const struct pto_entry *entry)
@@ -946,14 +956,15 @@ static void orchestrate_data(struct pto_orch *o, const struct pto_entry *entry)
 {
     const struct pto_tensor *in = &entry->tensor[0], *out = &entry->tensor[1];
     struct pto_tensor at = part_of(out, 0, 1);
-    struct pto_tensor half = *in; /* the same bytes, in other pieces */
+    struct pto_tensor half = *in; /* the same bytes as before, in other pieces */
     uint64_t value = pto_get_data(o, in, 1, PTO_DIMS(2));
 
     half = pto_tensor_external(pto_tensor_data(in), PTO_DIMS(2 * WORDS), 1, PTO_INT16);
     pto_set_data(o, in, 1, PTO_DIMS(3), 1000);
-    value += pto_get_data(o, in, 1, PTO_DIMS(3)); /* what it wrote itself */
+    /* bytes that the orchestration itself has written */
+    value += pto_get_data(o, in, 1, PTO_DIMS(3));
     pto_set_data(o, &half, 1, PTO_DIMS(8), 0);    /* the low half of element 4 */
-    value += pto_get_data(o, in, 1, PTO_DIMS(4)); /* the high half is the caller's */
+    value += pto_get_data(o, in, 1, PTO_DIMS(4)); /* the high half has the caller's value */
     pto_set_data(o, out, 1, PTO_DIMS(1), value);
     pto_aiv(o, KERNEL_STORE, PTO_INOUT(&at), PTO_INT(value));
 }
@@ -967,7 +978,7 @@ static void elements_that_were_read_are_the_same_and_set_ones_are_set(void)
 
         (void)entry_for(b, 10, 3);
         b->in[0] = b->in[1] = 555; /* nobody read these */
-        b->in[4] = 1234;           /* nor this one's low half */
+        b->in[4] = 1234;           /* nor is the low half of this element */
         launch(graph, &b->entry);
         assert_int_equal(b->in[3], 1000);
         assert_int_equal(b->in[4], 0);
@@ -1088,7 +1099,7 @@ static void await_gate(void)
         rest();
 }
 
-/* Whatever is tried while a launch is going on. */
+/* Calls that are tried while a launch is running. */
 static void assert_busy(struct pto_graph *graph)
 {
     struct pto_run *run = NULL;
@@ -1120,7 +1131,7 @@ static void launches_go_in_steps(void)
     assert_busy(graph);
     assert_int_equal(pto_run_prepare(device, callable, entry_for(&room[2], 4, 4), NULL, &after),
                      PTO_OK);
-    assert_int_equal(pto_run_launch(after), PTO_OK); /* waits for its turn */
+    assert_int_equal(pto_run_launch(after), PTO_OK); /* this launch waits in the queue */
     assert_int_equal(pto_run_poll(run), PTO_RUN_PENDING);
     assert_int_equal(poll(&ready, 1, 0), 0);
     open_gate();
@@ -1170,7 +1181,7 @@ static void launch_good_ones(struct pto_graph *graph)
         launch_good(graph, i);
 }
 
-/* Cancelled at the gate, at every kind of task, and at random moments. */
+/* Cancels launches at the gate, in every kind of task, and at random moments. */
 static void a_launch_after_a_cancelled_one_is_right(void)
 {
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
@@ -1216,7 +1227,8 @@ static void assert_fails(struct pto_graph *graph, uint32_t place, uint32_t how, 
     pto_run_options_init(&options);
     pto_run_report_init(&report);
     options.stall_timeout_ns = 50 * MS;
-    options.grace_ns = 60000 * MS; /* kernels that a busy machine keeps waiting are not stuck */
+    /* a long time-out, so that kernels delayed by a busy machine do not count as stuck */
+    options.grace_ns = 60000 * MS;
     set_failure(place, how);
     status = pto_graph_run(graph, entry_for(&room[0], 2, 3), &options, &report);
     if (status != expected)
@@ -1245,7 +1257,7 @@ static void a_launch_after_a_failed_one_is_right(void)
 
 struct opener {
     pthread_t thread;
-    uint32_t is_over; /* the launch; it may be before anybody is at the gate */
+    uint32_t is_over; /* the launch is cancelled, maybe before a kernel is at the gate */
     uint64_t delay_ns;
 };
 
@@ -1278,9 +1290,9 @@ static int launch_with_late_gate(struct pto_graph *graph, uint32_t place, uint64
 }
 
 /*
- * A deadline that passes while a task of each kind is at the gate. The clock is
- * looked at in a thread of the device, which a busy machine may keep from its
- * processor until the gate is open and the launch good: then the gate opens later.
+ * A deadline passes while a task of each kind is at the gate. A thread of the device checks the
+ * clock; a busy machine may delay it until the gate is open and the launch has succeeded. Then the
+ * gate opens later in the next attempt.
  */
 static void a_launch_after_one_that_took_too_long_is_right(void)
 {
@@ -1306,7 +1318,7 @@ static void lose_device(void)
     struct pto_run_options options;
     struct pto_run *run = NULL;
 
-    if (!HAS_HANDLER && workers == 1) { /* the caller cannot be called back */
+    if (!HAS_HANDLER && workers == 1) { /* the caller's thread cannot be made to leave its kernel */
         assert_int_equal(pto_graph_destroy(graph), PTO_OK);
         assert_int_equal(pto_graph_destroy(other), PTO_OK);
         return;
@@ -1314,7 +1326,7 @@ static void lose_device(void)
     pto_run_options_init(&options);
     options.stall_timeout_ns = 20 * MS;
     launch(graph, entry_for(&room[0], 2, 3));
-    set_failure(KERNEL_MEET, HOW_GATE); /* in threads of the device's own */
+    set_failure(KERNEL_MEET, HOW_GATE); /* on threads of the device */
     assert_int_equal(pto_graph_run(graph, entry_for(&room[0], 2, 3), &options, NULL), PTO_ESTALL);
     assert_int_equal(pto_stuck_threads(), stuck + GANG);
     assert_int_equal(pto_graph_run(graph, &room[0].entry, NULL, NULL), PTO_ELOST);
@@ -1329,7 +1341,10 @@ static void lose_device(void)
         rest();
 }
 
-/* What stays for the sake of a lost kernel is a leak to the sanitizer: in a process of its own. */
+/*
+ * Memory that stays allocated because of a lost kernel is a leak for the sanitizer, so this runs in
+ * a separate process.
+ */
 static void graphs_of_a_lost_device_are_refused_and_destroyed(void **state)
 {
     pid_t child = HAS_HANDLER ? 0 : fork();
@@ -1403,7 +1418,7 @@ static void launches_allocate_nothing(void)
 {
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
 
-    for (int i = 0; i < 200; i++) /* until it has the threads that it needs */
+    for (int i = 0; i < 200; i++) /* until the device has the threads that it needs */
         launch(graph, entry_for(&room[i % 3], i, 3));
     __atomic_store_n(&allocations, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&is_counting, 1, __ATOMIC_RELAXED);
@@ -1417,7 +1432,9 @@ static void launches_allocate_nothing(void)
     assert_all_right(&room[(STEADY_LAUNCHES - 1) % 3]);
     print_message("%u workers: %llu allocations in %d launches\n", workers,
                   (unsigned long long)allocations, STEADY_LAUNCHES);
-    /* A thread that the system suspends in a kernel loses its place to a new one, rarely. */
+    /*
+     * A thread that the system suspends in a kernel loses its place to a new thread; this is rare.
+     */
     assert_true(allocations <= 3 * CLUSTERS);
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Outputs with guards and poison, through the public interface: kernels that leave their
- * tensors, tasks that read what nobody wrote, and correct programs, which must not be
- * suspected. In both modes, and as graphs that are built and launched.
+ * Outputs with guards and poison, through the public interface: kernels that write outside of their
+ * tensors, tasks that read memory that no task wrote, and correct programs, which must not be
+ * reported. In both modes, and as graphs that are built and launched.
  */
-#undef _GNU_SOURCE /* with it <sched.h> has a SCHED_BATCH, too */
+#undef _GNU_SOURCE /* <sched.h> defines a SCHED_BATCH as well if _GNU_SOURCE is set */
 
 #include "sched/guarded.h"
 #include "tests/fixture/device_test.h"
 
 enum {
-    KERNEL_WRITE,     /* tensor, first, count: ones, wherever that is */
+    KERNEL_WRITE,     /* tensor, first, count: writes ones, also outside of the tensor */
     KERNEL_WRITE_AIC, /* the same */
     KERNEL_READ,      /* tensor: nothing */
-    KERNEL_PEEK,      /* tensor: notes the bits of the first element and of the last one */
-    KERNEL_BEYOND,    /* the same of those before and behind them */
-    KERNEL_STRAY,     /* tensor: writes behind the last element, and stays until it may return */
-    KERNEL_STRAY_AIC, /* the same, until the other lanes have begun */
-    KERNEL_BEGIN,     /* says that it has begun */
-    KERNEL_ATTEND,    /* returns when something was written behind the last element */
-    KERNEL_BY_HAND,   /* tensor: two invocations of one task, step by step */
-    KERNEL_SCALARS,   /* a scalar, or none: notes the first slot and the second */
-    KERNEL_COPY,      /* from, to, count: copies so many elements, wherever that is */
+    KERNEL_PEEK,      /* tensor: stores the bits of the first and of the last element */
+    KERNEL_BEYOND,    /* the same for the elements before and after them */
+    KERNEL_STRAY,     /* tensor: writes after the last element, and does not return before it may */
+    KERNEL_STRAY_AIC, /* the same, after the other lanes have begun */
+    KERNEL_BEGIN,     /* reports that it has begun */
+    KERNEL_ATTEND,    /* returns when another kernel has written after the last element */
+    KERNEL_BY_HAND,   /* tensor: two invocations of one task proceed step by step */
+    KERNEL_SCALARS,   /* a scalar, or none: stores the first two slots */
+    KERNEL_COPY,      /* from, to, count: copies this many elements, also outside of the tensors */
     KERNEL_AXPY,      /* the same: to = 2 from + to */
-    KERNEL_SCALE,     /* tensor, count: doubles so many elements */
-    KERNEL_HALF,      /* the same of 16 bits each: copies those that are one further */
+    KERNEL_SCALE,     /* tensor, count: doubles this many elements */
+    KERNEL_HALF,      /* elements of 16 bits: copies elements that are one further */
     KERNELS
 };
 
-enum { FLOATS = 100, FULL = 256 }; /* 400 bytes and 624 of padding; 1024 bytes and none */
+enum { FLOATS = 100, FULL = 256 }; /* 400 bytes need 624 bytes of padding; 1024 bytes need none */
 
 static struct {
     uint32_t first;
@@ -85,7 +85,7 @@ static void kernel_stray(int64_t *args)
 {
     const struct pto_tensor *t = pto_arg_tensor(args, 0);
 
-    ((float *)(uintptr_t)t->addr)[FLOATS] = 1.0f; /* of a view, too: behind the whole tensor */
+    ((float *)(uintptr_t)t->addr)[FLOATS] = 1.0f; /* for a view as well: after the whole tensor */
     bump(&beside.has_strayed);
     wait_until(&beside.may_return, 1, true);
 }
@@ -111,7 +111,7 @@ static void kernel_attend(int64_t *args)
     wait_until(&beside.has_strayed, 1, true);
 }
 
-/* Two lanes of a task and one of another one; each step has one outcome, whatever the timing. */
+/* Two lanes of one task and a lane of another one; each step has a single possible outcome. */
 static void kernel_by_hand(int64_t *args)
 {
     const struct pto_tensor *t = pto_arg_tensor(args, 0);
@@ -124,7 +124,7 @@ static void kernel_by_hand(int64_t *args)
     guarded_withdraw(&watch[1]); /* it has returned */
     *behind = 1;                 /* by the first lane */
     EXPECT(guarded_enter(watch, &watch[1], &lane, t) == GUARDED_LEFT);
-    guarded_withdraw(&watch[0]); /* it has returned, and reported that */
+    guarded_withdraw(&watch[0]); /* the kernel has returned, and the damage was reported */
     EXPECT(guarded_enter(watch, &watch[1], &lane, t) == GUARDED_EARLIER);
     *behind = before;
     EXPECT(guarded_enter(watch, &watch[1], &lane, t) == 0);
@@ -208,7 +208,7 @@ static struct pto_run_options guarded(void)
     return options;
 }
 
-/* As a run, and as a graph that is built and launched twice, which says the same. */
+/* Runs as a run, and as a graph that is built and launched twice; the messages must be equal. */
 static int run(const struct setting *at, pto_orch_fn orchestration)
 {
     struct pto_callable *callable = make_callable(kernels, KERNELS, orchestration);
@@ -269,7 +269,7 @@ static void whoever_writes_beyond_a_tensor_is_named(const struct setting *at)
     expect_overrun(at, FLOATS, -3, 3, "wrote up to 12 bytes before the start of argument 0");
 }
 
-/* Both tensors have a guard where the kernel reads and writes. */
+/* Both tensors have a guard at the position that the kernel reads and writes. */
 static void orchestrate_pair(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor_info info = floats(plan.floats);
@@ -331,7 +331,10 @@ static void so_is_a_lane_of_a_team(const struct setting *at)
                    "or another lane wrote up to 4 bytes beyond the end of argument 0");
 }
 
-/* The others begin while the first lane, which has left its tensor, is still in its kernel. */
+/*
+ * The other lanes begin while the first lane, which has written outside of its tensor, is still in
+ * its kernel.
+ */
 static void orchestrate_team_at_once(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor_info info = floats(FLOATS);
@@ -364,8 +367,9 @@ static void a_lane_that_begins_later_is_not_blamed(const struct setting *at)
 }
 
 /*
- * Two tasks with disjoint halves of a tensor. The first leaves the tensor, and returns when the second
- * one has completed. That begins afterwards, or before it if `is_first`.
+ * Two tasks use disjoint halves of a tensor. The first one writes outside of the tensor, and
+ * returns when the second one has completed. The second one begins after that write, or before it
+ * if `is_first`.
  */
 static void submit_halves(struct pto_orch *o, bool is_first)
 {
@@ -465,7 +469,8 @@ static void orchestrate_predicate(struct pto_orch *o, const struct pto_entry *en
         return;
     lower = pto_tensor_slice(pto_output(out, 0), 0, 0, 4, 1);
     pto_aiv(o, KERNEL_READ, PTO_INOUT(&lower));
-    pto_aiv(o, KERNEL_READ, PTO_IF(pto_output(out, 0), NE, 0, 3)); /* maybe it wrote that */
+    /* this task may have written that */
+    pto_aiv(o, KERNEL_READ, PTO_IF(pto_output(out, 0), NE, 0, 3));
     pto_aiv(o, KERNEL_READ, PTO_IF(pto_output(out, 0), NE, 0, 5));
 }
 
@@ -490,7 +495,7 @@ static void a_task_that_reads_what_nobody_wrote_is_named(const struct setting *a
                    "the predicate of task 3 reads an element of a new tensor");
     assert_int_equal(report.error.argument, -1);
     assert_non_null(strstr(report.error.text, "test_guards.c:"));
-    if (at->mode == PTO_MODE_STREAM) { /* else there is nothing to read */
+    if (at->mode == PTO_MODE_STREAM) { /* otherwise there would be nothing to read */
         assert_refused(run_with(at, kernels, KERNELS, orchestrate_get, &options), PTO_EUNWRITTEN,
                        "pto_get_data reads an element of a new tensor");
         assert_non_null(strstr(report.error.text, "test_guards.c:"));
@@ -517,16 +522,16 @@ static void orchestrate_right(struct pto_orch *o, const struct pto_entry *entry)
     if (all.count != 2 || out.count != 2)
         return;
     pto_aiv(o, KERNEL_READ, PTO_IN(&all.tensor[0])); /* it starts with a value */
-    /* The whole is read, of which a tile was written, and maybe not all of that. */
+    /* The whole tensor is read, of which only a tile was written, perhaps not completely. */
     tile = pto_tensor_slice(&out.tensor[0], 0, 10, 20, 1);
     pto_aiv(o, KERNEL_WRITE, PTO_WRITE(&tile), PTO_INT(0), PTO_INT(3));
     pto_aiv(o, KERNEL_READ, PTO_IN(&out.tensor[0]));
-    /* The first one of those that update it; NO_DEP says nothing of its use. */
+    /* The first task that updates the tensor; NO_DEP does not say how it uses it. */
     pto_aiv(o, KERNEL_WRITE, PTO_INOUT(&out.tensor[1]), PTO_INT(0), PTO_INT(1));
     pto_aiv(o, KERNEL_READ, PTO_IN(&out.tensor[1]));
     pto_aiv(o, KERNEL_READ, PTO_AFTER(&all.tensor[1]));
     pto_aiv(o, KERNEL_READ, PTO_IN(&all.tensor[1]));
-    /* A kernel need not write what it creates, and one may not run at all. */
+    /* A kernel need not write what it creates, and another kernel may not run at all. */
     part = pto_aiv(o, KERNEL_READ, PTO_OUT(&info));
     pto_aiv(o, KERNEL_READ, PTO_IN(pto_output(part, 0)));
     part = pto_aiv(o, KERNEL_WRITE, PTO_OUT(&info), PTO_INT(0), PTO_INT(FLOATS),
@@ -540,7 +545,9 @@ static void correct_programs_are_not_suspected(const struct setting *at)
     assert_int_equal(run(at, orchestrate_right), PTO_OK);
 }
 
-/* A tile that is alone is enough: there is room for few spans, and what is not known is not said. */
+/*
+ * An isolated tile is enough: there is room for few spans, and what is not known is not reported.
+ */
 static void orchestrate_scattered(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor_info info = floats(FULL * 16);
@@ -593,7 +600,7 @@ static void orchestrate_read_beyond(struct pto_orch *o, const struct pto_entry *
     pto_aiv(o, KERNEL_BEYOND, PTO_IN(pto_output(out, 0)));
 }
 
-/* Nobody sees who reads beyond a tensor, but what it computes of that is no number. */
+/* A read beyond a tensor is not detected, but results computed from it are NaN. */
 static void what_is_read_beyond_a_tensor_is_no_number(const struct setting *at)
 {
     for (plan.floats = FLOATS; plan.floats <= FULL; plan.floats += FULL - FLOATS) {
@@ -621,7 +628,7 @@ static void nobody_looks_unless_asked(const struct setting *at)
 {
     plan.floats = FLOATS;
     plan.first = 0;
-    plan.count = FLOATS + 1; /* in the padding: harmless, and not looked at */
+    plan.count = FLOATS + 1; /* in the padding: harmless and not checked */
     assert_int_equal(run_with(at, kernels, KERNELS, orchestrate_write, NULL), PTO_OK);
     assert_int_equal(run_with(at, kernels, KERNELS, orchestrate_read_allocated, NULL), PTO_OK);
 }
@@ -638,7 +645,7 @@ static void orchestrate_scalars(struct pto_orch *o, const struct pto_entry *entr
     pto_aiv(o, KERNEL_SCALARS, PTO_INOUT(pto_output(out, 0)));
 }
 
-/* On one thread, so that an earlier task used the same slots. */
+/* Runs on one thread, so that an earlier task used the same slots. */
 static void a_scalar_that_was_forgotten_is_no_number(const struct setting *at)
 {
     uint32_t bits;

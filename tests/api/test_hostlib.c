@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libhost_runtime.so, as the reference's worker uses it: each of the four libraries is
- * loaded from where it was built and called through its functions' names alone. The
- * callables are ours, in blobs of the reference's layout.
+ * Tests libhost_runtime.so as the reference's worker uses it: loads each of the four libraries from
+ * the build, and calls them only through names of functions. The callables are ours, in chip
+ * callables of the reference's layout.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,11 +12,11 @@
 #include "tests/fixture/compat_plays.h"
 #include "tests/fixture/hostlib_call.h"
 
-static struct bytes add_blob, act_blob, bad_blob, compat_blob[2]; /* of which kind: is_host */
+static struct bytes add_blob, act_blob, bad_blob, compat_blob[2]; /* kind of the orchestration */
 
 /* ---- fixtures ---- */
 
-/* What scalar 0 says; the flag that a kernel waits for is at the address in scalar 1. */
+/* Values of scalar 0; the address of the flag that a kernel waits for is in scalar 1. */
 static const char act_text[] =
     "#include <pto/orch.h>\n"
     "void orchestrate(struct pto_orch *o, const struct pto_entry *e)\n"
@@ -62,7 +62,7 @@ static const char act_kernel_text[] =
     "        at(args, 2)[i] = at(args, 0)[i] + at(args, 1)[i];\n"
     "}\n";
 
-/* The orchestration of test_compat.c, which was compiled as the reference would. */
+/* Returns the orchestration of test_compat.c, compiled as the reference would. */
 #define COMPAT_FLAGS "-I\"$OLDPWD/src\" -I\"$OLDPWD\""
 
 static int make_blobs(void **state)
@@ -132,7 +132,7 @@ static void catch_lines(enum pto_log_level from)
     threshold.threshold = from;
 }
 
-/* The caller frees it. */
+/* The caller frees the result. */
 static char *caught_lines(void)
 {
     char path[128], *text;
@@ -173,7 +173,7 @@ static void runs_compute(void)
     assert_added(c);
     assert_int_equal(c->accepted, 7);
     memset(c->out, 0, sizeof(c->out));
-    assert_int_equal(run(d, c, 5), 0); /* in the same memory, not cleared */
+    assert_int_equal(run(d, c, 5), 0); /* in the same memory, which is not cleared */
     assert_added(c);
     c->config.aicpu_threads = variant->threads_max;
     assert_int_equal(run(d, c, 5), 0);
@@ -211,7 +211,10 @@ static void device_memory_is_used_in_place(void)
     close_worker_device(d);
 }
 
-/* An id is taken once; what was loaded is counted; equal blobs live as long as one id has them. */
+/*
+ * An id can be used once; loaded callables are counted; equal blobs stay loaded as long as any id
+ * has them.
+ */
 static void callables_have_ids(void)
 {
     struct worker_device *d = open_worker_device();
@@ -273,7 +276,7 @@ static void a_run_goes_through_its_phases(void)
     __atomic_store_n(&c->flag, 1, __ATOMIC_RELEASE);
     assert_int_equal(lib.simpler_wait_run(d, c->storage), 0);
     assert_int_equal(lib.simpler_poll_run(d, c->storage), WORKER_RUN_ENDED);
-    assert_untouched(c); /* results come with the end */
+    assert_untouched(c); /* results are copied back at the end of the run */
     assert_int_equal(lib.simpler_finalize_run(d, c->storage), 0);
     assert_added(c);
     assert_true(lib.simpler_finalize_run(d, c->storage) < 0);
@@ -339,7 +342,7 @@ static void calls_that_are_wrong_are_refused(void)
     close_worker_device(d);
 }
 
-/* Nothing is copied back, and the device goes on. */
+/* After a failure nothing is copied back, and the device works. */
 static void a_failed_run_says_why(void)
 {
     struct worker_device *d = open_worker_device();
@@ -364,7 +367,10 @@ static void a_failed_run_says_why(void)
     close_worker_device(d);
 }
 
-/* Programs find the code in one line and its name in the next; who reported it does not matter. */
+/*
+ * Programs find the code in one line and its name in the next; the function that printed them does
+ * not matter.
+ */
 static void every_code_has_its_name(void)
 {
     static const struct {
@@ -433,7 +439,7 @@ static void rings_are_as_large_as_they_are_set(void)
     c->args.scalar[0] = 0;
     assert_int_equal(run(d, c, 0), 0);
     c->args.scalar[0] =
-        3; /* the environment counts where the caller says nothing, if it is right */
+        3; /* the environment is used where the caller gives no value, if it is valid */
     assert_int_equal(setenv("PTO2_RING_HEAP", "1048576", 1), 0);
     assert_int_equal(run(d, c, 0), PTO_EHEAP);
     memset(&c->config.rings, 0, sizeof(c->config.rings));
@@ -447,7 +453,7 @@ static void rings_are_as_large_as_they_are_set(void)
     close_worker_device(d);
 }
 
-/* The slots have memory of their own; what it is called depends on the mode. */
+/* Each slot has separate memory; its name depends on the mode. */
 static void slots_are_apart(void)
 {
     struct worker_device *d = open_worker_device();
@@ -479,7 +485,7 @@ static void slots_are_apart(void)
     close_worker_device(d);
 }
 
-/* A part of a buffer: what is not of it stays as it is. */
+/* A tensor that is a part of a buffer: the rest of the buffer stays unchanged. */
 static void outputs_may_be_views(void)
 {
     struct worker_device *d = open_worker_device();
@@ -503,7 +509,10 @@ static void outputs_may_be_views(void)
     close_worker_device(d);
 }
 
-/* Writes the part of a line that identifies act_blob by its content: the same under any id. */
+/*
+ * Writes the part of a line that identifies act_blob by its content, which is the same under any
+ * id.
+ */
 static void name_act_blob(char *text, size_t size)
 {
     struct pto_callable *callable;
@@ -625,7 +634,10 @@ static void orchestrations_of_the_reference_run(void)
     close_worker_device(d);
 }
 
-/* Files in the memory map whose paths have the text. The map lists a file's parts together. */
+/*
+ * Counts files in the memory map whose paths contain the text. The map lists the parts of a file
+ * together.
+ */
 static uint32_t count_mappings(const char *text)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -645,7 +657,7 @@ static uint32_t count_mappings(const char *text)
     return count;
 }
 
-/* A test of the reference counts the files /tmp/orch_so_... in the memory map. */
+/* A test of the reference counts files /tmp/orch_so_... in the memory map. */
 static void orchestrations_of_the_reference_are_mapped_while_registered(void)
 {
     const char *folder = getenv("TMPDIR");
@@ -676,7 +688,7 @@ static void what_is_missing_is_unsupported(void)
     close_worker_device(d);
 }
 
-/* Devices come and go, with callables that nobody unregistered. */
+/* Opens and closes devices with callables that were not unregistered. */
 static void nothing_is_left_behind(void)
 {
     uint32_t before = 0;
@@ -691,7 +703,8 @@ static void nothing_is_left_behind(void)
         free_call(c);
         lib.destroy_device_context(d); /* finalizes it */
         if (i == 1)
-            before = count_descriptors(); /* what stays for ever is there by now */
+            /* everything that stays allocated permanently is there by now */
+            before = count_descriptors();
     }
     assert_int_equal(count_descriptors(), before);
 }

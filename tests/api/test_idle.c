@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain - asan: judges the CPU time of threads */
 /*
- * An open device that has nothing to do uses no CPU: once its threads have come
- * to rest, none of them is scheduled again, not even for a moment.
+ * An open device without runs uses no CPU: once its threads sleep, none of them is scheduled again.
  *
- * The test's own thread sleeps meanwhile and is left out; every other thread of
- * the process is counted by its context switches and its CPU time.
+ * The test's own thread sleeps during the measurement and is left out; for every other thread of
+ * the process, context switches and CPU time are counted.
  */
 #include <sys/resource.h>
 
@@ -21,7 +20,7 @@ static void kernel_add(int64_t *args)
     (*(uint32_t *)pto_tensor_data(pto_arg_tensor(args, 0)))++;
 }
 
-/* Waits for the others, so that threads are set aside and come to rest elsewhere. */
+/* A kernel that waits for others, so that threads lose their places and become idle. */
 static void kernel_meet(int64_t *args)
 {
     (void)args;
@@ -79,7 +78,7 @@ static uint64_t switches_of(const char *task)
     return sum;
 }
 
-/* utime and stime, fields 14 and 15; the name before them may contain anything. */
+/* Reads utime and stime, fields 14 and 15; the name before them may contain any character. */
 static uint64_t ticks_of(const char *task)
 {
     unsigned long long user = 0, system = 0;
@@ -135,7 +134,7 @@ static uint64_t own_us(void)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* On a busy machine threads need a while to get to their rest. One that never rests is given up on. */
+/* On a busy machine threads take a while to fall asleep. Gives up if one never does. */
 static struct activity wait_for_rest(void)
 {
     struct activity before, after = activity_of_others();
@@ -149,7 +148,7 @@ static struct activity wait_for_rest(void)
     return after;
 }
 
-/* A device has a thread for each worker but the caller, and a monitor. */
+/* A device has a thread for each worker except the caller's, and a monitor. */
 static void assert_at_rest(uint32_t threads_min)
 {
     struct activity before, after;
@@ -166,7 +165,7 @@ static void assert_at_rest(uint32_t threads_min)
     assert_int_equal(after.threads, before.threads);
     assert_int_equal(after.switches, before.switches);
     assert_int_equal(after.ticks, before.ticks);
-    /* The two clocks are read one after the other and rounded; a busy thread takes 2 s. */
+    /* The two clocks are read one after the other and rounded; a busy thread would use 2 s. */
     assert_true((int64_t)others < 1000);
 }
 

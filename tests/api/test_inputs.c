@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Kernels that write an input of their task, in runs with guards: named with argument and element,
- * and what may change an input without a mistake is not.
+ * Kernels that write to an input of their task, in runs with guards: the error names argument and
+ * element. Changes of an input for other reasons are not reported.
  */
 #include "tests/fixture/device_test.h"
 
 enum { ROWS = 4, COLUMNS = 8, WORDS = ROWS * COLUMNS };
 
 enum {
-    KERNEL_WRITE, /* tensor, place: writes 7 so many elements after the first one */
-    KERNEL_ADD,   /* tensor, tensor, place: adds 1 there, in the first tensor */
+    KERNEL_WRITE, /* tensor, place: writes 7 at this distance from the first element */
+    KERNEL_ADD,   /* tensor, tensor, place: adds 1 at this distance in the first tensor */
     KERNEL_HOLD,  /* returns when kernel_late has returned */
     KERNEL_LATE,  /* tensor: writes its first element while kernel_hold runs */
     KERNELS
@@ -54,7 +54,7 @@ static const struct pto_kernel kernels[KERNELS] = {
 
 /* ---- orchestrations: the entry has the matrix ---- */
 
-/* The right half of the matrix, whose element [1,2] is 8 + 2 after the first one. */
+/* Uses the right half of a matrix, whose element [1,2] is at distance 8 + 2. */
 static struct pto_tensor half_of(const struct pto_tensor *x)
 {
     return pto_tensor_view(x, PTO_DIMS(ROWS, COLUMNS / 2), PTO_DIMS(0, COLUMNS / 2));

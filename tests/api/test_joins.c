@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Tiles of a buffer are written, then the whole is read again and again: joins take
- * the place of the edges, and nobody notices but the count of edges. Every kernel
- * looks whether those before it have run, so an order that is missing is found.
+ * Tiles of a buffer are written, then the whole buffer is read repeatedly: joins replace edges,
+ * which only the number of edges shows. Every kernel checks that its predecessors have run, so a
+ * missing order is found.
  */
 #include "tests/fixture/device_test.h"
 
@@ -11,7 +11,7 @@ enum { TILES = 24, READERS = 20, ROUNDS = 3, ROUND = TILES + READERS, TASKS = RO
 
 static uint32_t tile[TILES];
 static uint32_t reads[ROUNDS]; /* that have ended */
-static uint32_t never;         /* a counter that nobody writes */
+static uint32_t never;         /* a counter that no kernel writes */
 static bool is_stuck;          /* the first task does not end */
 static enum pto_deps deps;
 
@@ -30,7 +30,7 @@ static void read_whole(int64_t *args)
 {
     uint32_t round = (uint32_t)args[1];
 
-    for (uint32_t i = 0; i < TILES; i++) /* under the reference's rules nobody waits for readers */
+    for (uint32_t i = 0; i < TILES; i++) /* under the reference's rules no task waits for readers */
         EXPECT(deps == PTO_DEPS_SAFE ? load(&tile[i]) == round + 1 : load(&tile[i]) > round);
     bump(&reads[round]);
 }
@@ -100,7 +100,10 @@ static bool count_edge(void *context, uint64_t before, uint64_t after)
     return true;
 }
 
-/* Readers wait for each tile; a tile waits for each reader, and for who wrote it before. */
+/*
+ * Readers wait for the writer of each tile; a writer waits for each reader, and for the tile's
+ * earlier writer.
+ */
 enum { ALL_EDGES = ROUNDS * TILES * READERS + (ROUNDS - 1) * TILES * (READERS + 1) };
 
 static void who_asks_is_told_of_every_edge(const struct setting *at)
@@ -136,7 +139,7 @@ static uint64_t count_flows(struct pto_device *device)
     return count;
 }
 
-/* Built without a recorder, so with joins; launched with and without one. */
+/* Built without a recorder, so with joins; launched with and without a recorder. */
 static void a_launch_records_tasks_only(const struct setting *at)
 {
     struct pto_callable *callable = make_callable(kernels, 2, submit_rounds);

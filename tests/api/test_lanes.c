@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Tasks of several invocations, through the public interface: lanes of one
- * cluster that run at the same time, SPMD blocks, gangs that start together,
- * and who goes before whom when all of them want cores.
+ * Tasks with several invocations, through the public interface: lanes of one cluster that run at
+ * the same time, SPMD blocks, gangs that start together, and which of them get cores first.
  *
- * Kernels that must run at the same time meet: each adds to a word and waits
- * until all have. If one of them does not start, the others give up after a
- * while and the test fails.
+ * Kernels that must run at the same time meet: each adds to a word and waits until all have done
+ * so. If one of them does not start, the others give up after a while and the test fails.
  */
 #include "tests/fixture/device_test.h"
 
 enum {
-    KERNEL_LANE_AIC, /* the first tensor, a word, n: notes where it is, meets the block's lanes */
+    /* first tensor, word, n: stores its position, then meets the lanes of its block */
+    KERNEL_LANE_AIC,
     KERNEL_LANE_AIV0,
     KERNEL_LANE_AIV1,
     KERNEL_MEET_AIC, /* tensor, word, n: meets all blocks */
@@ -20,23 +19,27 @@ enum {
     KERNEL_SPIN_AIV,  /* the same without pto_pause() */
     KERNEL_BLOCK_AIC, /* tensor: counts its block */
     KERNEL_BLOCK_AIV,
-    KERNEL_SUM,      /* tensor, n: wants n blocks to have written */
+    KERNEL_SUM,      /* tensor, n: checks that n blocks have written */
     KERNEL_MS,       /* tensor: an ordinary task that takes a millisecond */
-    KERNEL_GANG,     /* tensor: notes how many ordinary tasks had started before */
+    KERNEL_GANG,     /* tensor: stores how many ordinary tasks had started before */
     KERNEL_GANG_AIC, /* the same */
     KERNEL_ADD_AIC,  /* tensor, word */
     KERNEL_ADD_AIV,
-    KERNEL_LATCH,  /* tensor, word, n: is over when the word is n */
-    KERNEL_HOLDER, /* tensor, ms: lets a gang come, then an ordinary task, and waits for that one */
-    KERNEL_GATE,   /* tensor: arrives and waits until it is open */
-    KERNEL_STATE_AIC, /* tensor, word, n: uses its cluster's state, meets the block's lanes */
+    KERNEL_LATCH, /* tensor, word, n: returns when the word is n */
+    /*
+     * tensor, ms: lets a gang become ready, then an ordinary task, and waits for the ordinary one
+     */
+    KERNEL_HOLDER,
+    KERNEL_GATE, /* tensor: reports its arrival and waits for the gate */
+    /* tensor, word, n: uses the shared state of its cluster, then meets the lanes of its block */
+    KERNEL_STATE_AIC,
     KERNEL_STATE_AIV,
     KERNELS
 };
 
 enum { LANES = 3, BLOCKS_MAX = 100000, WORDS = 64, PIPE_KEY = 7, PIPE_BYTES = 256 };
 
-/* What one invocation of KERNEL_LANE saw. */
+/* Observations of one invocation of KERNEL_LANE. */
 struct visit {
     uint32_t count;
     pthread_t thread;
@@ -61,11 +64,11 @@ static struct {
     uint32_t inside[PTO_CORE_TYPES];
     uint32_t inside_max[PTO_CORE_TYPES];
     uint32_t ordinary; /* KERNEL_MS started */
-    uint32_t before;   /* of these when the gang started */
+    uint32_t before;   /* number of these when the gang started */
     uint32_t token;
 } scene;
 
-/* What the next orchestration is to submit. */
+/* What the next orchestration submits. */
 static struct launch plan;
 static struct {
     uint32_t count;
@@ -121,7 +124,9 @@ static void kernel_lane_aiv1(int64_t *args)
     leave(PTO_CORE_AIV);
 }
 
-/* Adds one to its cluster's state, and looks at the sum when all of its block have. */
+/*
+ * Adds one to the state of its cluster; when all lanes of its block have done so, checks the sum.
+ */
 static void visit_state(const int64_t *args, uint32_t lane)
 {
     uint32_t block = (uint32_t)pto_block_index(args);
@@ -221,7 +226,7 @@ static void kernel_holder(int64_t *args)
 {
     nap_ns(5 * MS);
     pto_notify_set(&scene.word[WORD_GANG_MAY], 1);
-    nap_ns((uint64_t)args[1] * MS); /* the gang waits for this kernel's core by now */
+    nap_ns((uint64_t)args[1] * MS); /* the gang waits for the core of this kernel by now */
     EXPECT(load(&scene.word[WORD_GANG]) == 0);
     pto_notify_set(&scene.word[WORD_ORDINARY_MAY], 1);
     wait_until(&scene.word[WORD_ORDINARY], 1, true);
@@ -283,7 +288,7 @@ static bool has_lane(struct pto_kernels lanes, uint32_t lane)
     return (lane == 0 ? lanes.aic : lane == 1 ? lanes.aiv0 : lanes.aiv1) >= 0;
 }
 
-/* The plan's lanes in its blocks; those of a block meet at a word of their own. */
+/* Submits the lanes of the plan in its blocks; the lanes of a block meet at a separate word. */
 static void orchestrate_lanes(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = token();
@@ -348,7 +353,7 @@ static void more_blocks_of_lanes_than_clusters_run_in_waves(const struct setting
     }
 }
 
-/* A task that is over when its lanes have returned, and one that reads what they wrote. */
+/* A task that completes when its lanes have returned, and a task that reads their results. */
 static void orchestrate_blocks_then_sum(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = token();
@@ -374,7 +379,7 @@ static void a_task_with_aiv1_only_is_an_aiv_task(const struct setting *at)
     assert_int_equal(run(at, orchestrate_lanes), PTO_OK);
     assert_int_equal(scene.visit[0][2].count, 1);
     assert_int_equal(report.executions, 1);
-    /* As a gang it has the room of an AIV task, not that of one with lanes. */
+    /* As a gang it may use as many cores as an AIV task, not only as many as a task with lanes. */
     plan = (struct launch){ PTO_LANES(-1, -1, KERNEL_BLOCK_AIV), 2 * (int32_t)at->clusters, true };
     assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
     assert_int_equal(scene.order_count, plan.blocks);
@@ -408,7 +413,7 @@ static void a_kernel_for_the_wrong_lane_is_refused(const struct setting *at)
 
 enum { SMALL_MIXES = 40 };
 
-/* Everything wants the one cluster there is. */
+/* All tasks need the only cluster. */
 static void orchestrate_crowd(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = token();
@@ -450,7 +455,8 @@ static void a_cluster_has_state_of_its_own_for_one_run(const struct setting *at)
     assert_null(pto_sim_get_pipe_shared_state(PIPE_KEY, PIPE_BYTES));
     assert_int_equal(pto_sim_get_subblock_id(), 0);
     plan.blocks = (int32_t)at->clusters;
-    for (uint32_t round = 0; round < 3; round++) { /* what one run left, the next does not see */
+    /* the next run is not affected by what this run leaves */
+    for (uint32_t round = 0; round < 3; round++) {
         assert_int_equal(run(at, orchestrate_state), PTO_OK);
         for (uint32_t b = 0; b < at->clusters; b++)
             for (uint32_t lane = 0; lane < LANES; lane++) {
@@ -502,7 +508,7 @@ static void a_gang_of_all_aivs_uses_each_of_them_once(const struct setting *at)
     assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
     for (uint32_t i = 0; i < n; i++)
         assert_int_equal(report.core_tasks[i], 0);
-    for (uint32_t i = n, extra = 0; i < 3 * n; i++) { /* the sum ran on one of them, too */
+    for (uint32_t i = n, extra = 0; i < 3 * n; i++) { /* a sum task ran on one of them as well */
         assert_true(report.core_tasks[i] == 1 || (report.core_tasks[i] == 2 && extra++ == 0));
     }
 }
@@ -534,7 +540,7 @@ static void one_worker_runs_blocks_in_increasing_order(const struct setting *at)
         return;
     for (uint32_t round = 0; round < 20; round++) {
         assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
-        if (report.takeovers == 0) /* else the system held a kernel up for long */
+        if (report.takeovers == 0) /* otherwise the system delayed a kernel */
             break;
     }
     assert_int_equal(report.takeovers, 0);
@@ -661,7 +667,7 @@ static void a_gang_larger_than_the_chip_is_refused(const struct setting *at)
 
 enum { GANGS = 6 };
 
-/* Each fits, no two fit together. */
+/* Each of these fits, but no two fit together. */
 static void orchestrate_rivals(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = token();
@@ -730,7 +736,7 @@ static void gangs_lanes_blocks_and_ordinary_tasks_run_together(const struct sett
     options.trace = PTO_TRACE_TIMES;
     for (uint32_t i = 0; i < 2; i++) {
         memset(&scene, 0, sizeof(scene));
-        options.order_seed = i; /* newest first, or in any order */
+        options.order_seed = i; /* the newest task first, or in any order */
         assert_int_equal(run_with(at, kernels, KERNELS, orchestrate_everything, &options), PTO_OK);
         assert_everything(at);
     }
@@ -740,7 +746,7 @@ static void gangs_lanes_blocks_and_ordinary_tasks_run_together(const struct sett
 
 enum { ORDINARY = 50, ORDINARY_FEW = 20 }; /* all of them fit the window of one worker */
 
-/* One task releases all others at once; what has to go first is the one at others.at. */
+/* One task releases all others at once; the one that must run first has the index others.at. */
 static void orchestrate_rush(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = token();
@@ -765,10 +771,10 @@ static uint32_t rush(const struct setting *at)
 }
 
 /*
- * One worker alone takes them in an order that nobody else can disturb. Of
- * several, the system may hold up the one that is just releasing the tasks,
- * while others take what is released already: then the rush is repeated, for
- * who does not know what goes first never has it among the first.
+ * A single worker takes them in an order that no other thread can disturb. With several workers,
+ * the system may delay the worker that is releasing the tasks, while others take tasks that are
+ * already released. Then the attempt is repeated: an implementation without the right priority
+ * never has the task among the first.
  */
 static void check_rush(const struct setting *at)
 {
@@ -821,8 +827,8 @@ static void a_gang_is_not_starved_by_ordinary_tasks(const struct setting *at)
 }
 
 /*
- * The gang wants the core on which a kernel waits for an ordinary task: that
- * one has to go before the gang for once, or nothing would ever go on.
+ * The gang needs the core on which a kernel waits for an ordinary task. That ordinary task must run
+ * before the gang, or both would wait forever.
  */
 static void orchestrate_holder(struct pto_orch *o, const struct pto_entry *entry)
 {
@@ -877,7 +883,7 @@ static void a_kernel_may_wait_for_an_ordinary_task_while_a_gang_waits_for_its_co
 
 /* ---- cancelled ---- */
 
-/* Nobody holds more than one core, so the gang waits for the gate and nothing else. */
+/* No kernel holds more than one core, so the gang waits only for the gate. */
 static void orchestrate_gate(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = token();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Callables from shared objects: which file it is, what it must have, and whose code is run. */
+/*
+ * Callables from shared objects: which file is loaded, what the object must define, and which code
+ * is executed by loading.
+ */
 #include <dlfcn.h>
 
 #include "tests/fixture/open_test.h"
@@ -23,7 +26,7 @@ static char folder[] = "/tmp/pto_load_XXXXXX";
 static char object[64], empty_object[64], text_file[64], marked_object[64];
 static uint32_t words[16];
 
-/* Loading it shows in the environment. */
+/* A constructor that sets an environment variable, so that loading the object is noticed. */
 static const char marked_source[] = "#include <stdlib.h>\n"
                                     "__attribute__((constructor)) static void mark(void) { "
                                     "setenv(\"PTO_TEST_MARK\", \"1\", 1); }\n";
@@ -161,7 +164,7 @@ static void a_shared_object_that_cannot_be_loaded_tells_why(void **state)
     if (!has_objects())
         skip();
     assert_not_loaded("/nowhere/at_all.so", NULL, "No such file");
-    assert_not_loaded("libanl.so.1", NULL, "No such file"); /* though the loader has one */
+    assert_not_loaded("libanl.so.1", NULL, "No such file"); /* although the loader would find one */
     snprintf(named, sizeof(named), "%s.ptoc", object);
     assert_int_equal(symlink(object, named), 0);
     assert_refused_load(named, NULL, PTO_EFORMAT, "a shared object, not an artefact");
@@ -186,8 +189,9 @@ static void a_symbol_that_is_missing_is_named(void **state)
 }
 
 /*
- * A bare name is that of the file here, which was looked at, and not what the loader would find
- * for it: another object of that name is in the process, and has no callable.
+ * A name without a folder is a file in the current folder, which was checked, and not what the
+ * loader would find by that name: another object of that name is in the process, and has no
+ * callable.
  */
 static void a_bare_name_is_that_of_a_file_here(void **state)
 {
@@ -205,7 +209,7 @@ static void a_bare_name_is_that_of_a_file_here(void **state)
     loaded = dlopen(decoy, RTLD_NOW | RTLD_LOCAL);
     assert_non_null(loaded);
     assert_ptr_equal(dlopen("good.so", RTLD_NOW | RTLD_LOCAL),
-                     loaded); /* so the loader is misled */
+                     loaded); /* otherwise the loader would find the wrong object */
     dlclose(loaded);
     assert_non_null(getcwd(here, sizeof(here)));
     assert_int_equal(chdir(folder), 0);
@@ -221,7 +225,7 @@ static void a_bare_name_is_that_of_a_file_here(void **state)
     dlclose(loaded);
 }
 
-/* Whoever loads artefacts only, and whoever takes a name for what it says, runs no code of a shared object. */
+/* With artefact_only, or when only the name is read, no code of a shared object is executed. */
 static void a_shared_object_that_is_to_be_an_artefact_runs_nothing(void **state)
 {
     struct pto_callable *callable = NULL;
@@ -241,7 +245,8 @@ static void a_shared_object_that_is_to_be_an_artefact_runs_nothing(void **state)
     assert_false(is_mapped(marked_object));
     assert_null(callable);
     assert_not_loaded(marked_object, NULL, "pto_callable");
-    assert_non_null(getenv("PTO_TEST_MARK")); /* so it would have shown */
+    /* otherwise the constructor would have been noticed */
+    assert_non_null(getenv("PTO_TEST_MARK"));
     assert_int_equal(unlink(named), 0);
 }
 

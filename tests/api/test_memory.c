@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Device memory: what pto_mem_* hands out, takes back and refuses, and the
- * sentence of every refusal.
+ * Device memory: what pto_mem_* allocates, frees and refuses, and the message of every refusal.
  *
- * A write beyond the end goes into the guard behind the allocation, which is
- * memory of the device: no sanitizer minds, and the device has to notice.
+ * A write beyond the end damages the guard after the allocation. The guard is memory of the device,
+ * so no sanitizer notices the write, and the device has to.
  */
 #include <pthread.h>
 
 #include "tests/fixture/open_test.h"
 
-/* A size that cannot be had is refused by malloc, not by the sanitizer. */
+/* malloc, not the sanitizer, refuses a size that is too large. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 
@@ -215,7 +214,7 @@ static void memory_of_others_is_not_freed(void **state)
     pto_device_close(other);
 }
 
-/* Every size around the alignment, so that the guard begins at every offset. */
+/* Tries every size around the alignment, so that the guard begins at every offset. */
 static void a_byte_beyond_the_end_is_noticed(void **state)
 {
     struct pto_device *device = open_device(NULL, 0, 1);
@@ -242,7 +241,8 @@ static void a_byte_beyond_the_end_is_noticed(void **state)
             error.size = sizeof(error);
             assert_int_equal(pto_mem_free(device, addr, &error), PTO_EMEMORY);
             assert_error(&error, PTO_EMEMORY, addr, "written beyond its end");
-            assert_not_freed(device, addr, "was freed before"); /* it was freed all the same */
+            /* the memory was freed nevertheless */
+            assert_not_freed(device, addr, "was freed before");
             assert_int_equal(pto_mem_check(device, NULL), PTO_OK);
             assert_int_equal(pto_mem_free(device, other, NULL), PTO_OK);
         }
@@ -340,7 +340,7 @@ static void sizes_that_no_machine_has_are_refused(void **state)
         uint64_t addr = 42;
         int status = pto_mem_alloc(device, sizes[i], &addr);
 
-        if (status == PTO_OK) /* a system that promises more than it has */
+        if (status == PTO_OK) /* a system that overcommits memory */
             assert_int_equal(pto_mem_free(device, addr, NULL), PTO_OK);
         else
             assert_int_equal(addr, 42);
@@ -351,7 +351,7 @@ static void sizes_that_no_machine_has_are_refused(void **state)
     pto_device_close(device);
 }
 
-/* LeakSanitizer looks whether it is true. */
+/* LeakSanitizer checks that nothing is left. */
 static void closing_the_device_frees_what_is_left(void **state)
 {
     struct pto_device *device = open_device(NULL, 0, 1);
@@ -360,7 +360,8 @@ static void closing_the_device_frees_what_is_left(void **state)
     (void)state;
     for (uint64_t i = 1; i < 100; i++)
         (void)allocate(device, i * 100);
-    *(volatile uint8_t *)(uintptr_t)(allocate(device, 5) + 5) = 0; /* even if it was overrun */
+    /* freed even if its guard was damaged */
+    *(volatile uint8_t *)(uintptr_t)(allocate(device, 5) + 5) = 0;
     assert_int_equal(pto_device_close(device), PTO_OK);
     assert_int_equal(pto_mem_check(device, NULL), PTO_EINVAL);
     assert_int_equal(pto_mem_read(device, 8, &byte, 1), PTO_EINVAL);

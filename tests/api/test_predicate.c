@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Tasks that run only if, elements that the orchestration itself reads and
- * writes, and timing slots, through the public interface.
+ * Tasks with predicates, elements that the orchestration itself reads and writes, and timing slots,
+ * through the public interface.
  */
 #include "tests/fixture/device_test.h"
 
 enum {
-    KERNEL_STORE,      /* tensor, bits, ms: writes the first element after a while */
+    KERNEL_STORE,      /* tensor, bits, ms: writes the first element after a delay */
     KERNEL_STORE_AIC,  /* the same */
-    KERNEL_MARK,       /* tensor, word: adds one */
+    KERNEL_MARK,       /* tensor, word: adds one to the word */
     KERNEL_MARK_AIC,   /* the same */
-    KERNEL_CHECK,      /* tensor, bits, ms: looks at the first element after a while */
+    KERNEL_CHECK,      /* tensor, bits, ms: checks the first element after a delay */
     KERNEL_COMPARE,    /* word: adds one */
-    KERNEL_ORDER,      /* tensor, name, ms: notes its name after a while */
-    KERNEL_STORE_WAIT, /* tensor, bits: waits for the flag, writes */
+    KERNEL_ORDER,      /* tensor, name, ms: stores its name after a delay */
+    KERNEL_STORE_WAIT, /* tensor, bits: waits for the flag, then writes */
     KERNEL_READ_WAIT,  /* tensor: waits for the flag */
     KERNEL_MS,         /* tensor, ms */
     KERNEL_MS_AIC,
@@ -30,7 +30,7 @@ static struct {
     uint32_t order[WORDS];
     uint32_t order_count;
     uint32_t flag;
-    uint32_t late; /* kernels that did not see the flag in time */
+    uint32_t late; /* number of kernels that did not see the flag in time */
     uint32_t token;
 } scene;
 
@@ -137,7 +137,7 @@ static struct pto_tensor token(void)
     return pto_tensor_external(&scene.token, PTO_DIMS(1), 1, PTO_UINT32);
 }
 
-/* All values as one row, and one of them. */
+/* All values as one row, one of which the predicate reads. */
 static struct pto_tensor all_values(void)
 {
     return pto_tensor_external(scene.value, PTO_DIMS(WORDS), 1, PTO_INT64);
@@ -202,7 +202,7 @@ enum {
 
 _Static_assert(6 * TARGETS * OPS <= CASES_MAX, "there is room");
 
-/* The bits are sign-extended, whatever their type. */
+/* The bits are sign-extended, whatever the type is. */
 static int64_t extended(uint32_t dtype, uint64_t bits)
 {
     uint32_t shift = 64 - 8 * pto_dtype_size(dtype);
@@ -220,7 +220,7 @@ static bool compares(int64_t value, uint32_t op, int64_t target)
                                     : value <= target;
 }
 
-/* The type is plan.at; what lies behind an element must not be looked at. */
+/* The type is plan.at; memory after the element must not be read. */
 static void orchestrate_comparisons(struct pto_orch *o, const struct pto_entry *entry)
 {
     uint32_t dtype = operands[plan.at].dtype;
@@ -307,13 +307,13 @@ static void a_task_that_is_skipped_leaves_its_outputs_and_releases_its_consumers
         scene.value[0] = (uint64_t)i;
         scene.value[1] = 33;
         assert_int_equal(run(at, orchestrate_skipped), PTO_OK);
-        assert_int_equal(scene.word[0], 2); /* consumers go on either way */
+        assert_int_equal(scene.word[0], 2); /* consumers run in both cases */
         assert_int_equal(scene.value[1], i != 0 ? 5 : 33);
         assert_int_equal(report.executions, i != 0 ? 4 : 2);
     }
 }
 
-/* The operand changes between the submit and the moment the task is ready. */
+/* The operand changes between the submit and the time at which the task is ready. */
 static void orchestrate_late_operand(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = token();
@@ -350,7 +350,7 @@ static void it_is_evaluated_when_the_task_becomes_ready(const struct setting *at
     }
 }
 
-/* Whoever ran first is first in the order: without the edges the last one would be. */
+/* The task that ran first is first in the list: without the edges the last one would be. */
 static void orchestrate_operand_is_read(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor x = value_at(0), t = token();
@@ -372,7 +372,7 @@ static void the_operand_is_a_read_of_its_element(const struct setting *at)
     assert_int_equal(report.edges, 3);
 }
 
-/* Only that element: its neighbour's writer is not waited for. */
+/* Waits only for this element, not for the writer of its neighbour. */
 static void orchestrate_neighbour(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor row = all_values(), neighbour = value_at(5), x = value_at(6);
@@ -388,7 +388,7 @@ static void the_operand_is_one_element_only(const struct setting *at)
     reset();
     assert_int_equal(run(at, orchestrate_neighbour), PTO_OK);
     assert_int_equal(scene.ran[0], 1);
-    if (at->mode == PTO_MODE_HOST) /* else the writer may have completed before */
+    if (at->mode == PTO_MODE_HOST) /* otherwise the writer may have completed before */
         assert_int_equal(report.edges, 1);
 }
 
@@ -410,7 +410,7 @@ static void orchestrate_indices(struct pto_orch *o, const struct pto_entry *entr
     for (uint32_t i = 0; i < 2; i++)
         for (uint32_t j = 0; j < 3; j++)
             pto_aiv(o, KERNEL_COMPARE, PTO_INT(n++), PTO_IF(&box, EQ, 8 * (i + 1) + j + 2, i, j));
-    /* Indices that are left out are 0. */
+    /* Missing indices are 0. */
     pto_aiv(o, KERNEL_COMPARE, PTO_INT(n++), PTO_IF(&table, EQ, 24, 3));
     pto_aiv(o, KERNEL_COMPARE, PTO_INT(n++), PTO_IF(&box, EQ, 10));
     plan.at = n;
@@ -522,7 +522,7 @@ static void an_operand_that_does_not_exist_is_refused(const struct setting *at)
 
 enum { SCOPES = 30 };
 
-/* Waits until the task is over, and fills memory that is free then with 0. */
+/* Waits until the task has completed, and fills memory that is free then with zeros. */
 static void scribble_after(struct pto_orch *o, struct pto_task_id task)
 {
     struct pto_tensor_info info = filled(0);
@@ -545,8 +545,8 @@ static void scribble_after(struct pto_orch *o, struct pto_task_id task)
 }
 
 /*
- * The operand's memory is free for others only when the predicate has been
- * evaluated; and that is not before a task which has nothing to do with it.
+ * The memory of the operand is released only after the predicate was evaluated, and that happens
+ * only after an unrelated task.
  */
 static void orchestrate_operand_of_ended_scope(struct pto_orch *o, const struct pto_entry *entry)
 {
@@ -582,7 +582,7 @@ static void the_operand_outlives_its_scope(const struct setting *at)
         assert_int_equal(scene.word[i], 1);
 }
 
-/* With this much retained, the operand is one more. */
+/* The operand counts for this limit like one more retained dependency. */
 static void orchestrate_many_arguments(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor_info info = pto_tensor_info_make(PTO_DIMS(4), 1, PTO_INT64);
@@ -613,10 +613,11 @@ static void a_predicate_fits_beside_any_number_of_arguments(const struct setting
     set_flag();
     assert_int_equal(run(at, orchestrate_many_arguments), PTO_OK);
     assert_int_equal(report.executions,
-                     33 + 33 * 34 / 2); /* all of them held, and what made their operands ran */
+                     /* all predicates held, and the tasks that made their operands ran */
+                     33 + 33 * 34 / 2);
 }
 
-/* Nobody else kept it: with its scope the memory went. */
+/* No other task kept the memory, so it was released with its scope. */
 static void orchestrate_operand_too_late(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor_info info = filled(1);
@@ -720,7 +721,7 @@ static void reading_waits_for_writers_that_take_longer_than_a_time_slice(const s
     assert_int_equal(report.executions, 22);
 }
 
-/* Those who are there may wait for the orchestration: they are not waited for. */
+/* Tasks that may wait for the orchestration: the orchestration does not wait for them. */
 static void orchestrate_get_past(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor row = all_values(), x = value_at(0), neighbour = value_at(1);
@@ -799,7 +800,7 @@ static void orchestrate_set(struct pto_orch *o, const struct pto_entry *entry)
     EXPECT(pto_set_data(o, &x, 1, PTO_DIMS(0), 3) == PTO_OK); /* a reader only */
     EXPECT(load(&scene.word[0]) == 2);
     pto_aiv(o, KERNEL_ORDER, PTO_AFTER(&t), PTO_INT(5), PTO_INT(plan.at), PTO_IF(&x, EQ, 3, 0));
-    EXPECT(pto_set_data(o, &x, 1, PTO_DIMS(0), 4) == PTO_OK); /* a predicate is a reader */
+    EXPECT(pto_set_data(o, &x, 1, PTO_DIMS(0), 4) == PTO_OK); /* a predicate counts as a reader */
     EXPECT(load(&scene.order_count) == 1);
     pto_aiv(o, KERNEL_CHECK, PTO_IN(&x), PTO_INT(4), PTO_INT(0));
 }
@@ -836,7 +837,7 @@ static void orchestrate_host(struct pto_orch *o, const struct pto_entry *entry)
 
     (void)entry;
     switch (plan.at) {
-    case HOST_FREE: /* what it writes is there before anything runs */
+    case HOST_FREE: /* the orchestration's write is done before any task runs */
         EXPECT(pto_get_data(o, &x, 1, PTO_DIMS(0)) == 5);
         EXPECT(pto_set_data(o, &x, 1, PTO_DIMS(0), 6) == PTO_OK);
         EXPECT(pto_get_data(o, &x, 1, PTO_DIMS(0)) == 6);
@@ -931,7 +932,7 @@ static void orchestrate_bad_element(struct pto_orch *o, const struct pto_entry *
     case BAD_NDIMS:
         EXPECT(pto_get_data(o, &table, 3, PTO_DIMS(0, 0, 0)) == 0);
         break;
-    case BAD_OP: /* no such thing here: indices are missing */
+    case BAD_OP: /* not the case here: indices are missing */
         EXPECT(pto_get_data(o, &table, 2, NULL) == 0);
         break;
     case BAD_TENSOR:
@@ -989,7 +990,8 @@ static void what_does_not_come_in_time_ends_the_run(const struct setting *at)
         assert_refused(run_with(at, kernels, KERNELS, orchestrate_deadline, &options),
                        PTO_ETENSOR_WAIT, "did not complete in 20 ms");
         assert_true(gave_up_after_ns >= 20 * MS);
-        assert_int_equal(scene.late, 0); /* the kernel was told, so nobody waited for it for long */
+        /* the kernel was released, so the orchestration did not wait long */
+        assert_int_equal(scene.late, 0);
         assert_int_equal(scene.word[1], 0);
         assert_device_works(at);
     }
@@ -997,7 +999,7 @@ static void what_does_not_come_in_time_ends_the_run(const struct setting *at)
 
 enum { PATIENCE_MS = 150 };
 
-/* The default is long: a kernel that takes many time slices is waited for. */
+/* The default time-out is long, so a kernel that takes many time slices is waited for. */
 static void orchestrate_patience(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor x = value_at(0);
@@ -1058,12 +1060,15 @@ static void a_slot_spans_the_first_start_to_the_last_end(const struct setting *a
             assert_int_equal(report.timing[i].begin_ns, 0);
             assert_int_equal(report.timing[i].end_ns, 0);
         }
-    assert_device_works(at); /* and no slot of the last run is left */
+    assert_device_works(at); /* and no timing slot of the last run is left */
     for (uint32_t i = 0; i < PTO_TIMING_SLOTS; i++)
         assert_int_equal(report.timing[i].end_ns, 0);
 }
 
-/* Blocks one after the other, or at the same time: in any case from the first to the last. */
+/*
+ * The slot covers all blocks, from the first begin to the last end, whether they run in turn or at
+ * once.
+ */
 static void orchestrate_folded(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = token();
@@ -1113,7 +1118,7 @@ static void a_slot_that_does_not_exist_is_refused(const struct setting *at)
         plan.is_true = false;
         reset();
         assert_refused(run(at, orchestrate_bad_slot), PTO_EARGS, "timing slot");
-        plan.is_true = true; /* without the function that checks; below 0 is none */
+        plan.is_true = true; /* without the function that checks the number; negative means none */
         if (bad[i] >= 0)
             assert_refused(run(at, orchestrate_bad_slot), PTO_EARGS, "is not one of 0 to 15");
         assert_int_equal(scene.word[0], 0);
