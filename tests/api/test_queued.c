@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs that wait for their turn: what one of them costs does not depend on how many there are, and
- * the one whose deadline comes first is found first.
+ * Runs in the queue: the cost of one run does not depend on how many are queued, and the run whose
+ * deadline comes first is found first.
  *
- * A cost is the CPU time of the whole process, of a few hundred runs and of many; the least of several
- * measurements counts, because other processes disturb each.
+ * The cost is the CPU time of the whole process, for a few hundred runs and for many; the least of
+ * several measurements counts, because other processes disturb each.
  */
 #include <malloc.h>
 #include <stdalign.h>
@@ -56,13 +56,13 @@ static void launch(struct stage *s, uint64_t kernel, uint64_t timeout_ns)
 
     pto_run_options_init(&options);
     options.launch_timeout_ns = timeout_ns;
-    options.stall_timeout_ns = 600000 * MS; /* of the run at the gate */
+    options.stall_timeout_ns = 600000 * MS; /* kernel of the run at the gate */
     assert_int_equal(pto_run_prepare(s->device, s->callable, &entry, &options, &s->run[s->count]),
                      PTO_OK);
     assert_int_equal(pto_run_launch(s->run[s->count++]), PTO_OK);
 }
 
-/* A device whose first run stands at the gate. */
+/* Opens a device whose first run waits at the gate. */
 static void begin(struct stage *s)
 {
     struct pto_callable_params callable;
@@ -100,13 +100,16 @@ static void finish(struct stage *s, int status)
     assert_int_equal(pto_callable_destroy(s->callable), PTO_OK);
 }
 
-/* By the index: all different, and not in the order of the launches. */
+/* Deadlines that follow from the index: all different, and not in the order of the launches. */
 static uint64_t some_timeout(uint32_t i)
 {
     return (600000 + (uint64_t)i * 7919 % MANY) * MS;
 }
 
-/* Of a run that is launched while `count` wait, and runs when its turn has come. */
+/*
+ * Measures a run that is launched while `count` runs are queued, and that runs when its turn has
+ * come.
+ */
 static double cost_of_running(struct stage *s, uint32_t count)
 {
     double begin_ns;
@@ -120,7 +123,7 @@ static double cost_of_running(struct stage *s, uint32_t count)
     return (cpu_ns() - begin_ns) / count;
 }
 
-/* The same of one that is cancelled, the last one first. */
+/* The same for a run that is cancelled, the last one first. */
 static double cost_of_cancelling(struct stage *s, uint32_t count)
 {
     double begin_ns;
@@ -141,7 +144,7 @@ static void assert_same(double (*cost)(struct stage *s, uint32_t count), const c
     static struct stage stage;
     double few = 1e30, many = 1e30;
 
-    (void)cost(&stage, MANY); /* the heap has its memory from here on */
+    (void)cost(&stage, MANY); /* from here on the heap needs no more memory */
     for (int i = 0; i < TRIES && (i == 0 || many > 2.5 * few); i++) {
         double now = cost(&stage, FEW);
 
@@ -151,7 +154,11 @@ static void assert_same(double (*cost)(struct stage *s, uint32_t count), const c
     }
     print_message("a run that is %s: %.1f us with %d of them, %.1f us with %d\n", what, few / 1e3,
                   FEW, many / 1e3, MANY);
-    if (IS_MEASURED) /* few fit a cache, which makes a factor of two; a search of all makes six */
+    /*
+     * fewer runs fit into a cache, which explains a factor of two; a search of all runs would be
+     * six times slower
+     */
+    if (IS_MEASURED)
         assert_true(many <= 3 * few);
 }
 
@@ -162,7 +169,7 @@ static void a_run_costs_the_same_however_many_wait(void **state)
     assert_same(cost_of_cancelling, "cancelled");
 }
 
-/* Of some that are late, in the middle of others that are not. */
+/* Some runs are late, between others that are not. */
 static void those_that_are_late_end_and_no_others(void **state)
 {
     static struct stage s;
@@ -189,7 +196,7 @@ static void those_that_are_late_end_and_no_others(void **state)
     assert_int_equal(pto_callable_destroy(s.callable), PTO_OK);
 }
 
-/* The heap against a search of all. */
+/* Compares the heap with a search of all runs. */
 static void the_earliest_is_first(void **state)
 {
     struct run *run = calloc(DUES, sizeof(*run)), *first = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs of many tasks, recorded and read again: each task is in the recording with its times, or is
- * counted among what was lost. PTO_TEST_LONG: ten million tasks.
+ * counted as lost. PTO_TEST_LONG: ten million tasks.
  */
 #include "pto/graph.h"
 #include "pto/recording.h"
@@ -59,7 +59,7 @@ static void submit_fan(struct pto_orch *o, const struct pto_entry *entry)
         pto_aiv(o, 0, PTO_IN(&x));
 }
 
-/* Runs and reads the recording. `records`: of each thread; 0: the default. */
+/* Runs and reads the recording. `records` is the number per thread; 0: the default. */
 static struct see_recording *record_of(pto_orch_fn submit, enum pto_mode mode, uint32_t workers,
                                        enum pto_trace trace, uint32_t records,
                                        struct pto_run_report *report)
@@ -83,7 +83,7 @@ static struct see_recording *record_of(pto_orch_fn submit, enum pto_mode mode, u
     options.trace_title = title;
     snprintf(path, sizeof(path), "%s/many.ptrec", folder);
     assert_int_equal(pto_run(device, callable, &entry, &options, report), PTO_OK);
-    memset(title, 0, sizeof(title)); /* the device has its own */
+    memset(title, 0, sizeof(title)); /* a device has its own recorder memory */
     assert_int_equal(pto_trace_write(device, path, &error), PTO_OK);
     assert_int_equal(pto_callable_destroy(callable), PTO_OK);
     assert_int_equal(pto_device_close(device), PTO_OK);
@@ -121,7 +121,10 @@ static void every_task_has_its_times(void **state)
     see_recording_free(r);
 }
 
-/* The same memory is written and read by all: a chain, most of which has ended when the next one comes. */
+/*
+ * All tasks read and write the same memory: a chain, most of which has ended when the next task is
+ * submitted.
+ */
 static void every_edge_is_there_whenever_tasks_ended(void **state)
 {
     struct pto_run_report report;
@@ -142,7 +145,7 @@ static void every_edge_is_there_whenever_tasks_ended(void **state)
     see_recording_free(r);
 }
 
-/* Tasks whose records gave way are missing, and what gave way is counted. */
+/* Tasks whose records were overwritten are missing in the recording, and their number is stored. */
 static void nothing_is_lost_silently(void **state)
 {
     bool is_long = getenv("PTO_TEST_LONG") != NULL;
@@ -159,7 +162,7 @@ static void nothing_is_lost_silently(void **state)
     see_recording_free(r);
 }
 
-/* A time stamp is as long as an empty task, so kernels in a row share one. */
+/* Taking a time stamp takes as long as an empty task, so consecutive kernels share one. */
 static void kernels_in_a_row_share_a_stamp(void **state)
 {
     struct pto_run_report report;
@@ -177,7 +180,10 @@ static void kernels_in_a_row_share_a_stamp(void **state)
     see_recording_free(r);
 }
 
-/* The first task's end makes 20 000 others ready; that takes time, which belongs to no kernel. */
+/*
+ * The end of the first task makes 20 000 tasks ready. That takes time, which must not be attributed
+ * to a kernel.
+ */
 static void work_between_kernels_belongs_to_none(void **state)
 {
     struct pto_run_report report;

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Register once: after the second run of a callable nothing is allocated, mapped
- * or loaded any more. This file stands in place of libc's functions and counts;
- * 100 000 runs with staged tensors, of two callables in turn, must not move one
- * counter. Nor do the process's mappings and descriptors change.
+ * After the second run of a callable, nothing is allocated, mapped or loaded any more. This file
+ * replaces functions of libc and counts their calls: 100 000 runs with staged tensors, alternating
+ * between two callables, must not change any counter, nor the number of mappings and descriptors.
  *
- * A thread that the system suspends in a kernel loses its place to another one,
- * which costs calls; the report counts that, and the runs are made once more.
+ * A thread that the system suspends in a kernel loses its place to another thread, which costs
+ * calls. The report counts that, and then the runs are repeated.
  *
- * Sanitizers bring an allocator of their own: there the runs take place, and
- * nothing is counted.
+ * Sanitizers have their own allocator: with them the runs are made, and nothing is counted.
  */
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -44,7 +42,7 @@ static inline void note_free(void *memory)
 #include "tests/fixture/allocator_test.h"
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/* The others are found when this program starts, while there is one thread. */
+/* The real functions are looked up when this program starts, while it has one thread. */
 static struct {
     void *(*mmap)(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset);
     int (*munmap)(void *addr, size_t bytes);
@@ -136,7 +134,7 @@ static void init_call(struct call *call)
     call->entry = (struct pto_entry){ 3, 0, call->tensor, NULL };
 }
 
-/* How a run is made: by the call that blocks, in steps, or from a graph. */
+/* How a run is made: by the blocking call, in steps, or from a graph. */
 enum way { WAY_BLOCKING, WAY_STEPS, WAY_GRAPH, WAYS };
 
 static int run_once(enum way way, struct pto_device *device, struct pto_callable *callable,
@@ -157,7 +155,7 @@ static int run_once(enum way way, struct pto_device *device, struct pto_callable
     return status >= 0 ? pto_run_finish(run, &report) : status;
 }
 
-/* False: it was disturbed, and shows nothing. */
+/* Returns false if the runs were disturbed, so that the counters prove nothing. */
 static bool count_runs_once(enum way way, uint32_t runs)
 {
     struct pto_callable *callable[] = { load_flags(ADD), load_flags(SUBTRACT) };
@@ -204,7 +202,7 @@ static bool count_runs_once(enum way way, uint32_t runs)
     return takeovers == 0;
 }
 
-/* The state is a way of running; one that takes longer gets fewer runs. */
+/* The state selects a way of running; slow ways get fewer runs. */
 static void nothing_is_loaded(void **state)
 {
     enum way way = *(enum way *)*state;
@@ -225,7 +223,8 @@ static void the_counters_count(void **state)
     struct call call;
 
     (void)state;
-    assert_int_equal(setenv("TMPDIR", "/proc/none", 1), 0); /* so that memory is used, not files */
+    /* so that memory is used instead of files */
+    assert_int_equal(setenv("TMPDIR", "/proc/none", 1), 0);
     memcpy(before, count, sizeof(before));
     init_call(&call);
     pto_run_report_init(&report);

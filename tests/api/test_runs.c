@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Runs in steps: prepare, launch, poll, wait, cancel, the descriptor, finish;
- * what handles, forks and callers in the wrong place are told; pto_call.
+ * Runs in steps: prepare, launch, poll, wait, cancel, the descriptor, finish; errors for invalid
+ * handles, after forks and for calls in the wrong place; pto_call.
  *
- * A kernel that has to be going on while something is tried waits at a gate,
- * which the test opens. Time-outs of a minute are tried by setting this
- * thread's clock back, so that the deadline is near.
+ * A kernel that must be running during a call waits at a gate, which the test opens. Time-outs of a
+ * minute are tested by setting back the clock of this thread, so that the deadline is near.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -45,7 +44,7 @@ static uint32_t inside; /* runs between their first and their last kernel */
 static uint32_t together;
 static _Thread_local uint64_t clock_back_ns;
 
-/* In place of libc's. */
+/* Replaces libc's function. */
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
     int result = (int)syscall(SYS_clock_gettime, clock, now);
@@ -160,7 +159,7 @@ static void orchestrate_count(struct pto_orch *o, const struct pto_entry *entry)
         pto_aiv(o, KERNEL_COUNT, PTO_INOUT(&t));
 }
 
-/* A kernel at the gate, and others that have to wait for it. */
+/* Submits a kernel that waits at the gate, and others that depend on it. */
 static void orchestrate_gate(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = word_tensor();
@@ -172,7 +171,7 @@ static void orchestrate_gate(struct pto_orch *o, const struct pto_entry *entry)
     __atomic_add_fetch(&gate_graphs, 1, __ATOMIC_RELEASE);
 }
 
-/* The orchestration itself stands at the gate; what it does afterwards is too late. */
+/* The orchestration itself waits at the gate; its calls after that are too late. */
 static void orchestrate_standing(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor_info info = pto_tensor_info_make((uint32_t[]){ 4 }, 1, PTO_UINT32);
@@ -218,7 +217,7 @@ static void orchestrate_failing(struct pto_orch *o, const struct pto_entry *entr
     pto_orch_fail(o, PTO_EORCH, "on purpose");
 }
 
-/* A test begins with it: the counts are 0 and the gate is closed. */
+/* Called at the beginning of a test: resets the counters and closes the gate. */
 static struct pto_device *open_reset(uint32_t workers)
 {
     reset();
@@ -298,7 +297,7 @@ static void prepare_copies_descriptors_scalars_and_options(void **state)
         tensors[i] = pto_tensor_external(&memory[i], (uint32_t[]){ 1 }, 1, PTO_UINT64);
     pto_run_options_init(&options);
     assert_int_equal(pto_run_prepare(device, store, &entry, &options, &run), PTO_OK);
-    options.mode = PTO_MODE_HOST; /* every edge is found before a task has completed */
+    options.mode = PTO_MODE_HOST; /* no task completes before every edge was found */
     options.edge = keep_edge;
     options.edge_context = &edges;
     assert_int_equal(pto_run_prepare(device, count, NULL, &options, &other), PTO_OK);
@@ -354,7 +353,7 @@ static void a_run_that_cannot_be_is_not_prepared(void **state)
     assert_int_equal(pto_device_close(device), PTO_OK);
 }
 
-/* Descriptors as nobody but a hand writes them. */
+/* Descriptors that only code without our functions could make. */
 static void an_entry_tensor_beyond_its_buffer_is_refused(void **state)
 {
     struct pto_device *device = open_reset(1);
@@ -588,7 +587,7 @@ struct caller {
     struct pto_device *device;
     struct pto_callable *callable;
     struct pto_run *run;
-    int way; /* 0: pto_run, 1: in steps, 2: both in turn, 3: waits for `run` */
+    int way; /* 0: pto_run, 1: in steps, 2: both alternately, 3: waits for `run` */
     int status;
 };
 
@@ -736,7 +735,7 @@ static void each_run_has_a_descriptor_of_its_own(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         run[i] = i == 2 ? launch(device, callable) : prepare(device, callable);
-        if (i == 2) /* asked for after its end */
+        if (i == 2) /* requested after the end of the run */
             assert_int_equal(pto_run_wait(run[i], 0), PTO_OK);
         descriptor[i] = pto_run_fd(run[i]);
         assert_true(descriptor[i] >= 0);
@@ -806,7 +805,7 @@ static void a_queued_run_is_cancelled_at_once_and_leaves_the_queue(void **state)
         assert_int_equal(pto_run_prepare(device, note, &entry, NULL, &run[i]), PTO_OK);
         assert_int_equal(pto_run_launch(run[i]), PTO_OK);
     }
-    for (int i = 0; i < 5; i += 2) { /* the first, one in the middle, the last */
+    for (int i = 0; i < 5; i += 2) { /* the first run, one in the middle, the last one */
         assert_int_equal(pto_run_cancel(run[i]), PTO_OK);
         assert_int_equal(pto_run_poll(run[i]), PTO_RUN_ENDED);
     }
@@ -855,15 +854,17 @@ static void a_running_run_is_cancelled_when_its_kernels_have_returned(void **sta
 
         run = launch_in_mode(device, callable, i / 2);
         await(&at_gate, 1);
-        await(&gate_graphs, graphs + 1); /* else it is cancelled while it is built */
+        /* otherwise the run is cancelled while its graph is built */
+        await(&gate_graphs, graphs + 1);
         assert_int_equal(pto_run_cancel(run), PTO_OK);
-        assert_int_equal(pto_run_wait(run, 20 * MS), PTO_ETIMEOUT); /* the kernel is waited for */
+        /* the run waits for the kernel */
+        assert_int_equal(pto_run_wait(run, 20 * MS), PTO_ETIMEOUT);
         assert_int_equal(pto_run_poll(run), PTO_RUN_PENDING);
         assert_int_equal(pto_run_finish(run, NULL), PTO_EBUSY);
         assert_int_equal(pto_run_cancel(run), PTO_OK);
         open_gate();
         assert_cancelled(run, 1, "after 1 of 11 tasks");
-        assert_int_equal(counted, 0); /* the further ones are not started */
+        assert_int_equal(counted, 0); /* later runs are not started */
         assert_works(device);
         assert_int_equal(pto_callable_destroy(callable), PTO_OK);
         assert_int_equal(pto_device_close(device), PTO_OK);
@@ -914,13 +915,13 @@ static void a_run_that_has_ended_is_not_cancelled(void **state)
     assert_int_equal(report.executions, 3);
     assert_string_equal(report.error.text, "");
     assert_int_equal(pto_run_finish(bad, NULL), PTO_EORCH);
-    assert_works(device); /* the cancellation meets no later run */
+    assert_works(device); /* the cancellation does not affect a later run */
     pto_callable_destroy(count);
     pto_callable_destroy(failing);
     pto_device_close(device);
 }
 
-/* Opens the gate when the run that is executed has been cancelled there. */
+/* Opens the gate when the executing run has been cancelled. */
 static void *cancel_at_gate(void *run)
 {
     await(&at_gate, 1);
@@ -959,7 +960,7 @@ static void a_run_is_executed_by_its_caller_and_cancelled_by_another_thread(void
     pthread_join(other, NULL);
     assert_int_equal(pto_run_finish(run, NULL), PTO_ECANCELED);
 
-    reset(); /* and one that waits for its turn */
+    reset(); /* and a run that is queued */
     first = launch(device, gate);
     await(&at_gate, 1);
     run = prepare(device, count);
@@ -981,7 +982,7 @@ static void a_run_is_executed_by_its_caller_and_cancelled_by_another_thread(void
     pto_device_close(device);
 }
 
-/* Whatever a cancellation meets, the run ends, and says what it is. */
+/* Whatever state a cancellation finds, the run ends, and its status says how. */
 static void a_run_may_be_cancelled_at_any_moment(void **state)
 {
     struct pto_device *device = open_reset(2);
@@ -1096,7 +1097,7 @@ static struct pto_device *own_device;
 static struct pto_callable *own_callable;
 static int own_status[3];
 
-/* What a run may not do to the device that it is on. */
+/* What a run must not do to its own device. */
 static void orchestrate_sawing(struct pto_orch *o, const struct pto_entry *entry)
 {
     orchestrate_count(o, entry);
@@ -1267,7 +1268,7 @@ static const handle_fn run_fn[] = { run_launch_fn, run_execute_fn, run_poll_fn, 
 static const handle_fn callable_fn[] = { callable_run_fn, callable_prepare_fn,
                                          callable_destroy_fn };
 
-/* The first function that does not return `status`, or -1. */
+/* Returns the index of the first function that does not return `status`, or -1. */
 static int find_other(const handle_fn *fn, size_t bytes, const void *handle, int status)
 {
     for (size_t i = 0; i < bytes / sizeof(fn[0]); i++)
@@ -1357,7 +1358,8 @@ static void handles_that_were_made_up_are_refused(void **state)
     assert_no_handle(kernels);
     assert_no_handle((void *)UINTPTR_MAX);
     assert_no_handle((void *)(uintptr_t)0xfffffffffffffff1);
-    for (int i = 0; i < 3; i++) /* next to good ones: every single bit, and a little beyond */
+    /* invalid values next to valid ones: every single bit, and values slightly beyond a limit */
+    for (int i = 0; i < 3; i++)
         for (int k = 0; k < 64 + 32; k++) {
             uint64_t near = k < 64 ? good[i] ^ 1ull << k : good[i] + (uint64_t)k - 80;
 
@@ -1435,7 +1437,7 @@ static void many_handles_live_at_once(void **state)
 /* ---- operations of an orchestration, called by others ---- */
 
 static struct pto_orch *kept;
-static int tried[4]; /* what submit, alloc, scope_begin and scope_end have returned */
+static int tried[4]; /* results of submit, alloc, scope_begin and scope_end */
 static int fail_tried;
 static bool has_outputs;
 
@@ -1597,7 +1599,7 @@ static void nobody_acts_as_an_orchestration_that_has_returned(void **state)
     for (int i = 0; i < 20; i++)
         rest();
     memset(tried, 0, sizeof(tried));
-    try_operations(kept); /* its kernel is going on */
+    try_operations(kept); /* a kernel of this run is executing */
     assert_tried_in_vain();
     open_gate();
     assert_int_equal(pto_run_wait(run, 0), PTO_OK);
@@ -1607,7 +1609,7 @@ static void nobody_acts_as_an_orchestration_that_has_returned(void **state)
     assert_int_equal(pto_orch_status(kept), PTO_EINVAL);
     assert_int_equal(pto_run_finish(run, NULL), PTO_OK);
     memset(tried, 0, sizeof(tried));
-    try_operations(kept); /* the handle is the device's, and outlives the run */
+    try_operations(kept); /* the handle belongs to the device and outlives the run */
     assert_tried_in_vain();
     assert_works(device);
     pto_callable_destroy(callable);
@@ -1623,7 +1625,7 @@ static void an_orchestration_cannot_act_as_one_of_another_device(void **state)
 
     (void)state;
     await(&at_gate, 1);
-    for (int i = 0; i < 2; i++) { /* while that one runs, and when it has ended */
+    for (int i = 0; i < 2; i++) { /* while the other run executes, and after its end */
         struct pto_run_report report;
 
         memset(tried, 0, sizeof(tried));
@@ -1664,7 +1666,7 @@ static void a_run_that_has_ended_keeps_its_status(void **state)
 
 /* ---- fork ---- */
 
-/* Exit code of a child that calls fn; 99 if it does not come back. */
+/* Returns the exit code of a child that calls fn; 99 if it does not end. */
 static int in_child(int (*fn)(void))
 {
     uint64_t deadline = true_ns() + HANG_SECONDS * 1000 * MS;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain - asan: judges CPU time */
 /*
- * What a submit, and a look at an element, cost does not depend on how many regions
- * there are. By the CPU time of this process, for few and for many in turns, so that
- * others on the machine disturb both; what was quadratic is ten times above the bound.
+ * The cost of a submit, and of an access to an element, does not depend on the number of regions.
+ * Measures the CPU time of this process for few and for many regions alternately, so that other
+ * processes disturb both. A quadratic algorithm would exceed the limit ten times.
  */
 #include "tool/bench/bench_fresh.h"
 #include "tests/fixture/device_test.h"
@@ -12,8 +12,8 @@ enum {
     FEW = 1000,
     MANY = 16000,
     TURNS = 3,     /* for the fastest of few and of many */
-    ATTEMPTS = 4,  /* one that holds is enough */
-    TIMES_MAX = 4, /* a task among many costs at most so many times of one among few */
+    ATTEMPTS = 4,  /* one attempt below the limit is enough */
+    TIMES_MAX = 4, /* limit: how many times as long a task may take among many as among few */
     LOOKS = 2000,
 };
 
@@ -40,7 +40,10 @@ static struct pto_tensor element_at(uint32_t i)
     return pto_tensor_external(&element[i], (const uint32_t[]){ 1 }, 1, PTO_INT64);
 }
 
-/* Elements that nobody uses, beside so many living tasks; the first look may go through these. */
+/*
+ * Accesses elements that no task uses, while many tasks are live; the first access may search
+ * these.
+ */
 static void look_beside_tasks(struct pto_orch *o, uint32_t count)
 {
     struct pto_tensor first = element_at(0);
@@ -57,7 +60,7 @@ static void look_beside_tasks(struct pto_orch *o, uint32_t count)
     looks_ns = cpu_ns() - start;
 }
 
-/* Each is written and read again, beside as many others and as many tasks. */
+/* Writes and reads each element, while there are as many other elements and tasks. */
 static void set_and_get(struct pto_orch *o, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

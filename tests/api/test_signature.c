@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signatures of artefacts: who signed what, and that nothing else counts. */
+/* Signatures of artefacts: who has signed which bytes, and that nothing else is accepted. */
 
 #include "artefact/artefact.h"
 #include "pto/sign.h"
@@ -56,7 +56,7 @@ static int sign(struct bytes *file, uint32_t who)
     return PTO_OK;
 }
 
-/* Loads it for those who trust the keys of a mask. */
+/* Loads an artefact while trusting the keys in a mask. */
 static int load_for(const struct bytes *file, uint32_t trusted, struct pto_error *error,
                     uint32_t *signers_out)
 {
@@ -139,7 +139,7 @@ static void only_a_trusted_signature_counts(void **state)
     free(plain.at);
 }
 
-/* Whatever is changed, it is noticed, by those who trust nobody in particular as well. */
+/* Every change is detected, even if no particular key is required. */
 static void no_change_survives_a_signature(void **state)
 {
     struct bytes file = make_artefact(), other = make_artefact();
@@ -156,7 +156,7 @@ static void no_change_survives_a_signature(void **state)
             assert_int_equal(load_for(&file, 0, &error, &signers), PTO_EFORMAT);
         file.at[i] ^= (uint8_t)(1 << i % 8);
     }
-    file.at[plain - 1] ^= 1; /* right hashes, an old signature */
+    file.at[plain - 1] ^= 1; /* correct hashes, but the signature of the unchanged artefact */
     artefact_seal(file.at, plain);
     assert_int_equal(load_for(&file, 1, &error, &signers), PTO_EFORMAT);
     assert_non_null(strstr(error.text, "signature 1 of it is invalid"));
@@ -165,7 +165,7 @@ static void no_change_survives_a_signature(void **state)
 
         assert_int_equal(load_for(&part, 0, &error, &signers), PTO_EFORMAT);
     }
-    assert_int_equal(sign(&other, 1), PTO_OK); /* another one's name on our signature */
+    assert_int_equal(sign(&other, 1), PTO_OK); /* another public key with our signature */
     memcpy(other.at + plain + 8, key[0], PTO_KEY_BYTES);
     assert_int_equal(load_for(&other, 1, &error, &signers), PTO_EFORMAT);
     free(file.at);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain tsan - asan: threads and cores; test_gangs has chips of full size there */
 /*
- * The simulated chip, through the public interface: kernels that wait for each
- * other through memory finish with any number of workers, no more kernels run
- * at once than there are cores, devices are independent, and what a device
- * took is given back.
+ * The simulated chip, through the public interface: kernels that wait for each other through memory
+ * finish with any number of workers, at most as many kernels run at once as there are cores,
+ * devices are independent, and a closed device leaves nothing.
  *
- * A run that hangs ends the program by an alarm; otherwise nothing here depends
- * on how fast the machine is.
+ * An alarm ends the program if a run hangs; otherwise nothing here depends on the speed of the
+ * machine.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -31,16 +30,17 @@ enum {
     KERNEL_SET,  /* sets a word to n */
     KERNEL_ADD_AIV,
     KERNEL_ADD_AIC,
-    KERNEL_NAP_AIV, /* sleeps for n microseconds, and counts how many do at once */
+    /* sleeps for n microseconds, and counts how many kernels do so at the same time */
+    KERNEL_NAP_AIV,
     KERNEL_NAP_AIC,
-    KERNEL_SPIN_AIV, /* computes for n microseconds, counted likewise */
+    KERNEL_SPIN_AIV, /* computes for n microseconds, and counts in the same way */
     KERNEL_SPIN_AIC,
     KERNEL_NOTE_AIV, /* only counts how many run at once */
     KERNEL_NOTE_AIC,
     KERNELS
 };
 
-/* One test's memory: what its kernels share, and what its orchestration needs to know. */
+/* Memory of one test: words that its kernels share, and parameters of its orchestration. */
 struct scene {
     uint32_t word[4];
     uint32_t busy[PTO_CORE_TYPES];
@@ -73,7 +73,7 @@ static uint64_t scalar_of(const int64_t *args, int index)
     return (uint64_t)args[1 + index];
 }
 
-/* A hang guard: a test that waits for ever would say nothing. */
+/* A time limit, because a test that waits forever would not say why. */
 static void wait_for(struct scene *scene, const uint32_t *word, uint32_t value)
 {
     uint64_t begin = now_us();
@@ -198,7 +198,7 @@ static const struct pto_kernel kernels[KERNELS] = {
 
 /* ---- devices, runs ---- */
 
-/* Callable from any thread: asserts nothing. The scene is the only entry tensor. */
+/* Called from any thread, so it does not assert. The struct is the only tensor of the entry. */
 static int run(struct pto_device *device, pto_orch_fn orchestration, enum pto_mode mode,
                struct scene *scene)
 {
@@ -256,7 +256,7 @@ static struct pto_task_id submit(struct pto_orch *o, const struct pto_entry *ent
                                                 : pto_submit_aiv(o, kernel, &args).task;
 }
 
-/* As many as the scene says meet, each type at a word of its own. */
+/* As many kernels meet as the struct says, each type of core at a separate word. */
 static void orchestrate_meeting(struct pto_orch *o, const struct pto_entry *entry)
 {
     const struct scene *scene = scene_in(entry);
@@ -299,7 +299,7 @@ static void assert_meets(const char *platform, uint32_t clusters, uint32_t worke
         assert_int_equal(scene.report.executions, aiv + aic);
         assert_int_equal(core_sum(&scene.report), aiv + aic);
         if (at_once >
-            scene.report.workers) /* whoever waits makes room for those that are missing */
+            scene.report.workers) /* a kernel that waits gives its place to one that is missing */
             assert_true(scene.report.takeovers >= at_once - scene.report.workers);
     }
     pto_device_close(device);
@@ -347,7 +347,7 @@ static void the_full_chips_are_used_at_once(void **state)
 {
     (void)state;
     if (IS_TSAN)
-        skip(); /* a hundred threads that wait take minutes */
+        skip(); /* skipped with a sanitizer: a hundred waiting threads take minutes */
     assert_meets("a2a3sim", 24, 2, orchestrate_mixed_meeting, 48, 24);
     assert_meets("a5sim", 36, 2, orchestrate_mixed_meeting, 72, 36);
 }
@@ -419,7 +419,7 @@ static void orchestrate_blocking_the_window(struct pto_orch *o, const struct pto
     submit(o, entry, KERNEL_SET, 0, 1);
 }
 
-/* Two that wait, in turn, for tasks that are far behind them. */
+/* Two kernels wait alternately for tasks that are submitted much later. */
 static void orchestrate_blocking_twice(struct pto_orch *o, const struct pto_entry *entry)
 {
     orchestrate_blocking_the_window(o, entry);
@@ -429,7 +429,7 @@ static void orchestrate_blocking_twice(struct pto_orch *o, const struct pto_entr
     submit(o, entry, KERNEL_SET, 2, 1);
 }
 
-/* Ready all at once, when a kernel that was set aside has returned. */
+/* All tasks become ready at once, when a kernel that was set aside has returned. */
 static void orchestrate_many_successors(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_task_id first = submit(o, entry, KERNEL_NAP_AIC, 4000, 0);
@@ -459,7 +459,10 @@ static void assert_finishes(pto_orch_fn orchestration, uint32_t word, uint64_t t
             assert_int_equal(scene.word[word], FAR);
             assert_int_equal(scene.report.tasks, tasks);
             assert_int_equal(scene.report.executions, tasks);
-            /* Streamed with one worker, whoever waits has to be set aside. */
+            /*
+             * With one worker, a kernel that waits must be set aside, so that the submitter can
+             * continue.
+             */
             if (mode == PTO_MODE_STREAM && workers == 1)
                 assert_true(scene.report.takeovers > 0);
         }
@@ -480,7 +483,7 @@ static void the_window_grows_when_everything_in_it_waits(void **state)
     assert_finishes(orchestrate_blocking_twice, 3, 2 * (FAR + 2));
 }
 
-/* It grows as fast as what is waited for is far, or the run would stall. */
+/* The window grows as fast as the distance to the awaited task, or the run would stall. */
 static void the_window_grows_as_far_as_it_has_to(void **state)
 {
     (void)state;
@@ -524,7 +527,7 @@ static void orchestrate_long_kernels(struct pto_orch *o, const struct pto_entry 
         submit(o, entry, KERNEL_NAP_AIV + (int32_t)(i % 4), 5000 + (i * 7919) % 15000, 0);
 }
 
-/* Long naps of both types with short tasks in between. */
+/* Long sleeps on both types of cores, with short tasks in between. */
 static void orchestrate_mix(struct pto_orch *o, const struct pto_entry *entry)
 {
     for (uint32_t i = 0; i < scene_in(entry)->tasks; i++) {
@@ -533,7 +536,7 @@ static void orchestrate_mix(struct pto_orch *o, const struct pto_entry *entry)
     }
 }
 
-/* Whether the monitor, which is to look every millisecond, did so: a busy machine may keep it from it. */
+/* Whether the monitor ticked about every millisecond; a busy machine may delay it. */
 static bool has_watched(const struct pto_run_report *report)
 {
     return report->monitor_ticks * 2000000 >= report->ns;
@@ -579,7 +582,7 @@ static void long_and_short_kernels_of_both_types_mix(void **state)
     }
 }
 
-/* Every fifth one waits for the one before it. */
+/* Every fifth task depends on the one before it. */
 static void orchestrate_many_of_both_types(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor chain = pto_tensor_view(&entry->tensor[0], (uint32_t[]){ 1 },
@@ -591,7 +594,7 @@ static void orchestrate_many_of_both_types(struct pto_orch *o, const struct pto_
         pto_args_init(&args);
         pto_add_no_dep(&args, &entry->tensor[0]);
         if (i % 5 == 0)
-            pto_add_inout(&args, &chain); /* stands for an order, nothing else */
+            pto_add_inout(&args, &chain); /* stands for a dependency, without data */
         else
             pto_add_no_dep(&args, &chain);
         if (i % 2 == 0)
@@ -601,7 +604,7 @@ static void orchestrate_many_of_both_types(struct pto_orch *o, const struct pto_
     }
 }
 
-/* With one AIC, workers that have none hand such tasks over to the one that has it. */
+/* There is one AIC, so workers without it hand AIC tasks over to the worker that has it. */
 static void one_cluster_runs_many_tasks_of_both_types(void **state)
 {
     (void)state;
@@ -793,7 +796,7 @@ static void runs_of_one_task_leave_nothing_behind(void **state)
             assert_int_equal(scene.word[0], 1);
             assert_int_equal(scene.report.executions, 1);
         }
-        /* A kernel that the system interrupts for long may get a helper thread. */
+        /* A kernel that the system suspends for long may get an additional thread. */
         struct footprint now = footprint();
 
         assert_int_equal(now.files, before.files);
@@ -819,7 +822,7 @@ static void threads_that_were_set_aside_are_used_again(void **state)
         threads = count_threads();
         first = i == 0 ? threads : first;
         for (uint32_t tries = 0; !other_threads_sleep() && tries < RUN_SECONDS * 1000; tries++)
-            usleep(1000); /* those of this run have come back for the next one */
+            usleep(1000); /* threads of this run have become idle, and the next run reuses them */
     }
     assert_in_range(threads, 1, 1 + 1 + 24 + 2); /* main, monitor, cores, workers */
     assert_in_range(threads, 1, first + 4);      /* helpers of kernels that the system interrupts */

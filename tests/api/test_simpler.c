@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain - asan: what it builds is not sanitized, and the library's side is test_compat's */
 /*
- * Orchestrations in the reference's C++ API, tests/simpler/: built with include/simpler/ for both
- * chips and both modes. Each entry is a test, on one tensor of 64 zeros and one scalar, 7.
+ * Orchestrations in the reference's C++ API, tests/simpler/: compiled with include/simpler/ for
+ * both chips and both modes. Each entry is a test with one tensor of 64 zeros and one scalar, 7.
  */
 #include <pthread.h>
 
@@ -24,7 +24,7 @@ static struct built builds[BUILDS] = { { .platform = "a2a3sim", .mode = PTO_MODE
                                        { .platform = "a5sim", .mode = PTO_MODE_STREAM },
                                        { .platform = "a5sim", .mode = PTO_MODE_HOST } };
 
-/* One run of an entry. */
+/* Runs one entry. */
 struct trial {
     int32_t memory[SIZE];
     struct pto_run_options options;
@@ -142,7 +142,7 @@ static int run(const struct built *b, const char *entry, struct trial *t)
     return status;
 }
 
-/* Fails with the entry's name and what the run said. */
+/* Fails with the name of the entry and the message of the run. */
 static void expect(const struct built *b, const char *entry, int status, int wanted,
                    const struct trial *t)
 {
@@ -170,7 +170,7 @@ static void every_name_is_there_and_means_what_it_did(void **state)
             init_trial(&t, &builds[i]);
             expect(&builds[i], entries[e], run(&builds[i], entries[e], &t), PTO_OK, &t);
             if (strcmp(entries[e], "graphs") == 0)
-                assert_int_equal(t.memory[0], 4); /* each body was called in place */
+                assert_int_equal(t.memory[0], 4); /* the body of each graph was called directly */
         }
 }
 
@@ -204,7 +204,7 @@ static void lines_of_log_have_a_level_and_a_threshold(void **state)
     assert_int_equal(pto_log_set(NULL), PTO_OK);
 }
 
-/* A streamed run with fewer arguments than the configuration expects fails with -1. */
+/* A streamed run with fewer arguments than the configuration expects fails with status -1. */
 static void the_configuration_counts_when_tasks_are_streamed(void **state)
 {
     (void)state;
@@ -266,7 +266,7 @@ static void tasks_do_what_they_did(void **state)
             struct trial t;
 
             init_trial(&t, &builds[i]);
-            t.options.has_guards = true; /* as `pto run` has them */
+            t.options.has_guards = true; /* as `pto run` sets them */
             expect(&builds[i], outcomes[o].entry, run(&builds[i], outcomes[o].entry, &t), PTO_OK,
                    &t);
             for (int k = 0; k < SIZE; k++)
@@ -326,8 +326,9 @@ static void lanes_have_the_cores_of_the_reference(void **state)
 }
 
 /*
- * Gangs, then lanes, then the others, although they were submitted in the opposite order. If the
- * machine has no time for those who hold the cores, that rule lapses, so it may take some runs.
+ * Gangs run first, then tasks with several lanes, then others, although they were submitted in the
+ * opposite order. The priority lapses if a busy machine delays the kernels that hold the cores, so
+ * this may take several runs.
  */
 static void gangs_go_first_and_then_lanes(void **state)
 {
@@ -371,7 +372,7 @@ static void count_words(const char *text, const char *of, const char *entry, con
                      pto_mode_name(b->mode), word, of, text);
 }
 
-/* With one thread nothing runs before everything is submitted, so all edges are seen. */
+/* With one thread no task runs before all are submitted, so all edges are found. */
 static void dependencies_are_those_of_the_reference(void **state)
 {
     static const struct {
@@ -404,7 +405,7 @@ static void dependencies_are_those_of_the_reference(void **state)
         }
 }
 
-/* The environment, then the run, can ask for our own rules. */
+/* Our own rules can be selected by the environment or by the options of the run. */
 static void other_rules_can_be_asked_for(void **state)
 {
     struct trial t;
@@ -427,7 +428,7 @@ static void other_rules_can_be_asked_for(void **state)
 struct failure {
     const char *entry;
     int status[PTO_MODE_COUNT]; /* streamed, host-built */
-    const char *text;           /* in the message; NULL: any */
+    const char *text;           /* words in the message; NULL: any message */
     uint64_t window, heap, pool;
     enum pto_limits limits;
 };
@@ -503,7 +504,7 @@ static void failures_have_the_codes_of_the_reference(void **state)
         }
 }
 
-/* What was submitted before an orchestration failed runs if tasks are streamed, and only then. */
+/* Tasks that were submitted before the orchestration failed run only if tasks are streamed. */
 static void a_graph_that_is_not_whole_is_not_launched(void **state)
 {
     static const char *const entries[] = { "fatal_after_tasks", "thrown_after_tasks" };
@@ -545,7 +546,7 @@ static void *run_often(void *arg)
     return NULL;
 }
 
-/* Its variables are its own, the handle of its run among them. */
+/* Each device has separate variables of the object, including the handle of its run. */
 static void each_device_has_an_object_of_its_own(void **state)
 {
     struct pto_callable *callable = load_entry(&builds[0], "own_variables");

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Staging by signature. A kernel writes down what it finds in its three tensors
- * and what their addresses are, and then fills them as it is told, so that each
- * copy that is made, and each that is not, can be seen.
+ * Staging of arguments by the signature. A kernel stores what it finds in its three tensors, and
+ * their addresses, and then fills the tensors, so that each copy that is made and each that is not
+ * can be detected.
  */
 #include "tests/fixture/artefact_test.h"
 
 enum { N = 8, TENSORS = 3 };
 
-/* Scalar 0: the address of a struct seen. Scalar 1: what to write, 0: nothing. */
+/* Scalar 0: the address of a struct seen. Scalar 1: the value to write; 0: writes nothing. */
 static const char probe_text[] = "#include <pto/kernel.h>\n"
                                  "struct seen { uint64_t addr[3]; int value[3]; int *beside; };\n"
                                  "void kernel_entry(int64_t *args)\n"
@@ -39,7 +39,7 @@ static const char probe_orchestration_text[] =
 struct seen {
     uint64_t addr[TENSORS];
     int value[TENSORS];
-    int *beside; /* on the host; what another device would write during the run */
+    int *beside; /* word on the host that another device might write during the run */
 };
 
 static struct recipe probe;
@@ -81,7 +81,7 @@ static struct pto_callable *load_signature(const enum pto_direction *signature, 
     return load_recipe(&recipe);
 }
 
-/* Three tensors that hold 10, 20 and 30. */
+/* Three tensors that hold the values 10, 20 and 30. */
 static void fill_data(void)
 {
     const uint32_t shape[] = { N };
@@ -158,7 +158,7 @@ static void inputs_are_copied_there_and_not_back(void **state)
     }
 }
 
-/* The memory is the device's from run to run: what it finds there is the first run's. */
+/* The device keeps this memory from run to run, so an output finds the content of the first run. */
 static void outputs_are_copied_back_and_not_there(void **state)
 {
     struct pto_callable *callable = load_signature(all_out, 3);
@@ -188,7 +188,7 @@ static void what_is_both_is_copied_both_ways(void **state)
     }
 }
 
-/* What the signature does not name is taken for both. */
+/* Arguments that the signature does not name are treated as read and written. */
 static void what_is_not_named_is_copied_both_ways(void **state)
 {
     static const enum pto_direction one[] = { PTO_DIR_IN, PTO_DIR_SCALAR };
@@ -203,7 +203,10 @@ static void what_is_not_named_is_copied_both_ways(void **state)
     }
 }
 
-/* Scalars may stand anywhere in a signature: tensors have the directions of the other entries, in order. */
+/*
+ * Scalars may be anywhere in a signature: tensors have the directions of the other entries, in
+ * order.
+ */
 static void scalars_shift_no_direction(void **state)
 {
     static const enum pto_direction mixed[] = { PTO_DIR_SCALAR, PTO_DIR_IN, PTO_DIR_INOUT,
@@ -245,7 +248,7 @@ static void a_tensor_without_bytes_has_the_address_0(void **state)
     assert_int_equal(run_probe(callable, 0, false), PTO_OK);
     assert_int_equal(seen.addr[1], 0);
     assert_int_not_equal(seen.addr[0], 0);
-    tensor[2].addr = 0; /* nor is an address invented for what has none */
+    tensor[2].addr = 0; /* nor is an address made up for a tensor that has none */
     assert_refused(run_probe(callable, 0, false), PTO_EARGS, "argument 2 has no storage");
     assert_int_equal(pto_callable_destroy(callable), PTO_OK);
 }
@@ -259,8 +262,8 @@ static void device_memory_stays_where_it_is(void **state)
     fill_data();
     assert_int_equal(pto_mem_alloc(device, sizeof(data[0]) + 64, &addr), PTO_OK);
     assert_int_equal(pto_mem_write(device, addr + 64, value, sizeof(value)), PTO_OK);
-    tensor[0].addr = addr + 64;         /* known by its address */
-    tensor[1].space = PTO_SPACE_DEVICE; /* or by what the caller says */
+    tensor[0].addr = addr + 64;         /* recognised by its address */
+    tensor[1].space = PTO_SPACE_DEVICE; /* or marked as such by the caller */
     probe_once(all_in, 3, 800);
     assert_true(seen.addr[0] == addr + 64);
     assert_int_equal(seen.value[0], 77);
@@ -272,7 +275,7 @@ static void device_memory_stays_where_it_is(void **state)
     assert_int_equal(pto_mem_free(device, addr, NULL), PTO_OK);
 }
 
-/* Every other element: those between come back as they were. */
+/* The view has every other element: elements in between keep their values. */
 static void a_part_of_a_buffer_leaves_the_rest_alone(void **state)
 {
     (void)state;
@@ -302,7 +305,7 @@ static void a_part_of_a_buffer_comes_back_alone(void **state)
     }
 }
 
-/* The same between its elements: rows of one dimension, then single elements of two. */
+/* The same for memory between elements: rows in one dimension, then single elements in two. */
 static void what_is_between_elements_does_not_come_back(void **state)
 {
     const uint32_t shape[] = { 2, 4 };
@@ -326,7 +329,7 @@ static void what_is_between_elements_does_not_come_back(void **state)
         assert_int_equal(data[1][k], k == 5 ? 5555 : k % 3 == 1 ? 201 : 20);
 }
 
-/* Tensors of one buffer are as far from each other on the device as on the host. */
+/* Tensors of one buffer have the same distance on the device as on the host. */
 static void tensors_that_share_bytes_share_them(void **state)
 {
     static const enum pto_direction mixed[] = { PTO_DIR_IN, PTO_DIR_INOUT, PTO_DIR_OUT };
@@ -340,10 +343,10 @@ static void tensors_that_share_bytes_share_them(void **state)
     probe_once(mixed, 3, 0);
     assert_true(seen.addr[0] == seen.addr[2]);
     assert_int_equal(seen.addr[1] - seen.addr[0], 2 * sizeof(int));
-    assert_int_equal(seen.value[2], 20); /* it is the input's, too */
+    assert_int_equal(seen.value[2], 20); /* the input has the same memory */
     tensor[2] = tensor[0] = pto_tensor_external(data[0], (const uint32_t[]){ 4 }, 1, PTO_INT32);
     probe_once(mixed, 3, 50);
-    assert_int_equal(data[0][0], 52); /* the last one of the kernel's writes */
+    assert_int_equal(data[0][0], 52); /* the value that the kernel wrote last */
     assert_int_equal(data[0][4], 10);
 }
 
@@ -357,7 +360,7 @@ static void sizes_that_cannot_be_are_refused(void **state)
     assert_refused(run_probe(callable, 1, false), PTO_EINVAL, "tensor 1 of the entry cannot have");
     fill_data();
     tensor[1].size = 1ull << 45;
-    if (!IS_SANITIZED) /* their allocators end the program */
+    if (!IS_SANITIZED) /* skipped: allocators of sanitizers end the program */
         assert_refused(run_probe(callable, 1, false), PTO_ENOMEM,
                        "no memory for the entry's tensors");
     fill_data();
@@ -366,7 +369,7 @@ static void sizes_that_cannot_be_are_refused(void **state)
     assert_int_equal(pto_callable_destroy(callable), PTO_OK);
 }
 
-/* Launches of a graph get their tensors staged, each its own. */
+/* Launches of a graph have their tensors staged, each launch its own. */
 static void a_graph_is_launched_with_staged_tensors(void **state)
 {
     static int other[4][64 * 1024];
@@ -403,7 +406,7 @@ static void a_graph_is_launched_with_staged_tensors(void **state)
     assert_int_equal(pto_run_wait(run, 0), PTO_OK);
     assert_int_equal(pto_run_finish(run, NULL), PTO_OK);
     assert_int_equal(data[1][0], 41);
-    tensor[2] = tensor[1]; /* they did not overlap when it was built */
+    tensor[2] = tensor[1]; /* they did not overlap when the graph was built */
     pto_run_report_init(&report);
     assert_refused(pto_graph_run(graph, &entry, NULL, &report), PTO_EGRAPH, "overlap");
     assert_int_equal(data[1][0], 41);

@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steady state: a long run allocates nothing and makes no system call, and
- * many runs leave nothing behind.
+ * The steady state: a long run allocates nothing and makes no system call, and many runs leave
+ * nothing behind.
  *
- * A child makes runs of 100 000 tasks on a new device and counts the calls of
- * all its threads to the allocator and to the wrappers of system calls, which
- * this file defines in place of libc's, from task 1 000 to task 99 000. Its
- * parent traces it and counts the real system calls.
+ * A child process makes runs of 100 000 tasks on a new device. It counts the calls of all its
+ * threads to the allocator and to wrappers of system calls, which this file replaces, from task 1
+ * 000 to task 99 000. Its parent traces it and counts the real system calls.
  *
- * One worker: every run of a device, the first included, makes none at all on
- * the submitting thread. Two: what is left are futex calls, since a worker that
- * has nothing to do sleeps and is woken; and a worker that the system suspends
- * with tasks in its hands makes the engine's tables grow a few times, until a
- * run needs no more. The monitor sleeps between its ticks.
+ * With one worker, no run of a device, including the first, makes any call on the submitting
+ * thread. With two workers, the remaining calls are futex calls, because an idle worker sleeps and
+ * is woken; and if the system suspends a worker that holds tasks, the tables of the engine grow a
+ * few times, until they are large enough. The monitor sleeps between its ticks.
  *
- * A thread that is suspended in a kernel loses its place to another one, which
- * costs calls, too. So there are several devices, of which one has to be
- * undisturbed.
+ * A thread that is suspended in a kernel loses its place to another thread, which costs calls as
+ * well. So there are several devices, one of which must be undisturbed.
  *
- * Sanitizers bring an allocator of their own: there the runs take place, and
- * nothing is counted.
+ * Sanitizers have their own allocator: with them the runs are made, and nothing is counted.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -46,8 +42,9 @@ enum {
     GROWTHS = 16,
     TILES = 1024,
     SLACK_KIB = 512,
-    HELPERS = 4,        /* threads that a device gets while the system suspends one in a kernel */
-    TAKEOVER_CALLS = 64 /* at most, for another thread that takes the place of such a one */
+    /* additional threads that a device may get because the system suspends threads in kernels */
+    HELPERS = 4,
+    TAKEOVER_CALLS = 64 /* maximum number of calls for such an additional thread */
 };
 enum { SYSCALLS = 512 };
 
@@ -55,17 +52,18 @@ enum pattern { PATTERN_OWN, PATTERN_CHAIN, PATTERN_TILES, PATTERN_OUTPUTS, PATTE
 
 static const char *const pattern_name[PATTERNS] = { "own tensors", "chain", "tiles", "outputs" };
 
-/* What was counted in one run. */
+/* Number of calls in one run. */
 struct count {
     uint64_t allocations; /* malloc, calloc, realloc, free, aligned_alloc, posix_memalign, dlopen */
     uint64_t mappings;    /* mmap, munmap, mprotect, madvise */
-    uint64_t wrapped[2];  /* calls of syscall(): by the submitting thread, by others */
-    uint64_t clocks[2];   /* clock_gettime likewise: no system call, where there is a vDSO */
+    uint64_t wrapped[2];  /* calls of syscall(): by the submitting thread, by other threads */
+    /* calls of clock_gettime, likewise; with a vDSO they are no system calls */
+    uint64_t clocks[2];
     uint64_t real[2][SYSCALLS]; /* by the parent */
     struct pto_run_report report;
 };
 
-/* Between the child that runs and the parent that traces it. */
+/* Shared by the child that runs and the parent that traces it. */
 struct tally {
     uint32_t is_counting;
     uint32_t run; /* going on */
@@ -104,7 +102,7 @@ static inline void note_free(void *memory)
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 static _Thread_local bool is_submitter;
 
-/* The others are found when this program starts, while there is one thread. */
+/* The real functions are looked up when this program starts, while it has one thread. */
 static struct {
     void *(*dlopen)(const char *path, int flags);
     void *(*mmap)(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset);
@@ -313,7 +311,7 @@ static void note_stop(pid_t child, pid_t thread)
         tally->count[tally->run].real[thread == child ? 0 : 1][info.entry.nr]++;
 }
 
-/* Until the child has exited; returns its wait status. */
+/* Waits until the child has exited; returns its wait status. */
 static int trace_child(pid_t child)
 {
     const long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
@@ -374,14 +372,15 @@ static uint64_t sum_of_calls(const struct count *c, int who)
 
 /*
  * No calls, whatever the number of tasks. A thread that the system suspends in a kernel loses its
- * place to another one, which is counted and costs some: on a busy machine that happens in every run.
+ * place to another thread, which is counted and costs some calls; on a busy machine that happens in
+ * every run.
  */
 static bool is_clean(const struct count *c, uint32_t workers)
 {
     uint64_t spare = c->report.takeovers * TAKEOVER_CALLS;
     uint64_t rests = (workers > 1 ? c->report.sleeps + c->report.wakes : 0) + spare;
     uint64_t masks =
-        c->real[1][SYS_rt_sigprocmask]; /* a thread puts its own back before it sleeps */
+        c->real[1][SYS_rt_sigprocmask]; /* a thread restores its signal mask before it sleeps */
 
     return c->allocations <= spare && c->mappings <= spare &&
            sum_of_calls(c, 0) - c->real[0][SYS_futex] <= spare &&
@@ -390,7 +389,10 @@ static bool is_clean(const struct count *c, uint32_t workers)
            c->wrapped[0] <= rests;
 }
 
-/* Alone: every run is clean. Several: the first one grows little, and one is clean. */
+/*
+ * With one worker, every run must make no calls. With several, the first run grows tables a little,
+ * and one run must make no calls.
+ */
 static bool is_steady(uint32_t workers)
 {
     const struct count *first = &tally->count[0];

@@ -2,8 +2,8 @@
 /* variants: plain asan tsan */
 /*
  * Observers of steps, and the search for NaN: each task is shown before its first kernel and after
- * its last one, whatever its blocks and lanes; calls do not overlap; NaN of one invocation is found
- * when all have returned.
+ * its last one, whatever its blocks and lanes are; calls of observers do not overlap; NaN of one
+ * invocation is found when all have returned.
  */
 #include "tests/fixture/device_test.h"
 
@@ -55,9 +55,11 @@ static const struct pto_kernel kernels[KERNELS] = {
 static struct {
     uint32_t begins[CHAIN + 2];
     uint32_t ends[CHAIN + 2];
-    uint32_t inside;     /* calls that have not returned */
-    uint32_t unfinished; /* blocks that had not written at the end of their task */
-    uint32_t started;    /* blocks that had written at its beginning */
+    uint32_t inside; /* number of observer calls that have not returned */
+    /* number of blocks that had not written when the end of their task was shown */
+    uint32_t unfinished;
+    /* number of blocks that had written when the beginning of their task was shown */
+    uint32_t started;
 } seen;
 
 static void note_step(void *context, const struct pto_step *step)
@@ -102,7 +104,8 @@ static void each_task_is_shown_twice(const struct setting *at)
     options.step_context = &seen;
     memset(&seen, 0, sizeof(seen));
     assert_int_equal(run_with(at, kernels, KERNELS, orchestrate_chain, &options), PTO_OK);
-    assert_int_equal(seen.begins[0] + seen.ends[0], 0); /* an allocation has no kernel */
+    /* an allocation has no kernel, so it has no step */
+    assert_int_equal(seen.begins[0] + seen.ends[0], 0);
     for (uint32_t i = 1; i <= CHAIN; i++)
         assert_true(seen.begins[i] == 1 && seen.ends[i] == 1);
     assert_int_equal(seen.unfinished, 0);

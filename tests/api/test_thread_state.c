@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that change how floating point rounds, flushes and traps, and which signals are
- * blocked: neither the caller of a run nor the kernels of the next one find it so. Runs of
- * code that cannot do the latter make no system call for it.
+ * Kernels that change floating-point rounding, flushing and traps, or the signal mask: neither the
+ * caller of a run nor the kernels of the next run are affected. Runs of code that cannot change the
+ * signal mask make no system call for it.
  */
 #include <errno.h>
 #include <fenv.h>
@@ -20,7 +20,7 @@ enum { TASKS = 64, RUNS = 20 };
 static uint64_t mask_calls; /* of the thread that counts */
 static _Thread_local bool is_counted;
 
-/* In place of libc's. */
+/* Replaces libc's function. */
 int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
     mask_calls += is_counted;
@@ -28,7 +28,7 @@ int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 }
 
 static uint64_t floats_wanted;
-static uint32_t dirty; /* kernels that found something else */
+static uint32_t dirty; /* number of kernels that found a changed state */
 
 static void kernel_spoil(int64_t *args)
 {
@@ -173,7 +173,7 @@ static struct pto_callable *load_kernel(const char *text)
     return callable;
 }
 
-/* How many calls the runs made; the first one may make others. */
+/* Returns how many calls the runs made; the first run may make additional calls. */
 static uint64_t count_calls(struct pto_device *device, const char *kernel)
 {
     static int data[3][4];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Virtual time: what a run takes follows from the costs of kernels and of scheduling, and from nothing
- * else; results are right; what a program cannot do without results, or in virtual time, is refused.
+ * Virtual time: the duration of a run follows only from the costs of kernels and of scheduling;
+ * results are right; programs that need results that are not computed, or features that virtual
+ * time lacks, are refused.
  */
 #include <signal.h>
 
@@ -140,7 +141,7 @@ static void elements(struct pto_orch *o, const struct pto_entry *e)
     pto_aiv(o, DOUBLE, PTO_INOUT(&e->tensor[0]), PTO_IF(&e->tensor[0], GT, 100, 0));
 }
 
-/* Not a team: the one that waits is given to a core first, and the other one ends later. */
+/* Not a team: the kernel that waits is assigned to a core first, and the other one ends later. */
 static void meeting(struct pto_orch *o, const struct pto_entry *e)
 {
     struct pto_tensor_info info = pto_tensor_info_make(e->tensor[0].shapes, 1, PTO_INT32);
@@ -241,7 +242,7 @@ static void more_cores_take_less_time(void **state)
     }
 }
 
-/* The scalar differs from task to task, and so do the shapes that a cost is for. */
+/* The scalar differs from task to task, and so do the shapes that a cost applies to. */
 static void costs_for_shapes_go_first(void **state)
 {
     int32_t any[N];
@@ -369,8 +370,9 @@ static void a_kernel_that_waits_ends_when_it_may(void **state)
         assert_int_equal(t.times.late, 1);
         pto_virtual_kernel_init(&kernel);
         assert_int_equal(pto_virtual_kernel(t.device, AWAIT, &kernel), PTO_OK);
-        assert_true(kernel.total_ns >= 50000); /* until the other one has begun */
-        assert_true(t.times.path_ns == 51000); /* waiting is no work */
+        assert_true(kernel.total_ns >= 50000); /* waits until the other kernel has begun */
+        /* waiting does not count as the kernel's own duration */
+        assert_true(t.times.path_ns == 51000);
         assert_true(round == 0 || t.times.makespan_ns == before);
         before = t.times.makespan_ns;
         end(&t);
@@ -383,13 +385,17 @@ static void what_never_returns_is_a_stall(void **state)
 
     (void)state;
     if (IS_ASAN)
-        skip(); /* the code of a kernel that never returned is kept, which is a leak to it */
+        /*
+         * skipped with a sanitizer: the code of a kernel that never returned stays loaded, which is
+         * a leak
+         */
+        skip();
     begin(&t, 1);
     t.run.stall_timeout_ns = 200 * MS;
     t.run.grace_ns = 50 * MS;
     store(&word, 0);
     assert_int_equal(execute(&t, deadlock), PTO_ESTALL);
-    store(&word, 1); /* its thread may end */
+    store(&word, 1); /* let the thread of the kernel end */
     end(&t);
 }
 
@@ -416,12 +422,12 @@ static void crashes_are_told_with_their_kernel(void **state)
 
     (void)state;
     if (IS_ASAN)
-        skip();               /* it has handlers of its own */
-    signal(SIGSEGV, SIG_DFL); /* cmocka's would come first */
+        skip();               /* skipped with a sanitizer, which has its own handlers of crashes */
+    signal(SIGSEGV, SIG_DFL); /* cmocka's handlers would be called first */
     begin(&t, 1);
     assert_int_equal(execute(&t, crashing), PTO_ECRASH);
     assert_int_equal(t.report.error.kernel, CRASH);
-    assert_int_equal(execute(&t, chain), PTO_OK); /* the device is as good as before */
+    assert_int_equal(execute(&t, chain), PTO_OK); /* the device still works */
     assert_int_equal(execute(&t, crashing_itself), PTO_ECRASH);
     (void)pto_device_close(t.device);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The observer of submits, and who wrote an element last: exactly, in strided views of all kinds. */
+/*
+ * The observer of submits finds the task that wrote an element last, exactly, in strided views of
+ * all kinds.
+ */
 
 #include "tool/scene/scene_writer.h"
 #include "tests/fixture/fixture.h"
@@ -8,7 +11,7 @@ enum { ROWS = 8, COLUMNS = 6 };
 
 static float memory[ROWS][COLUMNS];
 
-/* By walking over all elements of the view. */
+/* The expected result, found by visiting all elements of the view. */
 static bool walks_over(const struct pto_tensor *t, uint64_t addr)
 {
     uint32_t at[PTO_MAX_DIMS] = { 0 };
@@ -56,7 +59,7 @@ static void finds_an_address_in_any_view(void **state)
             assert_int_equal(scene_writer_covers(&view, whole.addr + byte),
                              walks_over(&view, whole.addr + byte));
     }
-    /* Strides that do not nest: elements 0 1 2 3 4 5 6 in two dimensions. */
+    /* Strides that do not nest: two dimensions whose elements are 0 1 2 3 4 5 6. */
     struct pto_tensor odd = whole;
 
     odd.shapes[0] = 3;
@@ -73,7 +76,7 @@ static void kernel_nothing(int64_t *args)
     (void)args;
 }
 
-/* Rows one by one, then row 3 again by a task that may not run, and an input that is not written. */
+/* Writes rows one by one, then row 3 again by a task that may not run; an input is not written. */
 static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 {
     const struct pto_tensor *whole = &entry->tensor[0];

@@ -80,7 +80,7 @@ static void add_edges(struct see_recording *r, uint32_t task)
     }
 }
 
-/* On the core of its type that is free first. */
+/* Runs the task on the core of its type that is free first. */
 static void add_slice(struct see_recording *r, uint32_t task, uint32_t kernel, uint64_t *free_ns)
 {
     uint32_t first = kernel == 0 ? 0 : AICS, last = kernel == 0 ? AICS : CORES, core = first;

@@ -72,7 +72,7 @@ static void launch(struct board_call *call, bool is_run)
     (void)getppid();
 }
 
-/* One word of what is sent is another one, near to what it was, or any. */
+/* Changes one word of the message: to a similar value or to any value. */
 static void send_damaged(struct drive *d, uint64_t tasks, uint32_t damages)
 {
     struct rng numbers = { 0 };

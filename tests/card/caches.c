@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Caches that are not coherent. The dispatcher, the scheduler program and the executors of six cores run as they are,
- * each with a copy of the card's memory of its own, which is at the card's addresses while it runs: what it
- * reads and writes is that copy. Only a fetch brings a line of the memory into it, and only a publish brings
- * a line back, all of it. So whoever forgets one works with what was there before; and whoever writes to a line in
- * which somebody else has written, too, undoes that: this is noticed when the line is written back.
+ * Caches that are not coherent. The dispatcher, the scheduler program and the executors of six
+ * cores run unchanged. Each of them has a private copy of the card's memory, which is mapped at the
+ * card's addresses while that one runs; all its reads and writes go to that copy. Only a fetch
+ * copies a line of the memory to the private copy, and only a publish copies a line back, always
+ * the whole line. So a program that forgets a fetch or a publish works with old data. If two of
+ * them write to one line, the later publish undoes the other's write, which is detected when the
+ * line is written back.
  *
  * The worst that a cache may do: it holds every line, and writes none back on its own. The host's
  * copies go to the memory itself. Registers are no memory. One of them runs at a time, in an order that
@@ -55,15 +57,18 @@ void pto_executor_0_mix_aiv(struct board_launch *launch);
 
 struct agent {
     struct fiber *fiber;
-    char *view; /* what it has of the memory, where everybody can reach it */
-    char *base; /* the same when it was last fetched or published: what differs it has written */
-    int file;   /* of the view */
+    char *view; /* private copy of the memory, mapped so that all of this program can reach it */
+    /*
+     * the private copy as of the last fetch or publish; differences are what this one has written
+     */
+    char *base;
+    int file; /* of the view */
     bool is_ended;
 };
 
 static struct agent agents[AGENTS];
 static char *memory;
-static uint32_t now; /* whose turn it is */
+static uint32_t now; /* index of the one that runs now */
 static uint32_t window[BOARD_WINDOWS][WINDOW / 4];
 static uint32_t (*program_now)(void *); /* the scheduler, or the dispatcher */
 static void *call_now;
@@ -71,7 +76,7 @@ static uint64_t turns;
 static uint64_t fetched, published, undone;
 static uint64_t seed_now;
 static const char *scene_now = "";
-static uint64_t cancel_number; /* of the run that the host ends after some turns; 0: none */
+static uint64_t cancel_number; /* for the run that the host ends: after how many turns; 0: none */
 static bool is_talking;        /* the host, with the run */
 
 /* ---- turns ---- */
@@ -124,7 +129,7 @@ static void write_back(struct agent *a, uint64_t at)
     published++;
 }
 
-/* Cleaned, as the processors do, then read anew. */
+/* A processor writes the line back first, as real ones do, then fetches it again. */
 static void fetch(struct agent *a, uint64_t at)
 {
     write_back(a, at);
@@ -176,7 +181,10 @@ void aicpu_fetch(const void *at, uint64_t bytes)
     each_line(at, bytes, fetch);
 }
 
-/* Whatever it has in that line is written back; outside of `begin` to `end` it has not written it. */
+/*
+ * Publishes a line: writes back all changes in it. Bytes outside of `begin` to `end` must be
+ * unchanged.
+ */
 static void write_back_all(struct agent *a, uint64_t at, uint64_t begin, uint64_t end)
 {
     for (uint64_t i = at; i < at + LINE; i++)
@@ -190,8 +198,8 @@ static void write_back_all(struct agent *a, uint64_t at, uint64_t begin, uint64_
 }
 
 /*
- * In the memory of tasks it publishes what it has just written, also where it wrote what was there
- * before, by its own copy.
+ * In the memory of tasks, publishes what was just written, even if the value is unchanged,
+ * according to the private copy.
  */
 void aicpu_publish(const void *at, uint64_t bytes)
 {
@@ -329,7 +337,7 @@ static struct drive_memory *memory_of_card(void)
     return (struct drive_memory *)(void *)memory;
 }
 
-/* As somebody has it for whom the regions are there. */
+/* Address as seen by the program that accesses the regions. */
 static void put_talk_scalars(uint64_t at, uint64_t *scalar)
 {
     const uint64_t queue[] = {
@@ -396,7 +404,7 @@ static void receive_one(void)
     talk_received++;
 }
 
-/* When an answer is there, the next number; at the end it goes. */
+/* Sends the next number when an answer has arrived, and ends the conversation at the end. */
 static void append_number(void)
 {
     int32_t answer, number = 7 * talk_turn;
@@ -516,7 +524,7 @@ static void nothing(int64_t *args)
     (void)args;
 }
 
-/* One element behind its tensor, and behind what that takes of memory. */
+/* One element after a tensor, and after the memory that is allocated for it. */
 static void overrun(int64_t *args)
 {
     add(args);
@@ -608,7 +616,7 @@ static const struct {
     void (*check)(void);
     uint32_t tensors;
     int status;
-    bool is_streamed_only; /* elements and conditions need tasks to run meanwhile */
+    bool is_streamed_only; /* accesses of elements and conditions need tasks to run in between */
 } scenes[] = {
     { "deferred", check_deferred, 8, PTO_OK, true }, /* first: on cores that had no job yet */
     { "vector", check_vector, 8, PTO_OK, false },
@@ -623,7 +631,7 @@ static const struct {
     { "unwritten", check_nothing, 2, PTO_EUNWRITTEN, false },
 };
 
-/* Tasks one behind the other, each with its arguments, to the last byte. */
+/* Tasks in a row, each with its arguments, up to the last byte. */
 static bool is_reported(uint64_t bytes)
 {
     const char *recorded = memory_of_card()->recorded.recorded;
@@ -695,7 +703,9 @@ static void run_once(struct drive *d, uint32_t scene)
             tensor(k)[i] = (int32_t)(k + 1) * i;
     cancel_number = scenes[scene].status == PTO_ECANCELED ? d->runs + 1 : 0;
     d->has_guards = seed_now % 2 == 0 || is_for_guards(scene);
-    /* Who dumps a tensor fetches it, which sends what should have been published. */
+    /*
+     * The dump of a tensor fetches it, which would discard writes that should have been published.
+     */
     d->is_recorded = seed_now % 3 != 1;
     ended = drive_run(d, scenes[scene].tensors, ELEMENTS, scalar, TALK_SCALARS);
     if (memory_of_card()->board.live.beats == 0)
@@ -711,7 +721,7 @@ static void run_once(struct drive *d, uint32_t scene)
     }
 }
 
-/* The second run finds what the first one left. */
+/* The second run finds what the first run has left in the caches. */
 static void play(struct drive *d, const char *path, uint32_t scene)
 {
     scene_now = scenes[scene].name;
@@ -721,7 +731,7 @@ static void play(struct drive *d, const char *path, uint32_t scene)
     drive_unload(d);
 }
 
-/* One that is refused leaves nothing in the scheduler's cache that undoes the next one. */
+/* A refused message leaves nothing in the scheduler's cache that overwrites the next one. */
 static void send_damaged(struct drive *d)
 {
     const uint64_t times = TIMES;
@@ -736,7 +746,7 @@ static void send_damaged(struct drive *d)
     *d->last_task -= 1;
 }
 
-/* Built once, launched twice, from where it is kept, or as the host sends it. */
+/* A graph that is built once and launched twice, from where it is kept or as the host sends it. */
 static void play_kept(struct drive *d, const char *path, uint32_t scene, bool is_sent)
 {
     scene_now = scenes[scene].name;
@@ -756,7 +766,10 @@ static void play_kept(struct drive *d, const char *path, uint32_t scene, bool is
     drive_unload(d);
 }
 
-/* The dispatcher writes what it is sent to the disk. The second object lies where the first one did. */
+/*
+ * The dispatcher writes received programs to the disk. The second program is at the address of the
+ * first one.
+ */
 static void play_dispatcher(void)
 {
     struct drive_memory *m = memory_of_card();

@@ -17,7 +17,7 @@
 #ifndef DRIVE_CLUSTERS
 #define DRIVE_CLUSTERS 2
 #endif
-#ifndef DRIVE_HEAP /* bytes for intermediate tensors; as many for a graph with its own */
+#ifndef DRIVE_HEAP /* size of the memory for intermediate tensors; each built graph has as much */
 #define DRIVE_HEAP (1 << 18)
 #endif
 
@@ -25,7 +25,7 @@ enum { DRIVE_RECORDS = 256, DRIVE_EDGES = 64, DRIVE_SCOPES = 32, DRIVE_MARKS = 2
 enum { DRIVE_TOLD = 1 << 15, DRIVE_DUMPED = 1 << 15 };
 enum { DRIVE_CORES = 3 * DRIVE_CLUSTERS, DRIVE_TENSORS = 8 };
 
-/* Memory of the card, at one address for everybody. Aligned to pages. */
+/* Memory of the card, at the same address for all programs, aligned to pages. */
 struct drive_memory {
     struct board board;
     _Alignas(4096) char message[(MESSAGE_BYTES + 4095) / 4096 * 4096];
@@ -40,14 +40,15 @@ struct drive_memory {
         char dumped[DRIVE_DUMPED];
     } recorded;
     _Alignas(4096) int32_t tensor[DRIVE_TENSORS][1024];
-    _Alignas(4096) char load[1 << 17];    /* a callable, to be loaded */
-    _Alignas(4096) char talk[8192];       /* regions, through which the host talks with a run */
+    _Alignas(4096) char load[1 << 17]; /* a callable, to be loaded */
+    /* addresses of the regions through which the host exchanges messages with a run */
+    _Alignas(4096) char talk[8192];
     _Alignas(4096) char kept[DRIVE_HEAP]; /* a graph */
     _Alignas(4096) char heap[DRIVE_HEAP];
     _Alignas(4096) char engine[]; /* the rest */
 };
 
-/* What the cores of a run get. */
+/* Registers and arguments that the cores of a run get. */
 static inline struct board_launch *drive_launch(struct drive_memory *memory)
 {
     return (struct board_launch *)(void *)(memory->message + MESSAGE_LAUNCH);
@@ -55,7 +56,7 @@ static inline struct board_launch *drive_launch(struct drive_memory *memory)
 
 uint32_t pto_scheduler(void *args); /* the program */
 
-/* Host's side: what follows reads and writes `memory` as the host does, by copies. */
+/* Functions for the host's side. They access `memory` as the host does, by copies. */
 struct drive {
     struct drive_memory *at;     /* the addresses on the card */
     struct drive_memory *memory; /* the same memory, as the host has it */
@@ -65,30 +66,34 @@ struct drive {
     uint64_t runs;             /* so far */
     enum chip_purpose purpose; /* of the next one */
     uint64_t graph;            /* that it launches */
-    char *sent; /* the same, which is written there before each launch; NULL: it is kept there */
+    /* copy of the graph that is written to the card before each launch; NULL: the card keeps it */
+    char *sent;
     uint64_t sent_bytes;
     uint32_t *last_task; /* in it: the end of the list of its tasks */
     bool is_recorded;
     bool has_guards;
     int expected; /* a status that a request may be refused with; 0: none */
-    /* Launches the scheduler, and the cores for a run. */
+    /* Launches the scheduler and, for a run, the cores. */
     void (*launch)(struct board_call *call, bool is_run);
 };
 
-/* Registers of the cores: `window` by their numbers, 0: none. Ends the process on a failure. */
+/* Sets register addresses of cores, by number; 0: none. Ends the process on a failure. */
 void drive_open(struct drive *d, const uint64_t window[BOARD_WINDOWS], uint32_t bell_offset,
                 uint32_t cond_offset);
 void drive_close(struct drive *d);
-/* A file with orchestrations, and kernels by func_id. */
+/* Loads a file with orchestrations, and kernels by func_id. */
 void drive_load(struct drive *d, const char *path, const char *entry, const pto_kernel_fn *kernels,
                 const uint32_t *core_types, uint32_t kernel_count);
 void drive_unload(struct drive *d);
-/* The graph that was built last is kept, until it is dropped. */
+/* Keeps the graph that was built last, until it is dropped. */
 void drive_keep(struct drive *d);
 void drive_drop(struct drive *d);
-/* From now on it comes from the host, before each launch. */
+/* From here on the host sends this graph before each launch. */
 void drive_send(struct drive *d);
-/* All tensors are int32, and entry i is tensor[i] with so many elements. What came of it. */
+/*
+ * Runs an orchestration. All tensors are int32, and tensor[i] is argument i with this many
+ * elements. Returns the status.
+ */
 const struct run_ended *drive_run(struct drive *d, uint32_t tensor_count, uint32_t elements,
                                   const uint64_t *scalar, uint32_t scalar_count);
 

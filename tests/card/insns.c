@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For the emulator: counts the instructions of a program and prints the number when it ends. Declared
- * here is what it uses of the emulator's interface, version 1.
+ * Plugin for the emulator: counts the instructions of a program, and prints the number when the
+ * program ends. Declares the part of the emulator's interface, version 1, that it uses.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the scheduler program is driven with: kernels are those of caches.c; at_once.c runs none. */
+/* Orchestrations for the scheduler program: caches.c has the kernels; at_once.c runs none. */
 #include <pto/orch.h>
 #include <pto/region.h>
 
@@ -36,7 +36,7 @@ ORCH(blocks)
         pto_aiv(o, NOTHING, PTO_INT(3), PTO_BLOCKS(2));
 }
 
-/* In pairs, each with an output that the next one reads. */
+/* Pairs of tasks, the first of which has an output that the second reads. */
 ORCH(pairs)
 {
     uint64_t count = pto_scalar(o, 0);
@@ -66,7 +66,7 @@ ORCH(vector)
         }
 }
 
-/* Each tensor its own chain, then all of them into the last. */
+/* A chain of tasks for each tensor; the last task reads all of them. */
 ORCH(fan)
 {
     uint64_t count = pto_scalar(o, 0);
@@ -79,7 +79,7 @@ ORCH(fan)
     pto_aic(o, ADD, PTO_IN(T(4)), PTO_IN(T(5)), PTO_WRITE(T(6)));
 }
 
-/* Outputs that start with a value, which the scheduler itself writes. */
+/* Outputs with initial values, which the scheduler itself writes. */
 ORCH(filled)
 {
     uint64_t count = pto_scalar(o, 0);
@@ -133,7 +133,10 @@ ORCH(deferred)
     }
 }
 
-/* With guards: the last of some tasks leaves its output; and one reads what nobody has written. */
+/*
+ * In runs with guards: the last task writes outside of its output; another one reads memory that no
+ * task has written.
+ */
 ORCH(overrun)
 {
     uint64_t count = pto_scalar(o, 0);
@@ -153,7 +156,7 @@ ORCH(unwritten)
     pto_aiv(o, ADD, PTO_IN(pto_output(made, 0)), PTO_IN(pto_output(made, 1)), PTO_WRITE(T(0)));
 }
 
-/* Until it is cancelled. */
+/* Submits tasks until it is cancelled. */
 ORCH(endless)
 {
     while (pto_orch_status(o) >= 0)
@@ -161,8 +164,8 @@ ORCH(endless)
 }
 
 /*
- * Answers messages of the host: those with as many elements as a tensor by a kernel, others itself. Then numbers, each by
- * one more, until the host has gone. Scalars: a queue, a region.
+ * Answers messages of the host: messages as long as a tensor by a kernel, others by itself. Then
+ * sends numbers, each one higher, until the host ends the conversation. Scalars: a queue, a region.
  */
 static int answer_all(struct pto_orch *o, const struct pto_entry *e)
 {

@@ -125,7 +125,7 @@ void suite_add_scalar(struct suite_run *run, uint64_t scalar)
     run->scalar[run->entry.scalar_count++] = scalar;
 }
 
-/* No assertions: it may be a thread of its own. */
+/* Called from any thread, so it does not assert. */
 static void see_through(struct suite_run *run)
 {
     const struct chip_result *result;
@@ -272,7 +272,7 @@ static bool is_wanted(const char *name, int argc, char **argv)
     return argc < 2;
 }
 
-/* What the vendor's software is needed for, and it is not there. NULL: nothing. */
+/* Returns why the vendor's software that a backend needs is missing; NULL: it is there. */
 static const char *missing_for(const struct chip_backend *backend)
 {
     const struct pto_platform *platform;

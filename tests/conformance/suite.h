@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The suite of the contract in chip/backend.h, for whatever backend is registered: what
- * its parts share. Each test gets a chip that was just opened. Device memory is reached
- * through chip_write and chip_read only, and code is shared objects that were compiled
- * when the suite began, so that the chip may be in another process or on another machine.
+ * Shared by the parts of the conformance suite for backends of chips (the contract is in
+ * chip/backend.h). Each test gets a newly opened chip. Device memory is accessed by chip_write and
+ * chip_read only, and code consists of shared objects that are compiled when the suite begins, so
+ * the chip may be in another process or on another machine.
  *
- * What a backend need not have is skipped, by name.
+ * Tests of features that a backend does not have are skipped, with the name of the feature.
  *
- * Include it last: cmocka comes with it.
+ * Include this header last, because it includes cmocka.
  */
 #ifndef PTO_SUITE_H
 #define PTO_SUITE_H
@@ -34,21 +34,21 @@ extern const struct chip_backend *suite_backend;
 extern struct chip *suite_chip;
 
 struct chip *suite_open(void);
-/* Ends the test: the backend does not have this. */
+/* Ends the test, because the backend does not have this feature. */
 #define suite_skip_unless(has, what) ((has) ? (void)0 : suite_skip(what))
 void suite_skip(const char *what);
 
 /* ---- code ---- */
 
-/* By func_id; suite_code.c has their texts. */
+/* Kernels by func_id; suite_code.c has their sources. */
 enum suite_kernel {
     KERNEL_ADD,    /* tensor 2 = tensor 0 + tensor 1 */
     KERNEL_SCALE,  /* tensor 0 *= the scalar */
     KERNEL_BLOCK,  /* tensor 0 [block] = 100 * blocks + block */
     KERNEL_LANE,   /* tensor 0 [lane] = 100 + lane, for the two AIV lanes */
-    KERNEL_BEYOND, /* writes behind the end of tensor 0 */
+    KERNEL_BEYOND, /* writes after the end of tensor 0 */
     KERNEL_DEFER,  /* waits for the first word of tensor 0 to be 1, and returns */
-    KERNEL_GATE,   /* sets the first word of tensor 0, and returns when the second one is set */
+    KERNEL_GATE,   /* sets the first word of tensor 0, and returns when the second word is set */
     KERNEL_CRASH,
     KERNELS
 };
@@ -60,7 +60,7 @@ extern struct chip_kernel suite_kernels[KERNELS];
 int suite_compile(void **state);
 int suite_free_objects(void **state);
 struct chip_object suite_compile_object(const char *name, const char *text, const char *flags);
-/* The function of suite_orchestration that has this name, with all kernels. */
+/* Returns the callable with the function of this name in suite_orchestration, and all kernels. */
 struct chip_code *suite_load(const char *entry);
 /* For runs in this mode. */
 struct chip_code *suite_load_for(const char *entry, enum pto_mode mode);
@@ -76,13 +76,14 @@ struct suite_run {
     uint64_t scalar[SUITE_TENSORS];
     struct pto_run_options options;
     struct pto_run_report report;
-    struct failure failure; /* a copy: the chip's is valid until the next start */
+    /* a copy, because the chip's result is valid only until the next start */
+    struct failure failure;
     struct stall stall;
     bool is_lost;
     struct chip_graph *graph;
 };
 
-/* To be filled with arguments; `code` may be NULL. */
+/* A request whose arguments the test sets; `code` may be NULL. */
 void suite_run_init(struct suite_run *run, struct chip_code *code);
 /* Buffers of 32-bit integers; a new one is zero. */
 uint64_t suite_buffer(uint32_t count);
@@ -90,21 +91,21 @@ void suite_add_tensor(struct suite_run *run, uint64_t addr, uint32_t count);
 void suite_add_scalar(struct suite_run *run, uint64_t scalar);
 /* Start, wait, report. Returns the status of the run. */
 int suite_execute(struct suite_run *run);
-/* The same in a thread of its own. */
+/* The same on a separate thread. */
 pthread_t suite_launch(struct suite_run *run);
 int suite_join(pthread_t thread, struct suite_run *run);
-/* Until a kernel of the run has returned, or the test fails. */
+/* Waits until a kernel of the run has returned; else fails the test. */
 void suite_wait_for_progress(uint64_t from);
-/* Until the 32-bit word on the device has the value, or the test fails. */
+/* Waits until the 32-bit word on the device has the value; else fails the test. */
 void suite_wait_for_word(uint64_t addr, uint32_t value);
 
-/* vector: tensor 2 = (tensor 0 + tensor 1) * scalar 0 + tensor 1. Returns the status. */
+/* Runs "vector": tensor 2 = (tensor 0 + tensor 1) * scalar 0 + tensor 1. Returns the status. */
 int suite_run_vector(struct chip_code *code, int32_t scale);
 uint32_t suite_word(uint64_t addr, uint32_t index);
 void suite_set_word(uint64_t addr, uint32_t index, uint32_t value);
-/* For a sanitizer: nobody frees it. */
+/* Stores the pointer, so that a sanitizer does not report memory that is never freed. */
 void suite_expect_leak(const void *memory);
-/* A deadline for what has to happen. */
+/* Returns the deadline for an event that must happen. */
 bool suite_is_late(uint64_t since_ns);
 uint64_t suite_now(void);
 

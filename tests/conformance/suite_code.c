@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code: the objects of the suite; what is loaded, kept apart, refused. */
+/* Code: the objects of the suite, and tests of what is loaded, isolated and refused. */
 #include <stdio.h>
 
 #include "base/file.h"
@@ -8,13 +8,13 @@
 struct chip_object suite_orchestration;
 struct chip_kernel suite_kernels[KERNELS];
 
-static struct chip_object host_orchestration; /* the same, for this machine */
+static struct chip_object host_orchestration; /* the same kernels, compiled for this machine */
 
-static struct chip_object other_orchestration; /* the same names, and another result */
+static struct chip_object other_orchestration; /* the same names, but other results */
 
 /* ---- what is compiled ---- */
 
-/* Names of functions are what tests load; line numbers are what they expect in failures. */
+/* The names of functions are loaded by tests; failures must report these line numbers. */
 static const char orchestration_text[] =
     "#line 1 \"suite_orchestration.c\"\n"
     "#include <pto/orch.h>\n"
@@ -40,7 +40,7 @@ static const char orchestration_text[] =
     "ORCH(blocks) { pto_aiv(o, BLOCK, PTO_WRITE(T(0)), PTO_BLOCKS(40)); }\n"
     "ORCH(tagged) { pto_set_data(o, T(0), 0, NULL, (uint64_t)helper(1000)); }\n"
 
-    /* Outputs that start with a value, in scopes inside each other, views, and allocations. */
+    /* Outputs with initial values, in nested scopes, views, and allocations. */
     "ORCH(scopes)\n"
     "{\n"
     "    struct pto_tensor_info info = like(T(0));\n"
@@ -122,7 +122,7 @@ static const char kernel_text[] =
     "#define COUNT (pto_arg_tensor(args, 0)->shapes[0])\n"
     "PTO_KERNEL(args) { BODY }\n";
 
-/* The most that a kernel waits for what a test is to do. */
+/* Upper limit of the time that a kernel waits for an action of the test. */
 #define UNTIL_LATE(condition) \
     "for (int64_t end = NOW() + 60; !(" condition ") && NOW() < end;) pto_pause();"
 
@@ -171,8 +171,9 @@ struct chip_object suite_compile_object(const char *name, const char *text, cons
 }
 
 /*
- * Kernels of real chips are programs without a library, linked to a place. The vendor's compiler
- * makes an object at the path that follows -o, and the linker makes a program of it.
+ * Kernels of real chips are programs without a library, linked to a fixed address. This script
+ * plays the vendor's tools: as a compiler it makes an object at the path after -o, as a linker it
+ * makes a program from it.
  */
 static struct chip_object compile_kernel(uint32_t kernel, int tag)
 {
@@ -287,7 +288,7 @@ static void programs_with_the_same_names_stay_apart(void **state)
     chip_unload(suite_chip, NULL);
 }
 
-/* A kernel that was compiled anew under the same name is the new one. */
+/* A kernel that was compiled again under the same name replaces the old one. */
 static void a_kernel_is_replaced(void **state)
 {
     struct chip_kernel own[KERNELS];
@@ -301,7 +302,7 @@ static void a_kernel_is_replaced(void **state)
     own[KERNEL_ADD].object = compile_kernel(KERNEL_ADD, 1);
     program.kernels = own;
     after = load(&program);
-    free((void *)(uintptr_t)own[KERNEL_ADD].object.bytes); /* nothing of it is needed any more */
+    free((void *)(uintptr_t)own[KERNEL_ADD].object.bytes); /* the files are not needed any more */
     a = suite_buffer(4);
     c = suite_buffer(4);
     for (uint32_t i = 0; i < 2; i++) {

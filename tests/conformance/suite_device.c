@@ -5,7 +5,7 @@
 #include "tests/conformance/suite.h"
 #include "tests/fixture/counts_test.h"
 
-/* One life of a chip, with memory that nobody frees. */
+/* Opens and closes a chip that has memory which is never freed. */
 static void live(void)
 {
     struct chip *first = suite_chip;

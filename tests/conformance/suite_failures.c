@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How runs fail: as data, with the place in the source, and the next run works. */
+/*
+ * Failing runs: the failure is reported as data with its place in the source, and the next run
+ * works.
+ */
 #include "tests/conformance/suite.h"
 
-/* Runs a program that fails, then one that does not. */
+/* Runs a program that fails, then one that succeeds. */
 static void run_failing(const char *entry, struct suite_run *run)
 {
     struct chip_code *code = suite_load(entry), *next = suite_load("vector");
@@ -101,7 +104,8 @@ static void a_crash_fails_its_run_only(void **state)
 
     (void)state;
     suite_skip_unless(chip_properties(suite_chip)->survives_crashes, "does not survive crashes");
-    assert_true(chip_close(suite_chip)); /* cmocka has taken the signals since it was opened */
+    /* cmocka has installed its signal handlers since the chip was opened */
+    assert_true(chip_close(suite_chip));
     suite_chip = suite_open();
     run_failing("crashes", &run);
     assert_int_equal(run.failure.status, PTO_ECRASH);
@@ -133,7 +137,7 @@ static void a_stall_is_told_with_its_tasks(void **state)
     assert_int_equal(run.failure.status, PTO_ETIMEOUT);
 }
 
-/* A kernel that never returns; here it does in the end, so that the chip can be closed. */
+/* A kernel that never returns; here it returns in the end, so that the chip can be closed. */
 static void a_chip_is_lost_with_its_kernel(void **state)
 {
     struct chip_code *code;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory: copies, bounds, what may be freed, guards, other threads beside a run. */
+/* Device memory: copies, bounds, invalid frees, guards, and other threads during a run. */
 #include <stdio.h>
 
 #include "tests/conformance/suite.h"
@@ -63,7 +63,7 @@ static void copies_stay_inside_one_allocation(void **state)
     assert_int_equal(chip_read(suite_chip, addr + 1, byte, UINT64_MAX - addr, NULL), PTO_EMEMORY);
     assert_int_equal(chip_read(suite_chip, 0, byte, 1, NULL), PTO_EMEMORY);
     assert_int_equal(chip_write(suite_chip, UINT64_MAX, byte, 2, NULL), PTO_EMEMORY);
-    assert_int_equal(byte[0], 1); /* a refused read leaves its target alone */
+    assert_int_equal(byte[0], 1); /* a refused read does not change its target */
     assert_int_equal(chip_write(suite_chip, addr + BYTES - 1, byte, 1, NULL), PTO_OK);
     assert_int_equal(chip_write(suite_chip, addr, byte, 0, NULL), PTO_OK);
     assert_int_equal(chip_free(suite_chip, addr, NULL), PTO_OK);
@@ -85,7 +85,10 @@ static void the_chip_knows_its_memory(void **state)
     assert_false(chip_contains(suite_chip, addr));
 }
 
-/* A window, for instance: somebody else's memory, which is used in place and left alone. */
+/*
+ * Registers memory that belongs to another part of the program, such as a window: it is used in
+ * place and never freed.
+ */
 static void memory_of_others_is_adopted(void **state)
 {
     static uint32_t lent[3 * BYTES / sizeof(uint32_t)], before[3 * BYTES / sizeof(uint32_t)];
@@ -118,7 +121,7 @@ static void memory_of_others_is_adopted(void **state)
     assert_int_equal(chip_read(suite_chip, addr, &word, sizeof(word), NULL), PTO_EMEMORY);
     assert_memory_equal(before, lent, sizeof(lent));
     assert_int_equal(chip_register_memory(suite_chip, addr, BYTES),
-                     PTO_OK); /* and it is closed with it */
+                     PTO_OK); /* closing the chip unregisters it */
 }
 
 static void only_what_was_allocated_is_freed(void **state)
@@ -134,7 +137,7 @@ static void only_what_was_allocated_is_freed(void **state)
     assert_int_equal(chip_free(suite_chip, addr, NULL), PTO_OK);
     assert_free_refused(addr);
     assert_int_equal(chip_free(suite_chip, addr, NULL),
-                     PTO_EMEMORY); /* a sentence is not asked for */
+                     PTO_EMEMORY); /* the caller wants no message */
     assert_true(chip_contains(suite_chip, kept));
     assert_int_equal(chip_free(suite_chip, kept, NULL), PTO_OK);
 }
@@ -170,7 +173,7 @@ static void guards_notice_what_kernels_write_beyond(void **state)
     error.text[0] = '\0';
     assert_int_equal(chip_free(suite_chip, addr, &error), PTO_EMEMORY);
     assert_true(error.text[0] != '\0');
-    assert_false(chip_contains(suite_chip, addr)); /* freed all the same */
+    assert_false(chip_contains(suite_chip, addr)); /* the memory was freed nevertheless */
     assert_int_equal(chip_check(suite_chip, &error), PTO_OK);
     chip_unload(suite_chip, code);
 }
@@ -181,7 +184,7 @@ struct user {
     bool is_right;
 };
 
-/* No assertions: it is not the thread of the test. */
+/* Called on another thread, so it does not assert. */
 static void *use_memory(void *arg)
 {
     struct user *user = arg;

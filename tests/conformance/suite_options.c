@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a chip may have: graphs that are kept, a recorder, observers, functions of this process. */
+/* Optional features of a chip: kept graphs, a recorder, observers, functions of this process. */
 #include "tests/conformance/suite.h"
 
 enum { COUNT = 16 };
 
-/* The chip takes no such run. Nothing has happened, and another one works. Ends the test. */
+/*
+ * Called if the chip refuses such runs: expects no side effects, and that another run works. Ends
+ * the test.
+ */
 static void assert_unsupported(struct suite_run *run, const char *what)
 {
     struct chip_code *code = suite_load("vector");
@@ -16,7 +19,7 @@ static void assert_unsupported(struct suite_run *run, const char *what)
     suite_skip(what);
 }
 
-/* A run of "vector" in buffers of its own, whose first words are 1 and 2. */
+/* Runs "vector" in new buffers, whose first words are 1 and 2. */
 static uint64_t init_vector(struct suite_run *run, struct chip_code *code)
 {
     uint64_t a = suite_buffer(COUNT), b = suite_buffer(COUNT), c = suite_buffer(COUNT);
@@ -183,8 +186,10 @@ static void functions_of_this_process_run(void **state)
     memset(&seen, 0, sizeof(seen));
     assert_int_equal(suite_execute(&run), PTO_OK);
     assert_true(seen.is_builder);
-    assert_int_equal(seen.status_in_kernel, PTO_EINVAL);      /* only the orchestration may ask */
-    assert_int_equal(pto_orch_status(seen.orch), PTO_EINVAL); /* and while it runs */
+    /* only the thread of the orchestration is the builder */
+    assert_int_equal(seen.status_in_kernel, PTO_EINVAL);
+    /* and only while the orchestration executes */
+    assert_int_equal(pto_orch_status(seen.orch), PTO_EINVAL);
     assert_false(chip_is_builder(suite_chip));
     if (can->shares_memory)
         assert_int_equal(own[0], 42);

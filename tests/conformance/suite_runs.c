@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs: results, counts, and what other threads see of one that goes on. */
+/* Runs: results, counts, and what other threads see of an executing run. */
 #include "tests/conformance/suite.h"
 
-/* One run with one buffer of `count` words, which are 1, 2, 3 and so on before it. */
+/* Runs with one buffer of `count` words, which are 1, 2, 3 and so on before the run. */
 static int run_on(const char *entry, uint64_t addr, uint32_t count, struct suite_run *run)
 {
     struct chip_code *code = suite_load(entry);
@@ -104,7 +104,10 @@ static void an_orchestration_reads_and_writes_elements(void **state)
     chip_unload(suite_chip, code);
 }
 
-/* Several cores at the same time: right, or refused in a sentence. */
+/*
+ * Kernels on several cores at the same time: the result is right, or the run is refused with a
+ * message.
+ */
 static bool has_team(const char *entry, uint64_t addr)
 {
     struct suite_run run;
@@ -160,7 +163,8 @@ static void a_run_moves_and_can_be_cancelled(void **state)
     assert_int_equal(chip_poll(suite_chip), PTO_RUN_ENDED);
     assert_true(run.report.tasks > 0);
     assert_true(run.report.executions <= run.report.tasks);
-    assert_int_equal(suite_run_vector(next, 2), PTO_OK); /* the next one is not meant */
+    /* the cancelled number is not that of the next run */
+    assert_int_equal(suite_run_vector(next, 2), PTO_OK);
     chip_unload(suite_chip, code);
     chip_unload(suite_chip, next);
 }

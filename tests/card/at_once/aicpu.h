@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control processor's port for cores that answer at once: tests/card/at_once.c. On aarch64 it is that of
- * the card but for the answer, which is 4 bytes behind the bell; elsewhere the same without caches.
+ * The control processor's port for cores that answer at once: tests/card/at_once.c. On aarch64 it
+ * is that of the card, except that the answer register is 4 bytes after the bell; elsewhere it is
+ * the same without caches.
  */
 #ifndef PTO_COUNT_AICPU_H
 #define PTO_COUNT_AICPU_H
@@ -19,7 +20,7 @@ enum { COUNT_BELL = 0, COUNT_COND = 4 };
 
 enum { AICPU_SLOWNESS = 1, AICPU_LINE = 64 };
 
-#define AICPU_FOLDER "/nowhere" /* programs lie in their own folder */
+#define AICPU_FOLDER "/nowhere" /* files of programs are in a separate folder */
 
 static inline uint32_t aicpu_register(uint64_t addr)
 {
@@ -35,7 +36,7 @@ static inline void aicpu_set_only(uint64_t addr, uint32_t value)
     *(volatile uint32_t *)(uintptr_t)addr = value;
 }
 
-/* The loops of the other port, around nothing. */
+/* Wraps the functions of the other port and counts their calls. */
 static inline void aicpu_send(const void *at, uint64_t bytes)
 {
     uint64_t line = (uint64_t)(uintptr_t)at & ~(uint64_t)(AICPU_LINE - 1);

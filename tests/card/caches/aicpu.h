@@ -7,10 +7,10 @@
 
 enum { AICPU_SLOWNESS = 1 };
 
-#define AICPU_FOLDER "/nowhere" /* programs lie in their own folder */
+#define AICPU_FOLDER "/nowhere" /* files of programs are in a separate folder */
 
 uint32_t aicpu_register(uint64_t addr);
-#define aicpu_seen() ((void)0) /* one of them runs at a time */
+#define aicpu_seen() ((void)0) /* only one of the simulated processors runs at a time */
 void aicpu_set_register(uint64_t addr, uint32_t value);
 void aicpu_fetch(const void *at, uint64_t bytes);
 void aicpu_send(const void *at, uint64_t bytes);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where code on a card of the stand-in finds the checker, which is in the same process. */
+/*
+ * Page through which code on a card of the stand-in calls the checker, which is in the same
+ * process.
+ */
 #ifndef PTO_TEST_CARD_CHECK_PAGE_H
 #define PTO_TEST_CARD_CHECK_PAGE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel that is the checker's: of its arguments the one that is no tensor is the task. */
+/* A kernel that calls the checker. The first argument after its tensors identifies the task. */
 #include <pto/kernel.h>
 
 #include "page.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An orchestration that is the checker's. */
+/* An orchestration that calls the checker. */
 #include <pto/orch.h>
 
 #include "page.h"

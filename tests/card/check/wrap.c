@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `pto check` on cards of the stand-in, whose control processor and cores are threads of this
- * process: its orchestration and its kernels are reached from code on the card through a page at
- * a fixed address, and what is the run's own memory is the card's. The linker puts these functions
- * in the place of those that they wrap.
+ * process: code on the card calls the checker's orchestration and kernels through a page at a fixed
+ * address, and the memory of a run is in the card's memory. The linker replaces the wrapped
+ * functions by the functions of this file.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static _Noreturn void fail(const char *what)
     exit(1);
 }
 
-/* A kernel has no code of its own here by which it could find its task: each task is a scalar. */
+/* Kernels of the card cannot find their task by their code, so each task gets a scalar. */
 struct check_graph *__wrap_check_graph_generate(uint64_t seed, uint32_t task_count,
                                                 enum pto_deps deps, uint32_t clusters)
 {
@@ -93,10 +93,10 @@ int __wrap_check_make_callable(struct pto_callable **callable_out)
 
 void __wrap_check_compare_edges(const struct check_run *run)
 {
-    (void)run; /* nobody has seen them; the bytes and the clock tell of those that matter */
+    (void)run; /* nobody checks these values; bytes and times are compared instead */
 }
 
-/* Memory of the card with the same in it. */
+/* Copies memory of the host to new memory of the card. */
 static void *put(struct pto_device *device, const void *from, uint64_t bytes)
 {
     uint64_t addr;
@@ -106,7 +106,7 @@ static void *put(struct pto_device *device, const void *from, uint64_t bytes)
     return memcpy((void *)(uintptr_t)addr, from, bytes);
 }
 
-/* The same afterwards, on this side. */
+/* Copies it back afterwards. */
 static void take(struct pto_device *device, void *on_card, void *to, uint64_t bytes)
 {
     memcpy(to, on_card, bytes);
@@ -114,13 +114,13 @@ static void take(struct pto_device *device, void *on_card, void *to, uint64_t by
         fail("the card's memory cannot be freed");
 }
 
-/* The run's own memory, while its tasks are at this address on the card. */
+/* The host's memory of the run, while the run's tasks are at this address on the card. */
 struct moved {
     struct check_run_task *tasks;
     uint8_t *arena;
 };
 
-/* What lies outside has to be memory of the card, and so have counters, which are in tasks. */
+/* Other memory, and counters, which are in tasks, must be memory of the card. */
 static struct moved move_to_card(struct pto_device *device, struct check_run *run,
                                  struct check_run_task *on_card)
 {
@@ -172,7 +172,10 @@ int __wrap_pto_run(struct pto_device *device, struct pto_callable *callable,
     return status;
 }
 
-/* Tasks are named by scalars of the graph: they stay where they are until it is destroyed. */
+/*
+ * Tasks are identified by scalars of the graph, so they stay at their addresses until it is
+ * destroyed.
+ */
 static struct check_run_task *graph_tasks;
 static struct pto_device *graph_device;
 

@@ -28,9 +28,13 @@ struct backend {
     const char *name;
     uint32_t ranks_max;
     bool has_processes;
-    bool is_team; /* its ranks are threads */
+    bool is_team; /* the ranks are threads of one process */
     bool has_addresses;
-    const char *platform;  /* of the device that it needs: it is tried if it is named; NULL: none */
+    /*
+     * environment variable with the device that the backend needs; without it the backend is
+     * skipped; NULL: none
+     */
+    const char *platform;
     const char *opened;    /* name of the backend that is opened; NULL: `name` */
     uint32_t ranks_a_host; /* 0: the ranks meet at a path */
 };
@@ -43,7 +47,7 @@ static const struct backend backends[] = {
     { "blind", RANKS_MAX, false, true, false, NULL, NULL, 0 },
     { "shm", RANKS_MAX, true, false, true, NULL, NULL, 0 },
     { "hccl", 4, true, false, true, "a2a3", NULL, 0 },
-    /* over loopback: all ranks on one host, each on another, and two on each */
+    /* over loopback: all ranks on one host, each rank on its own, and two on each */
     { "tls-near", RANKS_MAX, true, false, true, NULL, "tls", ONE_HOST },
     { "tls", RANKS_MAX, true, false, false, NULL, "tls", 1 },
     { "tls-mixed", RANKS_MAX, true, false, false, NULL, "tls", 2 },
@@ -56,7 +60,7 @@ struct job {
     uint32_t count;
     struct ranks_shared *shared;
     char path[256];
-    int listener; /* of rank 0, where ranks meet at an address; -1: none */
+    int listener; /* listening socket of rank 0, if ranks meet at an address; -1: none */
 };
 
 /* ---- for tests ---- */
@@ -89,7 +93,7 @@ void rank_check_says(struct rank *r, const char *needle, int32_t about, const ch
                   r->error.text, r->error.rank, needle, about);
 }
 
-/* Between two looks at shared memory. */
+/* Interval between two reads of shared memory. */
 static void look_later(struct rank *r, uint64_t begin_ns)
 {
     if (__atomic_load_n(&r->shared->failed, __ATOMIC_ACQUIRE) != 0)
@@ -205,7 +209,8 @@ bool is_sanitized(void)
 #endif
 }
 
-static bool is_slow; /* the backend that is tried: accesses are calls of a vendor's, or records */
+/* the backend under test: its accesses are calls of a vendor's library, or records */
+static bool is_slow;
 
 uint32_t times(uint32_t usual)
 {
@@ -221,7 +226,7 @@ static void open_comm(struct rank *r)
     check_ok(r, pto_comm_open(&params, &r->comm));
 }
 
-/* A card for each rank. */
+/* Each rank gets a separate card. */
 static void open_device(const struct job *job, struct rank *r)
 {
     struct pto_device_params params;
@@ -258,7 +263,7 @@ static void go_through(const struct job *job, struct rank *r)
         check_equal(r, count_threads(), 1);
 }
 
-/* The test on one rank; `comm` is NULL if the rank opens one. */
+/* Runs the test on one rank; `comm` is NULL if the test opens the communicator itself. */
 static void run_rank(const struct job *job, uint32_t rank, struct pto_comm *comm)
 {
     struct rank *r = calloc(1, sizeof(*r));
@@ -302,7 +307,7 @@ static void *thread_main(void *context)
     return NULL;
 }
 
-/* A process with a thread for each rank. */
+/* Starts a process with a thread for each rank. */
 static void run_threads(const struct job *job)
 {
     struct pto_comm *comms[RANKS_MAX] = { NULL };
@@ -324,7 +329,7 @@ static void run_threads(const struct job *job)
         pthread_join(ranks[i].thread, NULL);
 }
 
-/* Tells the rank where it is, as a launcher does. */
+/* Sets the environment of a rank, as a launcher does. */
 static void set_network(const struct job *job, uint32_t rank)
 {
     char text[32];
@@ -338,7 +343,7 @@ static void set_network(const struct job *job, uint32_t rank)
         close(job->listener);
 }
 
-/* Makes the address at which the ranks meet; the port stays bound. */
+/* Makes the address at which the ranks meet; the socket stays bound to the port. */
 static void open_network(struct job *job)
 {
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -365,7 +370,7 @@ static pid_t start_process(const struct job *job, uint32_t rank, bool is_team)
         run_threads(job);
     else
         run_rank(job, rank, NULL);
-    exit(0); /* where a sanitizer looks for leaks */
+    exit(0); /* a sanitizer checks for leaks here */
 }
 
 /* ---- the runner ---- */

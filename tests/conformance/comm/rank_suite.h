@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The suite of the contract in comm/comm.h, for every backend: what its parts share.
+ * Shared by the parts of the conformance suite for communication backends (the contract is in
+ * comm/comm.h).
  *
- * A test is a function that every rank runs, in a process that was forked for it: one
- * for each rank, or one with a thread for each rank, as the backend has it. Beside
- * the library the ranks have a little memory in common, to arrange who does what when.
+ * A test is a function that every rank runs, in processes that are forked for the test: one for
+ * each rank, or one with a thread for each rank, depending on the backend. In addition to the
+ * library the ranks share a little memory, with which they synchronise.
  *
- * What a backend need not have is skipped, by name.
+ * Tests of features that a backend does not have are skipped, with the name of the feature.
  */
 #ifndef PTO_RANK_SUITE_H
 #define PTO_RANK_SUITE_H
@@ -22,9 +23,9 @@
 
 enum { RANKS_MAX = 128, RANKS_WORDS = 64 };
 #define MS 1000000ull
-#define LATE_NS (60000 * MS) /* for what has to happen */
+#define LATE_NS (60000 * MS) /* time limit for events that must happen */
 
-/* What the ranks of a test share, whatever the backend. */
+/* Memory that the ranks of a test share, whatever the backend is. */
 struct ranks_shared {
     uint32_t failed; /* some rank has */
     uint32_t arrived[RANKS_MAX];
@@ -35,11 +36,13 @@ struct ranks_shared {
 struct rank {
     const char *backend;
     bool has_addresses;
-    uint32_t ranks_a_host; /* 0: all are on one host, and can use each other's memory */
+    /* number of ranks per host; 0: all ranks are on one host, and can access each other's memory */
+    uint32_t ranks_a_host;
     uint32_t rank;
     uint32_t count;
     struct pto_device *device; /* NULL: the backend needs none */
-    struct pto_comm *comm;     /* open, unless the test says otherwise; closed for it afterwards */
+    /* the communicator is open unless the test says otherwise, and is closed after the test */
+    struct pto_comm *comm;
     struct pto_error error;
     struct ranks_shared *shared;
     char path[256]; /* where they meet */
@@ -51,10 +54,10 @@ enum rank_needs {
     NEEDS_PEERS = 1,      /* more than one rank */
     NEEDS_PROCESSES = 2,  /* each rank is one */
     OPENS_ITSELF = 4,     /* the test begins without a communicator */
-    IS_LARGE = 8,         /* 70 ranks: a crowd of threads is enough */
-    NEEDS_ADDRESSES = 16, /* of peers, which the host can load from and store to */
-    IS_BLIND = 32,        /* what is said without them */
-    IS_LONELY = 64,       /* what is said where the backend has no collectives */
+    IS_LARGE = 8,         /* 70 ranks; only backends whose ranks are threads run so many */
+    NEEDS_ADDRESSES = 16, /* needs windows of peers that the host can load from and store to */
+    IS_BLIND = 32,        /* message of a backend that lacks these */
+    IS_LONELY = 64,       /* message of a backend that has no collectives */
 };
 
 struct rank_test {
@@ -75,12 +78,12 @@ RANK_PART(ranks_data);
 RANK_PART(ranks_waits);
 RANK_PART(ranks_blind);
 
-/* ranks_blind.c: hides from now on where the windows of peers are. */
+/* ranks_blind.c: from this call on, hides the addresses of peers' windows. */
 void make_blind(struct pto_comm **comms, uint32_t count);
 
 /* ---- for tests ---- */
 
-/* Ends the test on this rank, and soon on the others. */
+/* Ends the test on this rank, and soon after on the other ranks. */
 #define check(r, condition) \
     ((condition) ? (void)0 : rank_fail((r), "%s:%d: not so: %s", __FILE__, __LINE__, #condition))
 #define check_equal(r, got, expected) \
@@ -103,15 +106,15 @@ static inline bool rank_is_elsewhere(const struct rank *r, uint32_t rank)
 
 /* Waits for all ranks, without the library. */
 void rank_meet(struct rank *r);
-/* Until a shared word has the value. */
+/* Waits until a shared word has the value. */
 void rank_await_word(struct rank *r, uint32_t index, int64_t value);
 void rank_set_word(struct rank *r, uint32_t index, int64_t value);
 int64_t rank_word(struct rank *r, uint32_t index);
 
-/* Parameters as the harness uses them, with the error of the rank; initialised anew. */
+/* Returns the parameters that the harness uses, with a newly initialised error of the rank. */
 struct pto_comm_params rank_comm_params(struct rank *r);
 struct pto_domain_params rank_domain_params(struct rank *r, uint64_t id, uint64_t window_bytes);
-/* A domain of all ranks. */
+/* Opens a domain of all ranks. */
 struct pto_domain *rank_open_domain(struct rank *r, uint64_t id, uint64_t window_bytes);
 void rank_close_domain(struct rank *r, struct pto_domain *domain);
 /* The error of the rank, initialised. */
@@ -119,13 +122,16 @@ struct pto_error *rank_error(struct rank *r);
 
 /* ---- what a process has ---- */
 
-/* Lines of /proc/self/maps with the text; "": all. */
+/* Counts lines of /proc/self/maps that contain the text; "": all lines. */
 uint32_t count_mappings(const char *text);
-/* Of one thread, or of all. */
+/* Returns the CPU time of one thread, or of all. */
 uint64_t cpu_ns(bool is_thread);
 
 bool is_sanitized(void);
-/* How often, given the usual number: less where an access takes longer. */
+/*
+ * Returns how often to repeat something that is usually repeated `usual` times; fewer times on
+ * backends with slow accesses.
+ */
 uint32_t times(uint32_t usual);
 
 #endif

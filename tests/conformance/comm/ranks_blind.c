@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A backend whose ranks have no addresses of each other's windows, and what is said then. It is the
- * backend thread behind a table that hides them: nothing above the table finds one, and all that
- * ranks do to each other goes through put, get and signal.
+ * A backend whose ranks have no addresses of each other's windows, and the messages for that. It is
+ * the backend thread behind a table of functions that hides the addresses; all accesses between
+ * ranks go through put, get and signal.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -23,9 +23,9 @@ struct hidden {
 
 static struct hidden *all_hidden;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static const struct comm_ops *seeing; /* the table behind this one */
+static const struct comm_ops *seeing; /* the functions of the backend that is wrapped */
 
-/* Takes it off the list, or leaves it there. */
+/* Removes the communicator from the list, or leaves it there. */
 static struct hidden *find_hidden(const struct domain *domain, bool is_last)
 {
     struct hidden **link, *found;
@@ -160,7 +160,7 @@ static void addresses_are_the_own_ones_only(struct rank *r)
             check_equal(r, tensor.addr, i == r->rank ? info.window + 64 : 0);
     }
     check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
-    /* What came by a put can be read there. */
+    /* Data that a put has written can be read there. */
     check_ok(r, pto_comm_put_signal(domain, (r->rank + 1) % r->count, 64, &(int32_t){ 7 }, 4,
                                     (struct pto_signal_at){ 0, PTO_SIGNAL_SET, 1 }));
     check_ok(
@@ -169,7 +169,7 @@ static void addresses_are_the_own_ones_only(struct rank *r)
     rank_close_domain(r, domain);
 }
 
-/* At once, on every rank, without waiting for the others. */
+/* Refused at once on every rank, without waiting for the others. */
 static void there_are_no_collectives(struct rank *r)
 {
     struct pto_domain *domain = rank_open_domain(r, 1, 64), *alone = NULL;
@@ -196,7 +196,7 @@ static void there_are_no_collectives(struct rank *r)
     check_equal(r, pto_comm_dispatch(domain, &routing, from, to, row_counts), PTO_ENOSUP);
     check_equal(r, pto_comm_combine(domain, &routing, from, NULL, to), PTO_ENOSUP);
     check_equal(r, to[0], 0);
-    /* One rank needs nobody. */
+    /* A single rank has no peers, so it is not refused. */
     params.ranks = &r->rank;
     params.rank_count = 1;
     check_ok(r, pto_domain_open(r->comm, &params, &alone));

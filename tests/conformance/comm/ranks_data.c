@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data and signals: what is put, got and counted; bytes before their signal. */
+/* Data and signals: puts, gets and counters; data is visible before its signal. */
 #include <stdlib.h>
 
 #include "tests/conformance/comm/rank_suite.h"
@@ -57,7 +57,7 @@ static void wrong_calls_are_refused(struct rank *r)
     check_equal(r, pto_comm_signal(empty, 0, good), PTO_EMEMORY);
     check_equal(r, pto_comm_fetch_add(domain, 0, 62, 1, &value), PTO_EMEMORY);
     check_equal(r, pto_comm_fetch_add(domain, 0, 1, 1, &value), PTO_EINVAL);
-    /* Half of a put with a signal is not done. */
+    /* If a put with a signal is invalid, no part of it is done. */
     check_equal(r, pto_comm_put_signal(domain, 0, 8, &value, 4, odd), PTO_EINVAL);
     check_equal(r, pto_comm_put_signal(domain, 0, 8, &value, 4, unknown), PTO_EINVAL);
     check_equal(r, pto_comm_put_signal(domain, 0, 61, &value, 4, good), PTO_EMEMORY);
@@ -71,7 +71,7 @@ static void wrong_calls_are_refused(struct rank *r)
     rank_close_domain(r, domain);
 }
 
-/* Adds of all ranks are one sequence: each sees another value before its own. */
+/* Adds of all ranks are serialised: each add returns a different old value. */
 static void additions_are_atomic(struct rank *r)
 {
     enum { ADDS = 3000 };
@@ -90,13 +90,13 @@ static void additions_are_atomic(struct rank *r)
     check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
     for (uint32_t i = 0; i < total; i++) {
         check_ok(r, pto_comm_get(domain, 0, 4 + 4 * i, &got, 4));
-        check_equal(r, got, 1); /* each number was given once */
+        check_equal(r, got, 1); /* each number was returned once */
     }
     check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
     rank_close_domain(r, domain);
 }
 
-/* A counter is used again and again, beyond the largest number. */
+/* A counter is used repeatedly, until it wraps around. */
 static void counters_are_used_again(struct rank *r)
 {
     struct pto_domain *domain = rank_open_domain(r, 1, 64);
@@ -119,8 +119,8 @@ static void counters_are_used_again(struct rank *r)
 }
 
 /*
- * Each rank sends to the next one: bytes into a slot, then that slot's signal. The slot is used
- * again when a signal has come back that says so. Whoever sees the signal sees the bytes.
+ * Each rank sends data to the next one: it writes bytes into a slot, then signals the slot. A slot
+ * is reused when the receiver has signalled back. A rank that sees the signal must see the bytes.
  */
 enum { SLOTS = 64, LINE = 64, SLOT_BYTES = 2 * LINE, ACK = SLOTS * SLOT_BYTES };
 
@@ -137,7 +137,7 @@ static void send_one(struct rank *r, struct pto_domain *domain, uint32_t to, int
         check_ok(r, pto_comm_signal(domain, to, signal));
         return;
     }
-    if (number % 3 == 1 && number > SLOTS) { /* from what it was the last time */
+    if (number % 3 == 1 && number > SLOTS) { /* the value of the last round */
         signal.how = PTO_SIGNAL_ADD;
         signal.value = SLOTS;
     }
@@ -153,7 +153,7 @@ static void bytes_come_before_their_signal(struct rank *r)
     for (int32_t got = 1; got <= total; got++) {
         uint64_t slot = (uint64_t)((uint32_t)got % SLOTS) * SLOT_BYTES;
 
-        if (sent < got) { /* as many as there is room for */
+        if (sent < got) { /* as many messages as there are slots */
             check_ok(r, pto_comm_wait(
                             domain, (struct pto_wait_for){ ACK, PTO_COMPARE_GE, sent - SLOTS / 2 },
                             0, rank_error(r)));
@@ -174,7 +174,7 @@ static void bytes_come_before_their_signal(struct rank *r)
     rank_close_domain(r, domain);
 }
 
-/* What a rank put to a second one before a barrier, a third one reads after it. */
+/* Data that one rank has put to a second one before a barrier, a third rank reads after it. */
 static void barriers_order_what_others_put(struct rank *r)
 {
     enum { BYTES = 256 << 10 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Domains: which ranks, which windows, who agrees, ids that are used again. */
+/* Domains: ranks, windows, agreement of all ranks, and reuse of ids. */
 #include <stdio.h>
 
 #include "tests/conformance/comm/rank_suite.h"
@@ -146,7 +146,10 @@ static void parents_that_differ_are_refused_on_all_ranks(struct rank *r)
     rank_close_domain(r, a);
 }
 
-/* Who did not come finds that another one gave up; the next attempt has another id. */
+/*
+ * A rank that comes late gets the error that another rank has given up; the next attempt uses
+ * another id.
+ */
 static void who_comes_too_late_is_told(struct rank *r)
 {
     struct pto_domain_params params = rank_domain_params(r, 3, 64);
@@ -171,7 +174,7 @@ static void who_comes_too_late_is_told(struct rank *r)
 
 /* ---- several ---- */
 
-/* Two domains overlap, a third is a part of one; all are alive together. */
+/* Two domains overlap, a third one is a part of one of them; all are open at the same time. */
 static void domains_overlap(struct rank *r)
 {
     const uint32_t left[] = { 1, 0 }, right[] = { 2, 1 };
@@ -191,7 +194,7 @@ static void domains_overlap(struct rank *r)
         if (r->rank == left[0] || r->rank == params.ranks[i == 0 ? 1 : 0])
             check_ok(r, pto_domain_open(r->comm, &params, &pair[i]));
     }
-    /* A rank of a domain is its place in the list. */
+    /* The rank in a domain is the position in its list of ranks. */
     for (uint32_t i = 0; i < 2; i++)
         if (pair[i] != NULL) {
             pto_domain_info_init(&info);
@@ -207,7 +210,7 @@ static void domains_overlap(struct rank *r)
             check_ok(r, pto_comm_get(pair[i], info.rank, 8, &word, sizeof(word)));
             check_equal(r, word, 10 + i);
         }
-    /* What is written to the part is in the parent. */
+    /* Data written to the part of a domain is in the parent's window. */
     check_ok(r, pto_comm_put(part, (r->rank + 1) % 3, 16, &(int32_t){ 70 + (int32_t)r->rank }, 4));
     check_ok(r, pto_comm_barrier(all, 0, rank_error(r)));
     check_ok(r, pto_comm_get(all, r->rank, 1024 + 16, &word, sizeof(word)));
@@ -220,8 +223,8 @@ static void domains_overlap(struct rank *r)
 }
 
 /*
- * Rank 2 is ahead: rank 1 still has the domain of ranks 0 and 1 when rank 2 opens one of ranks 1
- * and 2 with the same id.
+ * Rank 2 is ahead: rank 1 still has the domain of ranks 0 and 1 open when rank 2 opens a domain of
+ * ranks 1 and 2 with the same id.
  */
 static void an_id_passes_from_group_to_group(struct rank *r)
 {
@@ -258,11 +261,11 @@ static void so_many_can_be_open_at_a_time(struct rank *r)
         status = pto_domain_open(r->comm, &params, &domains[count]);
         count += status >= 0;
     }
-    check_equal(r, count, MANY); /* or less, if a backend says how many in a sentence */
+    check_equal(r, count, MANY); /* or smaller, if the backend states the limit in its message */
     params = rank_domain_params(r, MANY, 64);
     if (strcmp(r->backend, "null") != 0)
         expect_refused(r, &params, PTO_ENOMEM, "256 domains are open, which is the limit", -1);
-    /* In another order on each rank. */
+    /* The calls are in a different order on each rank. */
     for (uint32_t i = 0; i < count; i++) {
         check_ok(r, pto_comm_fetch_add(domains[i], (r->rank + 1) % r->count, 0, 1, NULL));
         check_ok(r, pto_comm_barrier(domains[i], 0, rank_error(r)));
@@ -275,7 +278,7 @@ struct footprint {
     uint32_t files, mappings, resident; /* the last in pages */
 };
 
-/* While the other ranks, if they are threads of the same process, do nothing. */
+/* The other ranks do nothing in the meantime, if they are threads of the same process. */
 static void look_at_process(struct rank *r, struct footprint *out)
 {
     FILE *file;
@@ -320,7 +323,7 @@ static void domains_come_and_go(struct rank *r)
     }
     look_at_process(r, &last);
     check_equal(r, last.files, first.files);
-    /* A sanitizer keeps something of each thread that has ended. */
+    /* A sanitizer keeps memory for each thread that has ended. */
     check(r, is_sanitized() || last.mappings <= first.mappings + 8);
     check(r, is_sanitized() || last.resident <= first.resident + 1000);
 }

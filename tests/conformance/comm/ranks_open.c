@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators: open, describe, give up, close; and everything that is refused. */
+/* Communicators: open, describe, abort, close, and everything that is refused. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -97,7 +97,7 @@ static void wrong_teams_are_refused(struct rank *r)
     check_ok(r, pto_comm_close(comms[0]));
 }
 
-/* What every function says to handles that are not good for anything. */
+/* Expects the error of every function for invalid handles. */
 static void expect_refusals(struct rank *r, struct pto_comm *comm, struct pto_domain *domain,
                             int status)
 {
@@ -149,7 +149,7 @@ static void handles_that_are_not_open_are_refused(struct rank *r)
     expect_refusals(r, closed, domain, PTO_EINVAL);
 }
 
-/* Both belong to the parent, which goes on using them. */
+/* Both belong to the parent process, which continues to use them. */
 static void a_child_after_fork_is_refused(struct rank *r)
 {
     struct pto_domain *domain = rank_open_domain(r, 1, 64);
@@ -182,11 +182,12 @@ static void neighbours_are_tried_when_opening(struct rank *r)
 
     params.has_canary = true;
     check_ok(r, pto_comm_open(&params, &r->comm));
-    domain = rank_open_domain(r, UINT64_MAX, 8); /* the id that was used for that is free */
+    /* the id that was used for that can be used again */
+    domain = rank_open_domain(r, UINT64_MAX, 8);
     rank_close_domain(r, domain);
 }
 
-/* Rank 1 does what opening does, but writes something else. */
+/* Rank 1 sends the messages of an opening rank, but with wrong contents. */
 static void a_neighbour_that_fails_is_found(struct rank *r)
 {
     struct pto_comm_params params = rank_comm_params(r);
@@ -207,7 +208,7 @@ static void a_neighbour_that_fails_is_found(struct rank *r)
     rank_close_domain(r, domain);
 }
 
-/* Every wait of every rank ends, whether that rank takes part or not. */
+/* Every wait of every rank ends, whether or not the aborting rank takes part in it. */
 static void who_gives_up_ends_every_wait(struct rank *r)
 {
     const struct pto_wait_for word = { 0, PTO_COMPARE_EQ, 1 };
@@ -244,7 +245,7 @@ static void who_gives_up_ends_every_wait(struct rank *r)
     r->comm = NULL;
 }
 
-/* What it did before counts; what is still to come does not. */
+/* Operations before the abort are complete; later ones fail. */
 static void who_closes_is_missed(struct rank *r)
 {
     struct pto_domain *domain = rank_open_domain(r, 1, 64);
@@ -257,7 +258,7 @@ static void who_closes_is_missed(struct rank *r)
     check_ok(r, pto_comm_put(domain, r->rank, 8, &(int32_t){ 40 + (int32_t)r->rank }, 4));
     check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
     if (r->rank == 0)
-        rank_await_word(r, 0, 2); /* they have begun to wait, or will */
+        rank_await_word(r, 0, 2); /* they have begun to wait, or will begin soon */
     if (r->rank == 0) {
         check_ok(r, pto_comm_close(r->comm));
         r->comm = NULL;
@@ -266,7 +267,7 @@ static void who_closes_is_missed(struct rank *r)
     rank_set_word(r, 0, 2);
     check_equal(r, pto_comm_barrier(domain, 0, rank_error(r)), PTO_EPEER);
     check_says(r, "the barrier cannot be complete: rank 0 has closed ", 0);
-    /* Its window is as it left it; on another host it goes with the rank. */
+    /* The window of the rank keeps its content; on another host it is lost with the rank. */
     status = pto_comm_get(domain, 0, 8, &got, 4);
     check(r, status == PTO_OK || (rank_is_elsewhere(r, 0) && status == PTO_EPEER));
     check(r, status != PTO_OK || got == 40);
@@ -277,10 +278,10 @@ static void who_closes_is_missed(struct rank *r)
     check(r, info.lost_count >= 1);
     check_equal(r, pto_domain_close(domain, 0, rank_error(r)), PTO_OK);
     rank_set_word(r, 1 + r->rank, 1);
-    rank_await_word(r, 1 + 3 - r->rank, 1); /* the other one has looked, too */
+    rank_await_word(r, 1 + 3 - r->rank, 1); /* the other rank has checked as well */
 }
 
-/* Whoever leaves a barrier may close at once: the others have seen that it came. */
+/* A rank may close at once after a barrier, because the others have seen its arrival. */
 static void a_barrier_is_not_undone_by_closing(struct rank *r)
 {
     for (uint32_t i = 0; i < times(60); i++) {
@@ -298,7 +299,7 @@ static void a_barrier_is_not_undone_by_closing(struct rank *r)
 /* ---- threads ---- */
 
 struct thread_job {
-    struct rank rank; /* a copy: its own error, its own end */
+    struct rank rank; /* a copy in a forked process, with a separate error and end */
     uint64_t first;
     bool is_good;
 };
@@ -323,7 +324,7 @@ static void *thread_main(void *context)
     return NULL;
 }
 
-/* Each opens domains of its own. */
+/* Each rank opens domains of its own. */
 static void threads_of_a_rank_may_use_it(struct rank *r)
 {
     struct thread_job job[3];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting: comparisons, barriers, time-outs, and what a wait costs. */
+/* Waits: comparisons, barriers, time-outs, and the cost of a wait. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -16,7 +16,7 @@ static void sleep_ms(uint32_t ms)
     nanosleep(&(struct timespec){ ms / 1000, (long)(ms % 1000) * 1000000 }, NULL);
 }
 
-/* For each comparison: values for which it holds and does not, 5 being what is compared with. */
+/* For each comparison with 5: a value for which it holds, and one for which it does not. */
 static void words_compare_in_six_ways(struct rank *r)
 {
     static const struct {
@@ -40,7 +40,7 @@ static void words_compare_in_six_ways(struct rank *r)
         check_equal(r, pto_comm_wait(domain, word, MS, rank_error(r)), PTO_ETIMEOUT);
         check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
         if (i % 3 == 0 && r->count > 1)
-            sleep_ms(1 + r->rank); /* some sleep when it comes, some do not */
+            sleep_ms(1 + r->rank); /* some ranks sleep when the signal arrives, some do not */
         check_ok(r, pto_comm_signal(
                         domain, next,
                         (struct pto_signal_at){ 12, PTO_SIGNAL_SET, rows[i / 2].yes[i % 2] }));
@@ -78,7 +78,7 @@ static void wrong_waits_are_refused(struct rank *r)
     rank_close_domain(r, domain);
 }
 
-/* Nobody is woken: it is found by polling. */
+/* No rank is woken: the waiting rank finds the value by polling. */
 static void plain_stores_are_noticed(struct rank *r)
 {
     struct pto_domain *domain = rank_open_domain(r, 1, 64);
@@ -99,7 +99,7 @@ static void plain_stores_are_noticed(struct rank *r)
 
 /* ---- barriers ---- */
 
-/* Two words take turns: a rank cannot be further than one barrier ahead. */
+/* Two words are used alternately: a rank can be at most one barrier ahead. */
 static void meet_and_look(struct rank *r, struct pto_domain *domain, int32_t number)
 {
     uint64_t offset = (uint64_t)(number % 2) * sizeof(number);
@@ -123,7 +123,7 @@ static void ten_thousand_barriers(struct rank *r)
     rank_close_domain(r, domain);
 }
 
-/* Who was late catches up; the next one is as if nothing had been. */
+/* A rank that was late catches up; the next barrier works as usual. */
 static void a_barrier_in_vain_does_not_disturb_the_next(struct rank *r)
 {
     struct pto_domain *domain = rank_open_domain(r, 1, 64);
@@ -135,7 +135,7 @@ static void a_barrier_in_vain_does_not_disturb_the_next(struct rank *r)
         rank_meet(r);
         if (r->rank != late) {
             check_equal(r, pto_comm_barrier(domain, (i % 3 + 1) * MS, rank_error(r)), PTO_ETIMEOUT);
-            /* The others are named as well, if they were not that fast. */
+            /* Other ranks are named as well, if they were late too. */
             snprintf(text, sizeof(text), "did not reach the barrier within %d ms", i % 3 + 1);
             check(r, strstr(r->error.text, text) != NULL);
             check(r, strchr(r->error.text, (char)('0' + late)) != NULL);
@@ -149,7 +149,7 @@ static void a_barrier_in_vain_does_not_disturb_the_next(struct rank *r)
     rank_close_domain(r, domain);
 }
 
-/* All that are missing are named, up to some number. */
+/* The message names all missing ranks, up to a maximum number. */
 static void all_who_are_missing_are_named(struct rank *r)
 {
     struct pto_domain *domain = rank_open_domain(r, 1, 64);
@@ -173,7 +173,7 @@ static void domains_are_closed_in_vain(struct rank *r)
         check_says(r, "did not close domain 1 in time", 1);
     }
     rank_meet(r);
-    if (r->rank != 0) { /* what it came for is over, and that is no mistake */
+    if (r->rank != 0) { /* the wait is over, and that is not an error */
         check_equal(r, pto_comm_barrier(domain, 0, rank_error(r)), PTO_EPEER);
         check_says(r, "the barrier cannot be complete: rank 0 has closed the domain", 0);
         rank_close_domain(r, domain);
@@ -221,7 +221,7 @@ static void waiting_uses_no_cpu(struct rank *r)
     rank_meet(r);
     cpu = cpu_ns(strcmp(r->backend, "shm") != 0);
     now = os_now_ns();
-    if (r->rank == 0) { /* a wait in vain, while the other one is in a barrier */
+    if (r->rank == 0) { /* this wait times out, while the other rank is in a barrier */
         check_equal(r, pto_comm_wait(domain, word, WATCH_MS * MS, rank_error(r)), PTO_ETIMEOUT);
         end_watch(r, cpu, now, "waiting for a signal");
         check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
@@ -245,7 +245,7 @@ static void pin_to_first_cpu(struct rank *r)
     check(r, sched_setaffinity(0, sizeof(one), &one) == 0);
 }
 
-/* Nobody looks for long at what cannot come before it lets the other one run. */
+/* A rank that waits for something that cannot happen yet soon yields its CPU to the other rank. */
 static void ranks_on_one_cpu_let_each_other_run(struct rank *r)
 {
     /* records between hosts are encrypted, and cross the system */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows and contexts: their sizes, and whose memory each address is. */
+/* Windows and contexts: their sizes, and which memory each address refers to. */
 #include <stdlib.h>
 
 #include "tests/conformance/comm/rank_suite.h"
@@ -19,7 +19,7 @@ static const struct pto_comm_context *context_of(struct rank *r, struct pto_doma
 static void windows_have_any_size(struct rank *r)
 {
     const char *most =
-        getenv("HCCL_BUFFSIZE"); /* of windows that the vendor's library has, in MiB */
+        getenv("HCCL_BUFFSIZE"); /* size in MiB of windows that the vendor's library makes */
     const uint64_t sizes[] = {
         0, 1, 3, 4095, 4096, 4097, 1 << 20, most != NULL ? strtoull(most, NULL, 10) << 20 : GIB
     };
@@ -46,7 +46,7 @@ static void windows_have_any_size(struct rank *r)
     }
 }
 
-/* The own base stands at the own place; both arrays are filled. */
+/* The base of the own window is at the own rank's index; both arrays are complete. */
 static void contexts_are_filled(struct rank *r)
 {
     struct pto_domain *domain = rank_open_domain(r, 1, 4096);
@@ -79,7 +79,7 @@ static void contexts_are_filled(struct rank *r)
     rank_close_domain(r, domain);
 }
 
-/* A byte that anybody wrote through any [i] is read by all through theirs. */
+/* A byte that any rank wrote through its array at index i is read by all ranks through theirs. */
 static void all_see_the_same_windows(struct rank *r)
 {
     enum { CELLS = 64 };
@@ -99,7 +99,7 @@ static void all_see_the_same_windows(struct rank *r)
     rank_close_domain(r, domain);
 }
 
-/* As kernels do it: put, get, signal, add and wait through a context. */
+/* Puts, gets, signals, adds and waits through a context, as kernels do. */
 static void kernels_reach_windows(struct rank *r)
 {
     struct pto_domain *domain = rank_open_domain(r, 1, 4096);
@@ -117,7 +117,7 @@ static void kernels_reach_windows(struct rank *r)
     for (uint32_t i = 0; i < r->count; i++)
         check(r, pto_window_fetch_add(c, i, count, 2) % 2 == 0);
     check_equal(r, pto_window_wait(c, count, PTO_COMPARE_EQ, 2 * (int32_t)r->count), PTO_OK);
-    /* One side kernel, the other side host. */
+    /* One side is a kernel, the other side the host. */
     pto_window_signal(c, next, ready, PTO_SIGNAL_ADD, 4);
     check_ok(
         r, pto_comm_wait(domain, (struct pto_wait_for){ 0, PTO_COMPARE_EQ, 7 }, 0, rank_error(r)));
@@ -133,7 +133,10 @@ static void kernels_reach_windows(struct rank *r)
     rank_close_domain(r, domain);
 }
 
-/* What is in them when the domain is closed stays, whatever happens in their places afterwards. */
+/*
+ * The content of windows stays when the domain is closed, whatever happens in its memory
+ * afterwards.
+ */
 static void windows_are_kept(struct rank *r)
 {
     struct pto_domain *domain = rank_open_domain(r, 1, 8192), *part = NULL, *next;
@@ -162,7 +165,7 @@ static void windows_are_kept(struct rank *r)
     check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
     rank_close_domain(r, part);
     rank_close_domain(r, domain);
-    next = rank_open_domain(r, 1, 8192); /* in the same place of every rank's memory */
+    next = rank_open_domain(r, 1, 8192); /* at the same offset in every rank's memory */
     for (uint32_t i = 0; i < r->count; i++)
         check_ok(r, pto_comm_put(next, i, 4 * r->rank, &(int){ -1 }, sizeof(int)));
     check_ok(r, pto_comm_barrier(next, 0, rank_error(r)));
