@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Explorer: schedules, store buffers, vector clocks. The contract is in explore.h. */
+/* The explorer: schedules, store buffers, vector clocks. explore.h describes its interface. */
 #define _GNU_SOURCE
 #include "explore.h"
 
@@ -14,10 +14,11 @@
 #include <time.h>
 
 enum {
-    BUFFER_SIZE = 16, /* stores; the oldest is flushed to make room */
+    BUFFER_SIZE = 16, /* number of stores in a buffer; the oldest one is flushed to make room */
     OPTION_MAX = 4 * EXPLORE_THREAD_MAX,
     STEP_MAX_DEFAULT = 20000,
-    SPIN_CHOICE_MAX = 16, /* later spins of a thread hand over in rotation: a finite search */
+    /* after this many spins of a thread, threads run in rotation, so that the search is finite */
+    SPIN_CHOICE_MAX = 16,
     TRACE_SHOWN = 100,
     LOCATION_COUNT_MIN = 1024,
 };
@@ -84,7 +85,7 @@ struct buffered {
     void *addr;
     uint64_t value;
     uint32_t bytes;
-    struct vclock released; /* what the location releases once this store is visible */
+    struct vclock released; /* clock that the location releases when this store becomes visible */
 };
 
 struct context;
@@ -98,14 +99,16 @@ struct thread {
     uint64_t futex_ticket;  /* who waits longest */
     uint64_t spin_progress; /* run.progress at the last spin */
     uint64_t spin_version;  /* run.version at the last spin */
-    bool is_idle;           /* has spun, and not stored since: its steps are no progress */
+    /* the thread has spun and stored nothing since, so its steps are no progress */
+    bool is_idle;
     uint32_t spin_count;
     struct vclock clock;
-    struct vclock loaded; /* met by relaxed loads; a full fence acquires it */
+    struct vclock loaded; /* joined clocks of relaxed loads; a full fence acquires them */
     struct vclock fenced; /* own clock at the last full fence; relaxed stores release it */
     struct vclock light;  /* own clock at the last fence of any kind, for fence_all */
-    struct vclock heavy;  /* met by others' fence_all; the next fence acquires it */
-    uint32_t first;       /* oldest entry of the ring */
+    /* joined clocks of other threads' fence_all; the next fence acquires them */
+    struct vclock heavy;
+    uint32_t first; /* oldest entry of the ring */
     uint32_t count;
     struct buffered buffer[BUFFER_SIZE];
     struct context *context;
@@ -113,10 +116,11 @@ struct thread {
 
 struct location {
     const void *addr;
-    uint64_t generation; /* the entry is free unless this is the execution's number */
+    /* number of the execution that uses the entry; with another number it is free */
+    uint64_t generation;
     struct vclock released;
-    struct vclock reads; /* last noted read of each thread */
-    int writer;          /* of the last noted write; -1: none */
+    struct vclock reads; /* clock of the last noted read of each thread */
+    int writer;          /* thread of the last noted write; -1: none */
     uint32_t write_time;
 };
 
@@ -135,9 +139,9 @@ struct trace {
 
 enum action {
     ACTION_RUN,
-    ACTION_FLUSH_ONE, /* then the current thread hands over */
+    ACTION_FLUSH_ONE, /* after this number of steps the current thread yields */
     ACTION_FLUSH_ALL, /* the same */
-    ACTION_FLUSH_FOR, /* through the entry the current thread is about to access */
+    ACTION_FLUSH_FOR, /* address that the current thread is about to access */
 };
 
 struct option {
@@ -153,10 +157,11 @@ static struct {
     bool is_random;
     uint64_t seed; /* of this execution */
     uint64_t random;
-    uint32_t random_shift; /* this execution preempts once in 2^shift points */
+    uint32_t random_shift; /* this execution preempts at one of 2^shift scheduling points */
 
-    struct thread *self; /* NULL outside of threads */
-    bool is_pinned;      /* self has done nothing since it was chosen: nobody else is */
+    struct thread *self; /* current thread; NULL outside of threads */
+    /* the current thread has done nothing since it was chosen, so no other thread is chosen */
+    bool is_pinned;
     struct thread thread[EXPLORE_THREAD_MAX];
     int done_count;
     uint32_t buffered_count; /* over all threads */
@@ -164,24 +169,26 @@ static struct {
     uint32_t delay_count;
     uint32_t step_count;
     uint64_t ticket;
-    uint64_t version;  /* changes of visible memory */
-    uint64_t progress; /* the same, and steps of threads that do not idle */
+    uint64_t version;  /* number of changes of visible memory */
+    uint64_t progress; /* the same, plus steps of threads that are not idle */
 
-    struct choice *choices; /* the path of the depth-first search */
+    struct choice *choices; /* the current path of the depth-first search */
     size_t choice_capacity;
     size_t choice_count;
     size_t depth;
 
-    struct location *locations; /* open addressing; capacity is a power of two */
+    /* hash table with open addressing; its capacity is a power of two */
+    struct location *locations;
     size_t location_capacity;
     size_t location_count;
-    uint64_t generation; /* never 0, so a zeroed entry is free */
+    uint64_t generation; /* key; never 0, so that a zeroed entry is free */
 
     struct trace *trace;
     size_t trace_capacity;
     size_t trace_count;
-    size_t trace_current; /* the operation itself; its flushes come after */
-    jmp_buf outside;      /* where a failure outside of threads continues */
+    /* option of an operation: the operation itself; flushes of other buffers follow */
+    size_t trace_current;
+    jmp_buf outside; /* where a failure outside of threads continues */
 } run;
 
 static void run_depth_first(void);
@@ -290,7 +297,7 @@ static void run_depth_first(void)
         if (!run_once())
             return;
 
-        /* The next path: the deepest choice with an option left takes it. */
+        /* Prepares the next path: the deepest choice with an untried option takes that option. */
         while (run.choice_count > 0) {
             struct choice *last = &run.choices[run.choice_count - 1];
 
@@ -431,7 +438,10 @@ void explore_store(void *p, uint32_t bytes, uint64_t v, enum explore_order order
     run.trace[run.trace_current].value = v;
 }
 
-/* The store half of a read-modify-write: it continues the release sequence it found. */
+/*
+ * The store of a read-modify-write operation: it continues the release sequence of the value that
+ * was read.
+ */
 static void store_modified(struct thread *t, void *p, uint32_t bytes, uint64_t v,
                            enum explore_order order)
 {
@@ -548,10 +558,10 @@ void explore_fence_light(void)
 }
 
 /*
- * Interrupts every thread, each between two of its operations. What a thread
- * did before its last light fence is thus before what follows here, and what
- * came before here is before what follows a thread's next light fence. Between
- * light fences the compiler is free, so nothing more is granted.
+ * Models membarrier: interrupts every thread between two of its operations. What a thread did
+ * before its last light fence is ordered before what follows here, and what precedes this call is
+ * ordered before what follows a thread's next light fence. Between light fences the compiler may
+ * reorder, so nothing else is guaranteed.
  */
 void explore_fence_all(void)
 {
@@ -702,7 +712,9 @@ void explore_assert_failed(const char *file, int line, const char *text)
     fail(EXPLORE_ASSERT, "%s:%d: assertion failed: %s", file, line, text);
 }
 
-/* Takes glibc's place, so that an assert in the code under test prints the schedule too. */
+/*
+ * Replaces glibc's function, so that an assertion in the code under test also prints the schedule.
+ */
 void __assert_fail(const char *text, const char *file, unsigned int line, const char *function)
     __attribute__((noreturn));
 
@@ -713,7 +725,9 @@ void __assert_fail(const char *text, const char *file, unsigned int line, const 
 
 /* Scheduling */
 
-/* The scheduling point before an operation. Returns NULL when the operation is a direct one. */
+/*
+ * The scheduling point before an operation. Returns NULL if the operation accesses memory directly.
+ */
 static struct thread *enter(enum op op, const void *addr, void *pc)
 {
     struct thread *t = run.self;
@@ -722,7 +736,10 @@ static struct thread *enter(enum op op, const void *addr, void *pc)
     if (t == NULL)
         return NULL;
 
-    /* A spin hands over for free right after, so a preemption before it shows nothing new. */
+    /*
+     * A spin yields without a preemption right after this, so a preemption before it would show
+     * nothing new.
+     */
     is_point =
         op != OP_SPIN && (!run.limits.skips_notes || (op != OP_NOTE_READ && op != OP_NOTE_WRITE));
     if (is_point && (run.is_random || run.preemption_count < run.limits.preemption_max ||
@@ -780,7 +797,10 @@ static void switch_thread(struct thread *from, struct thread *to)
     context_switch(from->context, to->context, false);
 }
 
-/* First function of every coroutine. It never returns: nobody resumes a thread that is done. */
+/*
+ * First function of every coroutine. It never returns, because a thread that has ended is not
+ * resumed.
+ */
 static void thread_main(void)
 {
     struct thread *t = run.self;
@@ -820,7 +840,7 @@ static bool can_run(struct thread *t)
     case THREAD_SPINNING:
         return t->spin_progress != run.progress || t->spin_count <= run.limits.idle_spin_max;
     case THREAD_WAITING:
-        run.self = NULL; /* an operation inside cond acts directly */
+        run.self = NULL; /* an operation inside of cond accesses memory directly */
         is_met = t->cond(t->arg);
         run.self = self;
         return is_met;
@@ -830,15 +850,18 @@ static bool can_run(struct thread *t)
 }
 
 /*
- * A spinner whose memory is as it was comes round to no new result, unless it
- * counts its rounds. That is worth trying, but it costs a preemption.
+ * If memory is unchanged, another round of a spinning thread has no new result, unless the thread
+ * counts its rounds. Such a round is tried, but counts as a preemption.
  */
 static bool spins_in_vain(const struct thread *t)
 {
     return t->state == THREAD_SPINNING && t->spin_version == run.version;
 }
 
-/* Is a store to `addr`, or to a word that `self` has buffered too, in t's buffer? */
+/*
+ * Whether t's buffer has a store to `addr`, or to a word for which `self` also has a buffered
+ * store.
+ */
 static bool holds_conflict(const struct thread *t, const struct thread *self, const void *addr,
                            uint32_t *index_out)
 {
@@ -869,7 +892,7 @@ static uint32_t list_switches(struct thread *self, bool is_ready, struct option 
     if (is_ready && (run.is_pinned || is_spent))
         return 0;
     if (run.done_count + (self != NULL && self->state != THREAD_DONE) == thread_count)
-        own = 0; /* nobody is left who could see a delay */
+        own = 0; /* no other thread is left that could observe the delay */
 
     if (own > 0 && is_bounded && run.delay_count >= run.limits.delay_max) {
         options[count++] = (struct option){ ACTION_FLUSH_ALL, self };
@@ -885,7 +908,10 @@ static uint32_t list_switches(struct thread *self, bool is_ready, struct option 
     if (own > 0)
         options[count++] = (struct option){ ACTION_FLUSH_ALL, self };
 
-    /* A waiter does not get to access the word, so part of a buffer must reach it unasked. */
+    /*
+     * A waiting thread does not access the word, so a part of a buffer must become visible without
+     * an access.
+     */
     for (int i = 0; i < thread_count && has_waiter; i++) {
         struct thread *t = &run.thread[i];
 
@@ -895,7 +921,10 @@ static uint32_t list_switches(struct thread *self, bool is_ready, struct option 
     return count;
 }
 
-/* Nobody can run: a store may still become visible, or a bounded spin loop may give up. */
+/*
+ * Called when no thread can run: a buffered store may become visible, or a bounded spin loop may
+ * end.
+ */
 static uint32_t list_last_resorts(struct thread *self, struct option *options)
 {
     int thread_count = run.scenario->thread_count;
@@ -916,10 +945,9 @@ static uint32_t list_last_resorts(struct thread *self, struct option *options)
 }
 
 /*
- * Who runs next. A thread that can go on pays a preemption to be left. Its
- * stores become visible here, on leaving, or by the flushes that others' accesses
- * to the same words make possible: nobody could tell the difference of any
- * other moment, so none is tried.
+ * Chooses the thread that runs next. Leaving a thread that could continue costs a preemption. Its
+ * buffered stores become visible here, or when other threads access the same words: no thread could
+ * observe the difference to any other moment, so no other moment is tried.
  */
 static struct thread *choose_thread(struct thread *self, const void *addr)
 {
@@ -987,7 +1015,7 @@ static uint64_t next_random(void)
     return z ^ (z >> 31);
 }
 
-/* An option below `count`; option 0 is the one to prefer when `has_default`. */
+/* Returns an option below `count`; option 0 is preferred if `has_default`. */
 static uint32_t pick(uint32_t count, bool has_default)
 {
     struct choice *c;
@@ -1089,7 +1117,7 @@ static void grow_locations(void)
     free(old);
 }
 
-/* The pointer is good until the next call. */
+/* The pointer is valid until the next call. */
 static struct location *get_location(const void *addr)
 {
     struct location *l;
@@ -1159,7 +1187,7 @@ static void print_result(void)
            seconds > 0 ? (double)r->execution_count / seconds : 0);
 }
 
-/* Leaves the execution where it is: its coroutines are never resumed. */
+/* Abandons the execution: its coroutines are never resumed. */
 static void fail(enum explore_verdict verdict, const char *format, ...)
 {
     va_list args;
@@ -1184,7 +1212,10 @@ static void fail(enum explore_verdict verdict, const char *format, ...)
     _longjmp(run.outside, 1);
 }
 
-/* A crash of the code under test is a finding too; printing is worth the risk on the way out. */
+/*
+ * Reports a crash of the code under test as a failure. Printing in a signal handler is risky, but
+ * the process ends anyway.
+ */
 static void print_crash(void)
 {
     if (run.is_active) {
@@ -1197,7 +1228,7 @@ static void print_crash(void)
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
-#define __SANITIZE_ADDRESS__ 1 /* gcc says it this way */
+#define __SANITIZE_ADDRESS__ 1 /* spelling of gcc */
 #endif
 #endif
 
@@ -1274,7 +1305,10 @@ static void fiber_unpoison(void *bottom, size_t bytes)
 
 #if defined(__x86_64__) && !defined(EXPLORE_UCONTEXT)
 
-/* glibc's swapcontext saves the signal mask with two system calls; this saves registers only. */
+/*
+ * Switches coroutines by saving registers only; glibc's swapcontext would also save the signal
+ * mask, by two system calls.
+ */
 struct machine {
     void *sp;
 };
@@ -1307,7 +1341,8 @@ static void machine_reset(struct machine *m, char *bottom, size_t bytes, void (*
 {
     void **top = (void **)(bottom + bytes);
 
-    *--top = NULL; /* the entry's return address: alignment, and a backtrace's end */
+    /* return address of the first frame, which aligns the stack and ends backtraces */
+    *--top = NULL;
     *--top = (void *)(uintptr_t)entry;
     for (int i = 0; i < 6; i++)
         *--top = NULL;
@@ -1347,10 +1382,10 @@ struct context {
     struct machine machine;
     const void *bottom;
     size_t bytes;
-    void *fake; /* the address sanitizer's, while switched away */
+    void *fake; /* the address sanitizer's fake stack of a coroutine that is not running */
 };
 
-/* The main context is the last. */
+/* the last context is that of the main stack */
 static struct context contexts[EXPLORE_THREAD_MAX + 1];
 
 static struct context *context_main(void)
@@ -1380,7 +1415,7 @@ static void context_entry(void)
 {
     struct context *outside = context_main();
 
-    /* The first to get here comes from outside and learns where that stack is; it never moves. */
+    /* The first call comes from the main stack, and learns where that stack is. */
     fiber_finish(NULL, outside->bottom == NULL ? &outside->bottom : NULL,
                  outside->bottom == NULL ? &outside->bytes : NULL);
     thread_main();
@@ -1393,14 +1428,14 @@ static void context_reset(struct thread *t)
     machine_reset(&c->machine, (char *)(uintptr_t)c->bottom, c->bytes, context_entry);
 }
 
-/* Abandoned stacks keep the sanitizer's red zones of functions that never returned. */
+/* Unpoisons abandoned stacks: functions that never returned have left red zones. */
 static void context_unpoison_all(void)
 {
     for (int i = 0; i < EXPLORE_THREAD_MAX; i++)
         fiber_unpoison((char *)(uintptr_t)contexts[i].bottom, contexts[i].bytes);
 }
 
-/* `is_last`: nobody switches back to `from`. */
+/* `is_last`: `from` is never resumed. */
 static void context_switch(struct context *from, struct context *to, bool is_last)
 {
     fiber_start(is_last ? NULL : &from->fake, to->bottom, to->bytes);

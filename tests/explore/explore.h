@@ -47,18 +47,22 @@ struct explore_limits {
     uint64_t execution_max;
     uint64_t random_count;
     uint64_t seed;
-    uint32_t step_max;      /* operations per execution; 0 means 20000 */
-    uint32_t idle_spin_max; /* explore_spin calls per thread that may return although nobody
-                                   else ran, to get past a bounded spin; each is a preemption */
-    bool skips_notes;       /* no preemption before a note: faster, finds the same races */
-    bool is_quiet;          /* prints nothing: for failures that are expected */
+    uint32_t step_max; /* operations per execution; 0 means 20000 */
+    /*
+     * number of explore_spin calls per thread that may return although no other thread ran, to get
+     * past a bounded spin; each counts as a preemption
+     */
+    uint32_t idle_spin_max;
+    /* try no preemption before notes: this is faster and finds the same races */
+    bool skips_notes;
+    bool is_quiet; /* print nothing, for failures that a test expects */
 };
 
 enum explore_verdict {
     EXPLORE_PASSED,
-    EXPLORE_RACE,     /* two plain accesses without happens-before */
+    EXPLORE_RACE,     /* two plain accesses that are not ordered by happens-before */
     EXPLORE_ASSERT,   /* explore_assert, or assert in the code under test */
-    EXPLORE_DEADLOCK, /* nobody can run, not everybody has ended */
+    EXPLORE_DEADLOCK, /* no thread can run, but not all have ended */
     EXPLORE_LIVELOCK, /* step_max */
     EXPLORE_MISUSE,   /* the scenario is not deterministic, or too large */
 };
@@ -69,16 +73,19 @@ struct explore_result {
     uint64_t execution_count;
     uint64_t step_count; /* sum over all executions */
     uint64_t duration_ns;
-    bool is_exhausted; /* the depth-first search tried every schedule in its bounds */
+    bool is_exhausted; /* the depth-first search has tried every schedule within its limits */
 };
 
-/* Returns 0 when every execution passed, -1 at the first failure. NULL limits are moderate ones. */
+/*
+ * Returns 0 if every execution passed, -1 at the first failure. Without limits (NULL), moderate
+ * ones are used.
+ */
 int explore_run(const struct explore_scenario *scenario, const struct explore_limits *limits);
 
-/* Of the last explore_run. */
+/* Result of the last explore_run. */
 const struct explore_result *explore_last(void);
 
-/* For the scenario's threads, and for the port layer beneath the code under test. */
+/* Functions for the threads of a scenario, and for the port layer below the code under test. */
 
 /* The id of the running thread, -1 outside of threads. */
 int explore_self(void);
@@ -88,13 +95,16 @@ static inline bool explore_in_thread(void)
     return explore_self() >= 0;
 }
 
-/* Every schedule sees every value below `count`: a choice of input, or of a fault. */
+/* A choice of an input or a fault: every value below `count` is tried with every schedule. */
 uint32_t explore_choose(uint32_t count);
 
 /* A scheduling point without an operation. */
 void explore_point(void);
 
-/* Call in each round of a spin loop. Others run first; returns once one of them made progress. */
+/*
+ * Called in each round of a spin loop. Other threads run first; returns when one of them has made
+ * progress.
+ */
 void explore_spin(void);
 
 /*
@@ -104,7 +114,7 @@ void explore_spin(void);
  */
 void explore_wait_until(bool (*cond)(void *arg), void *arg);
 
-/* What all threads see: stores still in a buffer are not included. */
+/* Returns the value that all threads see, without stores that are still in a buffer. */
 static inline uint32_t explore_peek32(const struct a32 *a)
 {
     return a->v;
@@ -126,7 +136,7 @@ void explore_fence_all(void);
 /* Returns false at once when *word differs from `expected`, true after a wake. Orders no notes. */
 bool explore_futex_wait(struct a32 *word, uint32_t expected);
 
-/* Wakes up to `count` waiters, the longest waiting first. Returns how many. */
+/* Wakes up to `count` waiters, the longest waiting first. Returns the number of woken threads. */
 uint32_t explore_futex_wake(struct a32 *word, uint32_t count);
 
 #define explore_assert(cond) ((cond) ? (void)0 : explore_assert_failed(__FILE__, __LINE__, #cond))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations on one word whose store half later loads may overtake, as on Arm: the atomic operation is
- * split into a load and a store. A scenario names the word, and has one thread that stores there in this
- * way, so that a load and a store are as good as the atomic operation.
+ * Splits atomic operations on one word into a load and a store, so that later loads of the thread
+ * can be executed before the store, as on Arm. A scenario names the word, and only one of its
+ * threads stores to the word in this way, so the two parts are equivalent to the atomic operation.
  */
 #ifndef PTO_OVERTAKEN_H
 #define PTO_OVERTAKEN_H

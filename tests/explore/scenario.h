@@ -25,7 +25,7 @@
 #include "scenario_list.h"
 #include "weak.h"
 
-/* The structs keep their size; the code of sched.c sees the small numbers. */
+/* The structs keep their size; the code of sched.c uses the small numbers. */
 #define SCHED_PUBLIC SCHED_PUBLIC_ROOM
 #define SCHED_RETURN SCHED_RETURN_ROOM
 #define SCHED_CLAIM SCHED_CLAIM_ROOM
@@ -72,13 +72,14 @@ enum {
 
 static struct graph *graph;
 static struct sched *sched;
-static uint32_t cell[CELLS]; /* what kernels touch; plain memory */
-static uint32_t ran[TASKS];  /* which invocations have, by task */
+static uint32_t cell[CELLS]; /* memory that kernels access, without atomics */
+static uint32_t ran[TASKS];  /* which invocations of each task have run */
 static uint32_t wanted[TASKS];
 static uint32_t built[TASKS]; /* stands for what a submit writes after its first edge */
 
 static uint32_t claim_read[PLACES][SMALL_PUBLIC][EXPLORE_THREAD_MAX];
-static uint8_t claim_winner[PLACES][SMALL_PUBLIC]; /* thread + 1, of the latest claim */
+/* number of the thread that made the latest claim, plus 1 */
+static uint8_t claim_winner[PLACES][SMALL_PUBLIC];
 
 /* ---- wrappers ---- */
 
@@ -125,7 +126,7 @@ static inline void noted_store(struct a32 *a, uint32_t v)
     a32_store_relaxed(a, v);
 }
 
-/* Right after the exchange, before anybody else runs. */
+/* Right after the exchange, before any other thread runs. */
 static inline bool note_claim(const struct a32 *a, uint32_t from, uint32_t to, bool has_won)
 {
     for (uint32_t i = 0; i < sched->worker_count && has_won; i++)
@@ -154,7 +155,7 @@ NOTED_CAS(weak_a32_cas_release)
 #define weak_a32_cas_acquire(a, expected, v) noted_weak_a32_cas_acquire(a, expected, v)
 #define weak_a32_cas_release(a, expected, v) noted_weak_a32_cas_release(a, expected, v)
 
-/* What is told of a running kernel is written before it starts. */
+/* The fields that describe a running kernel are written before it starts. */
 static inline void note_start(const struct core *core)
 {
 #ifdef NOTES_STARTS
@@ -190,7 +191,7 @@ bool port_can_read(uint64_t addr, uint32_t bytes)
     return addr != 0;
 }
 
-/* An execution depends on its schedule only. */
+/* An execution must depend on its schedule only. */
 static inline uint64_t port_cycles(void)
 {
     return 1;
@@ -207,13 +208,16 @@ static inline void give_pool(struct pool *pool, uint64_t share, void *context)
 
 /* ---- kernels ---- */
 
-/* A task's only scalar: its number, what its kernel reads, what it writes. */
+/* A task's only scalar: its number, and which cells its kernel reads and writes. */
 static inline uint64_t task_scalar(uint32_t number, uint32_t reads, uint32_t writes)
 {
     return number | (uint64_t)reads << 8 | (uint64_t)writes << 32;
 }
 
-/* The submitter is at it until its last edge is linked; the kernel comes after all of that. */
+/*
+ * The submitter writes to the slot until the last edge is linked; the kernel must come after all of
+ * that.
+ */
 static inline bool note_edge(void *context, uint64_t before, uint64_t after)
 {
     (void)context;
@@ -223,8 +227,8 @@ static inline bool note_edge(void *context, uint64_t before, uint64_t after)
 }
 
 /*
- * Bits of `reads` and `writes` name cells. The second block of a task writes
- * those that follow, a second lane those four further on.
+ * Bits of `reads` and `writes` are cells. The second block of a task uses the next cells, a second
+ * lane the cells four further on.
  */
 static inline void run_cells(const int64_t *args, uint64_t scalar, uint32_t lane)
 {
@@ -243,7 +247,7 @@ static inline void run_cells(const int64_t *args, uint64_t scalar, uint32_t lane
     ran[scalar & 0xff] |= 1u << invocation;
 }
 
-/* The scalar comes after the tensors, of which there are none or one. */
+/* The scalar follows the tensors, of which there is none or one. */
 enum {
     KERNEL_TOUCH,
     KERNEL_TENSOR,
@@ -283,7 +287,7 @@ static void write_kernel(int64_t *args)
     run_cells(args, (uint64_t)args[1], 0);
 }
 
-static struct a32 counter[2]; /* what the next kernel waits for, each until it is 1 */
+static struct a32 counter[2]; /* cells for which the next kernel waits, each until it is 1 */
 
 static void defer_kernel(int64_t *args)
 {

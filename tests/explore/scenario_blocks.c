@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Outputs are dropped by the scope and by tasks on other threads, collected, and taken again. */
+/* Memory of outputs is dropped by scopes and by tasks on other threads, collected, and reused. */
 #include "scenario_places.h"
 
 static const uint32_t shape[] = { 64 };
@@ -14,7 +14,7 @@ static void setup_three(void)
     start_places(3);
 }
 
-/* A buffer that the submitter fills itself, as it does for an initial value. */
+/* A buffer to which the submitter itself writes, as it does for an initial value. */
 static struct pto_tensor alloc_filled(void)
 {
     struct pto_tensor_info info = pto_tensor_info_make(shape, 1, PTO_FLOAT32);
@@ -28,7 +28,10 @@ static struct pto_tensor alloc_filled(void)
     return out.tensor[0];
 }
 
-/* One buffer, `readers` tasks, the end of its scope, and a second buffer of its size. */
+/*
+ * One output, `readers` tasks that read it, the end of its scope, and a second output of the same
+ * size.
+ */
 static void read_and_refill(uint32_t readers)
 {
     struct pto_tensor x;
@@ -42,7 +45,7 @@ static void read_and_refill(uint32_t readers)
     lead_to_end();
 }
 
-/* The scope and a reader: the submitter, or the other thread, is the last one. */
+/* The last user is the submitter, by the end of the scope, or the other thread, by a reader. */
 static void last_thread(int id)
 {
     if (id != 0)
@@ -51,7 +54,7 @@ static void last_thread(int id)
         read_and_refill(1);
 }
 
-/* Two readers on two places: the last one frees what the other one has read. */
+/* Two readers at two places: the last one frees what the other one has read. */
 static void readers_thread(int id)
 {
     if (id != 0)
@@ -60,7 +63,10 @@ static void readers_thread(int id)
         read_and_refill(2);
 }
 
-/* The creator is a task; its output is read by another one, and the next creator gets the memory. */
+/*
+ * The creator is a task; another task reads its output, and the memory is reused for the next
+ * output.
+ */
 static void output_thread(int id)
 {
     struct pto_tensor_info info = pto_tensor_info_make(shape, 1, PTO_FLOAT32);
@@ -83,7 +89,9 @@ static void output_thread(int id)
     lead_to_end();
 }
 
-/* Held through an explicit dependency only, by a task that is in the middle of its own release. */
+/*
+ * The memory is kept only by an explicit dependency, and the dependent task is just releasing it.
+ */
 static void retain_thread(int id)
 {
     struct pto_tensor_info info = pto_tensor_info_make(shape, 1, PTO_FLOAT32);

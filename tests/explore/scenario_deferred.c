@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks that wait for conditions when their kernels have returned: registered
- * by one thread, fulfilled by two others, looked at by a fourth. Counter i
- * comes with cell 8 + i.
+ * Deferred tasks: conditions are registered by one thread, fulfilled by two others, and polled by a
+ * fourth one. Counter i is published with cell 8 + i.
  */
 #include "scenario_places.h"
 
 static void raise_counter(uint32_t i)
 {
     atomic_note_write(&cell[8 + i]);
-    a32_store_release(&counter[i], 1); /* R19, as a kernel does it */
+    a32_store_release(&counter[i], 1); /* R19, as a kernel publishes it */
 }
 
 static bool is_raised(uint32_t i)
@@ -23,7 +22,7 @@ static bool may_poll(void)
            explore_peek32(&sched->deferred.lock) == 0;
 }
 
-/* Conditions are not looked at for nothing, or the search would not end. */
+/* Conditions are polled only if something has changed, or the search would not end. */
 static bool has_work_or_event(void *arg)
 {
     bool is_due = (is_raised(0) && is_raised(1)) || sched_is_stopped(sched);
@@ -66,7 +65,8 @@ static void start_deferred(uint32_t places, uint32_t at, int32_t blocks)
 static void setup_two_conditions(void)
 {
     start_deferred(2, 1, 1);
-    place[0].is_offering = place[1].is_offering = false; /* an offer has a fence */
+    /* offering a task has a fence, which this test must not rely on */
+    place[0].is_offering = place[1].is_offering = false;
 }
 
 static bool is_first_due(void *arg)
@@ -75,7 +75,10 @@ static bool is_first_due(void *arg)
     return explore_peek32(&stop) != 0 || (is_raised(0) && may_poll());
 }
 
-/* Thread 3 looks when the first condition holds: it may drop that one, and another thread the task. */
+/*
+ * Thread 3 polls when the first condition holds: it may remove that condition, and another thread
+ * may complete the task.
+ */
 static void two_conditions_thread(int id)
 {
     if (id == 0) {
@@ -200,7 +203,7 @@ static void setup_refused(void)
     submit_at(1, 1);
 }
 
-/* As the host does it between two submits. */
+/* What the host does between two submits. */
 static void refused_thread(int id)
 {
     if (id != 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks are linked while their predecessors run, complete, and leave their slots to others. */
+/* Tasks are linked while their predecessors run and complete, and their slots are reused. */
 #include "scenario_places.h"
 
 static struct pto_task_id first[2];
@@ -14,12 +14,16 @@ static void setup_three(void)
     start_places(3);
 }
 
-/* A submit that links, while what it waits for runs, completes and is sealed elsewhere. */
+/*
+ * A submit links edges from tasks that run, complete and are sealed on other threads at the same
+ * time.
+ */
 static void setup_chain(void)
 {
     start_places(2);
     first[0] = submit_at(1, 1);
-    place[0].is_offering = false; /* an offer has a fence, which would hide a missing order */
+    /* offering a task has a fence, which would hide a missing order */
+    place[0].is_offering = false;
 }
 
 static void chain_thread(int id)
@@ -32,7 +36,10 @@ static void chain_thread(int id)
     lead_to_end();
 }
 
-/* Two predecessors on two places: whoever is the last, the submitter included, runs the third. */
+/*
+ * Two predecessors at two places: the last one to finish, or the submitter, makes the third task
+ * run.
+ */
 static void setup_join(void)
 {
     start_places(3);
@@ -41,7 +48,7 @@ static void setup_join(void)
     place[0].is_offering = false;
 }
 
-/* The same with one of them at the submitter's own place. */
+/* The same with one predecessor at the submitter's own place. */
 static void setup_join_of_two(void)
 {
     start_places(2);
@@ -60,7 +67,7 @@ static void join_thread(int id)
     lead_to_end();
 }
 
-/* A chain of two that is offered from the start. */
+/* A chain of two tasks that is offered from the start. */
 static void offer_thread(int id)
 {
     struct pto_task_id a;
@@ -74,14 +81,20 @@ static void offer_thread(int id)
     lead_to_end();
 }
 
-/* Nobody else knows of a task until some are offered: what is linked before needs no exchange. */
+/*
+ * No other thread knows of a task until some task is offered, so edges that are linked before need
+ * no atomic exchange.
+ */
 static void setup_unshared(void)
 {
     start_places(2);
     graph->is_shared = false;
 }
 
-/* One task, two successors, and a third that waits for both: whoever is last. */
+/*
+ * One task, two successors, and a third one that waits for both: the last one to finish makes it
+ * ready.
+ */
 static void diamond_thread(int id)
 {
     struct pto_task_id a, deps[2];
@@ -97,7 +110,7 @@ static void diamond_thread(int id)
     lead_to_end();
 }
 
-/* Slots come back between submits; ids of tasks that have gone are waited for, too. */
+/* Slots are reused between submits; a submit may also name ids of tasks that have completed. */
 static void reuse_thread(int id)
 {
     struct pto_task_id deps[3];
@@ -116,7 +129,7 @@ static void reuse_thread(int id)
     lead_to_end();
 }
 
-/* More predecessors than a slot has edges: the last two are in a chunk, which is used again. */
+/* More predecessors than a slot has edges: the last two are in a chunk, which is reused. */
 static void spill_thread(int id)
 {
     struct pto_task_id deps[5];
@@ -133,7 +146,7 @@ static void spill_thread(int id)
     lead_to_end();
 }
 
-/* Dependencies that are found by region: a buffer is written, read twice, and written again. */
+/* Dependencies by regions: a buffer is written, read twice, and written again. */
 static void region_thread(int id)
 {
     static float buffer[256];

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs that are launched again: each task puts its own counters back, on
- * whatever thread it completes, and the next launch starts from there.
+ * Graphs that are launched repeatedly: each task resets its own counters, on the thread on which it
+ * completes, and the next launch begins with them.
  */
 #include "scenario_places.h"
 
 enum { LAUNCHES = 2 };
 
-/* The second and the third read what the first wrote, the fourth what those did. */
+/*
+ * The second and third task read what the first one wrote; the fourth one reads what these wrote.
+ */
 static void build_diamond(int32_t blocks)
 {
     struct slot *ready;
@@ -40,7 +42,7 @@ static void setup_blocks(void)
     build_diamond(2);
 }
 
-/* Two tasks that wait for nothing, on whatever places, and one that waits for both. */
+/* Two tasks without predecessors, at any places, and a task that waits for both. */
 static void setup_join(void)
 {
     struct slot *ready;
@@ -53,7 +55,7 @@ static void setup_join(void)
     make_image();
 }
 
-/* One that is run before the others are told, which makes one task ready and counts for another. */
+/* A task runs before others are offered; it makes one task ready and counts down another one. */
 static void build_fork(int32_t slot_of_first)
 {
     struct slot *ready;
@@ -75,14 +77,14 @@ static void setup_fork(void)
     explore_assert(image.is_plain);
 }
 
-/* The same for which lines are not enough. */
+/* The same for a graph that needs more than the list of tasks in order. */
 static void setup_timed_fork(void)
 {
     build_fork(0);
     explore_assert(!image.is_plain);
 }
 
-/* Place 0 keeps the launch, but has no core for the first task. */
+/* Place 0 keeps the launch to itself, but has no core for the first task. */
 static void setup_parked(void)
 {
     struct slot *ready;
@@ -99,11 +101,11 @@ static void setup_parked(void)
     make_image();
 }
 
-/* As sim.c does it, at place 0. */
+/* What sim.c does at place 0. */
 static void launch_as(bool is_alone)
 {
     start_launch(is_alone);
-    if (is_alone) { /* the others learn of what is left of it after one task */
+    if (is_alone) { /* the rest of the graph is offered to others after one task */
         sched_run(&place[0], 1);
         sched_share(&place[0]);
     }
@@ -120,7 +122,7 @@ static void launch(void)
     launch_as(false);
 }
 
-/* Between two launches every counter is as image_fill left it. */
+/* Between two launches every counter has the value that image_fill set. */
 static void check_rewound(void)
 {
     uint32_t tasks = 0;
@@ -185,10 +187,11 @@ static void parked_thread(int id)
 }
 
 /*
- * Line by line, until the thread at place 0 does not come back from a kernel: another
- * one has its place then, and whoever finds it completes the task that comes back.
+ * Tasks run in order at place 0, until its thread does not return from a kernel. Then another
+ * thread takes the place, and the thread that finds it completes the task whose kernel returns
+ * late.
  */
-static struct a32 away; /* the line of that task; 0: nobody is away */
+static struct a32 away; /* number of that task in the order; 0: no thread is away */
 
 static void setup_away(void)
 {
@@ -213,8 +216,9 @@ static void away_thread(int id)
         place[0].is_offering = false;
         sched_run(&place[0], 1 + explore_choose(3));
         explore_assert(place[0].line_now != 0);
-        place[0].is_in_line = true; /* as sched_run leaves it when the thread is lost */
-        place[0].is_shared = true;  /* as the monitor does */
+        /* state that sched_run leaves when the thread has lost its place */
+        place[0].is_in_line = true;
+        place[0].is_shared = true; /* what the monitor does */
         a32_store_release(&away, place[0].line_now);
         lead_to_end();
     } else {
@@ -248,7 +252,7 @@ static void stopped_thread(int id)
     } else {
         launch();
         explore_wait_until(is_cancelled, NULL);
-        sched_attend(sched, 0, ATTEND_CANCELLED); /* as the host does before the next run */
+        sched_attend(sched, 0, ATTEND_CANCELLED); /* what the host does before the next run */
         start_again();
         launch();
         a32_store_release(&stop, 1);

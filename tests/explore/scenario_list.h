@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program of scenarios is: a list of them, and how tools/weaken runs it. */
+/* The main program of scenarios: runs a list of them, with the options that tools/weaken uses. */
 #ifndef PTO_SCENARIO_LIST_H
 #define PTO_SCENARIO_LIST_H
 
@@ -8,7 +8,10 @@
 
 #include "explore.h"
 
-/* One scenario: the labels that it shows come first when tools/weaken asks. */
+/*
+ * One scenario, with the memory-order labels that it checks; tools/weaken runs those with a given
+ * label first.
+ */
 struct scenario {
     struct explore_scenario explore;
     const char *labels;
@@ -32,22 +35,21 @@ static inline bool run_scenario(const struct scenario *s, bool is_quiet, uint64_
     limits.skips_notes = true;
     limits.is_quiet = is_quiet;
     limits.execution_max *= walk;
-    if (walk == 1) /* the walk has been there as well */
+    if (walk == 1) /* the depth-first search was run as well */
         limits.random_count /= 2;
     return explore_run(&s->explore, &limits) == 0;
 }
 
 /*
- * `--label L` runs what shows L first, with `--only` nothing else; `--first`
- * stops at the first failure. `--random` leaves the walk through all schedules
- * out: what is broken shows up at random much sooner. `--long` goes further where
- * the walk is too long to end.
+ * `--label L` runs scenarios that check L first, with `--only` no others; `--first` stops at the
+ * first failure. `--random` skips the depth-first search, because random schedules find what is
+ * broken much sooner. `--long` raises limits of searches that are too long to end.
  */
 static inline int scenario_main(int argc, char **argv, const struct scenario *list, uint32_t count)
 {
     const char *label = "";
     bool is_first = false, is_only = false;
-    uint64_t walk = 1; /* how far to go, in limits of the scenario */
+    uint64_t walk = 1; /* factor for the limits of the scenario */
     uint32_t passed = 0, failed = 0;
 
     for (int i = 1; i < argc; i++) {

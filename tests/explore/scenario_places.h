@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The machine of the scenarios that need no threads of sim.c: places, each
- * served by the explorer's thread of the same number, that block until there
- * is something to do. Thread 0 is the submitter.
+ * The machine for scenarios that do not need the threads of sim.c: places, each served by the
+ * explorer's thread of the same number, which blocks until there is something to do. Thread 0 is
+ * the submitter.
  */
 #ifndef PTO_SCENARIO_PLACES_H
 #define PTO_SCENARIO_PLACES_H
@@ -25,10 +25,10 @@ static struct core core_of[EXPLORE_THREAD_MAX];
 static struct a32 stop;
 static struct a32 event;
 static uint32_t submitted;
-static struct pto_kernels lanes;   /* of tasks without tensors */
+static struct pto_kernels lanes;   /* id of the kernel for tasks without tensors */
 static int32_t block_count;        /* the same */
 static int32_t timing_slot;        /* the same; -1: none */
-static uint8_t core_types[PLACES]; /* what port_core_acquire may give, by place */
+static uint8_t core_types[PLACES]; /* which cores port_core_acquire may return, by place */
 
 bool port_pool_grow(struct pool *pool, uint64_t bytes)
 {
@@ -67,7 +67,7 @@ uint32_t port_core_room(void *machine, uint32_t core_type)
     return UINT32_MAX;
 }
 
-/* Places keep their cores: there are no teams here. */
+/* Places keep their cores, because there are no teams here. */
 void port_cores_yield(void *machine, struct worker *w)
 {
     (void)machine;
@@ -113,7 +113,7 @@ static inline void start_places(uint32_t places)
     explore_assert(graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL) == PTO_OK);
 }
 
-/* *ready_out is its slot if it is ready. */
+/* *ready_out gets the slot of the task if it is ready. */
 static inline struct pto_task_id submit_only(uint32_t reads, uint32_t writes,
                                              const struct pto_task_id *deps, uint32_t dep_count,
                                              struct slot **ready_out)
@@ -132,7 +132,7 @@ static inline struct pto_task_id submit_only(uint32_t reads, uint32_t writes,
     return out.task;
 }
 
-/* Before the threads start: the task is ready at a place, and not on offer. */
+/* Called before the threads start: makes the task ready at a place without offering it. */
 static inline struct pto_task_id submit_at(uint32_t index, uint32_t writes)
 {
     struct slot *ready;
@@ -153,7 +153,7 @@ static inline struct pto_task_id submit(uint32_t reads, uint32_t writes,
     return task;
 }
 
-/* One with a tensor. */
+/* A task with a tensor. */
 static inline struct pto_outputs submit_tensor(int32_t kernel, const void *tensor, enum pto_tag tag,
                                                uint32_t reads, uint32_t writes)
 {
@@ -177,7 +177,7 @@ enum { IMAGE_BYTES = 16 << 10 };
 static struct image image;
 static _Alignas(128) char image_memory[IMAGE_BYTES];
 
-/* What was submitted becomes the image; the graph is not run itself. */
+/* Converts the submitted graph to an image; the graph itself is not run. */
 static inline void make_image(void)
 {
     static const struct pto_entry entry;
@@ -203,7 +203,7 @@ static inline bool has_work(void *arg)
     return explore_peek32(&stop) != 0 || sched_has_offer(sched, arg);
 }
 
-/* A place other than the submitter's, until the run is over. */
+/* Serves a place other than the submitter's until the run has ended. */
 static inline void serve_place(struct worker *w)
 {
     for (;;) {
@@ -216,7 +216,9 @@ static inline void serve_place(struct worker *w)
     }
 }
 
-/* The submitter, once the graph is built: runs and collects until nothing is left. */
+/*
+ * The submitter after the graph is complete: runs tasks and collects slots until nothing is left.
+ */
 static inline void lead_to_end(void)
 {
     while (graph->live != 0) {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that wait for each other, and sleep: src/comm/comm_shared.c and src/base/waker.c as they are, a thread for each rank, or
- * for the watcher of one. There is no time here, so a wait that nobody ends is a deadlock.
+ * Ranks that wait for each other, and sleep: src/comm/comm_shared.c and src/base/waker.c unchanged,
+ * with a thread for each rank or for a rank's watcher. There is no time here, so a wait that no
+ * thread ends is a deadlock.
  *
- * What an order protects is noted: `put`, what a rank wrote before its signal or barrier; `did`,
- * what it did before it went, read by whoever takes it for gone; `going`, that it goes, read by
- * whoever is told; and the status with which a rank gives up.
+ * Memory whose order is checked has notes: `put`, what a rank wrote before its signal or barrier;
+ * `did`, what it did before it ended, read by ranks that consider it dead; `going`, its
+ * announcement that it ends, read by ranks that are notified; and the status with which a rank
+ * aborts.
  */
 #include "overtaken.h"
 #include "scenario_list.h"
@@ -72,7 +74,7 @@ static struct shared_head head[RANKS];
 static struct shared_control control[RANKS];
 static int32_t window[RANKS];
 
-/* What a rank has for itself. */
+/* Private state of a rank. */
 static struct rank {
     struct shared shared;
     struct shared_domain domain;
@@ -93,7 +95,10 @@ static bool is_status(const struct a32 *a)
 
 static const struct shared_memory memory = { .fence = explore_fence_all };
 
-/* A domain of the first ranks. They sleep at once: how long they look before that is no order. */
+/*
+ * Opens a domain of the first ranks. Waits sleep at once, because spinning has no effect on memory
+ * order.
+ */
 static void start_ranks(uint32_t members, bool has_fence)
 {
     memset(put, 0, sizeof(put));
@@ -279,7 +284,7 @@ static void barrier_thread(int id)
 
 /* ---- a rank waits, another one goes; a third one goes as well, and so it may be found early ---- */
 
-static struct a32 ended; /* stands for the descriptor of a process */
+static struct a32 ended; /* stands for the pidfd of a process */
 
 static void setup_gone(void)
 {
@@ -330,7 +335,7 @@ static void killed_thread(int id)
     }
 }
 
-/* Rank 1 gives up: of the domain, or of another one. */
+/* Rank 1 aborts: the domain of rank 0, or another one. */
 static void aborted_thread(int id)
 {
     if (id == 0) {
@@ -350,7 +355,7 @@ static void setup_other_aborted(void)
     rank[0].peer[1].control = &control[2];
 }
 
-/* Rank 2, of the domain, says that somebody look, and stays. */
+/* Rank 2, a member of the domain, asks the others to check their peers, and stays. */
 static void other_aborted_thread(int id)
 {
     if (id == 0) {
@@ -364,8 +369,8 @@ static void other_aborted_thread(int id)
 }
 
 /*
- * Rank 1 closes and ends, which is no reason to give up: rank 2 is the one that signals. It says before
- * that somebody look, so that rank 0 may do so at any time.
+ * Rank 1 closes and ends, which is no reason to abort, because rank 2 sends the signal. Before
+ * that, rank 2 asks the others to check their peers, so that rank 0 may do so at any time.
  */
 static void setup_closed_before(void)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rings that wrap, full rings, sleeping places, kernels that end elsewhere,
- * tasks without a core. The tasks are submitted before the threads start, so
- * that a schedule is about the scheduler alone.
+ * The scheduler: rings that wrap, full rings, sleeping places, kernels that end on other threads,
+ * tasks without a core. The tasks are submitted before the threads start, so that schedules are
+ * about the scheduler only.
  */
 #define SMALL_RETURN 2
 #include "scenario_places.h"
 
 static struct slot *ready[TASKS];
 
-/* Indices that wrap: every counter of a ring is about to. */
+/* Every counter of a ring is about to wrap around. */
 static void turn_rings(uint32_t from)
 {
     for (uint32_t i = 0; i < sched->worker_count; i++) {
@@ -50,7 +50,7 @@ static bool is_taken(void *arg)
     return explore_peek32(&place[0].public_head) == explore_peek32(&place[0].public_tail);
 }
 
-/* The submitter runs and collects nothing until all are taken. */
+/* The submitter runs tasks, and collects no slots until all tasks are taken. */
 static void claim_thread(int id)
 {
     if (id != 0) {
@@ -95,7 +95,7 @@ static void reclaim_thread(int id)
 
 /* ---- sleeping ---- */
 
-/* As the simulator does it: take the event's number, announce, look, sleep. */
+/* What the simulator does: load the event's number, announce the sleep, check, sleep. */
 static void sleep_at(struct worker *w)
 {
     uint32_t number = a32_load_acquire(&event);
@@ -122,7 +122,7 @@ static void stop_all(void)
     port_wake(NULL);
 }
 
-/* The worker falls asleep while a task is offered. Nobody else runs it. */
+/* The worker falls asleep while a task is offered, which no other worker runs. */
 static void setup_offer(void)
 {
     start_places(2);
@@ -164,7 +164,7 @@ static void await_thread(int id)
             sleep_at(&place[0]);
 }
 
-/* The worker falls asleep with slots that the ring had no room for, while room is made. */
+/* The worker falls asleep with slots for which the ring had no room, while room is made. */
 static void setup_full(void)
 {
     start_places(2);
@@ -186,7 +186,7 @@ static void full_thread(int id)
     }
 }
 
-/* Everybody sleeps and wakes everybody, with the real addition. */
+/* All places sleep, and all wake each other, with the real atomic addition. */
 static void setup_all_asleep(void)
 {
     start_places(3);
@@ -212,7 +212,7 @@ static void all_asleep_thread(int id)
 
 /* ---- kernels that end on a thread without a place ---- */
 
-/* Two of them; the task that waits for both is run by whoever completes the last. */
+/* Two predecessors; the place that completes the last one runs the task that waits for both. */
 static void setup_finished(void)
 {
     struct pto_task_id deps[2];
@@ -245,10 +245,14 @@ static void setup_parked(void)
     start_places(2);
     place[0].core_mask = 1u << PTO_CORE_AIC;
     core_types[0] = 0;
-    place[1].is_offering = false; /* an offer has a fence, which would hide a missing order */
+    /* offering a task has a fence, which would hide a missing order */
+    place[1].is_offering = false;
 }
 
-/* The second task becomes ready where it cannot run; nobody has heard of it through an offer. */
+/*
+ * The second task becomes ready at a place that cannot run it, and no other place was notified of
+ * it by an offer.
+ */
 static void parked_thread(int id)
 {
     struct pto_task_id a;
@@ -264,7 +268,7 @@ static void parked_thread(int id)
     lead_to_end();
 }
 
-/* Two places park for a third one. */
+/* Two places park tasks for a third one. */
 static void setup_parked_by_two(void)
 {
     start_places(3);
@@ -280,7 +284,7 @@ static void parked_by_two_thread(int id)
         return;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        atomic_note_write(ready[i]); /* as the submit does */
+        atomic_note_write(ready[i]); /* what a submit does */
         sched_push(&place[0], ready[i]);
     }
     lead_to_end();

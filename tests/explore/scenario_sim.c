@@ -3,9 +3,9 @@
 #include "scenario_sim.h"
 
 /*
- * A chain of two, and one more, which is run after the first of the chain by
- * whoever is at the place then. It may be given away in any kernel, or on the
- * way out of it.
+ * A chain of two tasks, and a third task, which runs after the first task of the chain on the
+ * thread that has the place then. The place may be given away in any kernel, or just when a kernel
+ * returns.
  */
 static void build_chain(void *arg)
 {
@@ -30,7 +30,7 @@ static void watch_twice(void)
     watch_places(sim);
 }
 
-/* Some thread other than the caller is in a kernel, or everything is over. */
+/* Waits until a thread other than the caller is in a kernel, or the run has ended. */
 static bool is_led_by_another(void *arg)
 {
     struct thread *th = sim->at_place[0];
@@ -40,7 +40,7 @@ static bool is_led_by_another(void *arg)
            (th != NULL && th != &sim->caller && explore_peek32(&th->core.exec) % 2 != 0);
 }
 
-/* The last three looks make the second takeover. */
+/* The last three checks of the monitor cause the second takeover. */
 static void watch_two_takeovers(void)
 {
     watch_twice();
@@ -49,7 +49,10 @@ static void watch_two_takeovers(void)
     watch_places(sim);
 }
 
-/* The monitor has seen the caller in its first kernel twice already: the next look may be enough. */
+/*
+ * The monitor has already seen the caller in its first kernel twice, so its next check may give the
+ * place away.
+ */
 static void expect_takeover(void)
 {
     sim->observed[0] = (struct observation){ &sim->caller, 1, TICKS_STUCK - 1 };
@@ -69,7 +72,7 @@ static void setup_own_fence(void)
     sim->caller.core.lost = (struct a32){ CORE_UNFENCED };
 }
 
-/* The thread that took the place loses it, too, when the caller waits for the end already. */
+/* The thread that took the place loses it as well, when the caller already waits for the end. */
 static void setup_two_takeovers(void)
 {
     watch = watch_two_takeovers;
@@ -77,7 +80,10 @@ static void setup_two_takeovers(void)
     expect_takeover();
 }
 
-/* A task of two blocks, of which the first may lose its place, and one that reads what both wrote. */
+/*
+ * A task of two blocks, the first of which may lose its place, and a task that reads what both
+ * wrote.
+ */
 static void build_blocks(void *arg)
 {
     struct pto_task_id a;
@@ -94,7 +100,7 @@ static void blocks_thread(int id)
     sim_thread(id, build_blocks);
 }
 
-/* A task that waits for a counter when its kernel has returned, and its successor. */
+/* A deferred task, which waits for a counter after its kernel has returned, and its successor. */
 static void build_deferred(void *arg)
 {
     struct pto_task_id a;
@@ -127,7 +133,7 @@ static void deferred_thread(int id)
     sim_thread(id, build_deferred);
 }
 
-/* The kernel that is run first waits for the one behind it: without the monitor nothing goes on. */
+/* The kernel that runs first waits for a later task: without the monitor the run would hang. */
 static void build_stuck(void *arg)
 {
     (void)arg;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated chip itself: sim*.c is compiled as it is, with threads, lock,
- * futex, fence and clock of the explorer. Thread 0 opens runs and closes, the
- * others are what it creates: thread 1 is the monitor, then come the threads of
- * places and lanes. The chip has one cluster: an AIC and two AIVs.
+ * The simulated chip itself: sim*.c is compiled unchanged, with threads, locks, futexes, fences and
+ * clock of the explorer. Thread 0 opens the chip, runs and closes; the chip creates the others:
+ * thread 1 is the monitor, then follow threads for places and lanes. The chip has one cluster: an
+ * AIC and two AIVs.
  */
 #ifndef PTO_SCENARIO_SIM_H
 #define PTO_SCENARIO_SIM_H
@@ -155,7 +155,7 @@ static bool may_start(void *arg)
     return explore_peek32(arg) != 0 || explore_peek32(&is_over) != 0;
 }
 
-/* An explorer's thread that becomes one of the chip's, if the chip wants that many. */
+/* A thread of the explorer that becomes a thread of the chip, if the chip creates that many. */
 static void run_native(uint32_t n)
 {
     explore_wait_until(may_start, &native[n].is_started);
@@ -197,7 +197,7 @@ void chip_count_stuck(int32_t change)
     (a32_add_relaxed)(&stuck_threads, (uint32_t)change);
 }
 
-static struct a32 is_signalled; /* the caller's thread was sent SIGURG */
+static struct a32 is_signalled; /* SIGURG was sent to the caller's thread */
 
 bool crash_init(void)
 {
@@ -216,7 +216,7 @@ void crash_begin(struct crash *c, const struct a32 *depth)
     (a32_store_relaxed)(&c->recall, CRASH_RECALL_NONE);
 }
 
-/* The thread is in its kernel's own code: the first signal makes it leave. */
+/* The thread is in the kernel's own code, so the first signal makes it leave. */
 void crash_recall(struct crash *c, pthread_t thread, const void *entry)
 {
     explore_assert(entry != NULL);
@@ -426,7 +426,7 @@ static void kill_model(pthread_t handle, int signal)
     (a32_store_release)(&is_signalled, 1);
 }
 
-/* As the handler does, on the thread that is in the kernel. */
+/* What the signal handler does, on the thread that is in the kernel. */
 _Noreturn static void leave_kernel(int signal)
 {
     struct thread *th = explore_self() == 0 ? &sim->caller : native[explore_self() - 1].arg;
@@ -448,7 +448,7 @@ uint64_t os_now_ns(void)
 
 uint32_t os_cpu_count(void)
 {
-    return 0; /* nobody spins before it sleeps */
+    return 0; /* threads do not spin before they sleep */
 }
 
 int os_thread_start(pthread_t *handle_out, void *(*fn)(void *), void *arg)
@@ -466,7 +466,7 @@ void os_fence_all(void)
     explore_fence_all();
 }
 
-/* A deadline passes while others run; at once if there is no run to wait for. */
+/* A deadline passes while other threads run, or at once if there is no run. */
 bool os_wait(struct a32 *word, uint32_t expected, uint64_t deadline_ns)
 {
     if (deadline_ns == UINT64_MAX)
@@ -478,7 +478,7 @@ bool os_wait(struct a32 *word, uint32_t expected, uint64_t deadline_ns)
     return false;
 }
 
-static struct a32 *last_word[NATIVES + 2]; /* sim_close has given these their last number */
+static struct a32 *last_word[NATIVES + 2]; /* sim_close has stored the last number of these words */
 static uint32_t last_word_count;
 static uint64_t takeovers_noted;
 
@@ -499,7 +499,7 @@ const struct pto_sim_core *pto_sim_set_core(const struct pto_sim_core *core)
     return NULL;
 }
 
-/* The first that sim_open calls of what is here: from now on there is a simulator. */
+/* The first function of this file that sim_open calls: from here on there is a simulator. */
 int sim_pool_reserve(struct pool *pool, uint64_t bytes, struct pool_budget *budget)
 {
     (void)bytes;
@@ -527,7 +527,7 @@ bool port_pool_grow(struct pool *pool, uint64_t bytes)
     return false;
 }
 
-/* The builder does not yield: the whole graph is built at the first resume. */
+/* The orchestration does not yield: the whole graph is built when its fiber is first resumed. */
 struct fiber {
     void (*fn)(void *);
     void *arg;
@@ -595,11 +595,12 @@ void fiber_destroy(struct fiber *fiber)
 
 /* ---- what the chip reads without the lock ---- */
 
-static uint32_t closing;                         /* plain stand-in for is_closing */
+/* word without atomics that stands for is_closing */
+static uint32_t closing;
 static bool saw_last_number[EXPLORE_THREAD_MAX]; /* of go, event or monitor */
 static uint32_t seen_go[NATIVES];
 
-/* The thread of the chip whose number this is. */
+/* Returns the thread of the chip with this number. */
 static struct thread *thread_of_go(const struct a32 *a, uint32_t n)
 {
     struct thread *th = native[n].arg;
@@ -607,7 +608,7 @@ static struct thread *thread_of_go(const struct a32 *a, uint32_t n)
     return native[n].fn == thread_main && a == &th->go ? th : NULL;
 }
 
-/* A place is given under the lock, and found by whoever sees the number. */
+/* A place is assigned under the lock; the thread sees it after it has seen the number. */
 static void note_go(const struct a32 *a)
 {
     bool is_locked = explore_in_thread() && lock_owner == explore_self();
@@ -618,9 +619,9 @@ static void note_go(const struct a32 *a)
 }
 
 /*
- * Whoever has seen the number that sim_close gave a word sleeps on it for ever,
- * unless it sees is_closing: the store must happen before that look. The
- * explorer's loads are never old, so the note is what notices.
+ * A thread that has seen the number stored by sim_close sleeps on that word forever, unless it sees
+ * is_closing. So is_closing must be stored first. Loads of the explorer always return the newest
+ * value, so a note detects a wrong order.
  */
 static uint32_t model_load(const struct a32 *a, bool is_acquire)
 {
@@ -629,7 +630,7 @@ static uint32_t model_load(const struct a32 *a, bool is_acquire)
 
     if (a == &sim->is_closing && self > 0 && saw_last_number[self])
         atomic_note_read(&closing);
-    if (a == &sim->sleeps && self >= 0) /* report_run, which reads this beside it */
+    if (a == &sim->sleeps && self >= 0) /* report_run, which may read this at the same time */
         atomic_note_read(&sim->takeovers);
     v = is_acquire ? (a32_load_acquire)(a) : (a32_load_relaxed)(a);
     if (self > 0 && thread_of_go(a, (uint32_t)self - 1) != NULL && v != seen_go[self - 1]) {
@@ -654,15 +655,15 @@ static void model_store(struct a32 *a, uint32_t v, bool is_release)
 
 /* ---- scenarios ---- */
 
-/* What a kernel does besides touching cells: the second scalar. */
+/* What a kernel does in addition to accessing cells, as its second scalar says. */
 enum part {
     PART_NONE,
-    PART_LINGERS, /* it may be long, so that others run meanwhile */
-    PART_WAITS,   /* until another kernel has run */
+    PART_LINGERS, /* takes long, so that other threads run in the meantime */
+    PART_WAITS,   /* waits until another kernel has run */
     PART_AIC_WAITS,
     PART_RELEASES,        /* is that one */
-    PART_DEFERS,          /* waits for the counters, but not in its kernel */
-    PART_STAYS,           /* waits until it is released or called back */
+    PART_DEFERS,          /* its task waits for the counters after the kernel has returned */
+    PART_STAYS,           /* waits until it is released or made to leave */
     PART_STAYS_ELSEWHERE, /* the same, but not on the caller's thread */
     PART_CRASHES,
 };
@@ -674,9 +675,10 @@ static const struct pto_kernels on_two = { SIM_KERNEL_AIC, SIM_KERNEL_AIV, -1 };
 static const struct pto_kernels on_three = { SIM_KERNEL_AIC, SIM_KERNEL_AIV, SIM_KERNEL_AIV1 };
 
 static struct pto_run_report report;
-static void (*watch)(void); /* what thread 1 does in the place of the monitor; NULL: it is itself */
+/* function that thread 1 runs instead of the monitor; NULL: the monitor */
+static void (*watch)(void);
 static uint32_t submitted;
-static bool may_be_cut_short; /* the run may be stopped */
+static bool may_be_cut_short; /* the run may be cancelled */
 static struct a32 released;
 
 static bool is_released(void *arg)
@@ -708,7 +710,7 @@ static void run_part(int64_t *args, uint32_t lane)
             explore_spin();
         break;
     case PART_WAITS:
-        fence_full(); /* a store reaches memory in the end, however long its thread waits */
+        fence_full(); /* a store becomes visible eventually, however long its thread waits */
         explore_wait_until(is_released, NULL);
         (void)(a32_load_acquire)(&released);
         break;
@@ -755,7 +757,7 @@ static const struct graph_kernel sim_kernels[SIM_KERNELS] = {
     [SIM_KERNEL_AIV1] = { aiv1_kernel, PTO_CORE_AIV },
 };
 
-/* *ready_out is its slot if it is ready. */
+/* *ready_out gets the slot of the task if it is ready. */
 static struct pto_task_id submit_only(const struct pto_kernels *lanes, int32_t block_count,
                                       bool is_gang, uint64_t scalar, enum part part,
                                       const struct pto_task_id *deps, uint32_t dep_count,
@@ -797,13 +799,13 @@ static inline struct pto_task_id submit_simple(uint32_t reads, uint32_t writes, 
                          dep_count);
 }
 
-/* A run, as the scenarios want it: set into the chip between start and wait. */
+/* A run with the parameters of a scenario, which are set in the chip between start and wait. */
 struct job {
     void (*build)(void *arg);
     void (*stalled)(void *arg, bool is_stall);
     uint64_t stall_ns;
     uint64_t deadline_ns;
-    const struct image *image; /* not NULL: launched instead of building */
+    const struct image *image; /* graph to launch; NULL: the run builds one */
 };
 
 static struct job job;
@@ -829,9 +831,10 @@ static void start_and_wait(struct job run)
     };
 
     job = run;
-    options.grace_ns = run.deadline_ns == UINT64_MAX ? 0 : UINT64_MAX; /* its kernels come back */
+    /* kernels of the run return */
+    options.grace_ns = run.deadline_ns == UINT64_MAX ? 0 : UINT64_MAX;
     explore_assert(sim_start(&sim->base, &request) == PTO_OK);
-    memset(&request, 0, sizeof(request)); /* the host's is not looked at any more */
+    memset(&request, 0, sizeof(request)); /* the host does not read it any more */
     sim->deadline_ns = run.deadline_ns;
     sim->run.stall_ns = run.stall_ns;
     sim->image = run.image;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The blocks of one task run on several places; what follows reads what all of them wrote. */
+/* Blocks of one task run at several places; the successor reads what all of them wrote. */
 #include "scenario_places.h"
 
 static struct slot *task;
 
-/* The task, of which each block writes a cell, and its successor. */
+/* The task, each block of which writes a cell, and its successor. */
 static void start_blocks(uint32_t places, int32_t blocks)
 {
     struct pto_task_id a;
@@ -34,7 +34,7 @@ static void blocks_thread(int id)
         lead_to_end();
 }
 
-/* Whoever has the task drops the blocks that were not started. */
+/* The place that has the task drops the blocks that were not started. */
 static void setup_stopped(void)
 {
     start_blocks(2, 3);
@@ -48,7 +48,7 @@ static void stopped_thread(int id)
         blocks_thread(id);
 }
 
-/* Blocks start in order; the successor runs after all of them, or the run was stopped. */
+/* Blocks start in order; the successor runs after all of them, unless the run was stopped. */
 static void check_stopped(void)
 {
     explore_assert(graph->live == 0);
@@ -57,8 +57,8 @@ static void check_stopped(void)
 }
 
 /*
- * Two threads without a place return from their blocks, and the third block is
- * one of a place. Whoever is the last hands the task on.
+ * Two threads without a place return from their blocks, and the third block runs at a place. The
+ * last of the three completes the task.
  */
 static void setup_elsewhere(void)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs that do not end by themselves: the monitor raises an alarm, kernels
- * crash, or never return; and graphs that are launched on the chip itself.
- * What a run has ended without may come back at any time later.
+ * Runs that do not end by themselves: the monitor raises an alarm, kernels crash or never return;
+ * and graphs that are launched on the chip. A kernel that was given up may return at any later
+ * time.
  */
 #define NOTES_STARTS
 #include "scenario_sim.h"
 
 static bool close_result;
-static bool is_released_late; /* when everything else is over */
+static bool is_released_late; /* returns when everything else has ended */
 
 static void run_only(void (*build)(void *))
 {
@@ -31,7 +31,7 @@ static bool is_run_going(void *arg)
 
 /* ---- the alarm and place 0, which is the only one that sleeps ---- */
 
-/* Two lanes on threads of their own wait for what only the one that answers the alarm does. */
+/* Two lanes on separate threads wait for the thread that answers the alarm. */
 static void build_waiting(void *arg)
 {
     (void)arg;
@@ -128,7 +128,7 @@ static void late_alarm_thread(int id)
 
 /* ---- kernels that never return ---- */
 
-/* A task that does this in its kernel, and a task that waits for it. */
+/* A task whose kernel does this, and a task that waits for it. */
 static void build_pair(enum part part)
 {
     struct pto_task_id a;
@@ -168,7 +168,7 @@ static void build_staying_lanes(void *arg)
     build_pair_of_lanes(PART_STAYS);
 }
 
-/* Somebody is in a kernel, and the graph is complete; or there is nothing to wait for. */
+/* Waits until some thread is in a kernel and the graph is complete, or the run has ended. */
 static bool is_stuck(void *arg)
 {
     bool has_kernel = explore_peek32(&sim->caller.core.exec) % 2 != 0;
@@ -181,7 +181,9 @@ static bool is_stuck(void *arg)
             explore_peekptr(&sim->orch.builder) == NULL);
 }
 
-/* Places are given away, then there is no progress. The kernel may return at once, or much later. */
+/*
+ * Places are given away, then there is no progress. The kernel may return at once, or much later.
+ */
 static void watch_stall(void)
 {
     is_released_late = explore_choose(2) != 0;
@@ -190,7 +192,7 @@ static void watch_stall(void)
         return;
     watch_places(sim);
     for (uint32_t i = 0; i < 6 && stalled_count == 0; i++)
-        watch_progress(sim); /* the first ones may see others get into kernels */
+        watch_progress(sim); /* the first checks may see other threads entering kernels */
     if (!is_released_late)
         (a32_store_release)(&released, 1);
 }
@@ -207,7 +209,7 @@ static void setup_staying(uint32_t workers, uint32_t spare_threads)
             (struct observation){ i == 0 ? &sim->caller : sim->at_place[i], 1, TICKS_STUCK - 1 };
 }
 
-/* The caller's thread is called back. */
+/* The caller's thread is made to leave its kernel. */
 static void setup_recall(void)
 {
     setup_staying(1, 1);
@@ -223,13 +225,16 @@ static void setup_lanes(void)
     setup_staying(1, 2);
 }
 
-/* There is no thread to give the place to. */
+/* There is no thread to which the place could be given. */
 static void setup_kept(void)
 {
     setup_staying(2, 0);
 }
 
-/* The same in small: the one task is at place 1 already, and its kernel returns in any case. */
+/*
+ * The same in a small version: the only task is at place 1 already, and its kernel returns in any
+ * case.
+ */
 static void setup_returning(void)
 {
     struct worker *w;
@@ -244,7 +249,7 @@ static void setup_returning(void)
     w = sim->sched.worker[1];
     w->deque[w->deque_tail++] = graph_slot_line(graph, ready);
     w->core = &sim->at_place[1]->core;
-    w->is_offering = false; /* an offer has a fence */
+    w->is_offering = false; /* offering a task has a fence */
     explore_assert(port_core_acquire(sim, w, PTO_CORE_AIV));
     may_be_cut_short = true;
 }
@@ -303,7 +308,7 @@ static void lanes_thread(int id)
     run_staying(id, build_staying_lanes);
 }
 
-/* Everybody is back: nobody is counted any more. */
+/* All threads have returned, so no thread counts as stuck. */
 static void check_back(void)
 {
     check_ran();
@@ -336,7 +341,7 @@ static void report_and_release(void *arg, bool is_stall)
     explore_assert(!is_stall);
     port_each_running(sim, note_reported, &recorded);
     explore_assert(recorded ==
-                   (ran[0] == 0)); /* the caller's own has returned, the other one stays */
+                   (ran[0] == 0)); /* the caller's kernel has returned, the other one has not */
     release_all(arg, is_stall);
 }
 
@@ -409,7 +414,7 @@ static void crash_lanes_thread(int id)
     sim_thread(id, build_crash_in_lanes);
 }
 
-/* The task behind it was not run. */
+/* The task after it did not run. */
 static void check_crash(void)
 {
     check_ran();
@@ -425,7 +430,7 @@ enum { IMAGE_BYTES = 16 << 10 };
 static struct image image;
 static _Alignas(128) char image_memory[IMAGE_BYTES];
 
-/* Built in setup: tasks before, in, and behind a team. */
+/* Built in setup: tasks before, in, and after a team. */
 static void make_image(const struct pto_kernels *lanes, int32_t blocks)
 {
     static const struct pto_entry entry;
@@ -455,7 +460,7 @@ static void setup_image(void)
     make_image(&on_aiv, 2);
 }
 
-/* The same with a spare thread more. */
+/* The same with one more idle thread. */
 static void setup_image_alone(void)
 {
     watch = watch_once;
@@ -464,7 +469,7 @@ static void setup_image_alone(void)
     make_image(&on_aiv, 2);
 }
 
-/* The same line by line. */
+/* The same in the order of the list, task by task. */
 static void setup_lines(void)
 {
     watch = watch_once;
@@ -503,7 +508,10 @@ static void image_thread(int id)
     close_all();
 }
 
-/* The caller keeps the launch; the task that crashes shares a successor with one behind it. */
+/*
+ * The caller keeps the launch to itself; the task that crashes and a later one have a common
+ * successor.
+ */
 static void setup_crash_in_line(void)
 {
     static const struct pto_entry entry;
@@ -525,7 +533,9 @@ static void setup_crash_in_line(void)
     image_fill(&image, graph, &entry, image_memory, 0);
 }
 
-/* Whoever completes the tasks that were not run: all are, and every counter is put back. */
+/*
+ * Tasks that did not run are completed by some thread: all of them are, and every counter is reset.
+ */
 static void crash_in_line_thread(int id)
 {
     if (id != 0) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A worker and its children: streams of records and the wakers of their readers, with
- * src/link/channel.c and src/base/waker.c as they are. A stream has room for two records, so that a third one
- * needs the room of the first. There is no time here: a wait that nobody ends is a deadlock.
+ * src/link/channel.c and src/base/waker.c unchanged. A stream has room for two records, so a third
+ * one needs the room of the first. There is no time here: a wait that no thread ends is a deadlock.
  *
- * What an order protects is noted: the place of a record in a stream, when it is written and read.
+ * Memory whose order is checked has notes: the room of a record in a stream, when it is written and
+ * read.
  */
 #include <assert.h>
 
@@ -12,7 +13,7 @@
 #include "scenario_list.h"
 #include "weak.h"
 
-/* The struct keeps its size; the code sees the small number. */
+/* The struct keeps its size; the code uses the small number. */
 #define CHANNEL_BYTES CHANNEL_BYTES_ROOM
 #include "link/channel.h"
 #undef CHANNEL_BYTES
@@ -26,7 +27,7 @@ static bool is_shared(const void *at)
     return at >= (const void *)stream && at < (const void *)(stream + STREAMS);
 }
 
-/* The beginning stands for the record. */
+/* The beginning stands for the whole record. */
 static void *noted_copy(void *to, const void *from, size_t bytes)
 {
     if (bytes != 0 && is_shared(to) && explore_in_thread())
@@ -95,7 +96,7 @@ static void start(uint32_t count, uint32_t overtaken)
     overtaken_word = &waker[overtaken].sleepers;
 }
 
-/* Sleeps at once: spinning is no order. */
+/* Waits sleep at once, because spinning has no effect on memory order. */
 static void await(struct waker *w, bool (*holds)(void *context), void *context)
 {
     (void)waker_await(
@@ -213,7 +214,7 @@ static void claims_thread(int id)
     }
 }
 
-/* It may have come too late for both: then the record is still there. */
+/* The wake may have come too late for both: then the record is still in the stream. */
 static void check_claims(void)
 {
     struct record r;

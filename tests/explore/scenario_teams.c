@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Teams: lanes on threads of the pool, cores that they wait for and that others
- * wait for, the end of a run while one waits.
+ * Teams: lanes on idle threads, teams that wait for cores and tasks that wait for teams, the end of
+ * a run while a team waits.
  */
 #include "scenario_sim.h"
 
@@ -29,7 +29,10 @@ static struct pto_task_id submit_gang(uint32_t reads, uint32_t writes,
 
 /* ---- one after the other, on the same threads ---- */
 
-/* The first team reads what a task wrote, the second what the first wrote, a task the rest. */
+/*
+ * The first team reads what a task wrote, the second what the first team wrote, and a task reads
+ * the rest.
+ */
 static void build_lanes(void *arg)
 {
     struct pto_task_id a;
@@ -56,7 +59,10 @@ static void lanes_thread(int id)
 
 /* ---- every core and every thread is needed ---- */
 
-/* The caller may lose its place in the first task; then two teams need all cores, one by one. */
+/*
+ * The caller may lose its place in the first task; then two teams need all cores, one after the
+ * other.
+ */
 static void build_all_cores(void *arg)
 {
     (void)arg;
@@ -70,7 +76,7 @@ static void build_all_cores(void *arg)
 static void setup_all_cores(void)
 {
     watch = watch_once;
-    open_sim(1, 4); /* as sim_open allows: one for each core and each place */
+    open_sim(1, 4); /* as many as sim_open allows: one for each core and each place */
     sim->observed[0] = (struct observation){ &sim->caller, 1, TICKS_STUCK - 1 };
 }
 
@@ -81,7 +87,7 @@ static void all_cores_thread(int id)
 
 /* ---- tasks wait for the cores of a team ---- */
 
-/* A gang has both AIVs when the blocks of a task want one, and the other way round. */
+/* A gang has both AIVs when the blocks of a task need one, and vice versa. */
 static void build_contended(void *arg)
 {
     struct pto_task_id a;
@@ -125,7 +131,7 @@ static bool has_returned(void *arg)
     return explore_peek32(&w->return_ready) != explore_peek32(&w->return_head);
 }
 
-/* The team is started by place 0; all that follows is for place 1. */
+/* Place 0 starts the team; everything that follows is for place 1. */
 static void start_by_hand(struct slot *team)
 {
     struct worker *w = sim->sched.worker[0];
@@ -144,7 +150,7 @@ static void collect_and_close(void)
     (a32_store_release)(&is_over, 1);
 }
 
-/* It sleeps on the AIC that the team waits for. */
+/* The place sleeps while it has the AIC for which the team waits. */
 static void setup_sleeper(void)
 {
     setup_by_hand(1, PTO_CORE_AIC);
@@ -162,8 +168,8 @@ static void sleeper_main(void)
 }
 
 /*
- * It wants an AIV, of which place 0 has one and the team the other. The AIV
- * lane gives it back; the AIC lane waits for the task that wants it.
+ * The task needs an AIV; place 0 has one and the team the other one. The AIV lane releases its
+ * core; the AIC lane waits for the task that needs it.
  */
 static void setup_parked(void)
 {
@@ -209,7 +215,7 @@ static void build_stopped(void *arg)
     graph_scope_end(graph);
 }
 
-/* The canceller, then the monitor. */
+/* First a thread that cancels the run, then the monitor. */
 static void watch_stopped(void)
 {
     sim_cancel(&sim->base, 1);
@@ -247,7 +253,7 @@ static void build_stuck(void *arg)
     graph_scope_end(graph);
 }
 
-/* The place has the AIC, too. */
+/* The place has the AIC as well. */
 static void setup_stuck(void)
 {
     watch = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The explorer itself: each correct protocol passes, and its classic mistake,
- * one word away, is found. The same thread functions serve both; `variant`
- * says which.
+ * Tests of the explorer itself: each correct protocol passes, and in each protocol the usual
+ * mistake, which is one word away, is found. Both use the same thread functions; `variant` selects
+ * one.
  */
 #include <assert.h>
 #include <stdalign.h>
@@ -22,7 +22,7 @@ static int variant;
 static int passed_count;
 static int failed_count;
 
-/* Enough of everything to try each schedule there is. */
+/* Limits that are large enough to try every schedule. */
 static const struct explore_limits all_schedules = {
     .preemption_max = UNBOUNDED,
     .delay_max = UNBOUNDED,
@@ -50,7 +50,10 @@ static void expect(bool is_met, const char *name, const char *what)
            (unsigned long long)r->execution_count, r->message);
 }
 
-/* Runs with the bound and at random; the mistake must be found by both, the correct one by none. */
+/*
+ * Runs the depth-first search and random schedules; both must find the mistake, and neither may
+ * find one in the correct protocol.
+ */
 static void expect_verdict(struct explore_scenario scenario, int variant_run,
                            const struct explore_limits *limits, enum explore_verdict verdict)
 {
@@ -68,7 +71,9 @@ static void expect_verdict(struct explore_scenario scenario, int variant_run,
     expect(explore_last()->verdict == verdict, scenario.name, "verdict, random");
 }
 
-/* Dekker: each thread announces itself, then looks for the other; not both may miss. */
+/*
+ * Dekker: each thread announces itself, then checks for the other; at least one must see the other.
+ */
 
 enum { NO_FENCE, FULL_FENCE, LIGHT_AND_ALL, LIGHT_ONLY, ONE_FULL };
 
@@ -122,7 +127,7 @@ static void test_dekker(void)
     expect_verdict(s, LIGHT_AND_ALL, &all_schedules, EXPLORE_PASSED);
 }
 
-/* Without delays there are no store buffers: the failure above is theirs. */
+/* Without delays there are no store buffers, which cause the failure above. */
 static void test_dekker_without_delays(void)
 {
     struct explore_scenario s = { "dekker, no delays", 2, dekker_setup, dekker_thread,
@@ -136,7 +141,7 @@ static void test_dekker_without_delays(void)
            "passes");
 }
 
-/* Two threads, two steps each, no buffers: exactly the six interleavings. */
+/* Two threads with two steps each, without buffers, have exactly six interleavings. */
 
 static void interleave_thread(int id)
 {
@@ -307,7 +312,7 @@ static void test_release_sequence(void)
     expect_verdict(s, SEQUENCE_STORE, &few_preemptions, EXPLORE_RACE);
 }
 
-/* Counting down: the last to leave owns what all wrote. */
+/* Counting down: the thread that counts last owns what all threads wrote. */
 
 static void countdown_setup(void)
 {
@@ -506,7 +511,7 @@ static void wake_by_sequence(void)
     explore_futex_wake(&other_word, 1);
 }
 
-/* The waker skips the system call unless somebody says that he sleeps. */
+/* The waker skips the system call unless a thread has announced that it sleeps. */
 static void sleep_by_flag(void)
 {
     while (a32_load_acquire(&ready) == 0) {
@@ -559,7 +564,7 @@ static void test_sleep(void)
     expect_verdict(s, SLEEP_DEKKER_NO_FENCE, &few_preemptions, EXPLORE_DEADLOCK);
 }
 
-/* A sleep behind a bounded spin: reached early only when idle rounds are allowed. */
+/* A thread sleeps after a bounded spin, which ends early only if idle rounds are allowed. */
 
 static void spin_then_sleep_thread(int id)
 {
@@ -594,7 +599,7 @@ static void test_spin_then_sleep(void)
            "correct one passes");
 }
 
-/* The queue of the house style, three times: as it is, with R1 relaxed, with R2 relaxed. */
+/* A queue as in the engine, three times: unchanged, with R1 relaxed, with R2 relaxed. */
 
 enum {
     SPSC_SIZE = 2,
@@ -674,7 +679,7 @@ static void test_spsc(void)
     expect_verdict(s, 0, &few_preemptions, EXPLORE_RACE);
 }
 
-/* Every choice of data is tried; an assert of the C library is caught like the explorer's own. */
+/* Every choice of data is tried; assertions of the C library are caught like the explorer's own. */
 
 static uint32_t chosen_set;
 
@@ -717,7 +722,7 @@ static void test_misuse(void)
     expect(explore_last()->verdict == EXPLORE_MISUSE, s.name, "verdict");
 }
 
-/* Outside of threads every operation of the header acts directly. */
+/* Outside of threads every operation of the header accesses memory directly. */
 static void test_direct(void)
 {
     struct a32 a = { 5 };
@@ -748,7 +753,7 @@ static void test_direct(void)
 
 enum {
     LITMUS_THREADS = 3,
-    LITMUS_OPS = 4, /* per thread, at most */
+    LITMUS_OPS = 4, /* maximum number per thread */
     LITMUS_WORDS = 2,
     LITMUS_PROGRAMS = 60,
     OUTCOME_MAX = 4096,
@@ -904,8 +909,8 @@ static void enumerate(const struct litmus_state *s)
 }
 
 /*
- * What random programs rarely are: a store is seen old and then new, between two
- * steps of the thread that made it; and two buffered stores to one word.
+ * Cases that random programs rarely have: a thread loads an old value and then a new one, between
+ * two steps of the storing thread; and two buffered stores to one word.
  */
 static const struct litmus_op litmus_known[][LITMUS_THREADS][LITMUS_OPS] = {
     {
@@ -985,7 +990,7 @@ static void test_litmus(void)
         printf("%d of %d programs differ\n", different, LITMUS_PROGRAMS);
 }
 
-/* About sixty operations an execution; prints the speed, judges only the verdict. */
+/* About sixty operations per execution; prints the speed, but checks only the result. */
 
 static void throughput_thread(int id)
 {

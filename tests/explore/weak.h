@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations with half of their order, or with none: tools/weaken puts them in
- * the place of the engine's to see that a scenario notices, and the explorer is
- * tested with some. A compare-and-swap that keeps only its release fails relaxed.
+ * Operations with a weaker memory order, or none: tools/weaken uses them instead of the engine's
+ * operations to see that a scenario fails, and tests of the explorer use some. If the exchange of a
+ * compare-and-swap is only a release, its failure is relaxed.
  */
 #ifndef PTO_WEAK_H
 #define PTO_WEAK_H

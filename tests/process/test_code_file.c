@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where code that is loaded lies: the folder of a user, and what others do to the temporary folder. */
+/*
+ * Where the files of loaded code are: the folder of a user, and what other users can do in the
+ * temporary folder.
+ */
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -59,7 +62,9 @@ static void the_root_goes_with_its_last_folder(void **state)
     assert_int_equal(rmdir(root), 0);
 }
 
-/* One that others may enter, or a link: code lies in the temporary folder itself. */
+/*
+ * If other users can write to the root, or it is a link, files are in the temporary folder itself.
+ */
 static void a_root_of_others_is_not_used(void **state)
 {
     char path[PATH_MAX], elsewhere[64];
@@ -80,7 +85,7 @@ static void a_root_of_others_is_not_used(void **state)
     assert_int_equal(rmdir(elsewhere), 0);
 }
 
-/* Whoever leaves last removes the root while others enter it. */
+/* The process that leaves last removes the root while other processes enter it. */
 static void processes_come_and_go(void **state)
 {
     pid_t child[PROCESSES];
@@ -129,7 +134,7 @@ static void code_of_a_killed_process_is_removed(void **state)
     assert_int_equal(count_entries(own), 0);
 }
 
-/* What code_file.c reads of folders goes through here. */
+/* Counts the folder entries that code_file.c reads. */
 struct dirent *readdir(DIR *list)
 {
     struct dirent *(*next)(DIR *) = (struct dirent * (*)(DIR *)) dlsym(RTLD_NEXT, "readdir");
@@ -138,7 +143,10 @@ struct dirent *readdir(DIR *list)
     return next(list);
 }
 
-/* Making a folder and removing that of a killed process read nothing that others put there. */
+/*
+ * Making a folder, and removing that of a killed process, read no entries that other users can
+ * create.
+ */
 static void a_full_temporary_folder_is_not_read(void **state)
 {
     char name[64], path[PATH_MAX];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Collectives against what one rank would compute by itself, element by element and bit by bit:
- * numbers of ranks, sizes around every border, types, operations, algorithms; ranks that are
- * threads, and processes. Then ranks that do not agree, that are late, and that die.
+ * Collectives compared with the result that one rank computes alone, element by element and bit by
+ * bit: numbers of ranks, sizes at every limit, types, operations, algorithms; ranks that are
+ * threads or processes. Then ranks that disagree, that are late, and that die.
  */
 #include "tests/fixture/numbers_test.h"
 #include "tests/fixture/ranks_test.h"
@@ -14,7 +14,7 @@ static const enum pto_dtype dtypes[] = { PTO_FLOAT32, PTO_FLOAT16, PTO_BFLOAT16,
 
 /* ---- elements ---- */
 
-/* The bits of an element of a rank. `is_plain`: sums are exact in any order. */
+/* Returns the bits of an element of a rank. `is_plain`: sums are exact in any order. */
 static uint32_t given(enum pto_dtype dtype, uint32_t rank, uint64_t i, bool is_plain)
 {
     struct rng seed = { i * 1024 + rank * 16 + dtype };
@@ -27,7 +27,7 @@ static uint32_t given(enum pto_dtype dtype, uint32_t rank, uint64_t i, bool is_p
     return pto_dtype_size(dtype) == 2 ? bits & 0xffff : bits;
 }
 
-/* The same, reduced over all ranks in their order. */
+/* The same element, reduced over all ranks in their order. */
 static uint32_t expected(const struct pto_collective *how, uint32_t count, uint64_t i,
                          bool is_plain)
 {
@@ -56,7 +56,9 @@ static uint32_t expected(const struct pto_collective *how, uint32_t count, uint6
 
 static void *take(struct rank *r, uint64_t count, enum pto_dtype dtype)
 {
-    /* No more than is asked for, so that AddressSanitizer sees what is beyond. */
+    /*
+     * A buffer of exactly the requested size, so that AddressSanitizer detects accesses beyond it.
+     */
     void *at = malloc(count * pto_dtype_size(dtype));
 
     CHECK(r, at != NULL || count == 0);
@@ -90,7 +92,10 @@ static void *take_given(struct rank *r, uint64_t count, enum pto_dtype dtype, bo
 static void check_all_reduce(struct rank *r, const struct pto_collective *how, uint64_t count,
                              bool is_in_place)
 {
-    /* The order of a ring is its own: it is compared with sums that do not depend on it. */
+    /*
+     * A ring has its own order of additions, so the values are such that sums do not depend on the
+     * order.
+     */
     bool is_plain = how->algorithm == PTO_ALGORITHM_RING;
     void *from = take_given(r, count, how->dtype, is_plain);
     void *to = is_in_place ? from : take(r, count, how->dtype);
@@ -183,13 +188,13 @@ static void check_each_call(struct rank *r, struct pto_collective *how, uint64_t
     }
     how->algorithm = PTO_ALGORITHM_AUTO;
     if (how->reduce != PTO_REDUCE_SUM)
-        return; /* the others do not reduce */
+        return; /* the other ranks do not reduce anything */
     check_all_gather(r, how, count, is_in_place);
     check_broadcast(r, how, count);
     check_all_to_all(r, how, count, is_in_place);
 }
 
-/* All types and operations, where a note ends, and where parts do. */
+/* All types and operations, with sizes around the limit of a note and of a part. */
 static void check_small(struct rank *r)
 {
     static const uint64_t counts[] = { 0, 1, 3, 5, 10, 11, 20, 21, 65, 257 };
@@ -205,7 +210,10 @@ static void check_small(struct rank *r)
             }
 }
 
-/* Where one shot becomes two phases, chunks end, and halves of a scratch do. */
+/*
+ * Sizes at which one shot becomes two phases, and at which chunks and halves of the scratch memory
+ * end.
+ */
 static void check_large(struct rank *r)
 {
     static const uint64_t counts[] = { 4096, 4097, 65536, 131072, 131073, 140003 };
@@ -329,7 +337,7 @@ static void data_of_any_type_moves(void **state)
 
 /* ---- ranks that do not agree ---- */
 
-/* After a disagreement the domain works as before. */
+/* After a disagreement the domain still works. */
 static void check_works(struct rank *r)
 {
     struct pto_collective how;
@@ -339,7 +347,7 @@ static void check_works(struct rank *r)
     check_all_reduce(r, &how, 100, true);
 }
 
-/* Every rank gets the same sentence, which has both of the words. */
+/* Every rank gets the same message, which contains both words. */
 static void expect_difference(struct rank *r, int status, const char *one, const char *other)
 {
     CHECK(r, status == PTO_EINVAL);
@@ -392,7 +400,9 @@ static void arguments_that_differ_are_told_on_all_ranks(void **state)
     on_threads(3, differ, NULL);
 }
 
-/* Rank 1 is refused with a sentence of its own; the others are told that it was. */
+/*
+ * Rank 1 gets a message that says why it was refused; the other ranks are told that it was refused.
+ */
 static void expect_refusal(struct rank *r, int status, const char *why)
 {
     CHECK(r, status == PTO_EINVAL && r->error.rank == 1);
@@ -461,7 +471,9 @@ static void a_domain_that_there_is_not_is_refused(void **state)
 
 /* ---- ranks that are late ---- */
 
-/* Rank 2 comes when the others have given up, and is told so at once; barriers work on. */
+/*
+ * Rank 2 arrives when the others have given up, and gets that error at once; later barriers work.
+ */
 static void come_late(struct rank *r)
 {
     static float buffer[3][300000];
@@ -477,12 +489,12 @@ static void come_late(struct rank *r)
                                &r->error) == PTO_OK);
     status = pto_comm_all_reduce(r->domain, buffer[r->rank], buffer[r->rank], count, &how);
     if (r->rank == 2 && count < 100) {
-        CHECK(r, status == PTO_OK); /* all that it needs was there */
+        CHECK(r, status == PTO_OK); /* all data that this rank needs was there */
         status = pto_comm_all_reduce(r->domain, buffer[r->rank], buffer[r->rank], count, &how);
     }
     CHECK(r, status == (r->rank == 2 ? PTO_EPEER : PTO_ETIMEOUT));
     CHECK(r, r->rank != 2 || r->error.rank == 0);
-    /* Of the others, one may have come too late for the other. */
+    /* One of the other ranks may have arrived too late for the other one. */
     CHECK(r, strstr(r->error.text, r->rank == 2 ? "rank 0 has given up collectives of the domain"
                                                 : "2 did not reach the all-reduce") != NULL);
     if (r->rank != 2)
@@ -514,7 +526,10 @@ static void *kill_soon(void *context)
     return NULL;
 }
 
-/* Rank 1 dies in the middle of something, or between two; the others notice, and go on elsewhere. */
+/*
+ * Rank 1 dies during a collective, or between two; the others get an error, and continue in another
+ * domain.
+ */
 static void die(struct rank *r)
 {
     enum { COUNT = 500000 };
@@ -536,7 +551,9 @@ static void die(struct rank *r)
             status = pto_comm_all_reduce(r->domain, buffer, buffer, 1, &how);
     }
     CHECK(r, status == PTO_EPEER);
-    /* The other survivor may notice first, and its failure or its close arrive here earlier. */
+    /*
+     * The other survivor may have noticed first, and its failure or close may arrive here earlier.
+     */
     CHECK(r, strstr(r->error.text, "the process of rank 1 ") != NULL ||
                  strstr(r->error.text, "has given up collectives") != NULL ||
                  strstr(r->error.text, "has closed the domain") != NULL);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain - asan: its processes are killed, which leaves nothing to look at */
 /*
- * Ranks that are killed or stopped in the middle. All of them go through the same
- * calls; one is killed after its call i, or stops at it, for every i. The others get an
- * error, soon if it was killed, within their time-out if it only stopped, which names it; they
- * close, meet again at the same path without it, and nothing is left of any of them.
+ * Ranks that are killed or stopped. All ranks make the same calls; one is killed after its call i,
+ * or stops in it, for every i. The others get an error that names it, soon if it was killed, or
+ * within their time-out if it has stopped. They close, meet again at the same path without it, and
+ * nothing is left of any of them.
  */
 #include <signal.h>
 #include <sys/mman.h>
@@ -33,19 +33,19 @@ enum call {
     CALLS
 };
 
-/* What the ranks of a play leave for the test. */
+/* Shared memory in which the ranks of one case store results for the test. */
 struct outcome {
-    int status; /* of the call that failed */
+    int status; /* number of the call that failed */
     int call;
     int32_t about;
     uint64_t ns; /* when it returned */
     char text[512];
-    char wrong[200]; /* what must not be */
+    char wrong[200]; /* description of a violation */
 };
 
 struct play {
     uint32_t count, victim;
-    int call;        /* -1: before the first one */
+    int call;        /* the victim stops after this call; -1: before the first one */
     bool is_stopped; /* not killed */
     char folder[100], path[120];
     uint64_t ended_ns; /* when the victim was */
@@ -65,7 +65,7 @@ struct rank {
 
 static uint64_t patience(const struct play *p)
 {
-    /* Nobody can tell a rank that was killed before it opened from one that is late. */
+    /* A rank that was killed before it opened cannot be distinguished from one that is late. */
     return (p->is_stopped || p->call < 0 ? STOPPED_MS : KILLED_MS) * MS;
 }
 
@@ -78,7 +78,7 @@ static int open_comm(struct rank *r, uint32_t rank, uint32_t count, uint64_t tim
     params.rank = (int32_t)rank;
     params.rank_count = count;
     params.path = r->play->path;
-    /* Who is late for the first one is not taken for a rank of the second. */
+    /* A rank that is late for the first communicator is not taken for a rank of the second. */
     params.token = count == r->play->count ? "first" : "second";
     params.timeout_ns = timeout_ns;
     params.error = &r->error;
@@ -161,7 +161,7 @@ static bool has_mapping(const char *text)
             snprintf((o)->wrong, sizeof((o)->wrong), "line %d: not so: %s", __LINE__, #condition); \
     } while (0)
 
-/* The survivors open another communicator where the first one was. */
+/* The survivors open another communicator at the same path. */
 static void meet_again(struct rank *r, struct outcome *o)
 {
     uint32_t rank = r->rank - (r->rank > r->play->victim);
@@ -194,7 +194,7 @@ static void run_rank(struct play *p, uint32_t rank)
     o->status = status;
     o->about = r.error.rank;
     snprintf(o->text, sizeof(o->text), "%s", status < 0 ? r.error.text : "");
-    /* Domains first, or all at once. */
+    /* Closes the domains first, or everything at once. */
     if (status < 0 && p->call % 2 == 0 && o->call > CALL_PART && o->call < CALL_CLOSE_PART)
         (void)pto_domain_close(r.part, 10 * MS, NULL);
     if (status < 0 && o->call > CALL_OPEN)
@@ -252,7 +252,9 @@ static void check_survivor(const struct play *p, uint32_t rank, char *text, size
                  (unsigned long long)((o->ns - p->ended_ns) / MS));
 }
 
-/* The one that only stopped is ended when the others are through. Adds to the text what is wrong. */
+/*
+ * Ends a rank that was only stopped, when the others are done. Appends to the text what is wrong.
+ */
 static void end_play(struct play *p, char *text, size_t size)
 {
     bool is_named = p->call >= CALL_CLOSE_DOMAIN;
@@ -270,7 +272,7 @@ static void end_play(struct play *p, char *text, size_t size)
             snprintf(text + strlen(text), size - strlen(text), "\n  rank %u ended with %#x", i,
                      code);
         check_survivor(p, i, text, size);
-        /* Who waits for a signal cannot know from whom. */
+        /* A rank that waits for a signal cannot know which rank will send it. */
         snprintf(name, sizeof(name), "rank %u", p->victim);
         is_named = is_named || p->outcome[i].about == (int32_t)p->victim ||
                    strstr(p->outcome[i].text, name) != NULL ||
@@ -289,7 +291,7 @@ static void end_play(struct play *p, char *text, size_t size)
         text[begin] = '\0';
 }
 
-/* How soon survivors of the sweep had noticed: said, not asserted, but for SOON_MS. */
+/* How soon the survivors noticed: printed, and only compared with SOON_MS. */
 static struct {
     uint64_t ns[256];
     uint32_t count;
@@ -317,7 +319,7 @@ static void report_times(void)
                   (unsigned long long)(noticed.ns[noticed.count - 1] / 1000));
 }
 
-/* Several at a time: those with a rank that stops mostly sleep. */
+/* Several cases at a time, because cases with a stopped rank mostly sleep. */
 static void sweep(bool is_stopped, int at_a_time)
 {
     static char text[16384];
@@ -362,7 +364,7 @@ static void a_rank_stops_at_any_call(void **state)
     sweep(true, CALLS);
 }
 
-/* Until the process has been found in this state, ") T " for instance, so many times in a row. */
+/* Waits until the process was found in this state, such as ") T ", several times in a row. */
 static void await_state(pid_t process, const char *state, uint32_t times)
 {
     char path[64], line[256] = "";
@@ -380,7 +382,9 @@ static void await_state(pid_t process, const char *state, uint32_t times)
 
 /* ---- what wakes whoever waits for a rank that dies ---- */
 
-/* How often a thread of this process has gone to sleep. The watcher is the only other one. */
+/*
+ * Returns how often a thread of this process went to sleep; the watcher is the only other thread.
+ */
 static long count_sleeps(bool is_watcher)
 {
     DIR *list = opendir("/proc/self/task");
@@ -441,9 +445,10 @@ static void run_victim(struct play *p)
 }
 
 /*
- * That it takes no second is a matter of how busy the machine is; what is asserted is that no time
- * has to pass. A rank sleeps in a barrier for a while before its peer is killed: had it, or its
- * watcher, looked from time to time, they would have slept much more often.
+ * Whether a death is noticed within a second depends on the load of the machine, so the test
+ * asserts that it is noticed by an event and not by polling: a rank sleeps in a barrier for a while
+ * before its peer is killed. If the rank or its watcher polled, they would have slept much more
+ * often.
  */
 static void a_death_wakes_who_waits(void **state)
 {
@@ -508,7 +513,7 @@ static void run_sleeper(struct play *p, uint32_t rank)
     MUST(o, pto_comm_close(r.comm) == PTO_OK);
 }
 
-/* The barrier that the others gave up does not disturb the next ones. */
+/* The barrier that the others have given up does not affect later barriers. */
 static void a_rank_that_stopped_goes_on(void **state)
 {
     struct play *p =

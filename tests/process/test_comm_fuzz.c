@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: asan - plain: the sanitizers judge what was read */
 /*
- * What comes from other processes may be anything: messages while ranks meet, the file at
- * the path, and what a damaged peer writes into memory that ranks share. Nothing of it
- * crashes a rank, makes it wait beyond its deadline, or leaves a descriptor behind.
+ * Invalid data from other processes: messages while ranks meet, the file at the path, and what a
+ * damaged peer writes to shared memory. No rank may crash, wait beyond its deadline, or leave a
+ * descriptor open.
  *
- * A few seconds; PTO_TEST_LONG does more. The seed is printed when something fails.
+ * Takes a few seconds; PTO_TEST_LONG does more. The seed is printed after a failure.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ static uint32_t rounds(uint32_t usual)
     return getenv("PTO_TEST_LONG") != NULL ? usual * 50 : usual;
 }
 
-/* Something like what was right, or not at all. */
+/* Changes a valid message a little, or replaces it. */
 static size_t damage(void *bytes, size_t size, size_t room)
 {
     uint8_t *at = bytes;
@@ -65,7 +65,8 @@ static void messages_are_checked(void **state)
         if (kind == 3)
             m.part = (struct meet_part){ MEET_MAGIC, random_below(ranks + 2), random_below(110) };
         size = damage(&m, sizes[kind], sizeof(m));
-        exact = malloc(size + 1); /* so that reading beyond it is noticed */
+        /* a block of the exact size, so that a read beyond it is detected */
+        exact = malloc(size + 1);
         assert_non_null(exact);
         memcpy(exact, &m, size);
         if (meet_is_root(exact, size, &out.root))
@@ -84,7 +85,7 @@ static void messages_are_checked(void **state)
 
 /* ---- meetings ---- */
 
-/* Opens a communicator and nothing else; whatever it says, nothing may be left. */
+/* Opens a communicator; whatever the result is, nothing may be left. */
 static pid_t start_rank(uint32_t rank, uint32_t count, uint32_t timeout_ms)
 {
     pid_t child = fork();
@@ -137,7 +138,7 @@ static void send_damaged(int socket, const void *bytes, size_t size)
     meet_close_fds(fds, (uint32_t)count);
 }
 
-/* False: the rank has given up before it was found. */
+/* Returns false if the rank has given up before the path was found. */
 static bool read_name(pid_t child, struct meet_root *root)
 {
     for (;;) {
@@ -193,7 +194,7 @@ static void rank_0_hears_anything(void **state)
     }
 }
 
-/* What a rank hears that takes this test for rank 0. */
+/* What a rank receives that takes this test for rank 0. */
 static void answer_badly(int socket)
 {
     for (uint32_t i = 0; i < 1 + random_below(5); i++) {
@@ -263,7 +264,7 @@ static struct pto_comm *open_pair(uint32_t rank)
     return comm;
 }
 
-/* Opens and closes domains, one after the other, until they are all through. */
+/* Opens and closes domains, one after the other, until all ranks are done. */
 static uint32_t use_domains(struct pto_comm *comm, uint32_t rank, uint32_t count)
 {
     uint32_t opened = 0;
@@ -292,7 +293,7 @@ static uint32_t use_domains(struct pto_comm *comm, uint32_t rank, uint32_t count
     return opened;
 }
 
-/* Writes what it likes into all that it has mapped: the heads of both ranks. */
+/* Writes random bytes to everything that it has mapped: the heads of both ranks. */
 static void *scribble(void *context)
 {
     struct shared *d = shared_of(handle_get(HANDLE_COMM, context));

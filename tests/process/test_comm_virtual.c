@@ -2,7 +2,7 @@
 /* variants: plain asan */
 /*
  * Ranks in virtual time, each a process with a device: kernels that wait for other ranks, barriers,
- * signals and collectives carry time; lost ranks do not hold the others; ranks in real time are
+ * signals and collectives transfer time; lost ranks do not delay the others; ranks in real time are
  * refused.
  */
 #include "pto/pto.h"
@@ -12,7 +12,8 @@
 
 #define US 1000ull
 
-static const struct pto_domain_info *about_here; /* of the domain, for kernels of this process */
+/* address of the domain's context, for kernels of this process */
+static const struct pto_domain_info *about_here;
 
 static void work(int64_t *args)
 {
@@ -106,7 +107,10 @@ static void open_domain(struct rank *r, struct place *p)
     about_here = &p->about;
 }
 
-/* Runs work of a duration, then a meeting unless `round` is 0. Returns how long it took, in us. */
+/*
+ * Runs a kernel of a duration, then a meeting unless `round` is 0. Returns the duration of the run
+ * in us.
+ */
 static uint64_t run(struct rank *r, struct place *p, uint64_t us, uint64_t round)
 {
     const uint64_t scalars[] = { us * US, round };
@@ -141,7 +145,7 @@ static void meet_and_wait(struct rank *r, struct place *p)
     CHECK(r, pto_comm_barrier(r->domain, 0, &r->error) == PTO_OK); /* all ranks are at 102 now */
     CHECK(r, run(r, p, is_first ? 5 : 1, 2) == (is_first ? 7 : 5));
 
-    /* Rank 0 is two microseconds later; the others learn of that by a collective. */
+    /* Rank 0 is two microseconds later; the others get that time by a collective. */
     pto_collective_init(&how);
     how.error = &r->error;
     CHECK(r, pto_comm_all_reduce(r->domain, &one, &one, 1, &how) == PTO_OK);
@@ -149,7 +153,10 @@ static void meet_and_wait(struct rank *r, struct place *p)
     CHECK(r, run(r, p, is_first ? 1 : 3, 3) == (is_first ? 3 : 5));
 }
 
-/* Rank 0 signals from its host at 30, and is at 40 before it meets rank 1, which waited until 30. */
+/*
+ * Rank 0 signals from its host at 30, and is at 40 before it meets rank 1, which has waited until
+ * 30.
+ */
 static void signal_and_wait(struct rank *r, struct place *p)
 {
     const struct pto_signal_at signal = { 1024, PTO_SIGNAL_SET, 1 };
@@ -165,7 +172,9 @@ static void signal_and_wait(struct rank *r, struct place *p)
     }
 }
 
-/* The last rank dies while the others wait for it in kernels; they end, and a barrier fails. */
+/*
+ * The last rank dies while the others wait for it in kernels; their runs end, and a barrier fails.
+ */
 static void lose_a_rank(struct rank *r, struct place *p)
 {
     if (r->rank == r->count - 1)
@@ -179,8 +188,8 @@ static void lose_a_rank(struct rank *r, struct place *p)
 
 struct trial {
     void (*body)(struct rank *r, struct place *p);
-    int killed; /* rank that ends itself; -1: none */
-    int real;   /* rank whose device has real time; -1: none */
+    int killed; /* rank that kills itself; -1: none */
+    int real;   /* rank whose device runs in real time; -1: none */
 };
 
 static void rank_process(struct rank r, const char *path)

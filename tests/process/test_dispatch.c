@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Tokens to experts and back, against loops over all tokens: routings at random, with experts that
- * get nothing and tokens that go nowhere, ranks without tokens or experts, rows longer than a
- * scratch; then what is refused.
+ * Dispatch of tokens to experts and combining, compared with loops over all tokens: random
+ * routings, experts without tokens, tokens without experts, ranks without tokens or experts, rows
+ * longer than the scratch memory; then invalid calls.
  */
 #include "tests/fixture/numbers_test.h"
 #include "tests/fixture/ranks_test.h"
 
-/* A case; what tokens of a rank are and where they go follows from it. */
+/* A case, from which the tokens of each rank and their routing follow. */
 struct routing_case {
     uint32_t tokens, top_k, experts, width;
     enum pto_dtype dtype;
-    bool is_uneven; /* ranks have different numbers of tokens, rank 1 none */
-    uint32_t away;  /* one of so many pairs goes nowhere; 0: none */
-    uint32_t used;  /* experts that get something */
+    bool is_uneven; /* ranks have different numbers of tokens; rank 1 has none */
+    uint32_t away;  /* one of this many pairs has no expert; 0: every pair has one */
+    uint32_t used;  /* number of experts that get tokens */
 };
 
 static uint32_t tokens_of(const struct routing_case *c, uint32_t rank)
@@ -42,7 +42,7 @@ static uint32_t element_of(const struct routing_case *c, uint32_t rank, uint32_t
     return number_encode(c->dtype, (float)((rank * 7 + token * 3 + i) % 61) - 30);
 }
 
-/* What an expert makes of an element. */
+/* What an expert computes from an element. */
 static uint32_t answer(const struct routing_case *c, int32_t expert, uint32_t bits)
 {
     return number_encode(c->dtype, number_decode(c->dtype, bits) * (float)(expert + 1));
@@ -61,7 +61,7 @@ static void write_element(const struct routing_case *c, void *at, uint64_t i, ui
         ((uint16_t *)at)[i] = (uint16_t)bits;
 }
 
-/* All that a rank has in a case. */
+/* All buffers of a rank in a case. */
 struct expert_rank {
     struct pto_routing routing;
     uint32_t begin, end; /* experts */
@@ -111,7 +111,7 @@ static void tear_down_rank(struct expert_rank *e)
     free(e->rows);
 }
 
-/* Rows, in order, are those that a walk over experts, ranks, tokens and places meets. */
+/* The rows must be in the order of a loop over experts, ranks, tokens and places. */
 static void check_rows(struct rank *r, const struct routing_case *c, const struct expert_rank *e)
 {
     uint64_t row = 0;
@@ -174,7 +174,7 @@ static void there_and_back(struct rank *r)
               pto_comm_dispatch(r->domain, &e.routing, e.tokens, e.rows, e.row_counts) == PTO_OK);
         check_rows(r, c, &e);
         answer_rows(c, &e);
-        /* Tokens are only written. */
+        /* The result of a combine is only written. */
         if (is_weighted)
             memset(e.tokens, 0xee, (size_t)tokens_of(c, r->rank) * c->width);
         CHECK(r, pto_comm_combine(r->domain, &e.routing, e.rows, is_weighted ? e.weights : NULL,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan */
 /*
- * Kernels and functions that end their process with exit, quick_exit or abort: their name, the task
- * and the line are reported, in this process and at level 3. Those of isolated devices are in
- * test_isolated_ends.c.
+ * Kernels and functions that end their process with exit, quick_exit or abort: the report has their
+ * name, task and line, in this process and at level 3. test_isolated_ends.c tests isolated devices.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -25,7 +24,7 @@ static void quits(int64_t *args)
 static void submit_quits(struct pto_orch *o, const struct pto_entry *entry)
 {
     (void)entry;
-    pto_aiv(o, 0, PTO_BLOCKS(4)); /* several threads may call exit */
+    pto_aiv(o, 0, PTO_BLOCKS(4)); /* several threads may call exit at the same time */
 }
 
 static void submit_and_quit(struct pto_orch *o, const struct pto_entry *entry)
@@ -41,7 +40,10 @@ static void do_abort(int code)
     abort();
 }
 
-/* Runs the orchestration in a child; *text gets what it writes to stderr. Returns how it ended. */
+/*
+ * Runs the orchestration in a child process; *text gets the child's stderr. Returns its wait
+ * status.
+ */
 static int run_in_child(pto_orch_fn orchestration, char *text, size_t size)
 {
     static const struct pto_kernel kernels[] = { { "quits", quits, PTO_CORE_AIV } };
@@ -186,7 +188,7 @@ static const char inlined_source[] =
     "const struct pto_callable_params pto_callable = { .size = sizeof(pto_callable),\n"
     "    .orchestration = orchestrate, .kernels = kernels, .kernel_count = 1 };\n";
 
-/* The line of the call is that of the caller, not one of the inlined function. */
+/* The report has the line of the calling function, not that of the inlined one. */
 static void the_caller_of_an_inlined_function_is_reported_with_its_line(void **state)
 {
     struct one one = { .children = PTO_ON(0) };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels and orchestrations that fork: the child may end itself, but if it comes back
- * to the runtime, it ends with a sentence. The parent's run goes on.
+ * Kernels and orchestrations that fork: the child may end itself, but if it returns to the runtime,
+ * it ends with a message. The parent's run continues.
  */
 #include <signal.h>
 #include <sys/wait.h>
 
 #include "tests/fixture/device_test.h"
 
-/* What the child does. */
+/* What the child process does. */
 enum deed { RETURN, SUBMIT, READ, LEAVE_THREAD, CRASH, EXIT_7 };
 
 /* Who forks. */
@@ -19,7 +19,7 @@ static struct {
     enum deed deed;
     pthread_t caller;
     uint32_t has_forked;
-    int state;      /* of the child, when it has ended */
+    int state;      /* exit code of the child */
     char said[400]; /* by the child */
 } play;
 
@@ -35,7 +35,7 @@ static bool fork_and_wait(void)
     EXPECT(pipe(pipe_end) == 0);
     child = fork();
     if (child == 0) {
-        alarm(WAIT_SECONDS); /* a signal is not how it is to end */
+        alarm(WAIT_SECONDS); /* the child must not end by a signal */
         dup2(pipe_end[1], STDERR_FILENO);
         return true;
     }
@@ -134,7 +134,7 @@ static void fork_in_run(enum place place, enum deed deed, enum pto_mode mode)
     assert_int_equal(pto_device_open(&params, &device), PTO_OK);
     pto_run_options_init(&options);
     options.mode = mode;
-    for (int i = 0; i < 2; i++) { /* the second run finds nothing of it */
+    for (int i = 0; i < 2; i++) { /* the second run is not affected by the first */
         pto_run_report_init(&report);
         assert_int_equal(pto_run(device, callable, &entry, &options, &report), PTO_OK);
         assert_int_equal(executed, (place == ON_LANE ? 16 : 8) * (i + 1));
@@ -197,7 +197,7 @@ static void a_child_dies_of_its_crash(void **state)
     (void)state;
     if (IS_SANITIZED) /* whose handler exits */
         skip();
-    signal(SIGSEGV, SIG_DFL); /* a program without handlers; cmocka has one */
+    signal(SIGSEGV, SIG_DFL); /* a program without signal handlers; cmocka installs some */
     for (enum place place = ON_CALLER; place <= IN_ORCHESTRATION; place++) {
         fork_in_run(place, CRASH, PTO_MODE_STREAM);
         assert_true(WIFSIGNALED(play.state));

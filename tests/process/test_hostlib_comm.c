@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks, windows and domains behind the border of libhost_runtime.so: each rank is a
- * process that calls the functions as the reference's worker does. The border has no
- * time-out; this program stands between it and the library, and makes one shorter.
+ * Ranks, windows and domains by the functions of libhost_runtime.so: each rank is a process that
+ * calls them as the reference's worker does. These functions have no time-out, so this program
+ * replaces a function of the library to set a shorter one.
  */
 #include "tests/fixture/rank_test.h"
 #include "tests/fixture/hostlib_call.h"
 
-static uint64_t shorter_ns; /* 0: as it is */
+static uint64_t shorter_ns; /* time-out to set; 0: unchanged */
 
-/* The library's own is found behind the one that is loaded. */
+/* The library's own function is found by RTLD_NEXT. */
 int pto_comm_open(const struct pto_comm_params *params, struct pto_comm **comm_out)
 {
     __typeof__(&pto_comm_open) open;
@@ -37,7 +37,7 @@ static bool are_zero(const uint8_t *at, size_t bytes)
     return true;
 }
 
-/* What a context says of itself, but for where the windows are. */
+/* Checks the fields of a context, except the addresses of windows. */
 static void must_be_context(const struct pto_comm_context *c, uint32_t rank, uint32_t count,
                             uint64_t bytes)
 {
@@ -124,8 +124,10 @@ static void copies_may_name_windows(void **state)
 
 static struct bytes share_blob;
 
-/* Scalar 1 is 0: copies tensor 0 to tensor 2. Otherwise it is a context: tensor 2 becomes the sum of
- * what all ranks have where tensor 0 is in the own window. */
+/*
+ * If scalar 1 is 0, copies tensor 0 to tensor 2. Otherwise scalar 1 is a context, and tensor 2
+ * becomes the sum of the elements that all ranks have at tensor 0's offset in their windows.
+ */
 static const char share_text[] =
     "#include <pto/orch.h>\n"
     "void orchestrate(struct pto_orch *o, const struct pto_entry *e)\n"
@@ -147,7 +149,7 @@ static const char share_kernel_text[] =
     "    }\n"
     "}\n";
 
-/* A run whose tensor `window` lies in a window. */
+/* Runs a callable whose tensor `window` is in a window. */
 static void must_run(struct worker_device *d, struct call *c, int tensor, uint64_t window)
 {
     set_tensor(&c->args.tensor[tensor], bytes_at(window), sizeof(c->a));
@@ -214,7 +216,7 @@ static void play_derived(int rank)
     MUST(lib.comm_derive_context(comm, members, 2, own, 4096, SIZE_MAX, &context) != 0);
     MUST(lib.comm_derive_context(comm, members, 2, own, SIZE_MAX, 4096, &context) != 0);
     MUST(context == 0);
-    if (rank != 1) { /* nobody waits for it */
+    if (rank != 1) { /* no rank waits for it */
         MUST(lib.comm_derive_context(comm, members, 2, own, 4096, 1024, &context) == 0);
         must_be_context(at(context), own, 2, 1024);
         for (int i = 0; i < 2; i++)
@@ -233,13 +235,13 @@ static void a_context_is_derived_without_the_others(void **state)
 
 /* ---- domains ---- */
 
-/* The number of a rank in a list; -1: it is none of them. */
+/* Returns the number of a rank in a list; -1: it is not in the list. */
 static int place(const uint32_t *ranks, int rank)
 {
     return ranks[0] == (uint32_t)rank ? 0 : ranks[1] == (uint32_t)rank ? 1 : -1;
 }
 
-/* Opens a domain of two; 0: this rank is none of them. */
+/* Opens a domain of two ranks; 0: this rank is not a member. */
 static uint64_t open_pair(void *comm, uint64_t id, const uint32_t ranks[2], int rank, size_t bytes)
 {
     int own = place(ranks, rank);
@@ -277,7 +279,7 @@ static void play_domains(int rank)
     MUST(lib.comm_alloc_windows(comm, 0, &context) == 0);
     first = open_pair(comm, 7, low, rank, 100);
     second = open_pair(comm, 8, high, rank, BYTES);
-    MUST(lib.comm_barrier(comm) == 0); /* all have seen that theirs are zero */
+    MUST(lib.comm_barrier(comm) == 0); /* all ranks have seen that their windows are zero */
     if (rank != 1)
         bytes_at(at(rank == 0 ? first : second)->window_in[1])[99] = (uint8_t)(rank + 1);
     else {
@@ -288,7 +290,8 @@ static void play_domains(int rank)
             sched_yield();
     }
     close_pair(comm, 7, low, rank);
-    for (int i = 0; i < 20; i++) { /* the id again, for others, while 8 is alive */
+    /* the same id for other ranks, while the domain with id 8 is open */
+    for (int i = 0; i < 20; i++) {
         context = open_pair(comm, 7, round, rank, 5000);
         if (context != 0)
             memset(bytes_at(at(context)->window_in[at(context)->rank]), 0xff, 5000);
@@ -299,7 +302,7 @@ static void play_domains(int rank)
     MUST(lib.comm_alloc_domain_windows(comm, 1, low, 2, 2, 1, &context, &base) != 0);
     MUST(lib.comm_alloc_domain_windows(comm, 1, NULL, 2, 0, 1, &context, &base) != 0);
     MUST(lib.comm_alloc_domain_windows(comm, 1, low, 65, 0, 1, &context, &base) != 0);
-    (void)open_pair(comm, 9, low, rank, 10); /* is dropped with the communicator */
+    (void)open_pair(comm, 9, low, rank, 10); /* is closed together with the communicator */
     MUST(lib.comm_destroy(comm) == 0);
     MUST(count_descriptors() == files);
 }
@@ -363,7 +366,8 @@ static void play_death(int rank)
     if (rank == 1)
         raise(SIGKILL);
     catch_rank(PTO_LOG_ERROR);
-    MUST(lib.comm_barrier(comm) == PTO_EPEER); /* long before 120 s: the alarm is earlier */
+    /* long before the 120 s of the library: the alarm comes earlier */
+    MUST(lib.comm_barrier(comm) == PTO_EPEER);
     MUST(has_printed("rank 1"));
     bytes_at(at(context)->window_in[1])[0] = 1; /* its memory is there */
     MUST(lib.comm_release_domain_windows(comm, 1, 2, 0) != 0);
@@ -382,7 +386,7 @@ static void a_dead_rank_is_told_and_left(void **state)
 static void play_early(int rank)
 {
     (void)lib.comm_init(rank, 2, NULL, meeting);
-    _exit(1); /* nobody comes, and it is killed */
+    _exit(1); /* no other rank comes, and this one is killed */
 }
 
 static void play_alone(int rank)
@@ -393,7 +397,7 @@ static void play_alone(int rank)
     MUST(has_printed("][ERROR] comm_init: ") && has_printed("rank 1 of 2 "));
 }
 
-/* What it has left does not let anybody in, and does not disturb the next one. */
+/* The files that it has left let no other rank join, and do not affect the next job. */
 static void nobody_meets_a_dead_job(void **state)
 {
     pid_t child = start_rank(play_early, 0);

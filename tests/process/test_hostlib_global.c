@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Domains across workers, behind the border of libhost_runtime.so: what one process
- * describes another maps, and nothing else. Descriptions come from outside, so every
- * byte of them is changed here.
+ * Domains across workers, by the functions of libhost_runtime.so: a process can map the window that
+ * another one describes, and nothing else. Descriptions come from other processes, so this test
+ * changes every byte of them.
  */
 #include <sys/resource.h>
 
@@ -60,7 +60,7 @@ static void play_workers(int rank)
     post(2);
     await(2, 3);
     MUST(lib.comm_global_domain_release(ID) == 0);
-    MUST(lib.comm_global_domain_release(ID) == 0); /* it is gone all the same */
+    MUST(lib.comm_global_domain_release(ID) == 0); /* it was released nevertheless */
     MUST(count_descriptors() == files);
 }
 
@@ -74,7 +74,10 @@ static void workers_share_what_they_describe(void **state)
     load_library(&variants[0]);
 }
 
-/* A window outlives its worker for those who have mapped it; nobody maps it afterwards. */
+/*
+ * A window outlives its worker for processes that have mapped it; no other process can map it
+ * afterwards.
+ */
 static void play_survivor(int rank)
 {
     uint64_t context;
@@ -158,7 +161,9 @@ static void what_is_wrong_is_refused(void **state)
     assert_int_equal(lib.comm_global_domain_release(0), 0);
 }
 
-/* A limit of file sizes (`ulimit -f`) is an error with its name, not the end of the process. */
+/*
+ * A limit of file sizes (`ulimit -f`) gives an error that names it, and does not end the process.
+ */
 static void play_limit(int rank)
 {
     const struct rlimit limit = { .rlim_cur = BYTES - 1, .rlim_max = BYTES - 1 };
@@ -178,7 +183,7 @@ static void a_limit_of_file_sizes_is_named(void **state)
     play_ranks(1, play_limit, -1);
 }
 
-/* Rank 0 gets descriptions in which something was changed; rank 1's is right. */
+/* Rank 0 gets descriptions with changes; rank 1's description is right. */
 static void play_changes(int rank)
 {
     struct worker_domain table[2];
@@ -218,7 +223,7 @@ static void a_changed_description_leads_nowhere(void **state)
     play_ranks(2, play_changes, -1);
 }
 
-/* A file of this process under the name that a description asks for. */
+/* A file of this process with the name that a description has. */
 static int make_file(const char *name, off_t bytes, int seals)
 {
     int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -227,7 +232,7 @@ static int make_file(const char *name, off_t bytes, int seals)
     return file;
 }
 
-/* Whoever makes a description up can name a file, though not make others map it as it likes. */
+/* A forged description can name a file, but cannot make other processes map it in another way. */
 static void play_forger(int rank)
 {
     struct worker_domain table[2];

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared words, as src/base/atomic.h declares them, for the exploring build:
- * same names, same signatures, but each operation asks the explorer who runs
- * next and then acts on the explorer's memory model. Put this folder before
- * src/ in the include path; the code under test is compiled unchanged.
+ * Replaces src/base/atomic.h in the exploring build. It has the same names and signatures, but each
+ * operation lets the explorer choose the next thread, and then acts on the explorer's memory model.
+ * This folder comes before src/ in the include path; the code under test is compiled unchanged.
  *
- * Outside of a scenario's threads every operation acts on memory directly.
+ * Outside of the threads of a scenario, every operation accesses memory directly.
  */
 #ifndef PTO_ATOMIC_H
 #define PTO_ATOMIC_H
@@ -42,7 +41,10 @@ void explore_store(void *p, uint32_t bytes, uint64_t v, enum explore_order order
 uint64_t explore_add(void *p, uint32_t bytes, uint64_t v, enum explore_order order);
 uint64_t explore_swap(void *p, uint32_t bytes, uint64_t v, enum explore_order order);
 
-/* Returns what was found: success is `found == expected`. On failure the order is `fail`. */
+/*
+ * Returns the value that was found; the exchange succeeded if that equals `expected`. After a
+ * failure the memory order is `fail`.
+ */
 uint64_t explore_cas32(struct a32 *a, uint32_t expected, uint32_t v, enum explore_order order,
                        enum explore_order fail);
 uint64_t explore_cas64(struct a64 *a, uint64_t expected, uint64_t v, enum explore_order order,
@@ -179,13 +181,16 @@ static inline bool aptr_cas_acq_rel(struct aptr *a, void **expected, void *v)
     return *expected == wanted;
 }
 
-/* Orders everything before it against everything after it, on both sides of a Dekker pair. */
+/*
+ * Full fence: orders everything before it before everything after it, for both sides of a Dekker
+ * pair.
+ */
 static inline void fence_full(void)
 {
     explore_fence_full();
 }
 
-/* The cheap side of an asymmetric pair: the other side calls port_fence_all(). */
+/* The cheap side of an asymmetric pair; the other side calls port_fence_all(). */
 static inline void fence_light(void)
 {
     explore_fence_light();
