@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain - asan: row inject-asan, with every place */
 /*
- * Whatever the system refuses, the library says so, gives everything back, and
- * works when the system does.
+ * When the system refuses a call, the library reports an error, gives everything back, and works
+ * again when the system does.
  *
- * Every call of the library that can fail goes through this file, by the
- * linker's --wrap (rules.mk). A scenario uses the whole interface on a small
- * device. For each place in the library that makes such a call, and each k, a
- * child runs it and has the k-th call from there refused; a stage that fails has
- * to name a proper status and to succeed when it is tried again. Then everything is closed, the scenario runs once more undisturbed,
- * and what is left of memory, mappings, descriptors and threads must be what
- * two undisturbed scenarios leave. The children are processes of their own, so
- * what is made once in a process is refused, too.
+ * Every call of the library that can fail goes through this file, by the linker's --wrap
+ * (rules.mk). A scenario uses the whole interface on a small device. For each place in the library
+ * that makes such a call, and each k, a child process runs the scenario, and the k-th call from
+ * that place is refused. A stage that fails must return a proper status, and succeed when it is
+ * tried again. Then everything is closed, the scenario runs once more without refusals, and memory,
+ * mappings, descriptors and threads must be as after two runs without refusals. The children are
+ * separate processes, so calls that are made once per process are refused as well.
  *
- * Once that call only is refused, once also all that follow, from anywhere,
- * until the public function that is going on has returned.
+ * Each case is run twice: only that call is refused, or also all later calls, from any place, until
+ * the current public function has returned.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -41,14 +40,16 @@
 #endif
 
 enum {
-    CALLS_MAX = 1000, /* from one place: more would not be a small scenario */
-    LOOKS = 5,        /* at the scenario undisturbed */
-    UNHIT_MAX = 2,    /* children in a row without a k-th call: there are no more */
+    /* maximum number of calls from one place, because the scenario must be small */
+    CALLS_MAX = 1000,
+    LOOKS = 5,     /* maximum number of calls in a scenario without refusals */
+    UNHIT_MAX = 2, /* after this many children in a row without a k-th call, there are no more */
     SITES_MAX = 256,
     HANG_S = 60,
     OUT_WORDS = 32,
     BLOCKS = 4,
-    WRITES_DUE = 4, /* of a timeline that are refused at most: all others are like these */
+    /* maximum number of refused calls of a timeline, because all others are alike */
+    WRITES_DUE = 4,
 };
 
 enum what {
@@ -106,7 +107,7 @@ static const char *const what_name[CALL_KINDS] = {
     "rename",
 };
 
-/* What a process holds. */
+/* Resources that a process has. */
 struct footprint {
     int64_t blocks; /* of the allocator */
     int64_t mappings;
@@ -115,27 +116,27 @@ struct footprint {
     uint32_t threads;
 };
 
-/* A place in the library that makes a call. */
+/* A place in the library that makes such calls. */
 struct site {
-    uintptr_t caller; /* as an offset into this program; 0: none */
+    uintptr_t caller; /* its address, as an offset in this program; 0: none */
     uint32_t what;
-    uint32_t count;   /* calls from there, by the child */
+    uint32_t count;   /* calls from this place, counted by the child */
     uint32_t refused; /* by all children */
-    bool is_usual;    /* undisturbed scenarios make it */
+    bool is_usual;    /* number of its calls in a scenario without refusals */
 };
 
-/* Between a child and its parent. */
+/* Memory shared by a child and its parent. */
 struct shared {
     struct site site[SITES_MAX]; /* of all children, in no order */
 
     /* Of one child: */
-    struct site *target; /* NULL: nothing is refused */
-    uint32_t number;     /* which call from there is */
-    bool is_burst;       /* and what follows, until the public function returns */
+    struct site *target; /* place whose call is refused; NULL: none */
+    uint32_t number;     /* number of the refused call among the calls from that place */
+    bool is_burst;       /* also refuse all calls after it, until the public function returns */
     uint32_t refused;
     const char *stage; /* going on */
     int status;        /* of the stage that failed */
-    const char *fault; /* what the test did not like; NULL: nothing */
+    const char *fault; /* what the test found wrong; NULL: nothing */
     int detail;
     struct footprint left;
 };
@@ -178,7 +179,7 @@ static bool is_refused_at(enum what what, const void *caller)
     if (is_hit && shared->is_burst)
         __atomic_store_n(&is_bursting, 1, __ATOMIC_RELAXED);
     if (!is_hit && (__atomic_load_n(&is_bursting, __ATOMIC_RELAXED) == 0 || what == CALL_WRITE))
-        return false; /* a descriptor that is there does not refuse for ever */
+        return false; /* a pipe with a reader is not refused forever */
     __atomic_add_fetch(&shared->refused, 1, __ATOMIC_RELAXED);
     return true;
 }
@@ -284,7 +285,7 @@ int __wrap_madvise(void *addr, size_t bytes, int advice)
     return IS_REFUSED(CALL_MADVISE) ? minus_one(EAGAIN) : __real_madvise(addr, bytes, advice);
 }
 
-/* What it leaves in the handle after a failure is undefined; glibc leaves an address there. */
+/* After a failure the handle is undefined; glibc stores an address in it. */
 int __real_pthread_create(pthread_t *handle, const pthread_attr_t *attr, void *(*fn)(void *),
                           void *arg);
 int __wrap_pthread_create(pthread_t *handle, const pthread_attr_t *attr, void *(*fn)(void *),
@@ -334,7 +335,7 @@ int __wrap_sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
                                      : __real_sched_getaffinity(pid, bytes, set);
 }
 
-/* Futexes work; the kernel may lack membarrier, but not once it was registered for. */
+/* Futexes always work; the kernel may lack membarrier, but not after it was registered. */
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 long __wrap_syscall(long number, ...)
@@ -407,7 +408,7 @@ int __wrap_rename(const char *from, const char *to)
     return IS_REFUSED(CALL_RENAME) ? minus_one(EXDEV) : __real_rename(from, to);
 }
 
-/* A stream of our own, so that its writes can be refused where libc makes them. */
+/* A separate stream whose writes can be refused where libc makes them. */
 static uint32_t file_writes;
 
 static ssize_t write_file(void *cookie, const char *from, size_t bytes)
@@ -457,7 +458,7 @@ FILE *__wrap_fopen(const char *path, const char *mode)
 
 enum { KERNEL_PIPE = KINDS_KERNELS, KERNELS };
 
-/* Does without the shared state where there is no memory for it. */
+/* Continues without the shared state if there is no memory for it. */
 static void kernel_pipe(int64_t *args)
 {
     int32_t *state = pto_sim_get_pipe_shared_state(7, 64);
@@ -472,7 +473,7 @@ static const struct pto_kernel kernels[KERNELS] = {
     [KERNEL_PIPE] = { "pipe", kernel_pipe, PTO_CORE_AIV },
 };
 
-/* Where the results lie in the entry's second tensor. */
+/* Positions of the results in the entry's second tensor. */
 enum {
     OUT_BLOCKS = 0,
     OUT_GANG = OUT_BLOCKS + BLOCKS,
@@ -579,7 +580,7 @@ static const struct pto_entry *prepare_entry(struct world *w, int which, uint64_
     return &w->entry;
 }
 
-/* What the last run computed; only looked at when it succeeded. */
+/* Result of the last run; only checked if the run succeeded. */
 static int check_results(struct world *w, int status)
 {
     const int32_t *out = w->out[w->which];
@@ -642,7 +643,7 @@ static int stage_memory(struct world *w)
         pto_mem_check(w->device, NULL) < 0)
         fault_found("memory that was allocated does not work", status);
     if (w->addr == 0)
-        w->addr = addr; /* the device gives it back */
+        w->addr = addr; /* memory that the device must free */
     else
         status = pto_mem_free(w->device, addr, NULL);
     return status;
@@ -723,7 +724,7 @@ static int stage_launch_other(struct world *w)
     return check_results(w, pto_graph_run(w->graph, prepare_entry(w, 1, 8), &options, NULL));
 }
 
-/* Prepared by the caller: launched, waited for through the descriptor, finished. */
+/* The caller prepares the run, launches it, waits through the descriptor, and finishes it. */
 static int go_through(struct world *w, struct pto_run *run)
 {
     struct pollfd ready = { .events = POLLIN };
@@ -785,7 +786,7 @@ static int stage_register(struct world *w)
     return status;
 }
 
-/* It doubles what is in the entry's first tensor, and is staged. */
+/* The kernel doubles the entry's first tensor, which is staged. */
 static int stage_packed(struct world *w)
 {
     int status;
@@ -852,7 +853,7 @@ static bool is_proper(int status)
     return status == PTO_ENOMEM || status == PTO_ESYSTEM || status == PTO_ELOAD;
 }
 
-/* Every stage until it succeeds, which it has to when nothing is refused. */
+/* Repeats each stage until it succeeds, which it must do if nothing is refused. */
 static void run_scenario(void)
 {
     static struct world world;
@@ -896,7 +897,7 @@ static struct footprint footprint_now(void)
 static void run_child(void)
 {
     for (int i = 1; i < NSIG; i++)
-        signal(i, SIG_DFL); /* cmocka would go on with the next test */
+        signal(i, SIG_DFL); /* do not return, because cmocka would continue with the next test */
     alarm(HANG_S);
     blocks = mappings = mapped_bytes = 0;
     __atomic_store_n(&is_armed, true, __ATOMIC_RELAXED);
@@ -948,7 +949,7 @@ static void print_left(const char *what, const struct footprint *f)
                   f->descriptors, f->threads);
 }
 
-/* Whether the child was as it should be; tells what was not. */
+/* Checks the result of a child; prints what is wrong. */
 static bool is_good(int status, const struct footprint *reference)
 {
     bool is_ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -977,7 +978,7 @@ static bool is_good(int status, const struct footprint *reference)
 
 struct tally {
     uint32_t refused; /* children */
-    uint32_t failed;  /* of them those in which a public function did */
+    uint32_t failed;  /* number of those in which a public function failed */
     uint32_t bad;
     uint32_t by_kind[CALL_KINDS];
 };
@@ -1004,7 +1005,7 @@ static void refuse_calls_of(struct site *site, bool is_burst, const struct footp
     assert_true(unhit == UNHIT_MAX);
 }
 
-/* Which calls there are, and what a process is left with. */
+/* Finds out which calls the scenario makes, and which resources a process has after it. */
 static struct footprint look_undisturbed(void)
 {
     struct footprint most = { 0 };
@@ -1079,7 +1080,7 @@ static const char source[] =
     "        at[i] *= 2;\n"
     "}\n";
 
-/* One object is both, and loaded once. */
+/* The two callables are one object, which is loaded once. */
 static int make_artefact(void **state)
 {
     static const enum pto_direction signature[] = { PTO_DIR_INOUT };
@@ -1131,7 +1132,8 @@ int main(void)
         cmocka_unit_test(each_call_may_be_refused_with_what_follows),
     };
     int failed, status = -1;
-    pid_t other = fork(); /* at the same time: scenarios wait half of their time */
+    /* more children than CPUs at the same time, because scenarios wait half of their time */
+    pid_t other = fork();
 
     if (other == 0)
         return cmocka_run_group_tests(one_and_more, make_artefact, free_artefact);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Isolated devices: what they can do as any other one, that nothing is left of them, and
- * what they refuse. What ends their processes is in test_isolated_ends.c.
+ * Isolated devices: they can do what other devices can, leave nothing behind, and refuse the rest.
+ * test_isolated_ends.c has the cases in which their processes end.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -68,7 +68,7 @@ static void tells_what_it_is(void **state)
     assert_int_equal(pto_device_close(device), PTO_OK);
 }
 
-/* Whatever the host has, its address is none of the device's. */
+/* Addresses of the host's memory are not in device memory. */
 static void device_memory_is_out_of_reach_and_has_bounds(void **state)
 {
     struct pto_device *device = open_isolated(1), *second = open_isolated(1);
@@ -167,7 +167,7 @@ static void a_run_is_recorded(void **state)
     options.trace = PTO_TRACE_TIMES;
     assert_int_equal(pto_run(r.device, wild, entry_of(&r, NOTHING), &options, NULL), PTO_OK);
     snprintf(path, sizeof(path), "%s/timeline", folder);
-    for (int i = 0; i < 2; i++) { /* as often as one likes */
+    for (int i = 0; i < 2; i++) { /* repeated calls are allowed */
         if (pto_trace_write(r.device, path, &error) < 0)
             fail_msg("%s", error.text);
         assert_int_equal(file_read(path, 1 << 24, &text, &size), PTO_OK);
@@ -187,7 +187,11 @@ static void a_failure_has_its_place_in_the_source(void **state)
 
     (void)state;
     if (IS_SANITIZED && !IS_TSAN)
-        return; /* whose handlers are there instead of the one that calls a thread back */
+        /*
+         * sanitizers install their own handlers instead of the one that makes a thread leave its
+         * kernel
+         */
+        return;
     r = set_rig(open_isolated(2));
     pto_run_options_init(&options);
     options.stall_timeout_ns = 1000 * MS; /* longer than a busy machine keeps a process waiting */
@@ -300,14 +304,15 @@ static void nothing_is_left_after_close(void **state)
             assert_int_equal(pto_mem_free(r.device, r.addr, NULL), PTO_OK);
         assert_int_equal(pto_device_close(r.device), PTO_OK);
         assert_int_equal(children_of(getpid(), NULL), 0);
-        if (i == 7) { /* what is made once is there */
+        if (i == 7) { /* everything that is made once per process exists by now */
             descriptors = count_descriptors();
             pages = count_pages();
         }
     }
     assert_int_equal(count_descriptors(), descriptors);
     if (!IS_SANITIZED)
-        assert_in_range(count_pages(), 0, pages + 256); /* the device's memory is millions */
+        /* the device memory would be millions of KiB */
+        assert_in_range(count_pages(), 0, pages + 256);
 }
 
 /* ---- what it refuses ---- */
@@ -379,7 +384,7 @@ static void note_end(void *waker)
     waker_wake_always(waker);
 }
 
-/* Starts pto-child as the library does, but for the version. */
+/* Starts pto-child as the library does, but with another version. */
 static void a_library_of_another_version_is_refused(void **state)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -444,6 +449,6 @@ int main(void)
         TEST(a_library_of_another_version_is_refused),
     };
 
-    alarm(2 * HANG_SECONDS); /* for all tests, which start many processes */
+    alarm(2 * HANG_SECONDS); /* one build for all tests, which start many processes */
     return cmocka_run_group_tests(tests, set_up_isolated, tear_down_isolated);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Isolated devices whose process ends: by a kernel, by an orchestration, by somebody
- * outside. The host survives, says what is known of it, and the next device works. The
- * program is started by itself a second time, as the host that is killed.
+ * Isolated devices whose process ends: by a kernel, by an orchestration, or by another process. The
+ * host survives and reports what is known about the end, and the next device works. To test the
+ * death of the host, the program starts itself as another process.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -18,7 +18,7 @@ enum { SHORT_SECOND_MS = 30 };
 
 extern char **environ;
 
-/* The device has gone, which is said; whoever opens another one can go on. */
+/* Checks that the device reports its loss, and that a new device works. */
 static void assert_gone(struct rig *r, int status, const char *words)
 {
     struct pto_device_info info;
@@ -66,7 +66,7 @@ static pid_t only_child(void)
 
 /* ---- what was recorded until then ---- */
 
-/* Kernel "count" ran once, and "wild" did not come back. */
+/* The kernel "count" ran once, and "wild" did not return. */
 static void assert_timeline(struct rig *r, int status)
 {
     struct pto_error error;
@@ -111,7 +111,7 @@ static void the_timeline_of_a_run_outlives_its_process(void **state)
         assert_timeline(&r, PTO_EPEER);
         assert_int_equal(pto_device_close(r.device), PTO_OK);
     }
-    /* What was recorded is that of an earlier run. */
+    /* The record is that of an earlier run. */
     r = set_rig(open_isolated(2));
     assert_int_equal(run_recorded(&r, NOTHING), PTO_OK);
     assert_int_equal(kill(only_child(), SIGKILL), 0);
@@ -167,20 +167,20 @@ static void an_orchestration_that_ends_the_process_is_named(void **state)
     assert_gone(&r, run_wild(&r, ORCH_EXIT),
                 IS_SANITIZED ? "by the orchestration" : "exit code 3, by the orchestration");
     if (IS_SANITIZED)
-        return; /* which has handlers of its own for crashes */
+        return; /* a sanitizer has its own handlers of crashes */
     r = set_rig(open_isolated(1));
     assert_int_equal(run_wild(&r, ORCH_CRASH), PTO_ECRASH);
     assert_int_equal(run_wild(&r, NOTHING), PTO_ELOST);
     assert_int_equal(pto_device_close(r.device), PTO_OK);
 }
 
-/* The allocator's checks differ, but none of them is the host's. */
+/* Messages of allocators differ, but none of them is the host's. */
 static void a_damaged_heap_is_the_heap_of_one_process(void **state)
 {
     struct rig r;
 
     (void)state;
-    if (!IS_TSAN) { /* which does not look */
+    if (!IS_TSAN) { /* the host does not check at this moment */
         r = set_rig(open_isolated(1));
         assert_gone(&r, run_wild(&r, BAD_FREE),
                     IS_SANITIZED ? "the process of the device"
@@ -223,7 +223,7 @@ static void kernels_beside_whoever_ends_the_process_are_named(void **state)
     pid = only_child();
     assert_int_equal(run_wild(&r, LATER), PTO_OK);
     set_element(&r, 2, 1);
-    while (state_of(pid) != 0) /* the host collects it at once */
+    while (state_of(pid) != 0) /* the host waits for the process at once */
         nap_ns(MS);
     assert_gone(&r, run_wild(&r, NOTHING), "outside of kernels; a kernel that ran last");
 }
@@ -254,11 +254,11 @@ static void a_process_that_is_killed_ends_its_run(void **state)
     pto_run_report_init(&report);
     assert_int_equal(pto_run_wait(run, 0), PTO_EPEER);
     assert_gone(&r, pto_run_finish(run, &report), "was ended by signal 9");
-    r = set_rig(open_isolated(1)); /* before it knows the callable */
+    r = set_rig(open_isolated(1)); /* the process ends before the callable was loaded */
     assert_int_equal(kill(only_child(), SIGKILL), 0);
     assert_refused(run_wild(&r, NOTHING), PTO_ELOST, "was ended by signal 9");
     assert_int_equal(pto_device_close(r.device), PTO_OK);
-    /* While nothing runs: whoever runs first is told. */
+    /* The process ends while no run executes: the next run reports it. */
     r = set_rig(open_isolated(1));
     assert_works(&r);
     assert_int_equal(kill(only_child(), SIGKILL), 0);
@@ -281,7 +281,7 @@ static void a_process_that_is_stopped_is_ended(void **state)
 
 enum { CALL_FREE, CALL_ALLOC, CALL_LOAD, CALL_RUN, CALL_CLOSE, CALLS };
 
-/* The device does not know the callable yet if that is to be loaded. */
+/* The device may not have loaded the callable yet. */
 static int call_stopped(struct rig *r, int call, struct pto_error *error)
 {
     uint64_t addr;
@@ -303,7 +303,10 @@ static int call_stopped(struct rig *r, int call, struct pto_error *error)
     }
 }
 
-/* Ten seconds, which are shorter here; what may take its time otherwise is no exception. */
+/*
+ * A time limit of ten seconds, which is shorter in this test; operations that may take long have
+ * another limit.
+ */
 static void no_call_waits_longer_for_a_stopped_process(void **state)
 {
     (void)state;
@@ -325,7 +328,8 @@ static void no_call_waits_longer_for_a_stopped_process(void **state)
         took_ns = os_now_ns() - begin_ns;
         a32_store_relaxed(&sim_isolated_second_ms, 1000);
         assert_true(took_ns >= ISOLATED_ANSWER_SECONDS * SHORT_SECOND_MS * MS);
-        assert_int_equal(state_of(pid), 0); /* it was killed, and collected */
+        /* the process was killed, and the host has waited for it */
+        assert_int_equal(state_of(pid), 0);
         if (call == CALL_CLOSE) {
             assert_int_equal(status, PTO_OK);
             continue;
@@ -346,7 +350,7 @@ static void a_process_that_is_stopped_does_not_hold_up_the_deadline(void **state
     (void)state;
     pto_run_options_init(&options);
     options.timeout_ns = 100 * MS;
-    options.grace_ns = 600000 * MS; /* so that nothing else ends it */
+    options.grace_ns = 600000 * MS; /* so that no other event ends it */
     assert_int_equal(pto_run_prepare(r.device, wild, entry_of(&r, LOOP), &options, &run), PTO_OK);
     assert_int_equal(pto_run_launch(run), PTO_OK);
     while (element(&r, 1) == 0)
@@ -362,7 +366,10 @@ static void a_process_that_is_stopped_does_not_hold_up_the_deadline(void **state
 
 /* ---- what is in the control memory ---- */
 
-/* Bytes that kernels could write there, while the process itself is stopped; now and then records in form. */
+/*
+ * Writes bytes to the shared memory, as kernels could, while the process itself is stopped;
+ * sometimes these are well-formed records.
+ */
 static void scribble(struct isolated_control *control, unsigned *seed)
 {
     struct channel as_chip;
@@ -397,7 +404,7 @@ static void the_host_believes_no_process(void **state)
 
     (void)state;
     if (IS_TSAN)
-        return; /* to which a thread of this process races, not another process */
+        return; /* writes come from a thread of this process, and TSan reports races with them */
     for (int round = 0; round < (IS_SANITIZED ? 6 : 14); round++) {
         struct pto_run *run;
         int status;
@@ -431,7 +438,7 @@ static void signals_of_a_terminal_are_the_hosts(void **state)
     assert_int_equal(pto_device_close(r.device), PTO_OK);
 }
 
-/* Loops on an isolated device until it is killed; in a second process. */
+/* Runs callables on an isolated device until it is killed; in a second process. */
 static int be_killed(void)
 {
     void *state = NULL;
@@ -468,7 +475,8 @@ static void the_process_ends_with_its_host(void **state)
     assert_int_equal(children_of(host, &chip), 1);
     assert_int_equal(kill(host, SIGKILL), 0);
     assert_int_equal(waitpid(host, NULL, 0), host);
-    while (state_of(chip) != 0 && state_of(chip) != 'Z') /* whoever inherits it may not collect */
+    /* a process that inherits the child cannot wait for it */
+    while (state_of(chip) != 0 && state_of(chip) != 'Z')
         nap_ns(MS);
 }
 
@@ -492,7 +500,7 @@ int main(int argc, char **argv)
         TEST(the_process_ends_with_its_host),
     };
 
-    alarm(2 * HANG_SECONDS); /* for all tests, which start many processes */
+    alarm(2 * HANG_SECONDS); /* one build for all tests, which start many processes */
     if (argc > 1 && strcmp(argv[1], "victim") == 0)
         return be_killed();
     if (argc > 1)

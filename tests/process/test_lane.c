@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Lanes between two meshes of this process, over loopback: records come once and in order although
- * connections break; and what strangers and damaged peers can do at a gate.
+ * Lanes between two meshes of this process, over loopback: records arrive once and in order
+ * although connections break; and attacks by strangers and damaged peers on a gate.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,9 +28,9 @@ static const uint8_t job[LANE_JOB_BYTES] = "job";
 struct side {
     struct mesh mesh;
     struct net_address address;
-    uint64_t next;  /* number that is expected next */
-    uint32_t wrong; /* records that came out of order, twice, or damaged */
-    uint32_t lost;  /* times that the peer was given up */
+    uint64_t next;  /* number of the record that is expected next */
+    uint32_t wrong; /* number of records that arrived out of order, twice, or damaged */
+    uint32_t lost;  /* number of times that the peer was given up */
     pthread_mutex_t lock;
 };
 
@@ -156,7 +156,7 @@ static void await_state(struct side *s, uint32_t peer, enum lane_state state)
 
 /* ---- records ---- */
 
-/* Breaks the connection, as a network does: neither side has asked for it. */
+/* Breaks the connection as a network failure does, which neither side has requested. */
 static void break_connection(struct side *s, uint32_t peer)
 {
     struct lane *lane = mesh_lane(&s->mesh, peer);
@@ -219,7 +219,7 @@ static void who_has_gone_is_noticed_without_waiting(void **state)
 
 /* ---- damaged peers ---- */
 
-/* A peer that the test plays: rank 1, as which it connects to rank 0. */
+/* A peer played by the test: rank 1, which connects to rank 0. */
 static struct secure *forge_connection(struct side *s, const struct job_key *with)
 {
     int socket = net_connect(&s->address);
@@ -289,7 +289,10 @@ static void open_alone(struct side *s)
 
     side_open(s, 0, GRACE_NS);
     assert_true(net_address_parse_numeric("127.0.0.1", &nowhere));
-    /* a port where nothing listens would be refused; rank 0 tries its own gate instead */
+    /*
+     * a connection to a port without a listener would be refused, so rank 0 connects to its own
+     * gate instead
+     */
     side_start(s, 1, &s->address);
 }
 
@@ -404,7 +407,7 @@ static int connect_plainly(const struct side *s)
     return made;
 }
 
-/* Whether a good peer gets through while the strangers are there. */
+/* Whether a good peer can connect while strangers use the gate. */
 static void expect_service(struct side *side, uint64_t number)
 {
     send_number(&side[0], 1, number, 10);
@@ -412,7 +415,7 @@ static void expect_service(struct side *side, uint64_t number)
     for (uint32_t i = 0; i < 2; i++)
         assert_int_equal(lane_drain(mesh_lane(&side[i].mesh, 1 - i), os_now_ns() + LATE_NS),
                          PTO_OK);
-    /* also if its connection has to be made again among them */
+    /* also if its connection has to be made again at the same time */
     break_connection(&side[0], 1);
     await_state(&side[0], 1, LANE_UP);
     assert_int_equal(next_of(&side[0]), number + 1);
@@ -435,7 +438,7 @@ static void strangers_are_refused_before_they_are_heard(void **state)
 
         for (uint32_t k = 0; k < sizeof(bytes); k++)
             bytes[k] = (uint8_t)random_below(256);
-        if (i % 2 == 0) /* behind the begin of a record of a handshake */
+        if (i % 2 == 0) /* bytes after the beginning of a handshake record */
             memcpy(bytes, "\x16\x03\x01\x02\x00\x01", 6);
         (void)!send(plain, bytes, random_below(sizeof(bytes)), MSG_NOSIGNAL);
         close(plain);
@@ -461,7 +464,7 @@ static void idle_strangers_keep_no_rank_out(void **state)
     expect_service(side, 1);
     for (uint32_t i = 0; i < IDLE; i++) {
         idle[i] = connect_plainly(&side[0]);
-        if (i % 3 == 0) /* a handshake that stalls */
+        if (i % 3 == 0) /* a client that stops in the middle of a handshake */
             (void)!send(idle[i], "\x16\x03\x01\x02\x00\x01", 6, MSG_NOSIGNAL);
     }
     expect_service(side, 2);
@@ -473,7 +476,7 @@ static void idle_strangers_keep_no_rank_out(void **state)
     free(side);
 }
 
-/* Whoever begins a handshake and does not go on, or begins none, is shut out. */
+/* A client that does not begin a handshake, or does not continue it, is disconnected. */
 static void a_handshake_that_stalls_is_ended(void **state)
 {
     struct side *side = calloc(2, sizeof(*side));
@@ -503,7 +506,7 @@ static void a_handshake_that_stalls_is_ended(void **state)
     free(side);
 }
 
-/* Copies what a client says in a good handshake, and says it again. */
+/* Records what a client sends in a good handshake, and sends it again. */
 static void a_recorded_connection_opens_nothing(void **state)
 {
     struct side *s = calloc(1, sizeof(*s));

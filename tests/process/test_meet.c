@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain - asan: what is read while ranks meet is in test_comm_fuzz */
 /*
- * How ranks meet at a path: what others have left there, who comes when, who does not
- * fit; and what launchers say in the environment. Each caller is a process.
+ * How ranks meet at a path: files that other jobs have left there, ranks that come late, ranks that
+ * do not fit; and the variables that launchers set. Each rank is a process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,8 +22,8 @@ struct caller {
     uint32_t rank_count;
     const char *token;
     uint32_t timeout_ms;
-    uint32_t late_ms; /* it comes so much later */
-    /* What became of it. */
+    uint32_t late_ms; /* delay before this rank comes */
+    /* Result of one rank. */
     int status;
     int32_t about;
     char text[PTO_ERROR_TEXT_MAX];
@@ -107,7 +107,7 @@ static void await_file(void)
         usleep(1000);
 }
 
-/* What a job leaves behind that was killed while it met. */
+/* Makes the files that a job leaves when it is killed while its ranks meet. */
 static void leave_stale_file(void)
 {
     int code;
@@ -133,7 +133,7 @@ static int begin(void **state)
     return 0;
 }
 
-/* Nothing is left in the folder. */
+/* Checks that nothing is left in the folder. */
 static int end(void **state)
 {
     (void)state;
@@ -153,7 +153,7 @@ static void a_dead_jobs_file_is_replaced(void **state)
     finish(1, PTO_OK);
 }
 
-/* The reference opens the dead job's memory. */
+/* The reference opens the shared memory of the dead job. */
 static void rank_0_alone_on_a_dead_jobs_path_is_refused(void **state)
 {
     (void)state;
@@ -215,7 +215,7 @@ static void what_ranks_did_not_leave_is_kept(void **state)
     assert_int_equal(mkfifo(path, 0600), 0);
     expect_not_replaced();
     assert_int_equal(unlink(path), 0);
-    file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600); /* an empty one may be replaced */
+    file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600); /* an empty file may be replaced */
     close(file);
     a_dead_jobs_file_is_replaced(state);
 }
@@ -225,7 +225,7 @@ static void any_path_that_can_be_written_will_do(void **state)
     char end_of_path[300];
 
     (void)state;
-    memset(end_of_path, 'n', 200); /* more than the name of a socket may have */
+    memset(end_of_path, 'n', 200); /* longer than the name of a socket may be */
     end_of_path[200] = '\0';
     snprintf(path, sizeof(path), "%s/%s", folder, end_of_path);
     start(0, (struct caller){ .rank = 0, .rank_count = 2, .token = "", .timeout_ms = LONG_MS });
@@ -287,7 +287,7 @@ static void a_rank_that_is_missing_is_named(void **state)
     start(0, (struct caller){ .rank = 0, .rank_count = 3, .token = "x", .timeout_ms = 5000 });
     finish(0, PTO_ETIMEOUT);
     assert_told(0, "rank 2 of 3 did not arrive at ", 2);
-    finish(1, PTO_ETIMEOUT); /* rank 0 tells it */
+    finish(1, PTO_ETIMEOUT); /* rank 0 sends it to the others */
     assert_told(1, "rank 2 of 3 did not arrive at ", 2);
 }
 
@@ -323,7 +323,8 @@ static void launchers_are_understood(void **state)
         { { "PTO_RANK", "1x", "PTO_RANKS", "4" }, -1, 0, "" },
         { { "PTO_RANK", "-1", "PTO_RANKS", "4" }, -1, 0, "" },
         { { "PTO_RANK", "1", "PTO_RANKS", "99999999999" }, -1, 0, "" },
-        { { "PMI_RANK", "0", "PMI_SIZE", "2" }, 0, 2, "" }, /* nothing tells jobs apart */
+        /* without a token nothing distinguishes the two jobs */
+        { { "PMI_RANK", "0", "PMI_SIZE", "2" }, 0, 2, "" },
     };
     struct comm_place place;
 

@@ -8,7 +8,7 @@
 
 enum { SECOND = 1000000000, KINDS = 7, BARRIER = KINDS };
 
-/* What each call is named in errors. */
+/* Name of each call in error messages. */
 static const char *const names[] = {
     "all-reduce of 4 float32 (sum, auto)",
     "reduce-scatter of 4 float32 (sum, auto)",
@@ -66,17 +66,17 @@ static int call(struct rank *r, int kind, uint64_t timeout_ns)
 }
 
 struct mismatch {
-    int even, odd; /* what ranks of even and odd numbers call */
+    int even, odd; /* calls of ranks with even and odd numbers */
 };
 
-/* No rank waits for the others: after the time-out the status would be another one. */
+/* No rank waits for the others: after the time-out the status would be a different one. */
 static void differ(struct rank *r)
 {
     const struct mismatch *m = r->arg;
     int own = r->rank % 2 == 0 ? m->even : m->odd, other = r->rank % 2 == 0 ? m->odd : m->even;
     char sentence[256];
 
-    /* Numbers of barriers and rounds are those of a domain that was used. */
+    /* A domain that was already used, so that the numbers of barriers and rounds differ from 0. */
     CHECK(r, call(r, 0, 0) == PTO_OK);
     CHECK(r, call(r, BARRIER, 0) == PTO_OK);
     CHECK(r, call(r, 2, 0) == PTO_OK);
@@ -115,7 +115,10 @@ static void so_are_those_of_processes(void **state)
     on_processes(3, differ, &(struct mismatch){ BARRIER, 0 }, -1);
 }
 
-/* Rank 1 gives up its call before rank 0 makes another one. Rank 1 might still come, so rank 0 waits. */
+/*
+ * Rank 1 gives up its call before rank 0 makes another one. Rank 1 might still make that call, so
+ * rank 0 waits.
+ */
 static void differ_late(struct rank *r)
 {
     const struct mismatch *m = r->arg;
@@ -130,7 +133,7 @@ static void differ_late(struct rank *r)
     CHECK(r, r->rank == 1 || strstr(r->error.text, instead) != NULL);
     CHECK(r, pto_comm_signal(r->domain, 1 - r->rank,
                              (struct pto_signal_at){ 0, PTO_SIGNAL_SET, 1 }) == PTO_OK);
-    if (r->rank == 1) /* it stays until rank 0 has had its time */
+    if (r->rank == 1) /* rank 1 stays until the time-out of rank 0 */
         CHECK(r, pto_comm_wait(r->domain, (struct pto_wait_for){ 0, PTO_COMPARE_EQ, 1 }, 0,
                                &r->error) == PTO_OK);
 }
@@ -143,7 +146,7 @@ static void a_call_that_was_given_up_is_named_at_the_deadline(void **state)
     on_processes(2, differ_late, &(struct mismatch){ BARRIER, 0 }, -1);
 }
 
-/* Rank 1 comes late to a barrier that rank 0 has given up: both go on as if nothing had been. */
+/* Rank 1 comes late to a barrier that rank 0 has given up: later barriers of both work. */
 static void come_late(struct rank *r)
 {
     if (r->rank == 1)

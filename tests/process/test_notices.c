@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain - asan: judges times of processes */
 /*
- * How long it takes to notice that a process was killed: the process of an isolated device, a
- * child of a worker, a rank. The control is a bare process that polls a descriptor of the same
- * victim, or of a victim that has nothing but a thread. The kinds take turns, so that all of
- * them meet the same load.
+ * Measures how long it takes to notice that a process was killed: the process of an isolated
+ * device, a child of a worker, a rank. The control is a bare process that polls a pidfd of the same
+ * victim, or of a victim that has only one thread. The kinds alternate, so that all are measured
+ * under the same load.
  *
  *     test_notices                   a few rounds, judged against the control
  *     test_notices ROUNDS SECONDS    the distribution of as many, or of those within the time
@@ -20,20 +20,24 @@
 #include "tests/fixture/tree_test.h"
 
 enum { ROUNDS = 25, ROUNDS_MAX = 10000 };
-enum { OURS_MOST = 20 }; /* times the control: a look every now and then takes far longer */
+/* limit as a multiple of the control's time; polling at intervals would take far longer */
+enum { OURS_MOST = 20 };
 enum kind { BARE, DEVICE, CHILD, RANK, KINDS };
 
 static const char *const names[KINDS] = { "a process that sleeps", "isolated device",
                                           "child of a worker", "rank" };
 
-/* Shared with the processes of a round. */
+/* Memory shared with the processes of a round. */
 static struct board {
     uint32_t is_ready;
     uint64_t noticed_ns; /* by a rank */
     uint64_t control_ns; /* by the control */
 } * board;
 
-/* From the kill to the notice, by us and by the control; none of ours for BARE. */
+/*
+ * Time from the kill until it was noticed, by the library and by the control; for BARE only by the
+ * control.
+ */
 static struct notice {
     uint64_t own_ns, control_ns;
 } notices[KINDS][ROUNDS_MAX];
@@ -51,7 +55,7 @@ static void await_ready(uint32_t count)
 {
     while (__atomic_load_n(&board->is_ready, __ATOMIC_ACQUIRE) < count)
         nap_ns(MS);
-    nap_ns(2 * MS); /* whoever is to notice sleeps by now */
+    nap_ns(2 * MS); /* the process that has to notice the death sleeps by now */
 }
 
 static void note_ready(void)
@@ -61,7 +65,7 @@ static void note_ready(void)
 
 /* ---- the control ---- */
 
-/* Does nothing but wait for its end. */
+/* Main function of a victim that only waits for its end. */
 static pid_t start_control(pid_t victim)
 {
     pid_t control;
@@ -82,7 +86,7 @@ static pid_t start_control(pid_t victim)
     return control;
 }
 
-/* The victim dies; `await` returns when we have noticed it, or is NULL. */
+/* Kills the victim; `await` returns when the library has noticed it, or is NULL. */
 static struct notice kill_and_wait(pid_t victim, uint64_t (*await)(void *context), void *context)
 {
     pid_t control = start_control(victim);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * The operating system layer: each call once for what it promises, once for
- * its edge. Times are only compared with lower bounds.
+ * The operating system layer: each function is called for what it promises and at its limits. Times
+ * are only compared with lower bounds.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ static bool is_zero(const unsigned char *bytes, size_t count)
     return true;
 }
 
-/* Reads the byte in a child process; true if that ends the child with SIGSEGV. */
+/* Reads the byte in a child process; returns whether that ends the child with SIGSEGV. */
 static bool faults_on_read(const volatile unsigned char *byte)
 {
     int status = 0;
@@ -126,7 +126,7 @@ static void committing_beyond_the_reserve_is_an_error(void **state)
     size_t page = os_page_bytes();
     unsigned char *addr = os_reserve(PAGES * page);
 
-    /* A hole behind the first half makes sure that no neighbour is there. */
+    /* A hole after the first half ensures that there is no neighbouring mapping. */
     os_release(addr + PAGES / 2 * page, PAGES / 2 * page);
     assert_int_equal(os_commit(addr, PAGES * page), PTO_ENOMEM);
     assert_int_equal(os_commit(addr + PAGES / 2 * page, page), PTO_ENOMEM);
@@ -230,7 +230,9 @@ static void there_is_at_least_one_cpu(void **state)
     assert_in_range(os_cpu_count(), 1, 16384);
 }
 
-/* Whether it orders is not visible from here: that it returns, with threads running, is. */
+/*
+ * The test cannot see whether the fence orders; it checks that the call returns while threads run.
+ */
 static void *spin_until_set(void *arg)
 {
     struct a32 *stop = arg;

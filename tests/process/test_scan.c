@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * The scanner: what it finds in trees that are made for the purpose, what its
- * lexer makes of texts that are hard to read, and whether it has every file
- * that the compilers of this machine open for real sources.
+ * The scanner: what it finds in trees that are made for the purpose, how its lexer handles
+ * difficult texts, and whether it finds every file that the compilers of this machine open for real
+ * sources.
  */
 #include <fcntl.h>
 #include <glob.h>
@@ -16,7 +16,7 @@
 #include "toolchain/scan.h"
 #include "tests/fixture/fixture.h"
 
-/* A sanitizer looks at the scanner, not at compilers, which take most of the time of a comparison. */
+/* A sanitizer checks the scanner and not compilers, which take most of the time of a comparison. */
 enum { SANITIZED_STEP = IS_SANITIZED ? 30 : 1 };
 
 enum { TEXT_MAX = 4096, DIRS_MAX = 32 };
@@ -38,7 +38,7 @@ static int remove_top(void **state)
     return system(command);
 }
 
-/* A second, or as many as PTO_TEST_SECONDS says. */
+/* Runs for a second, or for PTO_TEST_SECONDS. */
 static uint64_t fuzz_deadline(void)
 {
     const char *seconds = getenv("PTO_TEST_SECONDS");
@@ -46,7 +46,7 @@ static uint64_t fuzz_deadline(void)
     return os_now_ns() + (seconds != NULL ? strtoull(seconds, NULL, 10) : 1) * 1000000000;
 }
 
-/* Names in the tests are relative to the tree. */
+/* Names in the tests are relative to the root of the tree. */
 static const char *at(const char *name)
 {
     static char path[64][256];
@@ -82,7 +82,7 @@ struct one_scan {
     struct digest digest;
 };
 
-/* Scans main.c with the folders a and b, and q for quotes only. */
+/* Scans main.c with the include folders a and b, and q for quoted names only. */
 static struct one_scan scan_tree(const struct scan_params *more)
 {
     const char *dirs[] = { at("a"), at("b") };
@@ -256,7 +256,7 @@ static void a_new_header_that_shadows_changes_the_digest(void **state)
     empty_tree();
     make_file("main.c", "#include \"sub/x.h\"\n#if __has_include(<opt.h>)\n#endif\n");
     make_file("b/sub/x.h", "int x;\n");
-    for (int i = 0; i < 3; i++) { /* each is found before the one that was made last */
+    for (int i = 0; i < 3; i++) { /* each new file is found before the one that was made last */
         before = digest_now();
         make_file(places[i], "int x;\n"); /* the same content: it is another file */
         assert_changes(&before);
@@ -265,7 +265,7 @@ static void a_new_header_that_shadows_changes_the_digest(void **state)
     make_file("b/opt.h", "");
     assert_changes(&before);
     before = digest_now();
-    make_file("a/sub/y.h", ""); /* nobody looks for it */
+    make_file("a/sub/y.h", ""); /* no operand names it */
     {
         struct digest now = digest_now();
 
@@ -335,7 +335,10 @@ static void forced_includes_are_found_and_further_roots_followed(void **state)
     end_scan(&one);
 }
 
-/* A compiler has found c/sub/x.h and d/../e/y.h: what shadows them must be noticed. */
+/*
+ * A compiler has found c/sub/x.h and d/../e/y.h: a header that shadows one of them must change the
+ * digest.
+ */
 static void roots_can_be_shadowed(void **state)
 {
     char dir[4][256], root[2][280];
@@ -416,7 +419,8 @@ static void circles_end_whatever_their_spelling(void **state)
     assert_int_equal(symlink(".", at("a/d/loop")), 0);
     one = scan_tree(NULL);
     assert_state(&one, "a/d/y.h", true);
-    assert_int_equal(scan_entry_count(one.scan), 3 + 2); /* and two places of stdc-predef.h */
+    /* and two absent entries of stdc-predef.h */
+    assert_int_equal(scan_entry_count(one.scan), 3 + 2);
     assert_ptr_equal(scan_find(one.scan, at("a/d/loop/../d/y.h")), entry_of(&one, "a/d/y.h"));
     assert_null(scan_find(one.scan, at("b/nothing.h")));
     assert_null(scan_find(one.scan, "/etc/passwd"));
@@ -445,7 +449,7 @@ static void links_are_files_of_their_own_folders(void **state)
     empty_tree();
     make_file("main.c", "#include <link.h>\n");
     make_file("elsewhere/real.h", "#include \"beside.h\"\n");
-    make_file("a/beside.h", ""); /* beside the link, where compilers look */
+    make_file("a/beside.h", ""); /* relative to the folder of the link, where compilers search */
     assert_int_equal(symlink("../elsewhere/real.h", at("a/link.h")), 0);
     one = scan_tree(NULL);
     assert_state(&one, "a/beside.h", true);
@@ -581,7 +585,9 @@ static void ignore_open(void *context, enum scan_open_kind kind, uint32_t line, 
     (void)text;
 }
 
-/* Exactly `size` bytes and a zero, so that a sanitizer sees every step beyond. */
+/*
+ * A block of exactly `size` bytes and a zero, so that a sanitizer detects every access beyond it.
+ */
 static void lex(const char *text, size_t size, bool has_opens, char out[TEXT_MAX])
 {
     struct lexer_sink sink = { .operand = write_operand,
@@ -655,7 +661,7 @@ static const struct hard_text hard_texts[] = {
     { "\\\n#include <a.h>\n", "<a.h> " },
     { "#include \\ \t\r\n\"a.h\"\n", "\"a.h\" " },
     { "#inc?\?/\nlude <a.h>\n", "<a.h> " },
-    { "// why?\?/\n#include <a.h>\n", "<a.h> " }, /* without trigraphs it is one */
+    { "// why?\?/\n#include <a.h>\n", "<a.h> " }, /* without trigraphs it is a raw string */
     { "?\?=include <a.h>\n", "<a.h> " },
     /* names */
     { "#include <a//b.h>\n#include <a/*b.h> */\n", "<a//b.h> <a/*b.h> " },
@@ -701,7 +707,10 @@ static void hard_texts_are_read_right(void **state)
 
 /* ---- the lexer against a slow one ---- */
 
-/* Of a text without raw strings, digits and trigraphs: phase by phase, as the standard has it. */
+/*
+ * The expected result for a text without raw strings, digits and trigraphs, computed in the phases
+ * of the C standard.
+ */
 static void lex_slowly(const char *text, char out[TEXT_MAX])
 {
     static char spliced[TEXT_MAX], plain[TEXT_MAX];
@@ -743,7 +752,7 @@ static void lex_slowly(const char *text, char out[TEXT_MAX])
             end = p + 1 + strcspn(p + 1, *p == '<' ? ">\n" : "\"\n");
             is_name = *end != '\0' && *end != '\n';
             if (!is_name)
-                plain[m++] = '!'; /* tokens, not a name */
+                plain[m++] = '!'; /* tokens after a #define, not a name */
         }
         if (is_name) {
             while (p <= end)
@@ -845,7 +854,7 @@ static void count_open(void *context, enum scan_open_kind kind, uint32_t line, c
     *(uint64_t *)context += line != 0;
 }
 
-/* Any bytes at all: nothing to compare, but nothing may happen. */
+/* Random bytes: there is nothing to compare, but the lexer must not crash. */
 static void random_bytes_do_no_harm(void **state)
 {
     static const char spice[] = "#\"'<>()/*\\\n R?=%:.$\t\r\0includehas_embed__1";
@@ -885,7 +894,7 @@ struct compiler {
     uint32_t dir_count;
 };
 
-/* The folders that the compiler says it searches. False: there is no such compiler. */
+/* Lists the include folders that the compiler reports. False: there is no such compiler. */
 static bool ask_compiler(struct compiler *compiler, const char *flags)
 {
     char command[512], line[512];
@@ -913,7 +922,7 @@ static bool ask_compiler(struct compiler *compiler, const char *flags)
     return pclose(out) == 0 && compiler->dir_count != 0;
 }
 
-/* Every file that the compiler lists must be in the scan. Returns how many it lists. */
+/* Checks that every file that the compiler lists is in the scan. Returns how many it lists. */
 static uint32_t compare(struct scan_memo *memo, const struct compiler *compiler, const char *flags,
                         const char *source)
 {
@@ -983,11 +992,12 @@ static void every_file_that_a_compiler_opens_is_found(void **state)
 
     (void)state;
     if (IS_TSAN)
-        skip(); /* there is one thread */
+        skip(); /* this process has one thread */
     empty_tree();
     make_file("system.c", c_headers);
     make_file("system.cc", cxx_headers);
-    assert_int_equal(glob("src/*/*.c", 0, NULL, &own), 0); /* the tests run in the tree */
+    /* the tests run in the root of the tree */
+    assert_int_equal(glob("src/*/*.c", 0, NULL, &own), 0);
     for (int i = 0; i < 4; i += IS_SANITIZED ? 2 : 1) {
         struct compiler *compiler = &compilers[i];
         bool is_c = strcmp(compiler->language, "c") == 0;
@@ -1014,7 +1024,7 @@ static void every_file_that_a_compiler_opens_is_found(void **state)
     globfree(&own);
 }
 
-/* A figure, not a judgement. */
+/* Prints a figure, without judging it. */
 static void time_of_a_scan(void **state)
 {
     struct compiler compiler = { .name = "g++", .language = "c++" };

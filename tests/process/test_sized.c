@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Structs that carry their size, as programs with older and newer headers pass
- * them: every one of the public headers (`make tidy` compares the list) goes to
- * a function that takes it, cut off at each word and with words that this
- * library does not know. The byte behind it is one that cannot be touched.
+ * Structs with a size field, as programs with older and newer headers pass them. Each of the public
+ * headers (`make tidy` compares the list) is passed to a function that takes it, cut off at each
+ * word, and with additional words that this library does not know. The page after it cannot be
+ * accessed.
  */
 #include <signal.h>
 #include <sys/mman.h>
@@ -25,7 +25,7 @@
 
 enum { WORD = sizeof(size_t), AREA = 1 << 16, FILLING = 0xee };
 
-static char *area; /* AREA bytes before a page that cannot be touched */
+static char *area; /* AREA bytes, followed by a page that cannot be accessed */
 static struct pto_device *device;
 static struct pto_device *virtual_device; /* one kernel has run on it */
 static struct pto_callable *functions, *packed;
@@ -315,7 +315,7 @@ static void fill_hooks(void *given)
     hooks->unload = unload_hook;
 }
 
-/* Nobody has started this process as a child, which is noticed later. */
+/* This process was not started as a child, but that is noticed later. */
 static int use_hooks(void *given)
 {
     return pto_child_serve_with(given) == CHILD_EXIT_HELLO ? PTO_OK : PTO_EINVAL;
@@ -324,9 +324,9 @@ static int use_hooks(void *given)
 struct row {
     const char *name;
     size_t size;
-    size_t least; /* with the fields that have to be set */
+    size_t least; /* with the fields that must be set */
     void (*init)(void *given);
-    void (*fill)(void *given); /* what has to be set */
+    void (*fill)(void *given); /* fields that must be set */
     int (*use)(void *given);
     bool is_input;
 };
@@ -429,13 +429,16 @@ static const struct row rows[] = {
 #define EACH_ROW(row) \
     for (const struct row *row = rows; row < rows + sizeof(rows) / sizeof(rows[0]); row++)
 
-/* A struct as a program with `size` bytes of it has it, at the end of the area. */
+/*
+ * Places a struct at the end of the area, as a program passes it whose header has `size` bytes of
+ * it.
+ */
 static void *place(const struct row *row, size_t size)
 {
     char whole[AREA] = { 0 };
     char *given = area + AREA - size;
 
-    signal(SIGSEGV, SIG_DFL); /* cmocka would go on, with the library's locks held */
+    signal(SIGSEGV, SIG_DFL); /* do not return to cmocka, because locks of the library are held */
     row->init(whole);
     if (row->fill != NULL)
         row->fill(whole);
@@ -488,7 +491,7 @@ static void an_older_struct_is_taken_as_far_as_it_goes(void **state)
     }
 }
 
-/* What does not change from call to call is the same in an older struct. */
+/* Fields that do not change from call to call have the same values in a shorter struct. */
 static void an_older_struct_gets_the_fields_that_it_has(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store: what is put is found or is absent, never anything else, whoever
- * is killed, whatever is damaged, however little room there is.
+ * The store: a stored entry is found or is absent, but never wrong, even if processes are killed,
+ * files are damaged, or the disk is full.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static int remove_top(void **state)
     return system(command);
 }
 
-/* A second, or as many as PTO_TEST_SECONDS says. */
+/* Runs for a second, or for PTO_TEST_SECONDS. */
 static uint64_t fuzz_deadline(void)
 {
     const char *seconds = getenv("PTO_TEST_SECONDS");
@@ -87,7 +87,7 @@ static struct digest key_of(uint32_t number)
     return key;
 }
 
-/* What belongs under a key follows from its number. */
+/* The content of an entry follows from the number of its key. */
 static size_t fill(uint32_t number, size_t size, uint8_t *bytes)
 {
     for (size_t i = 0; i < size; i++)
@@ -175,7 +175,7 @@ static void what_is_put_is_found_again(void **state)
 
     (void)state;
     assert_string_equal(store_folder(store), folder);
-    assert_int_equal(access(folder, F_OK), -1); /* nothing is created for a look */
+    assert_int_equal(access(folder, F_OK), -1); /* a look-up creates nothing */
     assert_int_equal(store_get(store, &key, &entry), STORE_ABSENT);
     for (uint32_t i = 0; i < 40; i++)
         assert_int_equal(put_number(store, i, i * i * 3, NULL), PTO_OK);
@@ -238,7 +238,7 @@ static void the_environment_names_the_folder(void **state)
     snprintf(expected, sizeof(expected), "%s/.cache/pto", top);
     assert_string_equal(store_folder(store), expected);
     store_close(store);
-    setenv("XDG_CACHE_HOME", "relative", 1); /* which the standard ignores */
+    setenv("XDG_CACHE_HOME", "relative", 1); /* the standard ignores relative paths */
     assert_int_equal(store_open(NULL, &store, NULL), PTO_OK);
     assert_string_equal(store_folder(store), expected);
     store_close(store);
@@ -305,7 +305,8 @@ static void a_damaged_entry_is_never_used(void **state)
     path_of(5, path);
     path_of(6, other);
     assert_int_equal(file_read(path, 1 << 20, &bytes, &size), PTO_OK);
-    for (size_t i = 0; i < size; i++) { /* one bit of each byte, and the others in turn */
+    /* one bit of each byte, a different one from byte to byte */
+    for (size_t i = 0; i < size; i++) {
         bytes[i] = (char)(bytes[i] ^ 1 << i % 8);
         write_raw(path, bytes, size);
         assert_damaged(store, path);
@@ -328,7 +329,7 @@ static void a_damaged_entry_is_never_used(void **state)
     write_raw(path, bytes, size);
     assert_int_equal(check_number(store, 5), 1);
     assert_int_equal(put_number(store, 6, 10, NULL), PTO_OK);
-    assert_int_equal(rename(path, other), 0); /* sound, but another one's */
+    assert_int_equal(rename(path, other), 0); /* a valid file of another entry */
     assert_int_equal(check_number(store, 6), 0);
     assert_true(has_note(store, "was damaged"));
     assert_int_equal(put_number(store, 5, 300, NULL), PTO_OK);
@@ -363,11 +364,12 @@ static void random_files_are_not_taken_for_entries(void **state)
         memcpy(copy, bytes, size);
         for (uint32_t i = count % 5; i > 0; i--) {
             random = random * 1664525 + 1013904223;
-            /* The sizes in the head are the interesting part. */
+            /* The sizes in the head are the most interesting part. */
             copy[(random >> 16) % (count % 2 != 0 ? 32 : size)] = (char)(random >> 8);
         }
         is_same = cut == size && memcmp(copy, bytes, size) == 0;
-        exact = malloc(cut + 1); /* so that a sanitizer sees every step beyond */
+        /* a block of the exact size, so that a sanitizer detects every access beyond it */
+        exact = malloc(cut + 1);
         assert_non_null(exact);
         memcpy(exact, copy, cut);
         exact[cut] = '\0';
@@ -385,7 +387,7 @@ static void random_files_are_not_taken_for_entries(void **state)
 
 /* ---- others ---- */
 
-/* Whoever knows the format can make the digest of an entry right, but for the secret. */
+/* A forger who knows the format can compute the digest of an entry, except for the secret. */
 static void an_entry_of_another_store_is_not_used(void **state)
 {
     struct store *store = open_empty();
@@ -405,7 +407,7 @@ static void an_entry_of_another_store_is_not_used(void **state)
     store_close(store);
 }
 
-/* A refused store is neither read nor written, and says so once. */
+/* A refused store is neither read nor written, and reports that once. */
 static void assert_refused(const char *phrase)
 {
     struct pto_store_info info = { .size = sizeof(info) };
@@ -443,7 +445,7 @@ static void a_store_that_others_can_write_to_is_not_used(void **state)
     for (int i = 0; i < 3; i++) {
         run_shell("chmod g+w %s%s", folder, inner[i]);
         assert_refused("closes it");
-        run_shell("chmod -R go-w %s", folder); /* as the sentence says */
+        run_shell("chmod -R go-w %s", folder); /* follows the advice in the message */
         assert_string_equal(info_now().refusal, "");
     }
     run_shell("chmod o+r %s/key", folder);
@@ -474,7 +476,7 @@ static size_t size_of(uint32_t number)
     return number % 3 == 0 ? 100 : number % 3 == 1 ? 60000 : 700000;
 }
 
-/* Writes a byte once it is about to put. */
+/* Writes a byte to a pipe when it is about to store something. */
 static void put_until_killed(int ready)
 {
     struct store *store;
@@ -502,7 +504,10 @@ static void a_writer_killed_at_any_moment_does_no_harm(void **state)
 
     (void)state;
     assert_int_equal(pipe(ready), 0);
-    /* On a busy machine a writer does little in its time: until one was done, and one in the middle. */
+    /*
+     * On a busy machine a writer makes little progress, so wait until it has stored one entry and
+     * is storing the next.
+     */
     for (rounds = 0; rounds < (int)often(KILLS, 8) ||
                      (rounds < KILLS_MAX && (found == 0 || info_now().leftovers == 0));
          rounds++) {
@@ -532,7 +537,7 @@ static void a_writer_killed_at_any_moment_does_no_harm(void **state)
     close(ready[0]);
     close(ready[1]);
     assert_true(found > 0 && leftovers > 0);
-    /* Leftovers of the last hour may be someone's at work. */
+    /* Temporary files that are less than an hour old may belong to a running process. */
     assert_int_equal(put_number(store, 1, 10, NULL), PTO_OK);
     store_close(store);
     assert_int_equal(info_now().leftovers, leftovers);
@@ -545,7 +550,7 @@ static void a_writer_killed_at_any_moment_does_no_harm(void **state)
     assert_int_equal(info_now().leftovers, 0);
 }
 
-/* A writer that stops before its first call, and is killed at the n-th border of one. */
+/* A writer that stops before its first system call, and is killed at the n-th system call. */
 static pid_t start_traced_put(void)
 {
     pid_t child = fork();
@@ -574,7 +579,7 @@ static void a_writer_killed_at_any_system_call_does_no_harm(void **state)
 
     (void)state;
     if (IS_SANITIZED)
-        skip(); /* the calls are those of a writer that ends by kill: nothing is left to look at */
+        skip(); /* the calls are those of the last writer, and nothing is left to check */
     for (steps = 0;; steps++) {
         struct store *store = open_empty();
         pid_t child;
@@ -603,7 +608,7 @@ static void a_writer_killed_at_any_system_call_does_no_harm(void **state)
             assert_true(result >= 0);
             found[i] += (uint32_t)result;
         }
-        assert_int_equal(check_number(store, 2), 1); /* the old one or the new one */
+        assert_int_equal(check_number(store, 2), 1); /* the old or the new content */
         assert_false(has_note(store, ""));
         store_close(store);
         if (is_over)
@@ -615,8 +620,8 @@ static void a_writer_killed_at_any_system_call_does_no_harm(void **state)
 }
 
 /*
- * In the child: puts and gets all keys for a while, however little of a CPU it gets meanwhile; the
- * exit code is 0 if all was right.
+ * Runs in the child: stores and reads all keys for a while, measured in real time, because it may
+ * get little CPU time. The exit code is 0 if all entries were right.
  */
 static void put_and_get(uint32_t seed, bool is_always_put)
 {
@@ -734,7 +739,7 @@ static void a_file_in_the_place_of_the_folder_is_noted(void **state)
     assert_int_equal(unlink(folder), 0);
 }
 
-/* A file system of its own on the folder, seen by this process only. False: not permitted. */
+/* Mounts a file system on the folder, visible to this process only. False: not permitted. */
 static bool mount_small(const char *options)
 {
     static bool has_own_mounts;
@@ -860,12 +865,12 @@ static void the_least_recently_used_go(void **state)
     }
     assert_int_equal(info_now().entries, 18); /* 180 kB: all fit */
     assert_int_equal(check_number(store, 0), 1);
-    assert_int_equal(check_number(store, 3), 1); /* uses, which are noted */
+    assert_int_equal(check_number(store, 3), 1); /* recent uses, which are recorded */
     for (uint32_t i = 18; i < 24; i++)
         assert_int_equal(put_number(store, i, 10000, NULL), PTO_OK);
     store_close(store);
     assert_true(info_now().entry_bytes <= 200 << 10);
-    assert_true(info_now().entry_bytes > 150 << 10); /* and no more than has to go */
+    assert_true(info_now().entry_bytes > 150 << 10); /* and no more than necessary */
     store = open_again();
     assert_int_equal(check_number(store, 0), 1);
     assert_int_equal(check_number(store, 3), 1);
@@ -879,7 +884,7 @@ static void the_least_recently_used_go(void **state)
     assert_int_equal(put_number(store, 50, 300000, NULL), PTO_ESYSTEM); /* more than all of it */
     store_close(store);
     store = open_again();
-    for (uint32_t i = 100; i < 300; i++) { /* in the middle of a build, too */
+    for (uint32_t i = 100; i < 300; i++) { /* also while a build runs */
         assert_int_equal(put_number(store, i, 10000, NULL), PTO_OK);
         assert_true(info_now().entry_bytes <= (200 << 10) * 5 / 4);
     }
@@ -931,7 +936,7 @@ static void the_tools_count_verify_and_clear(void **state)
     assert_int_equal(info.damaged, 0);
     assert_int_equal(info.entries, 8);
 
-    path_of(5, path); /* what is not the store's stays */
+    path_of(5, path); /* files that do not belong to the store stay */
     snprintf(foreign, sizeof(foreign), "%.200s.txt", path);
     write_raw(foreign, "mine", 4);
     snprintf(foreign, sizeof(foreign), "%.200s.999999999-2.part", path); /* of no process */
@@ -943,7 +948,7 @@ static void the_tools_count_verify_and_clear(void **state)
     info = info_now();
     assert_int_equal(info.entries + info.names + info.leftovers, 0);
     snprintf(foreign, sizeof(foreign), "%.200s.%d-2.part", path, (int)getpid());
-    write_raw(foreign, "half", 4); /* someone is at it */
+    write_raw(foreign, "half", 4); /* another process is using it */
     assert_int_equal(pto_store_clear(folder, &info, NULL), PTO_OK);
     assert_int_equal(info_now().leftovers, 1);
     snprintf(foreign, sizeof(foreign), "%.200s.txt", path);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain - asan: its programs have no handlers for signals; tsan: it holds signals back */
 /*
- * Kernels and functions that do not return are reported with their line, whatever their thread does
- * when it is interrupted: it may hold the lock of the allocator, of stdio or of the loader. Each
- * kernel runs in a forked process, because its device is lost.
+ * Kernels and functions that do not return are reported with their line, wherever their thread is
+ * interrupted: it may hold the lock of the allocator, of stdio or of the loader. Each kernel runs
+ * in a forked process, because its device is lost.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -70,8 +70,8 @@ static void (*const deeds[])(void) = { spin_once, allocate_once, print_once,
 static void (*deed)(void);
 
 /*
- * The thread that waits for the run is made to leave a kernel that does not return, and would keep
- * its locks; so this kernel is endless on other threads.
+ * The thread that waits for the run is made to leave a kernel that does not return, and its locks
+ * would stay locked. So this kernel runs forever only on other threads.
  */
 static void endless(int64_t *args)
 {
@@ -101,7 +101,7 @@ static void orchestrate_endlessly(struct pto_orch *o, const struct pto_entry *en
         spin_once();
 }
 
-/* Runs the orchestration in a process of its own, which ends; the error is in the shared text. */
+/* Runs the orchestration in a separate process, which ends; the error is in the shared text. */
 static void run_forked(pto_orch_fn orchestration, int status, char *text)
 {
     static const struct pto_kernel kernels[] = { { "endless", endless, PTO_CORE_AIV } };
@@ -209,7 +209,7 @@ static void a_function_that_does_not_return_is_reported_with_its_line(void **sta
         one.callable = register_bytes(object, PTO_CHILD_SUB, names[i]);
         assert_int_equal(run(submit_late, &one), PTO_ETIMEOUT);
         assert_has(run_report.error.text, "its time-out, and the child was killed");
-        /* If it holds the lock of the allocator, its lines cannot be found. */
+        /* If the thread holds the lock of the allocator, the lines cannot be found. */
         if (i == 0)
             assert_has(run_report.error.text, ": it was in spins (source:5)");
         reopen(0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: asan - plain: the sanitizers judge what was read; tsan: one thread */
 /*
- * What ranks of other hosts send, damaged in every way: decoders accept it or refuse it, and
- * touch nothing but the mirrors, windows and buffers that it is for.
+ * Damaged messages from ranks of other hosts: decoders accept or refuse them, and access only the
+ * mirrors, windows and buffers for which a message is meant.
  */
 #include <sys/mman.h>
 
@@ -22,7 +22,7 @@ static struct tls *t;
 static struct tls_call call;
 static struct tls_block blocks[2];
 
-/* A communicator of two ranks on two hosts, whose lane has no connection. */
+/* A communicator with two ranks on two hosts, whose lane has no connection. */
 static int make_comm(void **state)
 {
     static struct comm_request request = { .rank = 0, .rank_count = 2 };
@@ -155,14 +155,14 @@ static uint32_t rounds(void)
     return getenv("PTO_TEST_LONG") != NULL ? 10000000 : 100000;
 }
 
-/* Damages some bytes, in one case of two. */
+/* Damages some bytes in half of the cases. */
 static void damage(uint8_t *bytes, size_t size)
 {
     for (uint32_t k = size > 0 && random_below(2) == 0 ? random_below(4) : 0; k > 0; k--)
         bytes[random_below(size)] ^= (uint8_t)(1u << random_below(8));
 }
 
-/* Records do not pile up: the lane is made again before its limit. */
+/* Makes the lane again before its queue of records reaches its limit. */
 static void empty_lane(void)
 {
     struct lane *lane = &t->mesh.lane[1];
@@ -199,7 +199,7 @@ static void records_stay_inside(void **state)
         call.status = PTO_OK;
         empty_lane();
     }
-    /* both ways were tried in earnest */
+    /* each of the two outcomes occurred often */
     assert_true(accepted > rounds() / 10 && refused > rounds() / 10);
 }
 

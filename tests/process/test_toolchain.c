@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small parts of the tool chain: words, processes, notes, manifests, flags, bfloat16. */
+/* Small parts of the tool chain: word lists, processes, notes, manifests, flags, bfloat16. */
 #include <elf.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -64,7 +64,8 @@ static void a_process_gives_its_code_and_all_it_says(void **state)
     assert_true(result.output_size <= 4 << 20);
     process_free(&result);
     assert_int_equal(run_shell("sleep 5 & echo left", NULL, 0, &result, &error), PTO_OK);
-    assert_string_equal(result.output, "left\n"); /* it keeps the output open, and nobody waits */
+    /* a descendant keeps the output open, but the function does not wait for it */
+    assert_string_equal(result.output, "left\n");
     process_free(&result);
 }
 
@@ -105,7 +106,7 @@ static void a_process_ends_with_all_it_started(void **state)
     assert_true(os_now_ns() - begin < 30000000000ull);
     sleep(2);
     file = open(path, 0);
-    assert_int_equal(lseek(file, 0, SEEK_END), 0); /* nobody lived to write to it */
+    assert_int_equal(lseek(file, 0, SEEK_END), 0); /* no process lived long enough to write to it */
     close(file);
     unlink(path);
 }
@@ -152,7 +153,8 @@ static void differences_are_told_with_names_and_digests(void **state)
     text_free(&text);
     assert_false(manifest_compare(old, old, &text));
     snprintf(new, sizeof(new), "%soutput a: warning\noutput   b\n", old);
-    assert_false(manifest_compare(old, new, &text)); /* what was said is no difference */
+    /* the compiler's output is not listed as a difference */
+    assert_false(manifest_compare(old, new, &text));
     manifest_output(new, &text);
     assert_string_equal(text.bytes, "a: warning\n  b\n");
     text_free(&text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Workers of level 3: tasks on chips and SUB workers in processes of their own, their
- * dependencies, groups, memory, runs in flight.
+ * Level-3 workers: tasks on chips and SUB workers in separate processes, dependencies, groups,
+ * memory, runs in flight.
  */
 #include <poll.h>
 #include <signal.h>
@@ -101,7 +101,7 @@ struct alternation {
     int rounds;
 };
 
-/* Add and subtract take turns on both chips; each result is checked by the sum of all. */
+/* Add and subtract alternate on both chips; the sum of all results is checked. */
 static void alternate(struct pto_level *level, void *context)
 {
     struct alternation *x = context;
@@ -364,11 +364,11 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_int_equal(run(submit_one, &one), PTO_EMEMORY);
     assert_non_null(strstr(run_report.error.text, "not memory of the worker"));
     one.tensor[0] = numbers(make_numbers());
-    one.tensor[0].shapes[0] = 2 * COUNT; /* the graph's business: the slot is there already */
+    one.tensor[0].shapes[0] = 2 * COUNT; /* refused by the graph; the slot is already allocated */
     one.tensor[0].extent = 2 * COUNT;
     assert_true(run(submit_one, &one) < 0);
     one.tensor[0] = numbers((int *)pto_tensor_data(&one.tensor[0]));
-    run_well(submit_one, &one); /* and does not wait for the one that was refused */
+    run_well(submit_one, &one); /* and does not wait for the task that was refused */
     one.children = PTO_ON(7);
     assert_int_equal(run(submit_one, &one), PTO_EINVAL);
     assert_int_equal(pto_worker_run(worker, NULL, NULL, NULL), PTO_EINVAL);
@@ -462,10 +462,11 @@ static void a_wait_that_ends_leaves_the_run_alive(void **state)
     assert_int_equal(pto_worker_run_wait(handle, MS), PTO_ETIMEOUT);
     assert_int_equal(pto_worker_run_poll(handle), PTO_RUN_PENDING);
     assert_int_equal(pto_worker_run_finish(handle, NULL), PTO_EBUSY);
-    run_well(submit_one, &other); /* it does not need what the other run has */
+    run_well(submit_one, &other); /* it does not depend on the other run */
     assert_int_equal(poll(&on, 1, 0), 0);
     __atomic_store_n(word, 1, __ATOMIC_RELEASE);
-    assert_int_equal(poll(&on, 1, 60000), 1); /* nobody waits: the worker's thread drives */
+    /* no thread waits for the run: the worker's own thread continues it */
+    assert_int_equal(poll(&on, 1, 60000), 1);
     assert_int_equal(pto_worker_run_poll(handle), PTO_RUN_ENDED);
     assert_int_equal(pto_worker_run_wait(handle, 1), PTO_OK);
     assert_int_equal(pto_worker_run_finish(handle, NULL), PTO_OK);
@@ -497,7 +498,7 @@ static void what_is_cancelled_starts_nothing_more(void **state)
     word = make_numbers();
     x.hold.callable = register_sub("hold");
     x.hold.tensor[0] = numbers(word);
-    x.next = x.hold; /* each waits for the one before */
+    x.next = x.hold; /* each task waits for the one before */
     assert_int_equal(pto_worker_launch(worker, submit_chain, &x, &handle), PTO_OK);
     wait_word(word + 1, 1);
     assert_int_equal(pto_worker_run_cancel(handle), PTO_OK);
@@ -574,7 +575,7 @@ static void a_name_does_not_make_another_callable(void **state)
     close_worker();
 }
 
-/* As the reference's compiler leaves it: no artefact is around it. */
+/* A chip callable as the reference's compiler writes it, without an artefact around it. */
 static void a_bare_chip_callable_runs(void **state)
 {
     struct recipe recipe = make_recipe(ADD);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Domains over the chips of a worker: kernels that reach each other's windows, several domains at
- * a time, how they end, and who is woken when a member is lost.
+ * Domains over the chips of a worker: kernels access each other's windows, several domains are open
+ * at a time, how domains end, and which waits end when a member is lost.
  */
 #include <signal.h>
 
@@ -14,10 +14,10 @@ static const char chip_text[] =
     "#include <pto/pto.h>\n"
     "#include <pto/window.h>\n"
     "enum { COUNT = 16 };\n"
-    /* A window: a block for each rank, then a word for each rank. */
+    /* Layout of a window: a block for each rank, then a word for each rank. */
     "static const struct pto_comm_context *context_of(int64_t value)\n"
     "{ return (const struct pto_comm_context *)(uintptr_t)value; }\n"
-    /* x becomes the sum of what all ranks have; the scalar is the number of the round. */
+    /* Sets x to the sum of the values of all ranks; the scalar is the number of the round. */
     "static void sum(int64_t *args)\n"
     "{\n"
     "    int *x = pto_tensor_data(pto_arg_tensor(args, 0));\n"
@@ -35,7 +35,7 @@ static const char chip_text[] =
     "        x[i] = s;\n"
     "    }\n"
     "}\n"
-    /* Says that it waits, and then how the wait for what never comes has ended. */
+    /* Reports that it waits, and then how its wait for a signal that never comes has ended. */
     "static void wait(int64_t *args)\n"
     "{\n"
     "    int *x = pto_tensor_data(pto_arg_tensor(args, 0));\n"
@@ -131,7 +131,7 @@ struct talk {
     int rounds;
 };
 
-/* What each member of a domain says and hears: a group. */
+/* A group in which each member of a domain signals and waits. */
 static void submit_sum(struct pto_level *level, struct talk *x, int which, int round)
 {
     struct pto_args args[2];
@@ -161,7 +161,7 @@ static void talk_in_turns(struct pto_level *level, void *context)
             submit_sum(level, x, k, i);
 }
 
-/* The same, one chip after the other. */
+/* The same tasks, one chip after the other. */
 static void replay(const struct talk *x, unsigned values[4])
 {
     for (int i = 1; i <= x->rounds; i++)
@@ -214,7 +214,7 @@ struct life {
     struct pto_worker_member member;
 };
 
-/* Opens two, releases neither. */
+/* Opens two domains and releases neither. */
 static void leave_open(struct pto_level *level, void *context)
 {
     struct pto_worker_domain_params params;
@@ -229,7 +229,7 @@ static void leave_open(struct pto_level *level, void *context)
     (void)pto_level_domain_open(level, &params, &x->retained);
 }
 
-/* Opens the same name again and again in one run. */
+/* Opens a domain of the same name repeatedly in one run. */
 static void reopen_often(struct pto_level *level, void *context)
 {
     struct pto_worker_domain_params params;
@@ -302,12 +302,13 @@ static void what_was_released_is_used_no_more(void **state)
     assert_int_equal(pto_worker_domain_release(worker, before), PTO_OK);
     assert_int_equal(run(submit_held, &x), PTO_EINVAL);
     assert_non_null(strstr(run_report.error.text, "domain 'one', which was released"));
-    assert_true(open_domain("one", NULL, 0) != before); /* the name is free, the memory is not */
-    __atomic_store_n(window, 12345, __ATOMIC_RELEASE);  /* as a peer would */
+    /* the name can be used again, but the memory is not free yet */
+    assert_true(open_domain("one", NULL, 0) != before);
+    __atomic_store_n(window, 12345, __ATOMIC_RELEASE); /* as a peer would */
     assert_int_equal(pto_worker_run_wait(handle, 0), PTO_OK);
     assert_int_equal(pto_worker_run_finish(handle, NULL), PTO_OK);
     assert_int_equal(x.word[1], PTO_OK);
-    assert_int_equal(run(submit_held, &x), PTO_EINVAL); /* and gone by now */
+    assert_int_equal(run(submit_held, &x), PTO_EINVAL); /* and the child is dead by now */
     assert_non_null(strstr(run_report.error.text, "domain that was released"));
     close_worker();
 }
@@ -330,7 +331,8 @@ static void what_is_not_its_own_is_refused(void **state)
     domain = open_domain("both", NULL, 0);
     assert_int_equal(try_open("both", NULL, 0, &domain), PTO_EBUSY);
     x.member = member_of(domain, 1);
-    x.word = (int *)(uintptr_t)member_of(domain, 0).window; /* another chip's than the context */
+    /* address in another chip's window than the context */
+    x.word = (int *)(uintptr_t)member_of(domain, 0).window;
     assert_int_equal(run(submit_held, &x), PTO_EMEMORY);
     assert_non_null(strstr(run_report.error.text, "scalar 0 is memory of chip 1"));
     close_worker();

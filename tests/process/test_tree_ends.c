@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How workers of level 3 and their children end: on request, by kill -9 at any moment, stopped,
- * with the process that started them. Nothing is left, and nothing waits for the dead.
+ * How level-3 workers and their children end: on request, by kill -9 at any moment, while stopped,
+ * or with the process that started them. Nothing is left, and no process waits for a dead one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -149,13 +149,16 @@ static void a_child_that_dies_ends_its_task_only(void **state)
     reopen(0);
     assert_int_equal(child(0).generation, 2);
     one.children = PTO_ON(0);
-    run_well(submit_one, &one); /* it has its callables */
+    run_well(submit_one, &one); /* the new child has loaded its callables */
     assert_int_equal(x.word[0], 20);
     close_worker();
     assert_nothing_left(descriptors);
 }
 
-/* Another child could have it, idle or busy, and does not get it: it may have done half of its work. */
+/*
+ * Another child could run the task, but it is not tried there, because the killed child may have
+ * done half of its work.
+ */
 static void a_task_that_killed_its_child_is_not_tried_again(void **state)
 {
     (void)state;
@@ -181,7 +184,8 @@ static void a_task_that_killed_its_child_is_not_tried_again(void **state)
         pto_worker_report_init(&run_report);
         assert_int_equal(pto_worker_run_finish(handle, &run_report), PTO_EPEER);
         assert_in_range(run_report.child, 0, 1 - is_busy);
-        assert_int_equal(kill(pid[run_report.child], 0), -1); /* it is not even a zombie */
+        /* the parent has even waited for it, so it is no zombie */
+        assert_int_equal(kill(pid[run_report.child], 0), -1);
         assert_int_equal(errno, ESRCH);
         __atomic_store_n(busy, 1, __ATOMIC_RELEASE);
         assert_int_equal(pto_worker_run_wait(held, 0), PTO_OK);
@@ -189,14 +193,14 @@ static void a_task_that_killed_its_child_is_not_tried_again(void **state)
         left = 1 - run_report.child;
         one.callable = tell;
         one.children = PTO_ON(left);
-        run_well(submit_one, &one); /* what the other one was given before is over */
+        run_well(submit_one, &one); /* tasks that the other child got before have completed */
         assert_int_equal(word[0], left);
         assert_int_equal(word[1], 1);
         close_worker();
     }
 }
 
-/* A chain over two children, so that each task needs the message before. */
+/* A chain over two children, so that each task needs the message about the one before. */
 static void submit_steps(struct pto_level *level, void *context)
 {
     struct one *one = context;
@@ -232,7 +236,7 @@ static void a_child_can_be_killed_at_any_moment(void **state)
         assert_int_equal(pto_worker_run_finish(handle, &run_report), status);
         assert_true(status == PTO_OK || run_report.child == (int)victim ||
                     strstr(run_report.error.text, "reopen") !=
-                        NULL); /* refused while it was built */
+                        NULL); /* refused while its graph was built */
         assert_int_equal(run_report.done + run_report.failed + run_report.skipped,
                          run_report.tasks);
         await_death(victim);
@@ -243,7 +247,7 @@ static void a_child_can_be_killed_at_any_moment(void **state)
     assert_nothing_left(descriptors);
 }
 
-/* What waits behind a task of the child ends, too, and the rest goes on. */
+/* Tasks that wait for a task of the killed child fail, too; other tasks continue. */
 static void what_waits_for_a_dead_child_ends(void **state)
 {
     struct one hold = { .count = 1, .children = PTO_ON(0) }, after = { .children = PTO_ON(1) };
@@ -307,7 +311,7 @@ static void submit_late(struct pto_level *level, void *context)
     submit_one(level, &x->one); /* it waits for the first */
 }
 
-/* A function that does not return: its child is killed, and can be opened anew. */
+/* A function that does not return: its child is killed, and can be started again. */
 static void a_task_that_does_not_end_is_ended(void **state)
 {
     struct late x = { .one = { .count = 1, .children = PTO_ON(0) }, .task_ns = 20 * MS };
@@ -333,7 +337,7 @@ static void a_task_that_does_not_end_is_ended(void **state)
     assert_nothing_left(descriptors);
 }
 
-/* The same because the time of the run is over; nobody waits for it. */
+/* The same when the time limit of the run is over, while no thread waits for the run. */
 static void a_run_that_does_not_end_is_ended(void **state)
 {
     struct late x = { .one = { .count = 1, .children = PTO_ON(0) }, .run_ns = 20 * MS };
@@ -353,15 +357,18 @@ static void a_run_that_does_not_end_is_ended(void **state)
     assert_int_equal(pto_worker_run_finish(handle, &run_report), PTO_ETIMEOUT);
     assert_non_null(strstr(run_report.error.text, "the run was not over"));
     assert_int_equal(run_report.done, 0);
-    run_well(submit_one, &other); /* a child that had nothing of it */
+    run_well(submit_one, &other); /* a child that had no task of the run */
     reopen(0);
-    x.run_ns = 60000 * MS; /* one that is not too long hurts nobody */
+    x.run_ns = 60000 * MS; /* a process that finishes in time is not affected */
     *(int *)pto_tensor_data(&x.one.tensor[0]) = 1;
     run_well(submit_late, &x);
     close_worker();
 }
 
-/* A chip ends the run itself, and says what hangs; its device is lost, and so is the child. */
+/*
+ * A chip ends its run itself, and reports which kernel hangs; its device is lost, and so is the
+ * child.
+ */
 static void a_kernel_that_does_not_end_is_ended(void **state)
 {
     static const char object[] =
@@ -384,7 +391,8 @@ static void a_kernel_that_does_not_end_is_ended(void **state)
     x.one.callable = register_bytes(spinner, PTO_CHILD_CHIP, NULL);
     assert_int_equal(run(submit_late, &x), PTO_ETIMEOUT);
     assert_non_null(strstr(run_report.error.text, "chip 0"));
-#if !defined(__SANITIZE_ADDRESS__) /* which keeps its own signal handlers */
+/* skipped with a sanitizer, which keeps its own signal handlers */
+#if !defined(__SANITIZE_ADDRESS__)
     assert_non_null(strstr(run_report.error.text, ", in spin ("));
 #endif
     await_death(0);
@@ -392,7 +400,7 @@ static void a_kernel_that_does_not_end_is_ended(void **state)
     assert_int_equal(run(submit_late, &x), PTO_ETIMEOUT);
     await_death(0);
     reopen(0);
-    assert_int_equal(kill(child(0).pid, SIGSTOP), 0); /* it cannot end anything by itself */
+    assert_int_equal(kill(child(0).pid, SIGSTOP), 0); /* it cannot end a run by itself */
     assert_int_equal(run(submit_late, &x), PTO_ETIMEOUT);
     if (strstr(run_report.error.text, "it had not ended after 0.050 s, its time-out and 1 s more "
                                       "to end by itself, and the child was killed") == NULL)
@@ -402,7 +410,9 @@ static void a_kernel_that_does_not_end_is_ended(void **state)
     free(spinner.at);
 }
 
-/* Who is stopped does not answer; the number is not used again, and another one is. */
+/*
+ * A stopped child does not answer; its number is not used again, and another child gets the tasks.
+ */
 static void a_child_that_does_not_answer_is_told(void **state)
 {
     struct pto_worker_params params;
@@ -415,7 +425,8 @@ static void a_child_that_does_not_answer_is_told(void **state)
     pto_worker_params_init(&params);
     params.chip_count = 0;
     params.sub_count = 2;
-    params.control_timeout_ns = 500 * MS; /* others answer in time, on a busy machine, too */
+    /* other children answer in time, also on a busy machine */
+    params.control_timeout_ns = 500 * MS;
     assert_int_equal(pto_worker_open(&params, &worker), PTO_OK);
     assert_int_equal(kill(child(0).pid, SIGSTOP), 0);
     pto_worker_callable_init(&callable);
@@ -430,7 +441,7 @@ static void a_child_that_does_not_answer_is_told(void **state)
     await_death(0);
     reopen(0);
     one.callable = 0;
-    while (one.callable == 0) /* on a busy machine others may be late, too */
+    while (one.callable == 0) /* on a busy machine other children may be late as well */
         (void)pto_worker_register(worker, &callable, &one.callable);
     run_well(submit_one, &one);
     close_worker();
@@ -438,7 +449,7 @@ static void a_child_that_does_not_answer_is_told(void **state)
 
 /* ---- the parent dies ---- */
 
-/* A socket that has a name, abstract or not. */
+/* A socket with a name, abstract or not. */
 static bool is_named_socket(unsigned long wanted)
 {
     FILE *list = fopen("/proc/net/unix", "re");
@@ -454,7 +465,9 @@ static bool is_named_socket(unsigned long wanted)
     return is_named;
 }
 
-/* Whether a process has shared memory or sockets with names, which can be left if it is killed. */
+/*
+ * Whether a process has shared memory or sockets with names, which would be left if it were killed.
+ */
 static bool has_lasting_names(pid_t pid)
 {
     static const char shared[] = "/dev/shm/";
@@ -479,7 +492,7 @@ static bool has_lasting_names(pid_t pid)
     return has_one;
 }
 
-/* The question above is one that can be answered with yes. */
+/* Shows that the check above can find such an object. */
 static void names_that_last_are_seen(void **state)
 {
     struct sockaddr_un name = { .sun_family = AF_UNIX };
@@ -508,7 +521,7 @@ static void children_end_with_their_parent(void **state)
     (void)state;
     assert_int_equal(pipe(pipe_end), 0);
     parent = fork();
-    if (parent == 0) { /* a process of its own: no thread is lost in this fork */
+    if (parent == 0) { /* a separate process, so that this fork loses no thread */
         struct one one = { .count = 1 };
         struct pto_worker_run *handle;
 
@@ -627,7 +640,7 @@ static void many_runs_leave_nothing(void **state)
                                : "worker",
                       before.kib[i], after.kib[i], after.descriptors[i], after.threads[i]);
         assert_true(IS_SANITIZED ||
-                    after.kib[i] - before.kib[i] < 512); /* they keep what is freed */
+                    after.kib[i] - before.kib[i] < 512); /* sanitizers keep memory that was freed */
         assert_int_equal(after.descriptors[i], before.descriptors[i]);
         assert_int_equal(after.threads[i], before.threads[i]);
     }

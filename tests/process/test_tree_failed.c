@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What follows from a task that failed: what comes after it is skipped, in whichever run, until the
- * program was told of the failed run. Whether the failure happened before or after a submit makes no
- * difference: every case here runs both ways. And what a submit of a group returns, and a function
- * that ends the thread that called it.
+ * Consequences of a failed task: tasks that depend on it are skipped, in any run, until the program
+ * has learned of the failed run. It makes no difference whether the failure happened before or
+ * after a submit, so every case here runs both ways. Also, what a submit of a group returns, and a
+ * function that ends its thread.
  */
 #include <poll.h>
 
@@ -13,10 +13,13 @@
 
 static uint64_t mix, fails_late, hold;
 
-/* The failure comes before what follows is submitted, or after. */
+/* Whether the failure arrives before or after the later tasks are submitted. */
 enum order { FAILS_FIRST, FAILS_LAST, ORDERS };
 
-/* A run that fails in its task on `word`, whose second number says that it has begun. */
+/*
+ * Launches a run whose task on `word` fails; the second number of `word` shows that the task has
+ * begun.
+ */
 struct failing {
     struct one one;
     struct pto_worker_run *run;
@@ -39,7 +42,7 @@ static struct pto_worker_run *launch(pto_level_fn fn, void *context)
     return handle;
 }
 
-/* Until it has ended, without being told how. */
+/* Waits until the run has ended, without learning its result. */
 static void await_end(struct pto_worker_run *run)
 {
     struct pollfd on = { .fd = pto_worker_run_fd(run), .events = POLLIN };
@@ -71,14 +74,14 @@ static struct failing launch_failing(enum order order)
     return f;
 }
 
-/* What follows has been submitted. */
+/* All later tasks have been submitted. */
 static void let_fail(const struct failing *f)
 {
     __atomic_store_n(f->word, 1, __ATOMIC_RELEASE);
     await_end(f->run);
 }
 
-/* A task on the other child that reads `from` and changes `to`. */
+/* Submits a task on the other child that reads `from` and changes `to`. */
 static struct one mix_of(int *from, int *to)
 {
     struct one one = { .callable = mix, .children = PTO_ON(1), .count = 2, .scalar = 1 };
@@ -109,21 +112,21 @@ static void what_comes_after_a_failed_task_is_skipped_until_the_program_knows(vo
 
         run[0] = launch(submit_one, &reads);
         run[1] = launch(submit_one, &writes);
-        run[2] = launch(submit_one, &beside); /* after `reads`, too: of `other` it has nothing */
+        run[2] = launch(submit_one, &beside); /* also after `reads`, which has not used `other` */
         let_fail(&f);
         assert_skipped(run[0]);
         assert_skipped(run[1]);
         assert_skipped(run[2]);
         assert_int_equal(other[0], 0);
         finish(f.run, PTO_EFORMAT);
-        f.word[0] = 5; /* the program has seen to it */
+        f.word[0] = 5; /* the program has learned of the failure */
         run_well(submit_one, &reads);
         assert_int_equal(other[0], 6);
     }
     close_worker();
 }
 
-/* The wait tells it, and so do run and finish; that it has ended does not. */
+/* pto_worker_run_wait, run and finish inform the program of the failure; a poll does not. */
 static void a_wait_that_returns_the_failure_has_told_it(void **state)
 {
     (void)state;
@@ -142,7 +145,7 @@ static void a_wait_that_returns_the_failure_has_told_it(void **state)
     close_worker();
 }
 
-/* The skipped task has taken the place of the failed one in the records of both arrays. */
+/* In the records of both arrays, the skipped task has replaced the failed one. */
 static void a_skipped_run_that_was_told_does_not_hide_the_failed_one(void **state)
 {
     (void)state;
@@ -169,7 +172,7 @@ static void a_skipped_run_that_was_told_does_not_hide_the_failed_one(void **stat
 enum { TILES = 16 };
 
 struct tiles {
-    int *word; /* of the task that fails */
+    int *word; /* memory of the task that fails */
     int *memory;
     int *to[3];
 };
@@ -181,7 +184,7 @@ static struct pto_tensor part(int *at, uint32_t count)
     return pto_tensor_external(at, shape, 1, PTO_INT32);
 }
 
-/* All but the first, on the child that has the task that fails. */
+/* All tasks but the first run on the child with the task that fails. */
 static void submit_tiles(struct pto_level *level, void *context)
 {
     struct tiles *x = context;
@@ -235,7 +238,8 @@ static void joins_pass_a_failure_on_and_no_longer_than_it_lasts(void **state)
             await_end(failed);
         else
             wait_word(x.word + 1, 1);
-        tiles = launch(submit_tiles, &x); /* they wait behind it, if it has not failed yet */
+        /* they are queued after it, unless it has already failed */
+        tiles = launch(submit_tiles, &x);
         whole = launch(submit_whole, &x);
         later = launch(submit_whole, &x);
         assert_true(order == FAILS_FIRST || t->graph.join_total != 0);
@@ -282,7 +286,10 @@ static void what_a_failed_task_used_is_kept_as_long_as_its_failure(void **state)
     close_worker();
 }
 
-/* The call has told it: what is submitted afterwards comes after what the copy waited for, and runs. */
+/*
+ * The call has informed the program: tasks that are submitted afterwards wait for what the copy
+ * waited for, and run.
+ */
 static void a_copy_that_was_late_skips_nothing_that_comes_later(void **state)
 {
     int values[COUNT] = { 7 };
@@ -330,7 +337,7 @@ static void all_memory_comes_back(void **state)
     t = worker_get(worker, &status);
     for (int i = 0; i < ARRAYS; i++) {
         array[i] = make_numbers();
-        array[i][0] = 1; /* fails_late waits for nothing */
+        array[i][0] = 1; /* fails_late has no predecessors */
     }
     for (int i = 0; i < RUNS; i++) {
         struct one one = mix_of(array[rand_r(&seed) % ARRAYS], array[rand_r(&seed) % ARRAYS]);
@@ -358,8 +365,8 @@ static void all_memory_comes_back(void **state)
 static int group_status[2];
 
 /*
- * The first group is submitted when the failure of the task has arrived, and notices it: no other
- * record can arrive before that, because the run has no other task.
+ * The first group is submitted when the failure of the task has arrived. No other record can arrive
+ * before it, because the run has no other task.
  */
 static void submit_groups(struct pto_level *level, void *context)
 {
@@ -375,7 +382,7 @@ static void submit_groups(struct pto_level *level, void *context)
     submit_one(level, &one[0]);
     for (uint64_t end = now_ns() + 60000 * MS; !tree_has_news(t) && now_ns() < end;)
         nap_ns(MS / 10);
-    t->submits = 7; /* children are looked at after this one */
+    t->submits = 7; /* children are checked after this one */
     group_status[0] = pto_level_submit_group(level, one[1].callable, NULL, args, 2, NULL);
     EXPECT(pto_level_status(level) == PTO_EFORMAT);
     group_status[1] = pto_level_submit_group(level, one[1].callable, NULL, args, 2, NULL);
@@ -414,7 +421,7 @@ static void a_function_that_ends_its_thread_is_noticed_at_once(void **state)
     open_two();
     one.callable = register_bytes(object, PTO_CHILD_SUB, "leaves");
     after.callable = register_sub("empty");
-    /* Not by its time-out, which is longer than this test may take. */
+    /* Not by the time-out, which is longer than this test may take. */
     assert_int_equal(run(submit_one, &one), PTO_EPEER);
     assert_non_null(strstr(run_report.error.text, "pthread_exit"));
     assert_int_equal(run_report.child, 1);
@@ -427,7 +434,10 @@ static void a_function_that_ends_its_thread_is_noticed_at_once(void **state)
     free(object.at);
 }
 
-/* `answers`: only what submits and functions say; without it all but that, or with sanitizers both. */
+/*
+ * With `answers`, checks only results of submits and functions; without, everything else; with
+ * sanitizers, both.
+ */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest answers[] = {

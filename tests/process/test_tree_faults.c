@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain - asan: its processes are killed, which leaves nothing to look at */
 /*
- * Faults of workers of level 3, at every message. A play is a process that opens a worker with a
- * chip, two SUB workers and a nested worker, which has a SUB worker of its own; it registers, runs
- * tasks and a group, unregisters and closes. The processes of the tree are this program: one of them,
- * the grandchild included, is killed, or stops, or kills the root, when it has read its message i,
- * or when it has answered it, for every i. One that was killed ends what waits for it
- * although no time-out comes near; one that stops ends it by its time-out. Then the dead
- * are opened anew, all of it is done once more, and nothing is left of anybody.
+ * Faults of level-3 workers, at every message. A play is a process that opens a worker with a chip,
+ * two SUB workers and a nested worker, which has a SUB worker of its own. It registers callables,
+ * runs tasks and a group, unregisters and closes. One of the processes, including the grandchild,
+ * is killed, or stops, or kills the root, when it has read its message i or when it has answered
+ * it, for every i. If a process is killed, waits for it end long before a time-out; if it stops,
+ * they end by a time-out. Then dead children are started again, everything is done once more, and
+ * nothing may be left of any process.
  *
- * With an argument, all of it; else one play in seven, others in each row of the three.
+ * With an argument, all plays are run; else one in seven, different ones in each of the three rows.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,13 +29,13 @@ enum {
     SUBS = 2,
     NESTED = CHIPS + SUBS, /* its number */
     CHILDREN = NESTED + 1,
-    GRANDCHILD = CHILDREN, /* the nested one's only child, for this test */
+    GRANDCHILD = CHILDREN, /* the only child of the nested worker, for this test */
     PROCESSES = GRANDCHILD + 1,
     CALLABLES = 5,
     PLAYS_MAX = 256,
-    LONG_MS = 300000, /* nobody waits for it */
-    SOON_MS = 100000, /* in which a death is noticed, on a busy machine */
-    LONGER = 20,      /* times as long are the time-outs of a play that is repeated */
+    LONG_MS = 300000, /* no process waits for it */
+    SOON_MS = 100000, /* time in which a death is noticed, on a busy machine */
+    LONGER = 20,      /* factor for the time-outs of a play that is repeated */
     SUM = 1,          /* of the callables */
 };
 enum fault { FAULT_NONE, FAULT_KILL, FAULT_STOP, FAULT_PARENT };
@@ -51,17 +51,17 @@ struct play {
     uint32_t token;
     char folder[96];
     pid_t pid;
-    /* What the process of the play leaves. */
+    /* Results of the process of a play. */
     int status;       /* of the first call that failed */
     uint64_t ns;      /* when it returned */
     int step;         /* which it was */
-    int32_t children; /* bits of those that had to be opened anew */
+    int32_t children; /* bit set of the children that had to be started again */
     char text[512];
     char wrong[256];
 };
 
 static struct bytes add_artefact, nested_object;
-static uint64_t messages[PROCESSES]; /* that each gets without faults */
+static uint64_t messages[PROCESSES]; /* number of messages that each process gets without faults */
 static uint64_t slowest_ns;          /* death to error */
 
 #define MUST(p, condition)                                                                         \
@@ -78,7 +78,7 @@ struct order {
     unsigned long number;
 };
 
-/* When something happens to a child, and how many messages each has had. */
+/* When a fault happens to a child, and how many messages each child has had. */
 static void write_number(const char *name, uint32_t child, uint64_t value)
 {
     char path[128], text[32];
@@ -122,7 +122,8 @@ static void at_message(void *context, uint32_t child, uint64_t number, bool is_d
         return;
     }
     if (child != o->victim || number != o->number || is_done != (o->is_done != 0) ||
-        is_written("when", child)) /* a nested worker starts its children with its old orders */
+        /* a nested worker starts its children with the environment of its own start */
+        is_written("when", child))
         return;
     write_number("process", child, (uint64_t)getpid());
     write_number("when", child, now_ns());
@@ -148,7 +149,7 @@ static int run_child(void)
 
 /* ---- the scenario ---- */
 
-/* What the nested worker does: the sum of its tensors, on a SUB worker of its own. */
+/* The function that the nested worker calls: sums its tensors on a SUB worker of its own. */
 static const char nested_text[] = "#include <pto/worker.h>\n"
                                   "int pass(struct pto_level *l, const struct pto_sub_call *c)\n"
                                   "{\n"
@@ -232,7 +233,7 @@ static int open_play(struct play *p)
         p->fault == FAULT_STOP ? 2000 * unit_ns : LONG_MS * MS;
     below.task_timeout_ns = params.task_timeout_ns;
     below.control_timeout_ns =
-        params.control_timeout_ns / 2; /* it says what is late, not the root */
+        params.control_timeout_ns / 2; /* this process reports what is late, not the root */
     params.error = &error;
     status = pto_worker_open(&params, &worker);
     if (status < 0)
@@ -278,7 +279,7 @@ static int run_stage(struct play *p, struct stage *s)
     return status;
 }
 
-/* What is done before and after a fault. Returns the first error, and p->step. */
+/* What is done before and after a fault. Returns the first error, and its step in p->step. */
 static int act(struct play *p, struct stage *s)
 {
     int status = PTO_OK;
@@ -292,7 +293,10 @@ static int act(struct play *p, struct stage *s)
     return status;
 }
 
-/* The same below the nested worker, which starts its dead itself; it may be dead, too. */
+/*
+ * The same for children of the nested worker, which starts its dead children itself; it may be dead
+ * as well.
+ */
 static void recover_below(struct play *p, uint64_t end)
 {
     pid_t pid = (pid_t)read_number(p->folder, "process", GRANDCHILD);
@@ -308,7 +312,7 @@ static void recover_below(struct play *p, uint64_t end)
     }
 }
 
-/* Kills the one that only stopped, and opens the dead anew. */
+/* Kills a process that was only stopped, and starts dead children again. */
 static void recover(struct play *p)
 {
     uint64_t end = now_ns() + LONG_MS * MS;
@@ -370,7 +374,7 @@ static void perform(struct play *p)
     }
     if (is_open)
         MUST(p, pto_worker_close(worker) == PTO_OK);
-    /* The next one, which also removes files of those that were killed. */
+    /* The next process, which also removes files of those that were killed. */
     MUST(p, open_play(p) == PTO_OK);
     make_memory(&s);
     MUST(p, act(p, &s) == PTO_OK);
@@ -392,7 +396,7 @@ static void start_play(struct play *p)
         snprintf(p->folder, sizeof(p->folder), "%s/play%u", folder, p->token);
         assert_int_equal(mkdir(p->folder, 0700), 0);
     }
-    pid = fork(); /* the play is in memory that both have */
+    pid = fork(); /* the play is in shared memory */
     assert_true(pid >= 0);
     if (pid != 0) {
         p->pid = pid;
@@ -419,7 +423,7 @@ static void note_time(struct play *p, uint64_t from, uint64_t until)
 
 static bool is_after_last_task(const struct play *p)
 {
-    /* Behind its tasks it gets what it has to unload, and the end. */
+    /* After its tasks the child gets what it has to unload, and the request to end. */
     bool has_one = p->victim == 0 || p->victim == GRANDCHILD;
     uint64_t last = messages[p->victim] - (has_one ? 1 : 2) - 1;
 
@@ -442,14 +446,17 @@ static void check_outcome(struct play *p, uint64_t when)
     }
     MUST(p, p->status == (p->fault == FAULT_KILL ? PTO_EPEER : PTO_ETIMEOUT));
     snprintf(name, sizeof(name), " %u", p->victim == GRANDCHILD ? NESTED : p->victim);
-    /* Child 1, SUB worker 1; of two members of a group that wait for each other, both are late. */
+    /*
+     * Child 1 is SUB worker 1; if one of two group members that wait for each other stops, both are
+     * late.
+     */
     MUST(p, strstr(p->text, name) != NULL ||
                 (p->fault == FAULT_STOP && strstr(p->text, "callable 'meet'") != NULL));
     if (p->fault == FAULT_KILL)
         note_time(p, when, p->ns);
 }
 
-/* What the root's death left: nothing that runs, and the next one works in the same folder. */
+/* After the death of the root no process is left, and the next one works in the same folder. */
 static void check_orphans(struct play *was, struct play *p, int code)
 {
     uint64_t when = read_number(was->folder, "when", was->victim);
@@ -467,8 +474,9 @@ static void check_orphans(struct play *was, struct play *p, int code)
 }
 
 /*
- * A child that was killed with its root may leave the folder of its code, whose lock nobody holds:
- * whoever makes such a folder later removes it (base/code_file.c). Anything else stays, and is noticed.
+ * A child that was killed with its root may leave the folder of its code, whose lock no process
+ * holds: the next process that makes such a folder removes it (base/code_file.c). Anything else
+ * that is left is an error.
  */
 static void remove_dead_code(const char *folder)
 {
@@ -536,8 +544,8 @@ static void end_play(struct play *p, char *text, size_t size)
 }
 
 /*
- * What stops is noticed by a time-out, which is short so that the test is. A busy machine may exceed it where nothing
- * stops: such a play is repeated alone, with longer ones.
+ * A stopped process is noticed by a time-out, which is short so that the test is. A busy machine
+ * may exceed it where nothing has stopped: such a play is repeated alone, with longer time-outs.
  */
 static void repeat_wrong(struct play *plays, uint32_t count, char *text, size_t size)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SUB workers whose program brings functions of its own: here those of a tiny language, "add 5",
- * "fail text", or "trip path", which whoever removes that file does not load. Loaded, called, unloaded, loaded again by a new process.
+ * SUB workers whose program defines its own callables: here functions in a tiny language, "add 5",
+ * "fail text", or "trip path", which cannot be loaded by a child that removes that file. They are
+ * loaded, called, unloaded, and loaded again by a new process.
  */
 #include <signal.h>
 
@@ -14,7 +15,7 @@ struct sentence {
     char text[64];
 };
 
-static int loaded_count; /* in the child: what is loaded and was not unloaded */
+static int loaded_count; /* in the child: number of loaded functions */
 
 static int load_sentence(void *context, const struct pto_child_code *code, void **function_out,
                          struct pto_error *error)
@@ -38,7 +39,7 @@ static int load_sentence(void *context, const struct pto_child_code *code, void 
     return PTO_EFORMAT;
 }
 
-/* Adds its number; the second element becomes how many are loaded. */
+/* Adds its number; the second element gets the number of loaded functions. */
 static int call_sentence(void *context, void *function, const struct pto_sub_call *call)
 {
     const struct sentence *s = function;
@@ -153,7 +154,7 @@ static void a_program_can_bring_functions(void **state)
     (void)state;
     open_with(self, 1, NULL);
     word = make_numbers();
-    for (uint32_t i = 0; i < 2; i++) { /* chips are what they were */
+    for (uint32_t i = 0; i < 2; i++) { /* chips are unaffected */
         snprintf(link, sizeof(link), "/proc/%d/exe", child(i).pid);
         memset(path, 0, sizeof(path));
         assert_true(readlink(link, path, sizeof(path) - 1) > 0);
@@ -203,7 +204,10 @@ static void assert_loaded(uint64_t callable, int *word, int count)
         assert_int_equal(call_on(PTO_ON(i), callable, word)[1], count);
 }
 
-/* One of two children cannot load it, because of a file or because it is dead: the other does not keep it. */
+/*
+ * One of two children cannot load the function, because of the file or because it is dead: the
+ * other one does not keep it.
+ */
 static void all_children_have_a_callable_or_none(void **state)
 {
     char path[128], text[160];

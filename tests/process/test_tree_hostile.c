@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Neither side of a stream believes the other. Records that a child could write, right in form or
- * with bytes turned over, are put into the stream of one that is stopped: the worker ignores them, or
- * ends the child, which can be opened anew. The same towards a child: it refuses, or ends with an exit
- * code of its own, never by a signal. The sanitizers look on, in both processes. A child that writes
- * anything at all to what the processes share leaves nothing that its successors suffer from.
+ * Neither side of a stream trusts the other. Records that a child could write, well-formed or with
+ * changed bytes, are put into the stream of a stopped child: the worker ignores them, or ends the
+ * child, which can be started again. Likewise in the other direction: a child refuses such records,
+ * or ends with an exit code, never by a signal. Sanitizers check both processes. If a child writes
+ * arbitrary bytes to shared memory, its successors are not affected.
  *
- * With a number, so many times as long; `scribbled` is a part of its own.
+ * A number as the argument is a factor for the duration; the argument `scribbled` selects a part.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -33,7 +33,7 @@ static struct tree *tree(void)
     return t;
 }
 
-/* Until it is dead, and how it ended; -1: it lives. */
+/* Waits until the child is dead, and returns its wait status; -1: it lives. */
 static int end_of(uint32_t index, bool is_sure)
 {
     uint64_t end = now_ns() + 60000 * MS;
@@ -49,7 +49,7 @@ static int end_of(uint32_t index, bool is_sure)
     return tree()->child[index].link.end;
 }
 
-/* A number that is often a border of something. */
+/* Returns a number that is often at a limit. */
 static uint64_t pick_number(void)
 {
     static const uint64_t borders[] = {
@@ -83,7 +83,10 @@ static struct forged forge(uint32_t kind, uint32_t usual_bytes)
     return f;
 }
 
-/* As the writer of the stream would; then, now and then, something else there changes. */
+/*
+ * Writes a record as the owner of the stream would; sometimes changes other words of the stream
+ * afterwards.
+ */
 static void put(struct channel *c, const struct forged *f)
 {
     const struct record_part part = { f->body, f->size };
@@ -145,13 +148,13 @@ static void a_worker_believes_no_child(void **state)
         reopen(0);
         run_well(submit_one, &one);
     }
-    assert_true(condemned > rounds / 4); /* else nothing of it was noticed */
+    assert_true(condemned > rounds / 4); /* otherwise no change was detected */
     close_worker();
 }
 
 /* ---- a hostile worker ---- */
 
-/* Often right in form, with bytes that lie somewhere else. */
+/* Often well-formed, but with offsets of other bytes. */
 static void forge_load(struct forged *f, const struct tree *t)
 {
     struct wire_load *load = (void *)f->body;
@@ -163,7 +166,7 @@ static void forge_load(struct forged *f, const struct tree *t)
     load->bytes = pick(2) == 0 ? pick_number() : pick(1 << 16);
 }
 
-/* One of the kind that it may get, or anything. */
+/* A kind of record that the child may get, or any other. */
 static struct forged forge_for_child(const struct tree *t)
 {
     static const uint32_t kinds[] = { RECORD_TASK,   RECORD_LOAD, RECORD_UNLOAD,
@@ -173,14 +176,14 @@ static struct forged forge_for_child(const struct tree *t)
 
     if (kind == RECORD_LOAD)
         forge_load(&f, t);
-    if (kind == RECORD_TASK && pick(2) == 0) { /* one that it has, or not */
+    if (kind == RECORD_TASK && pick(2) == 0) { /* a callable that the child has, or not */
         f.head.value = pick(3);
         f.head.tensor_count = 0;
         f.head.scalar_count = (uint8_t)(f.size / 8 % 16);
         f.size = f.head.scalar_count * 8u;
     }
     if (f.head.value == TREE_COPY)
-        f.head.value = 0; /* a copy of anything anywhere is what it is told to do */
+        f.head.value = 0; /* a request for a copy between arbitrary addresses would be executed */
     return f;
 }
 
@@ -207,7 +210,10 @@ static void a_child_believes_no_worker(void **state)
         (void)pto_worker_run(worker, submit_one, &one, NULL); /* something passes meanwhile */
         end = end_of(victim, false);
         if (end < 0) {
-            /* It has read it all, unless its stream is broken, or it waits for the rest. */
+            /*
+             * The child has read everything, unless its stream is broken or it waits for the rest
+             * of a payload.
+             */
             for (int i = 0; i < 200 && end < 0 &&
                             !channel_is_empty(&(struct channel){
                                 .stream = c->link.line->out.stream,
@@ -233,7 +239,10 @@ static void a_child_believes_no_worker(void **state)
 
 /* ---- a child that writes anywhere ---- */
 
-/* Scalars: where, how many bytes, a seed; every fourth seed leaves most of it alone. */
+/*
+ * Scalars: where to write, how many bytes, a seed; with every fourth seed most bytes stay
+ * unchanged.
+ */
 static const char scribble_text[] =
     "#include <pto/worker.h>\n"
     "#include <signal.h>\n"
@@ -250,7 +259,7 @@ static const char scribble_text[] =
     "    return 0;\n"
     "}\n";
 
-/* An orchestration without tasks: whether the run is accepted. */
+/* An orchestration without tasks, to see whether the run is accepted. */
 static const char chip_text[] =
     "#include <pto/pto.h>\n"
     "static void nothing(struct pto_orch *o, const struct pto_entry *e) { (void)o; (void)e; }\n"
@@ -309,7 +318,10 @@ static void what_a_child_scribbled_does_not_outlive_it(void **state)
     free(chip.at);
 }
 
-/* The position up to which it has read is its own to write: without room nothing is in flight that could be late. */
+/*
+ * The child itself writes the position up to which it has read. Without room, no record is in
+ * flight that could be late.
+ */
 static void a_child_that_lies_about_what_it_read_is_ended(void **state)
 {
     struct one one = { .children = PTO_ON(0) };
@@ -322,7 +334,7 @@ static void a_child_that_lies_about_what_it_read_is_ended(void **state)
         struct stream *out = tree()->child[0].link.line->out.stream;
 
         assert_int_equal(kill(child(0).pid, SIGSTOP), 0);
-        for (uint32_t k = 0; k < CHANNEL_BYTES / CHANNEL_UNIT; k++) { /* until there is no room */
+        for (uint32_t k = 0; k < CHANNEL_BYTES / CHANNEL_UNIT; k++) { /* until the stream is full */
             pthread_mutex_lock(&tree()->lock);
             (void)channel_write(&tree()->child[0].link.line->out,
                                 &(struct record_head){ .kind = RECORD_UNLOAD }, NULL, 0);

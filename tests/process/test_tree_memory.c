@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of workers of level 3: copies, as tasks and outside of runs, which only the child does whose
- * memory it is, and what is noticed of those who use memory that is not theirs.
+ * Memory of level-3 workers: copies, as tasks and outside of runs, which are done by the child that
+ * owns the memory; and detection of accesses to memory that belongs to another child.
  */
 #include <signal.h>
 
@@ -9,7 +9,7 @@
 
 static struct bytes add_artefact, chip_object;
 
-/* Writes as many numbers behind the end of its tensor as the scalar says. */
+/* Writes after the end of its tensor, as many numbers as the scalar says. */
 static const char chip_text[] =
     "#include <pto/pto.h>\n"
     "static void overrun(int64_t *args)\n"
@@ -61,7 +61,10 @@ struct relay {
     int rounds;
 };
 
-/* From chip 0 to shared memory, changed there, to chip 1, and back to chip 0: each waits for the one before. */
+/*
+ * Copies from chip 0 to shared memory, where a task changes the data, to chip 1, and back to chip
+ * 0; each step waits for the one before.
+ */
 static void submit_relay(struct pto_level *level, void *context)
 {
     const struct relay *x = context;
@@ -189,7 +192,7 @@ static void a_copy_waits_for_what_uses_the_memory(void **state)
     close_worker();
 }
 
-/* An orchestration that takes its time. */
+/* An orchestration that takes some time. */
 static void linger(struct pto_level *level, void *context)
 {
     (void)level;
@@ -214,7 +217,7 @@ static void a_copy_waits_for_its_turn_no_longer_than_told(void **state)
     open_worker(0, 1);
     pto_error_init(&error);
     shared = make_numbers();
-    for (int i = 0; i < 50; i++) { /* it begins at any moment of the copy */
+    for (int i = 0; i < 50; i++) { /* it begins at any moment during the copy */
         __atomic_store_n(&word, 0, __ATOMIC_RELEASE);
         assert_int_equal(pthread_create(&thread, NULL, run_lingering, &word), 0);
         do /* until it has begun */
@@ -272,7 +275,7 @@ static void a_copy_that_hangs_delays_no_copy_to_another_chip(void **state)
         nap_ns(MS / 10);
     put(other, values);
     expect(other, values);
-    assert_int_equal(child(0).in_flight, 1); /* it hangs all the time */
+    assert_int_equal(child(0).in_flight, 1); /* the kernel hangs during all of this */
     assert_int_equal(kill(child(0).pid, SIGCONT), 0);
     pthread_join(thread, NULL);
     assert_nothing_unexpected();
@@ -416,12 +419,12 @@ static void memory_can_outlive_its_worker(void **state)
     assert_int_equal(pto_worker_close_keeping(worker, &kept), PTO_OK);
     assert_int_equal(pto_worker_close(worker), PTO_EINVAL);
     assert_int_equal(memory[5], 7);
-    memory[5] = 8; /* it is still there, and nobody else's */
+    memory[5] = 8; /* it is still registered, and belongs to this worker */
     pto_worker_memory_free(kept);
     pto_worker_memory_free(NULL);
 }
 
-/* In an orchestration: what is wrong so far. */
+/* Returns an error text for calls in an orchestration that have wrong results so far. */
 static void submit_wrongly(struct pto_level *level, void *context)
 {
     struct pto_error *error = context;
@@ -459,11 +462,11 @@ static void who_writes_too_much_is_noticed(void **state)
     assert_non_null(strstr(run_report.error.text, "callable 'overruns': 1 bytes were written "
                                                   "after the 64"));
     one.scalar = 0;
-    run_well(submit_one, &one); /* it is told once */
+    run_well(submit_one, &one); /* the damage is reported once */
     assert_int_equal(pto_worker_free(worker, (void *)(uintptr_t)one.tensor[0].addr, &error), 0);
     close_worker();
 
-    open_worker(1, 0); /* without: when it is freed */
+    open_worker(1, 0); /* without that check, when the memory is freed */
     one.callable = register_bytes(chip_object, PTO_CHILD_CHIP, "overruns");
     one.tensor[0] = numbers(make_on(0));
     one.scalar = 2;

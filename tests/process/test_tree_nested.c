@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers whose children are workers: their functions submit what was registered above, to chips and
- * SUB workers of their own; what goes wrong two levels down is told at the top, and nothing
- * of any level is left.
+ * Workers whose children are workers: their functions submit callables that were registered above,
+ * to chips and SUB workers of their own. Failures two levels down are reported at the top, and
+ * nothing of any level is left.
  */
 #include <errno.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 
 #include "tests/fixture/tree_test.h"
 
-enum { NESTED = 1, NESTED_TWO = 2 }; /* the root has a SUB worker, too */
+enum { NESTED = 1, NESTED_TWO = 2 }; /* the root has a SUB worker as well */
 
 static const char nested_text[] =
     "#include <pto/worker.h>\n"
@@ -44,7 +44,7 @@ static const char nested_text[] =
     "    pto_level_submit(l, sum, 0, &args);\n"
     "    return 0;\n"
     "}\n"
-    /* The callable of the scalar, on a SUB worker of its own, with all tensors. */
+    /* Submits the callable in the scalar to a SUB worker of its own, with all tensors. */
     "int pass(struct pto_level *l, const struct pto_sub_call *c)\n"
     "{\n"
     "    struct pto_args args;\n"
@@ -66,7 +66,7 @@ static const char nested_text[] =
     "}\n"
     "int refuses(struct pto_level *l, const struct pto_sub_call *c)\n"
     "{ (void)l; (void)c; return PTO_EFORMAT; }\n"
-    /* Memory that is nobody's. */
+    /* Memory that belongs to no worker. */
     "int strays(struct pto_level *l, const struct pto_sub_call *c)\n"
     "{\n"
     "    static int own[16];\n"
@@ -121,7 +121,7 @@ static void open_tree(void)
 static void close_tree(void)
 {
     close_worker();
-    assert_int_equal(count_processes(token), 0); /* on return, not some time later */
+    assert_int_equal(count_processes(token), 0); /* at the return, not some time later */
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
@@ -198,7 +198,10 @@ static uint32_t group_of(const struct see_recording *r, const char *name)
     return 0;
 }
 
-/* Nested workers and their chips have groups; each task has the one above that ran it. */
+/*
+ * Nested workers and their chips are groups of the recording; each task refers to the parent task
+ * that ran it.
+ */
 static void assert_recorded(void)
 {
     struct see_recording *r = NULL;
@@ -245,7 +248,8 @@ static void callables_of_the_top_run_two_levels_down(void **state)
     assert_int_equal(run(orchestrate, &x), PTO_EINVAL); /* it is no longer there */
     x.add = register_as(add_artefact, PTO_CHILD_CHIP, NULL, true);
     assert_4a(&x, 99);
-    assert_int_equal(kill(child(NESTED).pid, SIGKILL), 0); /* its successor has the same numbers */
+    /* the next worker has the same numbers */
+    assert_int_equal(kill(child(NESTED).pid, SIGKILL), 0);
     await_death(NESTED);
     reopen(NESTED);
     assert_4a(&x, 100);
@@ -305,7 +309,7 @@ static void errors_tell_the_way_they_came(void **state)
     assert_int_equal(run_report.path_count, 1);
     x.fn = register_as(nested_object, PTO_CHILD_WORKER, "strays", false);
     assert_int_equal(run(submit_passed, &x), PTO_EMEMORY);
-    x.fn = x.callable; /* not for the nested worker itself */
+    x.fn = x.callable; /* registered with its children, not with the nested worker itself */
     assert_int_equal(run(submit_passed, &x), PTO_EINVAL);
     close_tree();
 }
@@ -350,10 +354,13 @@ static void a_nested_worker_that_dies_takes_its_children_along(void **state)
 
         x.word[0] = x.word[1] = 0;
         assert_int_equal(pto_worker_launch(worker, submit_passed, &x, &handle), PTO_OK);
-        wait_word(x.word + 1, 1); /* a grandchild is in the middle of it */
+        wait_word(x.word + 1, 1); /* a grandchild is executing it */
         assert_int_equal(kill(child(NESTED).pid, SIGKILL), 0);
         assert_int_equal(pto_worker_run_wait(handle, 60000 * MS), PTO_EPEER);
-        /* What it had is not told as over before the last process that could write has gone. */
+        /*
+         * A task of a dead nested worker is not reported as ended before the last process that
+         * could write its memory has ended.
+         */
         assert_int_equal(count_processes(token), all - 3);
         assert_int_equal(pto_worker_run_finish(handle, NULL), PTO_EPEER);
         reopen(NESTED);
@@ -362,7 +369,7 @@ static void a_nested_worker_that_dies_takes_its_children_along(void **state)
     close_tree();
 }
 
-/* A function that starts a process, which does not know when its grandparent ends. */
+/* A function that starts a process which is not notified of its grandparent's end. */
 static const char forks_text[] =
     "#include <pto/worker.h>\n"
     "#include <unistd.h>\n"
@@ -375,7 +382,10 @@ static const char forks_text[] =
     "    return 0;\n"
     "}\n";
 
-/* From the death of child 0 to its notice, while those of a nested worker that died have not ended. */
+/*
+ * Time from the death of child 0 until it is noticed, while children of a dead nested worker have
+ * not ended.
+ */
 static uint64_t notice_beside(struct passed *x)
 {
     struct pto_worker_run *handle;
@@ -385,7 +395,7 @@ static uint64_t notice_beside(struct passed *x)
     assert_int_equal(pto_worker_launch(worker, submit_passed, x, &handle), PTO_OK);
     wait_word(x->word + 1, 1);
     assert_int_equal(kill(child(NESTED).pid, SIGKILL), 0);
-    nap_ns(20 * MS); /* the watcher looks after it */
+    nap_ns(20 * MS); /* the watcher waits for it */
     begin = now_ns();
     assert_int_equal(kill(child(0).pid, SIGKILL), 0);
     await_death(0);
@@ -408,7 +418,10 @@ static void grandchildren_that_do_not_notice_delay_no_other_notice(void **state)
     x.fn = register_as(nested_object, PTO_CHILD_WORKER, "pass", false);
     x.callable = register_as(object, PTO_CHILD_SUB, "forks", true);
     x.word = make_numbers();
-    /* They have half a second. The machine may be busy: the fastest of some tells whether it is waited for. */
+    /*
+     * These processes get half a second to end. The machine may be busy, so the fastest of several
+     * attempts shows whether the worker waits for them.
+     */
     for (int i = 0; i < 5 && best > 250 * MS; i++) {
         uint64_t ns = notice_beside(&x);
 
@@ -429,7 +442,7 @@ static void a_grandchild_that_cannot_start_leaves_nothing(void **state)
     assert_non_null(strstr(error.text, "child 2: child 0: "));
     assert_int_equal(count_processes(token), 0);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
-    /* One that never says that it is ready: one budget for all levels. */
+    /* A child that never reports that it is ready: all levels share one time limit. */
     (void)setenv("PTO_TEST_HANG", "1", 1);
     assert_int_equal(try_open("a2a3sim", 1500 * MS, &error), PTO_ETIMEOUT);
     assert_non_null(strstr(error.text, "is not ready in time"));
@@ -454,7 +467,8 @@ static void all_levels_end_with_the_root(void **state)
         mark_processes(getppid(), token);
         if (try_open("a2a3sim", HANG_SECONDS * 1000 * MS, &error) < 0)
             _exit(1);
-        (void)kill(child(NESTED).pid, SIGSTOP); /* its children have to notice themselves */
+        /* its children have to notice its death themselves */
+        (void)kill(child(NESTED).pid, SIGSTOP);
         (void)!write(end[1], "1", 1);
         for (;;)
             pause();
@@ -471,7 +485,7 @@ static void all_levels_end_with_the_root(void **state)
 
 /* ---- further down: each worker has one that is nested in it, and a SUB worker before it ---- */
 
-enum { DEEP_MAX = 17 }; /* one more than can be */
+enum { DEEP_MAX = 17 }; /* one more child than is possible */
 
 static int try_deep(uint32_t depth, struct pto_error *error)
 {
@@ -504,10 +518,10 @@ static void open_deep(uint32_t depth)
         fail_msg("%s", error.text);
 }
 
-/* A task that goes down to the last worker, and there to a child of that. */
+/* A task that is passed down to the last worker, and there to a child. */
 struct deep {
     uint32_t depth;
-    uint64_t down[DEEP_MAX]; /* by levels below the root */
+    uint64_t down[DEEP_MAX]; /* number of levels below the root */
     uint64_t callable;
     int *word;
 };
@@ -554,7 +568,7 @@ static void assert_deep_works(struct deep *x)
     assert_int_equal(pto_worker_unregister(worker, x->callable), PTO_OK);
 }
 
-/* The places of workers: from the root down, but for those that are left out. */
+/* Numbers of workers from the root down, without those that are left out. */
 static void assert_path(uint32_t depth, uint32_t left_out)
 {
     for (uint32_t i = 0; i + left_out <= depth; i++) {
@@ -569,7 +583,7 @@ static void assert_path(uint32_t depth, uint32_t left_out)
     }
 }
 
-/* A task of each worker, under processes of their own. */
+/* Submits a task to each worker; each runs in a separate process. */
 static void assert_deep_timeline(uint32_t depth)
 {
     static const char *const wanted[] = {
@@ -624,7 +638,7 @@ static void long_paths_keep_their_ends(void **state)
     struct deep x;
 
     (void)state;
-    open_deep(DEPTH); /* two places more than there can be */
+    open_deep(DEPTH); /* two more levels than possible */
     x = make_deep(DEPTH);
     assert_deep_works(&x);
     x.callable = register_deep(add_artefact, PTO_CHILD_CHIP, NULL, DEPTH);
@@ -636,7 +650,10 @@ static void long_paths_keep_their_ends(void **state)
     close_tree();
 }
 
-/* The processes of the nested workers, from the outermost on, and of the last one's SUB worker. */
+/*
+ * Returns the processes of the nested workers, the outermost first, and of the SUB worker of the
+ * last one.
+ */
 struct line {
     int32_t pid[DEEP_MAX + 1];
     uint32_t count;
@@ -681,7 +698,7 @@ static void any_process_may_die_at_any_depth(void **state)
         wait_word(x.word + 1, 1);
         assert_int_equal(kill(find_line(DEPTH).pid[i], SIGKILL), 0);
         assert_int_equal(pto_worker_run_wait(handle, 60000 * MS), PTO_EPEER);
-        /* None of those that could write the memory of the task is left. */
+        /* No process is left that could write the memory of the task. */
         assert_true(count_processes(token) < all);
         pto_worker_report_init(&run_report);
         assert_int_equal(pto_worker_run_finish(handle, &run_report), PTO_EPEER);
@@ -696,7 +713,7 @@ static void any_process_may_die_at_any_depth(void **state)
     close_tree();
 }
 
-/* It ends with more than the one that started it: the rest of the tree below the root's child goes, too. */
+/* With its starting process, the whole tree below that child of the root ends. */
 static void what_a_dead_one_left_further_down_is_ended(void **state)
 {
     struct bytes object = compile(forks_text, "");
@@ -810,7 +827,7 @@ static int set_up_all(void **state)
     return 0;
 }
 
-/* A child of a child does nothing, if it is told so. */
+/* A child of a child does nothing, if its task says so. */
 static int run_child(void)
 {
     char path[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How callables run on the chips of a worker: each task may have options of its own. */
+/* Run options on the chips of a worker: each task may have different options. */
 #include "tree/tree.h"
 
 #include "tests/fixture/tree_test.h"
@@ -45,7 +45,10 @@ static bool is_written(const char *name)
     return access(path, R_OK) == 0;
 }
 
-/* A ring of four slots has no room for five tasks of one scope: only the task that was told so fails. */
+/*
+ * A ring of four slots has no room for five tasks of one scope: only the task with that option
+ * fails.
+ */
 static void each_task_has_options_of_its_own(void **state)
 {
     struct recipe recipe = make_recipe(ADD);
@@ -74,7 +77,8 @@ static void each_task_has_options_of_its_own(void **state)
     pto_run_options_init(&small);
     for (int i = 0; i < PTO_RINGS; i++)
         small.rings.task_window[i] = 4;
-    pto_run_options_init(&recorded); /* a folder from here on is meant, not from the child's */
+    /* a relative folder is relative to this process, not to the child */
+    pto_run_options_init(&recorded);
     recorded.mode = PTO_MODE_HOST;
     recorded.diagnostics = (struct pto_diagnostics){ .folder = "told/here", .has_deps = true };
     f.options[1] = &recorded;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What workers of level 3 order, and what they do not: the rules on request, refused submits,
- * runs and groups that have nothing in common.
+ * What level-3 workers order and what they do not: the requested rules, refused submits,
+ * independent runs and groups.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -42,7 +42,7 @@ static void submit_pair(struct pto_level *level, void *context)
     }
 }
 
-/* The reader holds; whether the writer waits for it is what the rules say. */
+/* The reader blocks; the rules say whether the writer waits for it. */
 static void a_worker_obeys_the_rules_that_it_was_opened_with(void **state)
 {
     (void)state;
@@ -101,7 +101,10 @@ static struct pto_outputs submit_output(struct pto_level *level, uint64_t callab
     return pto_level_submit(level, callable, 0, &args);
 }
 
-/* The last task keeps the first output alive before the second one, whose scope has ended, ends it. */
+/*
+ * The last task keeps the first output allocated until the second one, whose scope has ended,
+ * completes it.
+ */
 static void submit_late_use(struct pto_level *level, void *context)
 {
     uint64_t callable = *(const uint64_t *)context;
@@ -168,7 +171,7 @@ static void submit_two(struct pto_level *level, void *context)
     submit_one(level, &one[1]);
 }
 
-/* By time, not by the order in which they were submitted. */
+/* Ordered by time, not by submission. */
 static void the_first_error_is_the_one_that_is_told(void **state)
 {
     struct pto_worker_run *handle;
@@ -214,7 +217,7 @@ static void the_first_error_is_the_one_that_is_told(void **state)
 enum { TOO_MANY = TREE_LIVE_MAX + 100 };
 
 struct flood {
-    struct one next; /* waits for what is held */
+    struct one next; /* waits for the blocked task */
     struct pto_worker_run *handle;
     int submitted;
 };
@@ -254,9 +257,8 @@ static void a_launch_waits_for_room_in_the_graph(void **state)
     x.next.tensor[0] = hold.tensor[0];
     assert_int_equal(pto_worker_launch(worker, submit_one, &hold, &held), PTO_OK);
     assert_int_equal(pthread_create(&thread, NULL, launch_flood, &x), 0);
-    wait_word(&x.submitted,
-              TREE_LIVE_MAX - 1); /* the held one is the last that there is room for */
-    assert_int_equal(pto_worker_run_wait(held, MS), PTO_ETIMEOUT); /* others are not kept waiting */
+    wait_word(&x.submitted, TREE_LIVE_MAX - 1); /* the blocked task takes the last free slot */
+    assert_int_equal(pto_worker_run_wait(held, MS), PTO_ETIMEOUT); /* other tasks are not delayed */
     assert_int_equal(__atomic_load_n(&x.submitted, __ATOMIC_ACQUIRE), TREE_LIVE_MAX - 1);
     end_held(held, word);
     pthread_join(thread, NULL);
@@ -313,7 +315,10 @@ static void runs_that_share_nothing_overlap(void **state)
     close_worker();
 }
 
-/* The group needs child 0, which is busy; one on 2 and 3 does not, nor does a task for any child. */
+/*
+ * The group needs child 0, which is busy; a group on children 2 and 3 does not, nor does a task for
+ * any child.
+ */
 static void a_blocked_group_holds_back_only_its_own_children(void **state)
 {
     struct members blocked = { .child = { 0, 1 } }, free_group = { .child = { 2, 3 } };
@@ -365,7 +370,7 @@ static void submit_many(struct pto_level *level, void *context)
     }
 }
 
-/* Children 0 and 1 are busy; the tasks wait behind what they do. */
+/* Children 0 and 1 are busy; the tasks are queued after their current ones. */
 struct busy {
     struct held held[2];
     struct pto_worker_run *holds[2];
@@ -456,7 +461,7 @@ static void what_was_given_but_not_begun_can_be_cancelled(void **state)
 
 /* ---- room ---- */
 
-/* Whether the child has said something since `from`; it is not read. */
+/* Whether the child has sent a record since `from`; the record is not read. */
 static bool has_printed(const struct tree_child *c, uint64_t from)
 {
     for (uint64_t end = now_ns() + 60000 * MS; now_ns() < end; nap_ns(MS))
@@ -465,7 +470,10 @@ static bool has_printed(const struct tree_child *c, uint64_t from)
     return false;
 }
 
-/* What waits for room in its stream would wait forever, if all that is in there was taken back. */
+/*
+ * Records that wait for room in a full stream would wait forever if all records in it were
+ * cancelled.
+ */
 static void a_child_tells_of_room_that_it_made_without_a_task(void **state)
 {
     const struct record_head head = { .kind = RECORD_TASK, .key = 1 };
@@ -529,7 +537,10 @@ static void *register_slow(void *context)
     return NULL;
 }
 
-/* Loading takes as long as its constructor likes; the other child runs tasks meanwhile. */
+/*
+ * Loading takes as long as the constructor of the object; the other child runs tasks in the
+ * meantime.
+ */
 static void a_slow_load_on_one_child_delays_no_other(void **state)
 {
     struct one on_other = { .children = PTO_ON(1) };
@@ -571,7 +582,7 @@ static void *register_new(void *context)
     return NULL;
 }
 
-/* Requests to children whose callers have not gone on. */
+/* Requests to children, whose callers have not returned. */
 static uint32_t count_requests(struct tree *t)
 {
     uint32_t count = 0;
@@ -583,7 +594,10 @@ static uint32_t count_requests(struct tree *t)
     return count;
 }
 
-/* Both wait for child 0, whose task goes on; neither waits for the other, nor does child 1 for them. */
+/*
+ * Both requests wait for child 0, whose task continues; they do not wait for each other, nor does
+ * child 1 for them.
+ */
 static void callables_come_and_go_while_a_child_is_busy(void **state)
 {
     struct one held, on_other = { .children = PTO_ON(1) }, made = { .count = 1 };

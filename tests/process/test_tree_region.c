@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Regions and queues: first both ends in one process, with all that a message can be and cannot be; then
- * the host and a task on a chip of a worker, and what wakes whom when one of them goes.
+ * Regions and queues: first with both ends in one process, with every valid and invalid kind of
+ * message; then between the host and a task on a chip of a worker, and which waits end when one of
+ * them ends.
  */
 #include <signal.h>
 #include <stdalign.h>
@@ -23,7 +24,7 @@ struct pair {
     struct pto_queue host, chip;
 };
 
-/* As if `first` messages had been sent already. */
+/* Sets the counters as if `first` messages had already been sent. */
 static void make_pair(struct pair *p, uint64_t first)
 {
     static const uint32_t counters[] = { 0, 64, 128, 192 };
@@ -76,7 +77,10 @@ static void check_message(const struct pto_message *m, uint64_t number, uint64_t
         assert_memory_equal(m->data, expected, bytes);
 }
 
-/* One way, from one end to the other, in steps that a seed chooses; messages are released in any order. */
+/*
+ * Sends messages in one direction, in steps that a seed determines; messages are released in any
+ * order.
+ */
 static void exchange(struct pto_queue *from, struct pto_queue *to, uint64_t first, uint64_t count,
                      unsigned seed)
 {
@@ -204,7 +208,7 @@ static void what_was_written_before_a_counter_is_seen(void **state)
     assert_nothing_unexpected();
 }
 
-/* A message of 100 bytes is there; this one of its words, or a counter, is changed. */
+/* A message of 100 bytes is in the queue; one of its words, or a counter, is changed. */
 static void expect_broken(int word, uint64_t value, int32_t tail)
 {
     static struct pair p;
@@ -220,7 +224,7 @@ static void expect_broken(int word, uint64_t value, int32_t tail)
     assert_int_equal(pto_queue_peek(&p.chip, &m), PTO_EFORMAT);
     assert_int_equal(pto_queue_peek(&p.chip, &m), PTO_EFORMAT); /* it stays so */
     assert_int_equal(pto_queue_reserve(&p.chip, 1, &m), PTO_EFORMAT);
-    assert_true(pto_queue_is_aborted(&p.host)); /* and the other end is told */
+    assert_true(pto_queue_is_aborted(&p.host)); /* and the other end gets the error */
     assert_int_equal(pto_queue_peek(&p.host, &m), PTO_EPEER);
 }
 
@@ -244,7 +248,7 @@ static void what_is_no_message_ends_the_queue(void **state)
     make_pair(&p, 0);
     assert_int_equal(pto_queue_reserve(&p.host, 100, &m), PTO_OK);
     assert_int_equal(pto_queue_publish(&p.host, &m, PTO_MESSAGE_DATA), PTO_OK);
-    memcpy(p.counters + 64, &head, sizeof(head)); /* gives back what was never sent */
+    memcpy(p.counters + 64, &head, sizeof(head)); /* releases a message that was never sent */
     assert_int_equal(pto_queue_reserve(&p.host, 1, &m), PTO_EFORMAT);
 }
 
@@ -307,7 +311,7 @@ static const char chip_text[] =
     "    int *from = pto_tensor_data(x), *to = pto_tensor_data(pto_arg_tensor(args, 1));\n"
     "    for (uint32_t i = 0; i < x->shapes[0]; i++) to[i] = 2 * from[i];\n"
     "}\n"
-    /* A kernel tells the host that it runs. */
+    /* A kernel that signals to the host that it runs. */
     "static void tell(int64_t *args)\n"
     "{\n"
     "    struct pto_region r;\n"
@@ -318,7 +322,7 @@ static const char chip_text[] =
     "}\n"
     "static void end(struct pto_orch *o, int status, const char *what)\n"
     "{ if (status < 0) (void)pto_orch_fail(o, status, what); }\n"
-    /* Each message comes back, through a kernel if it has numbers only; the pace is a scalar, in us. */
+    /* Returns each message, by a kernel if it consists of numbers; the scalar is a delay in us. */
     "static void echo(struct pto_orch *o, const struct pto_entry *e)\n"
     "{\n"
     "    struct pto_queue q;\n"
@@ -346,7 +350,7 @@ static const char chip_text[] =
     "    }\n"
     "    end(o, status, \"the queue is over\");\n"
     "}\n"
-    /* Tasks, each of which tells the host; then it waits until the host answers. */
+    /* Tasks, each of which signals the host and then waits for its answer. */
     "static void converse(struct pto_orch *o, const struct pto_entry *e)\n"
     "{\n"
     "    struct pto_region r;\n"
@@ -363,7 +367,10 @@ static const char chip_text[] =
     "    if (status >= 0) status = pto_region_notify(&r, 64, PTO_SIGNAL_SET, 1000);\n"
     "    end(o, status, \"the region is over\");\n"
     "}\n"
-    /* As the first scalar behind the region says: nothing, an error, or waiting for what never comes. */
+    /*
+     * The first scalar after those of the region selects what the task does: nothing, return an
+     * error, or wait for a message that never comes.
+     */
     "static void behave(struct pto_orch *o, const struct pto_entry *e)\n"
     "{\n"
     "    struct pto_region r;\n"
@@ -546,7 +553,7 @@ static void errors_and_sizes_are_told(void **state)
     assert_int_equal(pto_worker_queue_receive(queue, &m, 0, &error), PTO_OK);
     assert_int_equal(m.kind, PTO_MESSAGE_ERROR);
     assert_string_equal(text, "bad luck");
-    assert_int_equal(pto_worker_queue_close(queue), PTO_EBUSY); /* and the chip is told */
+    assert_int_equal(pto_worker_queue_close(queue), PTO_EBUSY); /* and the chip is notified */
     finish(handle, PTO_EPEER);
     assert_int_equal(pto_worker_queue_receive(queue, &m, 0, &error), PTO_EPEER);
     assert_non_null(strstr(error.text, "failed"));
@@ -574,7 +581,7 @@ static void tasks_go_on_while_a_region_is_polled(void **state)
     assert_int_equal(setenv("SIMPLER_SCHEDULER_TIMEOUT_MS", "700", 1), 0);
     pto_worker_params_init(&params);
     params.platform = "a2a3sim";
-    params.chip_workers = 1; /* whoever builds has to run the tasks, too */
+    params.chip_workers = 1; /* the thread that builds the graph has to run the tasks as well */
     assert_int_equal(pto_worker_open(&params, &worker), PTO_OK);
     x.callable = register_bytes(chip_object, PTO_CHILD_CHIP, "converses");
     region = open_region(&x);
@@ -583,7 +590,7 @@ static void tasks_go_on_while_a_region_is_polled(void **state)
     assert_int_equal(
         pto_worker_region_wait(region, (struct pto_wait_for){ 64, PTO_COMPARE_GE, 10 }, 0, NULL),
         PTO_OK);
-    nap_ns(1600 * MS); /* nothing of the run moves meanwhile, and that is no stall */
+    nap_ns(1600 * MS); /* the run makes no progress in the meantime, and that is not a stall */
     assert_int_equal(pto_worker_region_write(region, 0, &value, sizeof(value)), PTO_OK);
     assert_int_equal(
         pto_worker_region_notify(region, (struct pto_signal_at){ 0, PTO_SIGNAL_ADD, 10 }), PTO_OK);
@@ -616,7 +623,8 @@ static void whoever_waits_is_woken(void **state)
     open_worker(1, 0);
     pto_error_init(&error);
     x.callable = register_bytes(chip_object, PTO_CHILD_CHIP, "behaves");
-    for (uint64_t how = 0; how < 4; how++) { /* ends, fails, the host goes, dies */
+    /* the task ends, the task fails, the host closes, the child dies */
+    for (uint64_t how = 0; how < 4; how++) {
         region = open_region(&x);
         x.scalar[6] = how < 2 ? how : 2;
         handle = launch(&x);
@@ -652,7 +660,7 @@ static const char reference_text[] =
     "    return WorkerChipOrchRegionDesc{ args.scalar(0), args.scalar(1), args.scalar(2),\n"
     "                                     args.scalar(3), args.scalar(4), args.scalar(5) };\n"
     "}\n"
-    /* Two messages at a time, the second one first. */
+    /* Sends two messages at a time, the second one first. */
     "EXPORT void pairs(const ChipTaskArgs &args)\n"
     "{\n"
     "    WorkerChipQueueEndpoint<2> queue(desc_of(args), WorkerChipQueueArgs{ args.scalar(6),\n"
@@ -679,7 +687,7 @@ static const char reference_text[] =
     "    rt_report_fatal(PTO2_ERROR_EXPLICIT_ORCH_FATAL, \"%s: %s\",\n"
     "        worker_chip_queue_op_to_string(queue.error().op), queue.error().message);\n"
     "}\n"
-    /* Adds one to each number that comes, until 0 comes. */
+    /* Adds one to each received number, until it receives 0. */
     "EXPORT void counts(const ChipTaskArgs &args)\n"
     "{\n"
     "    WorkerChipOrchRegionDesc desc = desc_of(args);\n"
@@ -775,7 +783,7 @@ static int set_up_all(void **state)
     if (make_folder(state) != 0)
         return -1;
     chip_object = keep(compile(chip_text, ""));
-    recipe = make_recipe(ADD); /* its kernel has no part in it */
+    recipe = make_recipe(ADD); /* a kernel does not take part in the conversation */
     free(recipe.orchestration_bytes.at);
     recipe.orchestration_bytes = compile_as("c++", reference_text, "-I\"$OLDPWD/include/simpler\"");
     recipe.parts.orchestration = recipe.orchestration_bytes.at;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shapes in which one callable has been taken for another: two callables of one chip, of two
- * chips, alternating, with equal names and build ids, registered anew, prepared back to back, from
- * two threads; and graphs over chips and SUB workers whose results say who ran what, when, and in
- * which memory.
+ * Cases in which one callable could be mistaken for another: two callables on one chip, on two
+ * chips, alternating, with equal names and build ids, registered again, prepared at the same time,
+ * from two threads; and graphs over chips and SUB workers whose results show which child ran what,
+ * when, and in which memory.
  *
- * tests/README.md has the list of what is expected of a worker, and where each item is tested.
+ * tests/README.md lists what is expected of a worker, and where each item is tested.
  */
 #include <signal.h>
 
@@ -40,7 +40,10 @@ static uint64_t register_chip(struct bytes bytes)
 
 /* ---- two callables, wherever they are ---- */
 
-/* f becomes 3 f + first(a, b) + second(a, b) + scalar: a wrong one in any round shows in the last. */
+/*
+ * f becomes 3 f + first(a, b) + second(a, b) + scalar, so that a wrong result of any round is
+ * visible in the last.
+ */
 struct shape {
     uint64_t callable[2], mix;
     uint64_t chip[2], sub; /* where each runs */
@@ -91,7 +94,7 @@ static int *data(const struct pto_tensor *t)
     return pto_tensor_data(t);
 }
 
-/* `sum` is what both give together: a + b and a - b are 2a. */
+/* `sum` is the sum of both results: a + b and a - b give 2a. */
 static void assert_shape(const struct shape *x, int (*sum)(int a, int b))
 {
     for (int i = 0; i < COUNT; i++) {
@@ -122,7 +125,7 @@ static int minus_and_times(int a, int b)
     return a - b + a * b;
 }
 
-/* Add on one chip, subtract on another, and the other way round. */
+/* Runs add on one chip and subtract on another, and vice versa. */
 static void two_callables_on_two_chips(void **state)
 {
     struct shape x;
@@ -140,7 +143,7 @@ static void two_callables_on_two_chips(void **state)
     close_worker();
 }
 
-/* A thread has its own SUB worker; what it runs is launched, or run. */
+/* Each thread has its own SUB worker; what it runs is launched, or run. */
 static void *run_thread(void *context)
 {
     EXPECT(pto_worker_run(worker, submit_shape, context, NULL) == PTO_OK);
@@ -182,7 +185,7 @@ static void they_alternate_on_one_chip_from_two_threads(void **state)
     alternate_from_two_threads(1);
 }
 
-/* A B A B; then without A, with C in its place: what has gone is not found again. */
+/* Runs A B A B; then replaces A by C: an unregistered callable is not found again. */
 static void another_one_takes_the_place_of_one_that_has_gone(void **state)
 {
     struct shape x;
@@ -209,7 +212,10 @@ static void another_one_takes_the_place_of_one_that_has_gone(void **state)
     close_worker();
 }
 
-/* Functions for SUB workers, too: by the bytes of their objects, not by symbol, name or build id. */
+/*
+ * Functions for SUB workers as well are identified by the bytes of their objects, not by symbol,
+ * name or build id.
+ */
 static void equal_symbols_of_two_objects_are_two_functions(void **state)
 {
     static const char text[] = "#include <pto/worker.h>\n"
@@ -239,7 +245,7 @@ static void equal_symbols_of_two_objects_are_two_functions(void **state)
     free(object[1].at);
 }
 
-/* As many as there can be; one more is refused, and one in the middle makes room. */
+/* The maximum number of callables; one more is refused, and removing one makes room. */
 static void there_is_room_for_so_many(void **state)
 {
     static char text[FUNCTIONS * 128];
@@ -287,7 +293,7 @@ static void there_is_room_for_so_many(void **state)
     one.callable = extra;
     run_well(submit_one, &one);
     assert_int_equal(data(&one.tensor[0])[0], FUNCTIONS);
-    one.callable = callable[500]; /* the same place, another number */
+    one.callable = callable[500]; /* the same slot with another number */
     assert_int_equal(run(submit_one, &one), PTO_EINVAL);
     close_worker();
     free(object.at);
@@ -312,7 +318,7 @@ static void add_to(struct pto_level *level, const struct graph_shapes *g, int ch
     (void)pto_level_submit(level, child < 2 ? g->add : g->sum, PTO_ON(child), &args);
 }
 
-/* A chain over all children, a diamond, a group, and what depends on the group. */
+/* A chain over all children, a diamond, a group, and a task that depends on the group. */
 static void submit_graph(struct pto_level *level, void *context)
 {
     const struct graph_shapes *g = context;
@@ -372,7 +378,9 @@ static void graphs_over_chips_and_subs_give_their_golden(void **state)
 
 /* ---- memory ---- */
 
-/* The line of a process's map in which the address lies, from its offset on. */
+/*
+ * Returns the part, from the offset on, of the line in a process's memory map that has the address.
+ */
 static void find_mapping(pid_t pid, const void *addr, char out[256])
 {
     char path[64], line[512];
@@ -392,7 +400,10 @@ static void find_mapping(pid_t pid, const void *addr, char out[256])
     fclose(file);
 }
 
-/* Memory that is created later is the same file, at the same address: nothing is copied. */
+/*
+ * Memory that is created later is the same file at the same address in all processes, so nothing is
+ * copied.
+ */
 static void all_processes_have_the_same_pages(void **state)
 {
     char own[256], other[256];
@@ -436,7 +447,7 @@ static bool count_edge(void *context, uint64_t before, uint64_t after)
 struct conflict {
     uint64_t empty;
     struct pto_tensor t[4];
-    enum pto_tag tag[4]; /* two of the first task, two of the second */
+    enum pto_tag tag[4]; /* two edges of the first task, two of the second */
 };
 
 static void submit_conflict(struct pto_level *level, void *context)
@@ -460,8 +471,8 @@ static uint32_t count_edges(struct conflict *x)
 }
 
 /*
- * A reader before a writer is ordered. A task may read and write the same memory, whichever it names
- * first. What is not the same memory is not ordered, however similar.
+ * A writer waits for an earlier reader. A task may read and write the same memory, in any order of
+ * its arguments. Accesses to different memory are not ordered, however similar they are.
  */
 static void conflicts_are_found_and_no_others(void **state)
 {
@@ -491,7 +502,9 @@ static void conflicts_are_found_and_no_others(void **state)
     assert_int_equal(count_edges(&x), 1);
     x = (struct conflict){ x.empty, { p, q, p, r }, { in, out, in, out } };
     assert_int_equal(count_edges(&x), 0);
-    /* In and out of one task overlap, in either order: the second task comes after it. */
+    /*
+     * An input and an output of one task overlap, in either order; the second task comes after it.
+     */
     x = (struct conflict){ x.empty, { p, p, p, q }, { in, out, in, in } };
     assert_int_equal(count_edges(&x), 1);
     x = (struct conflict){ x.empty, { p, p, p, q }, { out, in, in, in } };

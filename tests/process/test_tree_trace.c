@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recording runs of a worker: when it can begin and be written, what is forgotten, and that the
- * recording outlives callables and children. What a timeline says, tests/system/timeline_level.sh looks at.
+ * Recording runs of a worker: when recording can begin and when the file can be written, what is
+ * discarded, and that the recording outlives callables and children. tests/system/timeline_level.sh
+ * checks the contents of a timeline.
  */
 
 #include "pto/watch.h"
@@ -10,7 +11,7 @@
 
 static char path[128];
 
-/* The whole file; the caller frees it. */
+/* Reads the whole file; the caller frees it. */
 static char *written(void)
 {
     struct pto_error error;
@@ -83,9 +84,9 @@ static void has_what_was_recorded_and_nothing_else(void **state)
     open_worker(1, 1);
     run_empty("empty", 1); /* not recorded */
     assert_int_equal(pto_worker_trace_begin(worker, PTO_TRACE_OFF), PTO_OK);
-    run_empty("empty", 300); /* the callable is gone then */
+    run_empty("empty", 300); /* the callable was unregistered by then */
     expect("\"runs\":300,\"tasks\":300,\"lost\":0", true);
-    run_empty("empty", 1); /* writing has ended it */
+    run_empty("empty", 1); /* writing the file has ended the recording */
     expect("\"runs\":300,\"tasks\":300", true);
     expect("\"name\":\"empty\"", true);
     assert_int_equal(pto_worker_trace_begin(worker, PTO_TRACE_OFF), PTO_OK);
@@ -177,7 +178,7 @@ static void can_be_watched(void **state)
     assert_int_equal(sight.workers, 0);
 }
 
-/* A nested worker is one of its own, in the process of a child. */
+/* A nested worker has its own process in the timeline, in the process of a child. */
 struct family {
     int32_t child; /* of the root, that is a worker */
     uint32_t roots, nested, idle;
@@ -192,7 +193,7 @@ static void look_at_family(void *context, const struct pto_watch_worker *w)
         assert_int_equal(w->child[1].kind, PTO_CHILD_WORKER);
         f->child = w->child[1].pid;
         f->roots++;
-    } else if (w->pid == f->child) { /* behind it: by memory */
+    } else if (w->pid == f->child) { /* after it: a dependency by memory */
         assert_int_equal(w->level, 3);
         assert_int_equal(w->child_count, 2);
         assert_int_equal(w->child[0].kind, PTO_CHILD_SUB);
@@ -254,7 +255,9 @@ static uint32_t count_text(const char *text, const char *wanted)
     return count;
 }
 
-/* Two tasks of the root, and two of each below: in the same file, under other processes. */
+/*
+ * Two tasks of the root, and two of each nested worker: in the same file, with other process ids.
+ */
 static void nested_workers_are_in_the_timeline(void **state)
 {
     struct bytes object = compile(nested_text, "");

@@ -118,7 +118,7 @@ static void take_times(void)
 
 enum { PLAN_MAX = 8 };
 
-/* Tasks that add to tensors: each reads one, and changes another one. */
+/* Tasks that add one tensor to another. */
 struct plan {
     uint64_t callable;
     struct pto_tensor tensor[PLAN_MAX];
@@ -244,7 +244,7 @@ static void submit_meeting(struct pto_level *level, void *context)
     (void)pto_level_submit_group(level, m->callable, chips, args, 2, NULL);
 }
 
-/* The sum of the chip that comes first ends when the other one begins its own. */
+/* The sum of the chip that comes first ends when the other chip begins its own. */
 static void a_kernel_waits_for_one_of_another_chip(void **state)
 {
     struct meeting m = { 0 };
@@ -282,7 +282,9 @@ static void a_kernel_waits_for_one_of_another_chip(void **state)
 
 /* ---- when time passes ---- */
 
-/* Both runs begin at the same virtual time, however long the program takes between the launches. */
+/*
+ * Both runs begin at the same virtual time, whatever time the program takes between the launches.
+ */
 static void time_waits_for_the_program(void **state)
 {
     struct plan p = { .step = { { -1, 0, 30, 0 } }, .count = 1 };
@@ -397,7 +399,7 @@ static void a_task_that_hangs_is_ended_in_real_time(void **state)
     one[1].scalar = 5 * US;
     assert_int_equal(run(submit_two, one), PTO_ETIMEOUT);
     assert_int_equal(run_report.failed,
-                     1); /* the other one had ended its call, and waits for time */
+                     1); /* the other child had ended its call, and waits for its turn */
     assert_int_equal(run_report.done, 1);
     close_worker();
 }

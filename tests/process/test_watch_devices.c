@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices seen from outside: what a run that hangs shows, in this process and in another; records
- * that change while they are read, and records that were not made by the library.
+ * Devices seen by observers: what is shown of a run that hangs, in this process and in another;
+ * records that change while they are read, and records that the library has not made.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -51,7 +51,7 @@ static struct seen look(void)
     return seen;
 }
 
-/* Looks until so many kernels run, tasks wait and runs are queued. */
+/* Polls until this many kernels run, tasks wait and runs are queued. */
 static struct seen look_until(uint32_t kernels, uint32_t tasks, uint32_t queued)
 {
     struct seen seen = look();
@@ -202,7 +202,7 @@ static void an_isolated_device_shows_the_same(void **state)
 
 /* ---- records ---- */
 
-/* Reads every byte that a reader may read. */
+/* Reads every byte that an observer may read. */
 static void read_all(void *context, const struct pto_watch_device *device)
 {
     uint64_t *sum = context;
@@ -246,7 +246,7 @@ static void damaged_records_do_no_harm(void **state)
             0) /* otherwise it seems to be written forever, which costs the reader time */
             a32_store_relaxed(&record.host.turn, 4);
         a32_store_relaxed(&record.chip.turn, 4);
-        if (i % 5 < 3) { /* the chip's part is about the first run */
+        if (i % 5 < 3) { /* the chip's part describes the first run */
             record.host.run_count = 1 + i % 7;
             record.chip.run = record.host.run[0].number;
         }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows as memory of a device: tensors in them are arguments of tasks that are used in
- * place, a device with windows stays open, and what does not fit is refused. Between
- * several ranks the same is shown by the scenes with ranks.
+ * Windows as memory of a device: tasks use tensors in them in place, a device with windows stays
+ * open, and what does not fit is refused. Scenes with ranks test windows between several ranks.
  */
 
 #include "pto/comm.h"
@@ -41,7 +40,7 @@ static struct pto_domain *open_domain(uint64_t id, uint64_t bytes, struct pto_do
     return opened;
 }
 
-/* With the backend that *state names. */
+/* Runs the test with the backend whose name is in *state. */
 static int set_up(void **state)
 {
     device = open_device(NULL, 0, 1);
@@ -60,7 +59,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* b = a + 1, through the addresses that the arguments have; and where those are. */
+/* Computes b = a + 1 through the addresses of the arguments, and stores these addresses. */
 static void add_one(int64_t *args)
 {
     const struct pto_tensor *a = pto_arg_tensor(args, 0), *b = pto_arg_tensor(args, 1);
@@ -163,7 +162,8 @@ static void a_window_is_memory_until_its_domain_closes(void **state)
     assert_int_equal(pto_mem_read(device, about.window, &word, 4), PTO_OK);
     assert_int_equal(pto_domain_close(domain, 0, NULL), PTO_OK);
     assert_int_equal(pto_mem_read(device, about.window, &word, 4), PTO_EMEMORY);
-    assert_int_equal(pto_device_close(device), PTO_EBUSY); /* the communicator may make more */
+    /* the communicator may create more memory */
+    assert_int_equal(pto_device_close(device), PTO_EBUSY);
 }
 
 static void a_device_that_cannot_is_refused(void **state)
