@@ -15,7 +15,7 @@
             rt_report_fatal(PTO2_ERROR_EXPLICIT_ORCH_FATAL, "line %d: %s", __LINE__, #condition); \
     } while (0)
 
-// Whatever is written, somebody throws; the run goes on.
+// Each of these makes the called code throw an exception; the run continues.
 #define CHECK_THROWS(statement)                                                           \
     do {                                                                                  \
         bool has_thrown = false;                                                          \
@@ -52,7 +52,7 @@ static_assert(PTO2_ERROR_SCHEDULER_TIMEOUT == 100 && PTO2_ERROR_ASYNC_COMPLETION
 static_assert(PTO2_ERROR_ASYNC_WAIT_OVERFLOW == 102, "");
 static_assert(PTO2_ERROR_ASYNC_REGISTRATION_FAILED == 103, "");
 
-// Where kernels and other programs look for the fields.
+// Offsets at which kernels and other programs read the fields.
 static_assert(sizeof(ChipTensor) == 128 && alignof(ChipTensor) == 64, "");
 static_assert(std::is_trivially_copyable_v<ChipTensor>, "");
 static_assert(offsetof(ChipTensor, buffer.addr) == 0 && offsetof(ChipTensor, buffer.size) == 8, "");
@@ -72,7 +72,7 @@ static_assert(offsetof(TensorCreateInfo, dtype) == 40 && offsetof(TensorCreateIn
 static_assert(sizeof(PTO2LaunchSpec) == 4 && sizeof(MixedKernels) == 12, "");
 static_assert(sizeof(PTO2OrchestrationConfig) == 4 && sizeof(PTO2TaskId) == 8, "");
 
-// What is told apart by which name exists.
+// Differences that are visible by which names exist.
 template <typename Spec> static auto count_of(const Spec &s) -> decltype(s.block_num())
 {
     return s.block_num();
@@ -178,7 +178,7 @@ void tensors(const ChipTaskArgs &)
     CHECK_THROWS((void)t.transpose(0, 1).reshape(flat, 3));
     v = t.reshape(flat, 3);
     CHECK(v.ndims == 3 && v.strides[0] == 32 && v.strides[1] == 16 && v.is_contiguous);
-    v = t.view(row, behind); // a unit dimension is as strict as any
+    v = t.view(row, behind); // a dimension of size 1 is checked like any other
     CHECK(v.is_contiguous && v.start_offset == 16);
     const uint32_t part[2] = { 1, 3 };
     CHECK(!t.view(part, behind).is_contiguous && t.view(part, behind).extent_elem() == 3);
@@ -190,7 +190,7 @@ void tensors(const ChipTaskArgs &)
     CHECK_THROWS((void)make_tensor_external(memory, shape, 0));
     CHECK_THROWS((void)make_tensor_external(memory, shape, 6));
     const PTO2TaskId owner = PTO2TaskId::make(1, 2);
-    t.owner_task_id = owner; // views have the owner, version and space of what they show
+    t.owner_task_id = owner; // views have the owner, version and space of the tensor that they show
     for (const ChipTensor &shown : { t.view(box, at, true), t.reshape(flat, 3, true),
                                      t.transpose(0, 1, true), t.permute(turned, true),
                                      t.slice(1, 2, 4, 1, true) })
@@ -205,7 +205,7 @@ void tensors(const ChipTaskArgs &)
     CHECK(v.owner_task_id == owner && v.dtype == DataType::INT32);
     v.init_from(make_tensor_external(memory, row + 1, 1));
     CHECK(v.ndims == 1 && v.shapes[0] == 8 && v.dtype == DataType::FLOAT32);
-    Tensor old = t; // the name of before
+    Tensor old = t; // the previous name
     old.ndims = 1;
     CHECK(old.numel() == 4);
 }
@@ -367,7 +367,7 @@ void results(const ChipTaskArgs &entry)
     CHECK(out.size() == 2 && !out.empty() && out.task_id().is_valid());
     CHECK(out.get_ref(0).dtype == DataType::INT32 && out.get_ref(1).dtype == DataType::INT8);
     CHECK(out.get_ref(0).owner_task_id == out.task_id() && out.get_ref(1).buffer.size == 1024);
-    // They are behind each other, in the order of the arguments.
+    // They follow each other, in the order of the arguments.
     CHECK(out.get_ref(1).buffer.addr == out.get_ref(0).buffer.addr + 1024);
     CHECK(out.get_ref(0).start_offset == 0 && out.get_ref(0).nbytes() == 400);
     const MixedKernels nothing;
@@ -405,7 +405,7 @@ void scopes(const ChipTaskArgs &)
         }
     {
         PTO2_SCOPE_GUARD();
-        PTO2ScopeGuard inner(PTO2ScopeMode::AUTO); // the mode of the loop above counts no more
+        PTO2ScopeGuard inner(PTO2ScopeMode::AUTO); // the mode of the loop above does not apply here
         rt_scope_begin();
         CHECK(rt_submit_dummy_task(a).task_id().ring() == 3);
         rt_scope_end();

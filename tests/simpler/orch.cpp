@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All entries in one object: compiling is most of what the test costs.
+// All entries in one object, because compiling takes most of the time of the test.
 #include "names.cpp"
 #include "order.cpp"
 #include "rules.cpp"

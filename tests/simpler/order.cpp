@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which task waits for which. What edges there are is in the test, by the positions of the submits.
+// Which task waits for which. The test has the expected edges, by the positions of the submits.
 #include "task.h"
 
 extern "C" {
@@ -18,7 +18,8 @@ void order_of_uses(const ChipTaskArgs &entry)
     Task(t, t, COUNT, 1, TensorArgType::INPUT).run();
 }
 
-// 0 creates; whoever names it waits, even NO_DEP and manual_dep, but for 6, in a MANUAL scope.
+// Task 0 creates; every task that names the output waits, even with NO_DEP and manual_dep, except
+// 6, in a MANUAL scope.
 // 5 writes without reading; 7 reads that.
 void order_of_creators(const ChipTaskArgs &entry)
 {
@@ -117,7 +118,7 @@ void order_of_ranks(const ChipTaskArgs &entry)
     Task(part(t, 42, 4), t, COUNT, 1, in).run();
 }
 
-// The operand of a predicate orders nothing.
+// The operand of a predicate causes no dependency.
 void order_of_predicates(const ChipTaskArgs &entry)
 {
     ChipTensor flag = part(entry.tensor(0).ref(), 0, 1), to = part(entry.tensor(0).ref(), 1, 1);
@@ -131,7 +132,7 @@ void order_of_predicates(const ChipTaskArgs &entry)
     task.run();
 }
 
-// In a MANUAL scope nothing is looked up; what is named counts, if it is to be waited for.
+// In a MANUAL scope no dependency is inferred; explicit ones count, unless they only retain.
 void order_by_hand(const ChipTaskArgs &entry)
 {
     ChipTensor t = part(entry.tensor(0).ref(), 0, 4);
@@ -152,7 +153,7 @@ void order_by_hand(const ChipTaskArgs &entry)
     Task(t, t, COUNT, 1).run(); // what was written there is not known
 }
 
-// Arguments that keep their list: 1 waits for 0, 2 for both.
+// Arguments whose list of dependencies is kept: task 1 waits for 0, task 2 for both.
 void order_of_lists(const ChipTaskArgs &entry)
 {
     const ChipTensor &t = entry.tensor(0).ref();
@@ -173,7 +174,8 @@ void order_of_lists(const ChipTaskArgs &entry)
     }
 }
 
-// Whatever leads to a task, it is waited for once: it is named twice, made the tensor and wrote it.
+// A task is waited for once, for several reasons: it is named twice, created the tensor and wrote
+// it.
 void order_of_duplicates(const ChipTaskArgs &)
 {
     const uint32_t count = 4;
@@ -188,7 +190,7 @@ void order_of_duplicates(const ChipTaskArgs &)
     last.run();
 }
 
-// Four elements of the tensor, by pairs.
+// Four elements of the tensor, in pairs.
 static ChipTensor pairs(const ChipTensor &t, uint64_t start, uint32_t row)
 {
     ChipTensor v = t;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What tasks do, and each way to fail. The entry has one tensor, int32 [64], all zero.
+// What tasks do, and each way to fail. The entry has one tensor, int32 [64], filled with zeros.
 #include "task.h"
 
 extern "C" {
 
 // ---- tasks: what they leave in the tensor is in the test ----
 
-// Waves of blocks, each once; the AIC runs them as well.
+// Several rounds of blocks, each of which runs once; the AIC runs them as well.
 void blocks(const ChipTaskArgs &entry)
 {
     ChipTensor low = part(entry.tensor(0).ref(), 0, 40), high = part(entry.tensor(0).ref(), 40, 24);
@@ -19,7 +19,7 @@ void blocks(const ChipTaskArgs &entry)
     rt_submit_aic_task(ON_AIC, cube);
 }
 
-// Blocks are begun in the order of their numbers, if one thread runs them all.
+// Blocks start in the order of their numbers if one thread runs all of them.
 void order_of_blocks(const ChipTaskArgs &entry)
 {
     ChipTensor to = part(entry.tensor(0).ref(), 0, 40), turn = part(entry.tensor(0).ref(), 63, 1);
@@ -29,7 +29,7 @@ void order_of_blocks(const ChipTaskArgs &entry)
     task.run();
 }
 
-// A task has completed when all lanes of all blocks have.
+// A task completes when all lanes of all blocks have returned.
 void completion(const ChipTaskArgs &entry)
 {
     ChipTensor count = part(entry.tensor(0).ref(), 0, 1), seen = part(entry.tensor(0).ref(), 1, 1);
@@ -42,7 +42,7 @@ void completion(const ChipTaskArgs &entry)
     after.run();
 }
 
-// Lanes of one cluster; an AIV1 alone is an AIV0; AIVs without an AIC.
+// Lanes of one cluster; a task with AIV1 alone uses AIV0; AIVs without an AIC.
 void lanes(const ChipTaskArgs &entry)
 {
     const ChipTensor &t = entry.tensor(0).ref();
@@ -71,7 +71,7 @@ void gang(const ChipTaskArgs &entry)
     meet.run();
 }
 
-// Blocks of an ordinary task, and lanes of a block, may wait for each other, too.
+// Blocks of an ordinary task, and lanes of a block, may wait for each other as well.
 void meeting(const ChipTaskArgs &entry)
 {
     ChipTensor blocks = part(entry.tensor(0).ref(), 0, 1), lanes = part(entry.tensor(0).ref(), 1, 1);
@@ -100,7 +100,7 @@ void polling(const ChipTaskArgs &entry)
     __atomic_store_n(counter + 1, 1, __ATOMIC_RELEASE);
 }
 
-// A gang on every cluster, so that each of its cores runs once: the test knows their numbers.
+// A gang on every cluster, so that each of its cores runs one block: the test knows their numbers.
 static void use_cores(const ChipTaskArgs &entry, const MixedKernels &kernels, int32_t count)
 {
     Task task(entry.tensor(0).ref(), entry.tensor(0).ref(), COUNT, 1);
@@ -191,7 +191,7 @@ void predicates(const ChipTaskArgs &entry)
         ids[i] = task.run().task_id();
     }
     ChipTensor behind = part(t, 8, 1);
-    Task after(behind, behind, SET, 1); // a task that does not run has completed, too
+    Task after(behind, behind, SET, 1); // a task that its predicate skips has completed as well
     after.set_dependencies(&ids[1], 1);
     after.run();
     ChipTensor to = part(t, 7, 1);
@@ -213,7 +213,8 @@ void predicates(const ChipTaskArgs &entry)
     narrow.run();
 }
 
-// A dummy has outputs and is waited for; initial values fill them; results flow on.
+// A dummy has outputs and other tasks wait for it; initial values fill the outputs; later tasks
+// read them.
 void outputs(const ChipTaskArgs &entry)
 {
     const ChipTensor &t = entry.tensor(0).ref();
@@ -228,7 +229,7 @@ void outputs(const ChipTaskArgs &entry)
     barrier.add_output(info);
     TaskOutputTensors made = rt_submit_dummy_task(barrier);
     Task(made.get_ref(0), low, COPY, 100, TensorArgType::OUTPUT_EXISTING).run();
-    CoreTaskArgsWithDeps<> args; // orders it after the writer of the other's output
+    CoreTaskArgsWithDeps<> args; // orders the task after the writer of the other output
     args.add_output(high);
     args.add_input(made.get_ref(0));
     args.add_scalar(static_cast<int32_t>(COPY), 1000);
@@ -239,7 +240,7 @@ void outputs(const ChipTaskArgs &entry)
     Task(behind, padding, COPY, 0).run();
 }
 
-// Compilers have kernels that write what is declared as an input, if it is new.
+// Compilers generate kernels that write to a new output which is declared as an input.
 void seed(const ChipTaskArgs &entry)
 {
     const uint32_t count = 1;
@@ -284,7 +285,8 @@ void passed_on(const ChipTaskArgs &entry)
     }
 }
 
-// The scope of a task has ended, and where tasks are streamed the task itself; its id can be named.
+// The scope of a task has ended and, if tasks are streamed, the task itself; its id may still be
+// named.
 void gone(const ChipTaskArgs &entry)
 {
     ChipTensor low = part(entry.tensor(0).ref(), 0, 1), high = part(entry.tensor(0).ref(), 1, 1);
@@ -306,7 +308,7 @@ void gone(const ChipTaskArgs &entry)
     }
 }
 
-// Elements of memory from outside. What streams also waits for a task.
+// Elements of external memory. A streamed run also waits for a task.
 void elements(const ChipTaskArgs &entry)
 {
     const ChipTensor &t = entry.tensor(0).ref();
@@ -331,7 +333,7 @@ void elements(const ChipTaskArgs &entry)
 #endif
 }
 
-// Each completes when another has raised its counter.
+// Each task completes when another one has raised its counter.
 void deferred(const ChipTaskArgs &entry)
 {
     const ChipTensor &t = entry.tensor(0).ref();
@@ -341,7 +343,7 @@ void deferred(const ChipTaskArgs &entry)
     PTO2_SCOPE(PTO2ScopeMode::MANUAL)
     {
         Task before(counter, counter, DEFER, 0), after(result, counter, COPY, 10);
-        before.set_allow_early_resolve(); // means nothing for what it does
+        before.set_allow_early_resolve(); // has no effect on what the task does
         after.set_allow_early_resolve();
         waits = before.run().task_id();
         Task(counter, counter, COUNT, 1).run();
@@ -375,7 +377,7 @@ void fatal(const ChipTaskArgs &entry)
         abort();
 }
 
-// After a task that counts, and one that would never complete unless the other one has run.
+// Runs after a deferred task, which would never complete unless the other one has run.
 static void submit_two(const ChipTaskArgs &entry)
 {
     const ChipTensor &t = entry.tensor(0).ref();
@@ -419,7 +421,7 @@ void no_blocks(const ChipTaskArgs &entry)
     task.run();
 }
 
-// On three lanes. The predicate does not hold: only the submit is of interest.
+// On three lanes. The predicate does not hold, because the test is about the submit.
 static void run_on_all_lanes(const ChipTaskArgs &entry, int16_t blocks)
 {
     const ChipTensor &t = entry.tensor(0).ref();
@@ -558,7 +560,7 @@ void read_what_is_made(const ChipTaskArgs &)
     (void)get_tensor_data(made.get_ref(0), 0, nullptr);
 }
 
-// Elements of a tensor that a task of no graph has made.
+// Elements of a tensor that was not made by a task of the graph.
 static ChipTensor made_by_nobody(const ChipTaskArgs &entry)
 {
     ChipTensor t = entry.tensor(0).ref();
@@ -577,7 +579,7 @@ void write_of_nobody(const ChipTaskArgs &entry)
     set_tensor_data(made_by_nobody(entry), 0, nullptr, 1);
 }
 
-// One block is no gang, whatever it is called.
+// A single block is not a gang, even if it is submitted as one.
 void gang_of_one(const ChipTaskArgs &entry)
 {
     Task task(entry.tensor(0).ref(), entry.tensor(0).ref(), SET, 1);
@@ -598,7 +600,7 @@ void wait_for_data(const ChipTaskArgs &entry)
     *entry.tensor(0).ref().data_as<int32_t>() = 1; // too late, but it ends the task
 }
 
-// An element that a task has written and another one, which waits for the counter, reads.
+// An element that one task has written and another one, which waits for the counter, reads.
 static ChipTensor submit_reader(const ChipTensor &t)
 {
     ChipTensor counter = part(t, 0, 1), read = part(t, 8, 1);
@@ -630,7 +632,7 @@ void too_many_conditions(const ChipTaskArgs &entry)
     Task(entry.tensor(0).ref(), entry.tensor(0).ref(), DEFER, DEFER_TOO_MANY).run();
 }
 
-// Two blocks of one task have 64 each; or 65 tasks wait.
+// Two blocks of one task have 64 conditions each; or 65 tasks have one each.
 void too_many_together(const ChipTaskArgs &entry)
 {
     Task task(entry.tensor(0).ref(), entry.tensor(0).ref(), DEFER, DEFER_MANY);
@@ -673,7 +675,7 @@ void fill_heap(const ChipTaskArgs &)
     alloc_tensors(info);
 }
 
-// What a scope has allocated is free when it has ended.
+// The memory of a scope's allocations is free after the scope has ended.
 void use_heap_again(const ChipTaskArgs &)
 {
     const uint32_t bytes = 2048;
@@ -770,7 +772,7 @@ void keep_by_retaining(const ChipTaskArgs &entry)
     keep(entry.tensor(0).ref(), DEP_WAIT | DEP_RETAIN);
 }
 
-// With all limits of the reference.
+// With all limits of the reference set.
 void fill_regions(const ChipTaskArgs &entry)
 {
     const ChipTensor &t = entry.tensor(0).ref();
@@ -803,7 +805,7 @@ void fill_dependencies(const ChipTaskArgs &)
 
 int runs_of_object;
 
-// Which device a submit reaches: each has an object of its own.
+// Which device a submit reaches: each device has a separate object.
 void own_variables(const ChipTaskArgs &entry)
 {
     const ChipTensor &t = entry.tensor(0).ref();

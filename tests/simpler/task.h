@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A task of the one kernel there is, and what the scenes need around it.
+// A task of the only kernel, and helpers for the entries.
 #ifndef PTO_TESTS_TASK_H
 #define PTO_TESTS_TASK_H
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a task of tests/simpler/ does with its tensors `to` and `from`, int32 each, and its value. */
+/*
+ * What a task of tests/simpler/ does with its tensors `to` and `from`, both int32, and its value.
+ */
 #ifndef PTO_TESTS_WHAT_H
 #define PTO_TESTS_WHAT_H
 
@@ -10,9 +12,9 @@ enum what {
     BLOCK, /* to[block] = blocks * 100 + block */
     LANE,  /* to[value] = lane + 1, by an AIV */
     MEET,  /* waits until `value` blocks have counted in to[0] */
-    HOLD,  /* counts in to[0], waits until to[1] is set */
-    TURN,  /* from[0] counts; the first of a task's executions leaves the count in to[0] */
-    ORDER, /* to[block] = the count of from[0], which counts */
+    HOLD,  /* counts itself in to[0], waits until to[1] is set */
+    TURN,  /* increments from[0]; the first execution of the task stores the count in to[0] */
+    ORDER, /* to[block] = the count in from[0], which is incremented */
     DEFER  /* completes when to[0] is at least 1; the value may be one of these */
 };
 

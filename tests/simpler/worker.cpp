@@ -30,7 +30,7 @@ static void copy(const ChipTensor *to, const ChipTensor *from, int32_t value)
         first(to)[i * to->strides[0]] = first(from)[i * from->strides[0]] + value;
 }
 
-// Every block is counted, and none goes on before all of them are.
+// Counts the block, and waits until all blocks are counted.
 static void meet(int32_t *counter, int32_t count)
 {
     __atomic_add_fetch(counter, 1, __ATOMIC_ACQ_REL);

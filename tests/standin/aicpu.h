@@ -6,9 +6,10 @@
 #include <stdint.h>
 #include <time.h>
 
-enum { AICPU_SLOWNESS = 10 }; /* threads, on a machine that others use as well */
+/* long, because these are threads on a machine that others use as well */
+enum { AICPU_SLOWNESS = 10 };
 
-/* The libraries that stand for the vendor's have these. */
+/* Names of the libraries that the stand-in provides for the vendor's. */
 uint32_t standin_register(uint64_t addr);
 void standin_set_register(uint64_t addr, uint32_t value);
 void standin_idle(uint32_t times);
@@ -21,7 +22,7 @@ static inline uint32_t aicpu_register(uint64_t addr)
     return standin_register(addr);
 }
 
-/* It was read with an acquire. */
+/* The caller has read the register with acquire order. */
 static inline void aicpu_seen(void)
 {
 }
@@ -41,7 +42,7 @@ static inline void aicpu_fetch(const void *at, uint64_t bytes)
 static inline void aicpu_send(const void *at, uint64_t bytes)
 {
     (void)at;
-    (void)bytes; /* the next register is set with a release */
+    (void)bytes; /* the next register is stored with release order */
 }
 
 static inline void aicpu_publish(const void *at, uint64_t bytes)

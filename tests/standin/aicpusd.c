@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control processor of the stand-in as a program: for aarch64, under an emulator. It has the
- * memory of its card and nothing else of the host's, so that an address of the host's is none here.
+ * The control processor of the stand-in as a program for aarch64, under an emulator. It has only
+ * the memory of its card in common with the host, so that addresses of the host are invalid here.
  *
  *     aicpusd FOLDER    of programs; the socket and the memory are descriptors that it was given
  */
@@ -30,7 +30,7 @@ static _Noreturn void leave(const char *why)
     _exit(1);
 }
 
-/* The host is gone, whatever runs here. */
+/* Ends the process, because the host has ended. */
 static void *watch(void *none)
 {
     struct pollfd socket = { .fd = CPU_SOCKET, .events = POLLRDHUP };
@@ -61,7 +61,7 @@ static bool has(const struct cpu_range *range, uint32_t count, struct cpu_range 
     return false;
 }
 
-/* What was freed is no memory any more, and what was allocated is. */
+/* Makes memory that was freed inaccessible, and memory that was allocated accessible. */
 static void set_memory(struct cpu_range *range, uint32_t count)
 {
     for (uint32_t i = 0; i < mapped_count; i++)

@@ -140,7 +140,7 @@ static void expect_usable(void)
 
 /* ---- the parts ---- */
 
-/* The control processor of a card is an aarch64, and never this process. */
+/* The control processor of a card is an aarch64 processor, and never this process. */
 static void report_where(bool is_emulated)
 {
     EXPECT(run(TELL, 0) == PTO_OK);
@@ -208,7 +208,7 @@ static void meet_failures(void)
     expect_failure(run(LARGE, 0), PTO_ENOMEM, "MiB");
     expect_failure(run(99, 0), PTO_OK, "");
     cancel_building();
-    /* What it was compiled for decides. */
+    /* The mode for which it was compiled decides. */
     pto_run_report_init(&report);
     EXPECT(pto_run(device, callable[PTO_MODE_HOST], &entry, NULL, &report) == PTO_OK);
     {
@@ -221,7 +221,7 @@ static void meet_failures(void)
     }
 }
 
-/* Built on the host, launched with other scalars and other memory. */
+/* A graph that is built on the host, and launched with other scalars and other memory. */
 static void keep_graph(void)
 {
     struct pto_run_options options;
@@ -260,7 +260,7 @@ static void keep_graph(void)
     expect_usable();
 }
 
-/* Calls of this name in the log so far. */
+/* Returns the number of calls of this name in the log so far. */
 static uint32_t count_calls(const char *name)
 {
     FILE *log = fopen(getenv("PTO_CANN_LOG"), "re");

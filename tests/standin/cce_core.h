@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stand-in's core, for the second pass of its ccec: a thread of this machine. There is one
- * address space, caches are coherent, and the registers of a core are functions of the stand-in.
+ * The cores of the stand-in, for the second pass of its ccec: each is a thread of this machine.
+ * There is one address space, caches are coherent, and the registers of a core are functions of the
+ * stand-in.
  */
 #include <stdint.h>
 
@@ -52,17 +53,17 @@ template <typename T> static inline void st_atomic(T value, T *at)
     (void)__atomic_fetch_add(at, value, __ATOMIC_SEQ_CST);
 }
 
-/* A core that waits gives way: sched_yield, without a library. */
+/* A waiting core yields the CPU, by a system call without a library. */
 #define PTO_CORE_PAUSE()                                                      \
     do {                                                                      \
         long call_ = 24;                                                      \
         __asm__ volatile("syscall" : "+a"(call_) : : "rcx", "r11", "memory"); \
     } while (0)
 
-/* What is more than an instruction, and can be used by kernels as well. */
+/* Intrinsics that are more than an instruction, which kernels may use as well. */
 #define SYNC_FUNCTION(which) ((unsigned long (**)(unsigned long))SYNC_PAGE)[which]
 
-/* Only the executor uses these, and the stand-in's library has them. */
+/* Functions for the executor only, in the library of the stand-in. */
 extern "C" {
 uint32_t standin_core_block(void);
 uint32_t standin_core_sub_block(void);
@@ -88,7 +89,7 @@ static inline long get_subblockid()
     return standin_core_sub_block();
 }
 
-/* As published, a cube core does not know how many vector cores it has. */
+/* As published, a cube core cannot read how many vector cores it has. */
 static inline long get_subblockdim()
 {
 #ifdef __DAV_VEC__
@@ -103,7 +104,7 @@ static inline long get_coreid()
     return standin_core_number();
 }
 
-/* About 50 a microsecond, as a core counts. */
+/* About 50 cycles per microsecond, like the counter of a core. */
 static inline long get_sys_cnt()
 {
     return (long)(__builtin_ia32_rdtsc() >> 6);
@@ -114,7 +115,7 @@ static inline void set_cond(unsigned value)
     standin_core_set_cond(value);
 }
 
-/* The control register keeps what was set, and has no other effect here. */
+/* The control register keeps its value, and has no other effect here. */
 static inline long get_ctrl()
 {
     return (long)SYNC_FUNCTION(SYNC_GET_CTRL)(0);
@@ -125,7 +126,7 @@ static inline void set_ctrl(unsigned long value)
     (void)SYNC_FUNCTION(SYNC_SET_CTRL)(value);
 }
 
-/* What the instruction MOV reads of DATA_MAIN_BASE: all 64 bits (ccec). */
+/* What the instruction MOV reads from DATA_MAIN_BASE: all 64 bits (ccec). */
 static inline uint64_t cce_main_base()
 {
     return SYNC_FUNCTION(SYNC_MAIN_BASE)(0);
@@ -187,7 +188,7 @@ template <auto function, typename... Args> static inline void async_invoke(dim3,
 } // namespace cce
 #endif
 
-/* Names of the executor's port: its bell is a register that only an instruction reads. */
+/* Names for the port of the executor: the bell is a register that only an instruction can read. */
 #define core_bell() standin_core_bell()
 #define core_before_call(at) standin_check_code(at)
 #define core_idle(times) standin_core_idle(times)

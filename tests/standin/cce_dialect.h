@@ -45,12 +45,13 @@ CCE_INTRINSIC void set_ctrl(unsigned long value);
 CCE_INTRINSIC void pipe_barrier(pipe_t pipe);
 CCE_INTRINSIC void set_flag(pipe_t from, pipe_t to, event_t event);
 CCE_INTRINSIC void wait_flag(pipe_t from, pipe_t to, event_t event);
-#if __CCE_AICORE__ == 220 /* cores of the newer generation signal each other in another way */
+/* cores of the newer generation signal each other by other instructions */
+#if __CCE_AICORE__ == 220
 CCE_INTRINSIC void set_ffts_base_addr(unsigned long at);
 CCE_INTRINSIC void ffts_cross_core_sync(pipe_t pipe, unsigned long message);
 CCE_INTRINSIC void wait_flag_dev(long flag);
 #endif
-#if __CCE_AICORE__ == 310 /* registers, functions with threads, and with vectors of local memory */
+#if __CCE_AICORE__ == 310 /* functions that use registers, threads, or vectors of local memory */
 template <typename T> CCE_INTRINSIC T ld_dev(T *at, short offset);
 template <typename T> CCE_INTRINSIC T ld_dev(__gm__ T *at, short offset);
 #define __ubuf__ __attribute__((address_space(6)))

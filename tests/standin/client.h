@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs share that use the library over the stand-in. */
+/* Shared by programs that use the library with the stand-in. */
 #ifndef PTO_STANDIN_CLIENT_H
 #define PTO_STANDIN_CLIENT_H
 
@@ -19,7 +19,7 @@ __attribute__((format(printf, 1, 2))) static inline _Noreturn void fail(const ch
     exit(1);
 }
 
-/* A function of the stand-in's own, for who is not linked with it. */
+/* Looks up a function of the stand-in, for programs that are not linked with it. */
 static inline void *find(const char *name)
 {
     void *library = dlopen("libascendcl.so", RTLD_NOW | RTLD_GLOBAL);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control processor as a process of its own: what it is asked over a socket. The card's memory is
- * a file that both have mapped at the same addresses, and the process maps nothing else of the host's.
+ * The control processor as a separate process: requests are sent over a socket. The card's memory
+ * is a file that both processes map at the same addresses; the process maps nothing else of the
+ * host's.
  */
 #ifndef PTO_CPU_PROCESS_H
 #define PTO_CPU_PROCESS_H
 
 #include "tests/standin/cpu_programs.h"
 
-/* Host addresses and those of cards never meet. The file of the memory begins here. */
-#ifdef __SANITIZE_THREAD__ /* which leaves a program few addresses */
+/* Addresses of the host and of cards are different. The memory file begins at this address. */
+#ifdef __SANITIZE_THREAD__ /* leaves few addresses to a program of the host */
 #define CARD_MEMORY 0x7e8000000000ull
 #else
 #define CARD_MEMORY 0x120000000000ull
@@ -22,7 +23,10 @@ struct cpu_range {
     uint64_t bytes;
 };
 
-/* Behind it: as many struct cpu_range, all that it may reach. The answer is 4 bytes. */
+/*
+ * The request is followed by `count` struct cpu_range, the memory that the process may access. The
+ * answer has 4 bytes.
+ */
 struct cpu_request {
     uint32_t is_extend;
     uint32_t blocks;

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* while something is loaded */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while a program is loaded */
 
-static struct cpu_loaded *all; /* of all cards: their disk is one */
+static struct cpu_loaded *all; /* folder of all cards, which share one disk */
 
 static uint64_t digest_of(const char *path)
 {
@@ -26,13 +26,15 @@ static uint64_t digest_of(const char *path)
     return digest;
 }
 
-/* What is loaded stays so, whatever its file becomes: nobody may rely on something newer. */
+/*
+ * A loaded program stays unchanged when its file changes: users must not rely on a newer version.
+ */
 static bool is_current(struct cpu_loaded *l, const char *path)
 {
     struct stat now;
 
     if (stat(path, &now) != 0)
-        return true; /* nobody needs it any more */
+        return true; /* the program is not used any more */
     if (now.st_ino == l->file.st_ino && now.st_mtim.tv_sec == l->file.st_mtim.tv_sec &&
         now.st_mtim.tv_nsec == l->file.st_mtim.tv_nsec)
         return true;
@@ -47,7 +49,7 @@ static bool is_current(struct cpu_loaded *l, const char *path)
     return false;
 }
 
-/* NULL: it cannot be loaded. Under the lock. */
+/* Loads a program; NULL: it cannot be loaded. The lock is held. */
 static void *load(struct cpu_programs *p, const char *disk, const char *name)
 {
     struct cpu_loaded *l;
@@ -97,7 +99,7 @@ static void *block_main(void *arg)
     return NULL;
 }
 
-/* The first block runs on the calling thread, the others at the same time on threads. */
+/* The first block runs on the calling thread, the others at the same time on other threads. */
 static uint32_t run_blocks(const struct cpu_launch *launch, uint32_t (*fn)(void *))
 {
     struct block *block = calloc(launch->blocks, sizeof(*block));
@@ -134,7 +136,7 @@ uint32_t cpu_programs_run(struct cpu_programs *p, const char *disk, const char *
     return fn != NULL ? run_blocks(launch, fn) : 1;
 }
 
-/* Without any care, as the vendor's extend library does it. Under the lock. */
+/* Accesses the arguments without checks, as the vendor's extend library does. The lock is held. */
 static bool load_dispatcher(struct cpu_programs *p, const char *disk, const uint64_t words[3])
 {
     char path[512];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the vendor's software on the control processor does with programs: it keeps those that it has
- * loaded, by name, and its extend library loads one dispatcher for good. For the thread of the
- * stand-in and for the process (aicpusd.c), each of which is the control processor of one card.
+ * Manages programs as the vendor's software on the control processor does: loaded programs are kept
+ * by name, and the extend library loads the first dispatcher permanently. Used by the thread of the
+ * stand-in and by the process (aicpusd.c), each of which is the control processor of one card.
  */
 #ifndef PTO_CPU_PROGRAMS_H
 #define PTO_CPU_PROGRAMS_H
@@ -13,19 +13,19 @@
 enum { CPU_NAME = 128 };
 
 struct cpu_programs {
-    void *dispatcher; /* the first one stays */
+    void *dispatcher; /* the first dispatcher stays loaded */
     uint32_t (*dispatch)(void *);
     struct cpu_loaded {
         struct cpu_loaded *next;
         char name[CPU_NAME];
         void *handle;
-        struct stat file; /* that it came from, when it was looked at last */
+        struct stat file; /* file from which it was loaded, as it was then */
         uint64_t digest;
         struct cpu_loaded *next_of_all;
     } * loaded;
 };
 
-/* A launch: each block is a thread, and all of them get the same arguments. */
+/* A launch: each block is a thread, and all blocks get the same arguments. */
 struct cpu_launch {
     uint32_t blocks;
     void *args;
@@ -33,10 +33,13 @@ struct cpu_launch {
     void *context;
 };
 
-/* Runs a function of a program in this folder. Returns what the first block that failed did, or 1. */
+/*
+ * Runs a function of a program in this folder. Returns the result of the first block that failed,
+ * or 1.
+ */
 uint32_t cpu_programs_run(struct cpu_programs *p, const char *disk, const char *so,
                           const char *function, const struct cpu_launch *launch);
-/* Runs the dispatcher whose bytes the arguments name, or the one that was first. */
+/* Runs the dispatcher whose bytes the arguments name, or the one that was loaded first. */
 uint32_t cpu_programs_extend(struct cpu_programs *p, const char *disk,
                              const struct cpu_launch *launch);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests/standin/facts.sh: what our tables have, printed as rows "kind, name, form". */
+/* For tests/standin/facts.sh: prints our tables as rows "kind, name, form". */
 #ifndef PTO_STANDIN_FACTS_OURS_H
 #define PTO_STANDIN_FACTS_OURS_H
 
-/* What the generations call: there is no vendor, and every core is there. */
+/* Functions that the generations call, here without the vendor's software and with all cores. */
 enum { FACTS_BASE = 1 << 30, FACTS_CORES = 64 };
 static uint32_t facts_window_bytes;
 
@@ -70,7 +70,7 @@ static void print_register(const char *generation, const char *what, uint64_t va
     printf("register\t%s.%s\t%llu\n", generation, what, (unsigned long long)value);
 }
 
-/* Offsets, and where windows are, by the numbers of cores. */
+/* Prints offsets, and positions of windows by the numbers of cores. */
 static void print_registers(void)
 {
     static const char *const names[] = { "a2a3", "a5" };
@@ -110,7 +110,7 @@ static void print_flags(void)
 #undef X
 }
 
-/* Return type and parameters as they are written. */
+/* Prints return type and parameters as they are written. */
 static int print_prototypes(void)
 {
 #define X(library, returns, name, parameters) \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two runs in flight, over the stand-in: its account says that a run was launched behind one that was
- * on the card, a gate that the test opens says how long the first one takes.
+ * Two runs in flight, with the stand-in: its account says that a run was launched after one that
+ * was executing on the card, and a gate, which the test opens, determines how long the first one
+ * takes.
  *
  *     flight ARTEFACT          results, order, cancellation, failures, what is not overlapped, a loss
  *     flight ARTEFACT idle     how long the card has nothing to do between two runs, queued and not
@@ -22,7 +23,7 @@ enum { PLAIN, GATED, GATED_FAILING, SLOW = 1000000 }; /* scalars of the scene */
 static uint64_t (*count)(const char *what);
 static struct pto_device *device;
 static struct pto_callable *callable;
-static uint64_t gate; /* on the card: a kernel has come there; it may go on */
+static uint64_t gate; /* words on the card: a kernel has arrived; the kernels may continue */
 
 struct job {
     int32_t in[ELEMENTS], out[ELEMENTS];
@@ -60,7 +61,7 @@ static void job_init(struct job *j, int32_t value)
         j->in[i] = value + i;
 }
 
-/* From there to its own output. */
+/* Submits a run that copies its input to a separate output. */
 static void prepare(struct job *j, const int32_t *from, uint64_t kind)
 {
     const uint32_t two[1] = { 2 }, shape[1] = { ELEMENTS };
@@ -98,7 +99,7 @@ static void check_sums(const struct job *j, const int32_t *from)
             fail("element %d is %d, not %d", i, j->out[i], from[i] + 1);
 }
 
-/* Its kernel is on the card, and waits. */
+/* The kernel of the run executes on the card, and waits at the gate. */
 static void launch_gated(struct job *j, uint64_t kind)
 {
     time_t begin = time(NULL);
@@ -112,7 +113,7 @@ static void launch_gated(struct job *j, uint64_t kind)
     }
 }
 
-/* Until so many runs were launched behind others. */
+/* Waits until this many runs were launched after others. */
 static void await_behind(uint64_t behind)
 {
     time_t begin = time(NULL);
@@ -139,7 +140,7 @@ static void a_second_run_is_launched_behind_the_first(void)
     CHECK(pto_unregister(device, callable) == PTO_EBUSY && pto_device_close(device) == PTO_EBUSY);
     set_gate(1, 1);
     CHECK(pto_run_wait(b.run, 0) == PTO_OK);
-    CHECK(pto_run_poll(a.run) == PTO_RUN_ENDED); /* they end in the order of the queue */
+    CHECK(pto_run_poll(a.run) == PTO_RUN_ENDED); /* the runs end in the order of the queue */
     CHECK(finish(&b) == PTO_OK && finish(&a) == PTO_OK);
     check_sums(&a, a.in);
     check_sums(&b, b.in);
@@ -154,7 +155,7 @@ static void a_run_reads_what_the_one_before_it_wrote(void)
     job_init(&b, 0);
     launch_gated(&a, GATED);
     launch(&b, a.out, PLAIN);
-    usleep(20000); /* it could be launched meanwhile, and is not */
+    usleep(20000); /* this run could be launched in the meantime, but must not be */
     set_gate(1, 1);
     CHECK(finish(&a) == PTO_OK && finish(&b) == PTO_OK);
     CHECK(count("behind") == behind);
@@ -194,12 +195,12 @@ static void either_is_cancelled_alone(void)
         launch(&job[1], job[1].in, PLAIN);
         await_behind(behind + 1);
         CHECK(pto_run_cancel(job[which].run) == PTO_OK);
-        usleep(20000); /* for whoever takes it for his own */
+        usleep(20000); /* a run that takes this report for its own would be noticed */
         set_gate(1, 1);
         for (int i = 0; i < 2; i++) {
             int status = finish(&job[i]);
 
-            /* The first one may be over before it is noticed. */
+            /* The first run may have ended before the cancellation arrives. */
             if (status != PTO_OK && (i != which || status != PTO_ECANCELED))
                 fail("run %d, %d is cancelled: %s", i, which, job[i].report.error.text);
             CHECK(status == PTO_ECANCELED || i != which || i == 0);
@@ -225,7 +226,7 @@ static void a_failure_is_that_of_its_run(void)
     check_sums(&b, b.in);
 }
 
-/* Time counts from when a run begins on the card. */
+/* The time limit begins when the run begins on the card. */
 static void waiting_behind_another_takes_no_time(void)
 {
     uint64_t behind = count("behind");
@@ -242,11 +243,12 @@ static void waiting_behind_another_takes_no_time(void)
     set_gate(1, 1);
     CHECK(finish(&a) == PTO_OK);
     status = finish(&b);
-    if (status != PTO_OK && b.report.ns < b.options.timeout_ns) /* else the machine is very busy */
+    /* otherwise the machine is very busy */
+    if (status != PTO_OK && b.report.ns < b.options.timeout_ns)
         fail("a run of %llu ns is late: %s", (unsigned long long)b.report.ns, b.report.error.text);
 }
 
-/* Nothing is launched behind the first one, or the second is not launched behind anything. */
+/* Cases in which no run is launched after the first one, or after the second one. */
 static void some_runs_are_not_overlapped(void)
 {
     for (int kind = 0; kind < 4; kind++) {
@@ -270,7 +272,7 @@ static void some_runs_are_not_overlapped(void)
     }
 }
 
-/* A graph that is dropped, and code that is loaded, are seen to when no run is on the card. */
+/* Dropping a graph and loading code wait until no run executes on the card. */
 static void what_needs_rest_gets_it(void)
 {
     const uint32_t two[1] = { 2 }, shape[1] = { ELEMENTS };
@@ -298,11 +300,11 @@ static void what_needs_rest_gets_it(void)
     set_gate(1, 1);
     CHECK(finish(&a) == PTO_OK && finish(&b) == PTO_OK);
     CHECK(count("behind") == behind);
-    CHECK(count("allocations") <= allocations + 1); /* the second run's tensors, at most */
+    CHECK(count("allocations") <= allocations + 1); /* at most the tensors of the second run */
     check_sums(&b, b.in);
 }
 
-/* The last: a kernel stays where it is. */
+/* Called last: a kernel never returns. */
 static void the_next_one_is_told_of_a_loss(void)
 {
     uint64_t behind = count("behind");
@@ -311,7 +313,7 @@ static void the_next_one_is_told_of_a_loss(void)
     job_init(&a, 10);
     job_init(&b, 20);
     job_init(&c, 30);
-    a.options.stall_timeout_ns = 1500ull * MS; /* the others are launched meanwhile */
+    a.options.stall_timeout_ns = 1500ull * MS; /* other runs are launched in the meantime */
     launch_gated(&a, GATED);
     launch(&b, b.in, PLAIN);
     launch(&c, c.in, PLAIN);
@@ -347,7 +349,7 @@ static double rest_of(uint32_t runs, bool is_queued)
     return (double)(count("idle_us") - idle) / (double)(count("runs") - ended);
 }
 
-/* By the account, and not by times, which are those of a machine that others use as well. */
+/* Judged by the account, not by times, because other processes use the machine as well. */
 static void a_queued_run_finds_the_card_busy(void)
 {
     uint64_t behind = count("behind"), idle;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What compilers call without being asked to: a core has no library. Weak: a program may have several parts. */
+/*
+ * Functions that compilers call implicitly, because a core has no library. Weak, because a program
+ * may have several parts.
+ */
 #include <stddef.h>
 
 __attribute__((weak, visibility("hidden"))) void *memcpy(void *to, const void *from, size_t bytes);

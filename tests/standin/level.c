@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker of level 3 whose chips are cards, and what scenes do not show: conversations through regions
- * and queues, windows that are copied and that are tensors, domains without bytes, a child that is killed in the
- * middle of each of them, and what works when it was opened anew.
+ * A level-3 worker whose chips are cards, with cases that scenes do not show: conversations through
+ * regions and queues, windows that are copied and that are tensors, domains without bytes, a child
+ * that is killed in the middle of each of these, and whether everything works after the child was
+ * started again.
  *
  *     level PLATFORM ARTEFACT PART...    talk, windows, numbers, beside, pause, kill; sweep: killed at the first call of each name
  */
@@ -38,7 +39,7 @@ static struct pto_worker *worker;
 static struct pto_error error;
 static uint64_t callable;
 static const char *platform, *artefact;
-static int32_t *numbers; /* COUNT for each chip */
+static int32_t *numbers; /* index of the first task; COUNT for each chip */
 static bool is_card;
 
 #define EXPECT(what)                                                                    \
@@ -166,7 +167,7 @@ static int finish(struct pto_worker_run *handle)
     return report.error.status;
 }
 
-/* A task that uses nothing but its tensor. */
+/* A task that uses only its tensor. */
 static void expect_works(uint32_t chip)
 {
     struct call call = call_of(chip, ADD);
@@ -238,7 +239,10 @@ static void await_counter(struct pto_worker_region *region, int32_t value)
     EXPECT_STATUS(pto_worker_region_wait(region, counter, 0, &error), PTO_OK);
 }
 
-/* The task answers each number; it is no stall if the host thinks for longer than a task may stand still. */
+/*
+ * The task answers each number. It does not count as a stall if the host takes longer than a task
+ * may make no progress.
+ */
 static void say(struct pto_worker_region *region, int32_t turn, int32_t number)
 {
     const struct pto_signal_at counter = { 0, PTO_SIGNAL_ADD, 1 };
@@ -259,7 +263,7 @@ static void converse(uint32_t chip)
     int32_t value = -1;
 
     EXPECT_STATUS(pto_worker_region_read(region, 128, &value, sizeof(value)), PTO_OK);
-    EXPECT(value == 0); /* memory of a card is not */
+    EXPECT(value == 0); /* memory of a card cannot */
     call.stall_ns = 1000 * MS;
     handle = launch(&call);
     for (int32_t turn = 1; turn <= 10; turn++) {
@@ -278,7 +282,7 @@ static void converse(uint32_t chip)
     EXPECT_STATUS(pto_worker_region_close(region), PTO_OK);
 }
 
-/* The host goes: the task is told, and what it wrote is there. */
+/* The host closes the region: the task is notified, and what it wrote is there. */
 static void leave(uint32_t chip)
 {
     const struct pto_wait_for never = { 64, PTO_COMPARE_EQ, 5 };
@@ -317,7 +321,10 @@ static struct pto_worker_queue *open_queue(struct call *call)
     return queue;
 }
 
-/* Sizes so that messages wrap in the arena, share lines, and are as large as it. */
+/*
+ * Message sizes such that messages wrap around in the arena, share cache lines, and are as large as
+ * the arena.
+ */
 static uint32_t size_of(uint32_t number)
 {
     return number % 17 == 0 ? 512 : number % 5 == 0 ? 0 : number % 3 == 0 ? 37 : 4 * (number % 41);
@@ -403,7 +410,7 @@ static void refuse(void)
         EXPECT_STATUS(pto_worker_queue_close(queue), PTO_OK);
 }
 
-/* Two conversations at a time, each with a chip of its own. */
+/* Two conversations at a time, each with a different chip. */
 static void *exchange_beside(void *context)
 {
     (void)context;
@@ -422,7 +429,7 @@ static void test_talk(void)
     leave(1);
     give_up(0);
     refuse();
-    (void)open_region(&(struct call){ .chip = 1 }); /* it goes with the worker */
+    (void)open_region(&(struct call){ .chip = 1 }); /* it is closed together with the worker */
     expect_works(0);
     expect_works(1);
 }
@@ -456,7 +463,7 @@ static uint64_t open_domain(uint64_t bytes, struct pto_worker_member *member)
     return domain;
 }
 
-/* Each passes a number on to the other, and waits for that of the other. */
+/* Each task passes a number on to the other one, and waits for the other one's number. */
 static int pass(const struct pto_worker_member *member, uint64_t round)
 {
     struct call call[] = { call_of(0, PASS), call_of(1, PASS) };
@@ -492,7 +499,7 @@ static void *at(uint64_t addr)
     return (void *)(uintptr_t)addr;
 }
 
-/* To the window, changed there by a task whose tensor it is, and back. */
+/* Copies data to the window, where a task changes it through a tensor, and back. */
 static void test_windows(void)
 {
     const uint32_t shape[] = { COUNT };
@@ -507,7 +514,7 @@ static void test_windows(void)
                                            sizeof(received), 0, &error),
                       PTO_OK);
         for (int i = 0; i < COUNT; i++) {
-            EXPECT(received[i] == 0); /* windows are, at first */
+            EXPECT(received[i] == 0); /* windows are zero at first */
             sent[i] = 10 * i + (int)chip;
         }
         EXPECT_STATUS(pto_worker_copy_to(worker, at(member[chip].window + 2048), sent, sizeof(sent),
@@ -552,7 +559,7 @@ static void test_windows(void)
     EXPECT_STATUS(pto_worker_domain_release(worker, domain), PTO_OK);
 }
 
-/* A number that lies in something of the worker reaches the kernel as it is. */
+/* A number that equals an address in memory of the worker reaches the kernel unchanged. */
 static void expect_kept(uint32_t chip, uint64_t number)
 {
     struct call call = call_of(chip, ADD);
@@ -579,7 +586,8 @@ static void test_numbers(void)
         expect_kept(chip, member[chip].context);
         expect_kept(chip, member[chip].window + 100);
     }
-    expect_kept(0, member[1].window); /* it is no memory of another chip, but a number */
+    /* here it is a number, not an address in another chip's memory */
+    expect_kept(0, member[1].window);
     call = call_of(0, ADD);
     call.addresses = 1 << 1;
     EXPECT_STATUS(run(submit_one, &call), PTO_OK); /* 0 is no address of anything */
@@ -592,7 +600,7 @@ static void test_numbers(void)
     EXPECT_STATUS(pto_worker_domain_release(worker, domain), PTO_OK);
 }
 
-/* Others are opened while members of a group wait for each other, one after the other. */
+/* Opens other domains, one after the other, while members of a group wait for each other. */
 static void *open_beside(void *context)
 {
     (void)context;
@@ -621,7 +629,7 @@ static void test_beside(void)
 
 /* ---- a child does not run for a while ---- */
 
-/* Until the kernel of the other chip has signalled the window of this one. */
+/* Waits until the kernel of the other chip has signalled this chip's window. */
 static void await_signal(const struct pto_worker_member *member, int32_t value)
 {
     int32_t word;
@@ -634,7 +642,7 @@ static void await_signal(const struct pto_worker_member *member, int32_t value)
     } while (word != value);
 }
 
-/* No stall is counted while the watchdog itself does not run, as on a machine that is very busy. */
+/* No stall is counted while the watchdog itself does not run, as on a very busy machine. */
 static void test_pause(void)
 {
     struct pto_worker_member member[CHIPS];
@@ -650,7 +658,7 @@ static void test_pause(void)
         call[i].stall_ns = STALL_NS;
         handle[i] = launch(&call[i]);
         if (i == 0) {
-            await_signal(&member[1], 1); /* its kernel runs, and waits for the other one's */
+            await_signal(&member[1], 1); /* its kernel runs and waits for the other one's */
             signal_child(0, SIGSTOP);
             nap_ns(2 * STALL_NS);
             signal_child(0, SIGCONT);
@@ -665,7 +673,9 @@ static void test_pause(void)
 
 /* ---- a child is killed ---- */
 
-/* In a conversation: whoever talks with it is told, and the next conversation works. */
+/*
+ * Kills a child during a conversation: the other end is notified, and the next conversation works.
+ */
 static void kill_in_region(uint32_t chip)
 {
     const struct pto_wait_for never = { 64, PTO_COMPARE_EQ, 5 };
@@ -675,7 +685,8 @@ static void kill_in_region(uint32_t chip)
     struct call unused = call_of(chip, TALK);
     int32_t value = 1;
 
-    idle = open_region(&unused); /* while the task runs; nobody has it */
+    /* registered while the task runs, and freed by none of the processes */
+    idle = open_region(&unused);
     await_counter(region, 1);
     kill_child(chip);
     EXPECT_STATUS(pto_worker_region_wait(region, never, 0, &error), PTO_EPEER);
@@ -714,7 +725,10 @@ static void kill_in_queue(uint32_t chip)
     exchange(chip);
 }
 
-/* With a domain: the other member is told, and is not lost itself; the next domain works. */
+/*
+ * Kills a child with a domain: the other member is notified, and is not lost itself; the next
+ * domain works.
+ */
 static void kill_in_domain(uint32_t chip)
 {
     struct pto_worker_member member[CHIPS];
@@ -726,9 +740,9 @@ static void kill_in_domain(uint32_t chip)
     call.scalar[1] = member[1 - chip].context;
     call.addresses = 1 << 1;
     await_counter(region, 1);
-    waiting = launch(&call); /* for what the other one would send, after what it is at */
+    waiting = launch(&call); /* waits for data that the other one would send next */
     kill_child(chip);
-    EXPECT_STATUS(finish(waiting), PTO_OK); /* its kernel was told */
+    EXPECT_STATUS(finish(waiting), PTO_OK); /* its kernel was notified */
     EXPECT_STATUS(finish(holding), PTO_EPEER);
     EXPECT_STATUS(pto_worker_region_close(region), PTO_OK);
     EXPECT_STATUS(run(submit_one, &call), PTO_EPEER);
@@ -749,7 +763,7 @@ static void test_kill(void)
 
 /* ---- a child is killed at a call of the vendor's ---- */
 
-/* Some of everything; the first thing that fails. */
+/* Does some of everything; returns the first failure. */
 static int play(void)
 {
     const struct pto_signal_at said = { 0, PTO_SIGNAL_SET, 1 };
@@ -781,7 +795,7 @@ static int play(void)
         EXPECT_STATUS(pto_worker_region_scalars(region, call.scalar + 1), PTO_OK);
         call.addresses = PTO_REGION_ADDRESSES << 1;
         handle = launch(&call);
-        status = pto_worker_region_notify(region, said); /* a 0: it ends */
+        status = pto_worker_region_notify(region, said); /* a 0 ends the task */
         if (status >= 0)
             status = pto_worker_region_wait(region, heard, 0, &error);
         if (status >= 0)
@@ -795,7 +809,7 @@ static int play(void)
     return status;
 }
 
-/* Child 1 anew, with something in its environment that the other one does not have. */
+/* Starts child 1 again, with an environment variable that the other one does not have. */
 static int reopen_with(const char *name, const char *value)
 {
     int status;
@@ -813,7 +827,10 @@ static void close_worker(void)
     EXPECT_STATUS(pto_worker_close(worker), PTO_OK);
 }
 
-/* The other one works still, or was lost with a call that waited for the dead one, and works anew. */
+/*
+ * The other child still works, or was lost with a call that waited for the dead one, and is started
+ * again.
+ */
 static void expect_other_works(void)
 {
     struct call call = call_of(0, ADD);
@@ -835,7 +852,7 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* The first call of this name kills child 1. */
+/* Child 1 is killed at its first call of this name. */
 static bool die_at(const char *name)
 {
     char plan[NAME_BYTES + 16];
@@ -858,7 +875,7 @@ static bool die_at(const char *name)
     return status < 0;
 }
 
-/* The names of all calls, as they are logged. */
+/* Returns the names of all calls in the log. */
 static uint32_t list_calls(char name[][NAME_BYTES])
 {
     char path[] = "/tmp/pto-level-XXXXXX", line[256];
@@ -887,7 +904,7 @@ static uint32_t list_calls(char name[][NAME_BYTES])
 static void test_sweep(void)
 {
     static char name[NAMES + 1][NAME_BYTES];
-    const char *only = getenv("LEVEL_ONLY"); /* names that begin with it */
+    const char *only = getenv("LEVEL_ONLY"); /* names that begin with this text */
     uint32_t recorded = 0, tried = 0, count = list_calls(name);
 
     for (uint32_t i = 0; i < count; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a communicator over cards, as one rank of several: lifecycle PLATFORM RANK COUNT PATH
- * [die-STAGE]. Ends with a code that says at which stage it failed; 0: at none. With die-STAGE the
- * rank kills itself when it comes to that stage: init, alloc, barrier, destroy.
+ * The life of a communicator over cards, as one of several ranks: lifecycle PLATFORM RANK COUNT
+ * PATH [die-STAGE]. The exit code is the number of the stage that failed; 0: none. With die-STAGE
+ * the rank kills itself in that stage: init, alloc, barrier, destroy.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -54,7 +54,7 @@ static void *die_later(void *unused)
     return NULL;
 }
 
-/* In the middle of the stage that follows, or before it. */
+/* During the next stage, or before it. */
 static void come_to(const char *stage)
 {
     pthread_t thread;
@@ -66,7 +66,7 @@ static void come_to(const char *stage)
     (void)pthread_create(&thread, NULL, die_later, NULL);
 }
 
-/* Whose fault it was is in the sentence: which call. */
+/* The message says which call of which rank failed. */
 static enum stage stage_of_open(void)
 {
     if (strstr(error.text, "aclInit") != NULL || strstr(error.text, "aclrtSetDevice") != NULL)
@@ -74,7 +74,10 @@ static enum stage stage_of_open(void)
     return strstr(error.text, "aclrtCreateStream") != NULL ? STAGE_STREAM : STAGE_DEVICE;
 }
 
-/* Each rank writes to each window, own and peers', through both arrays, and reads its own. */
+/*
+ * Each rank writes to each window, its own and those of peers, through both arrays, and reads its
+ * own.
+ */
 static int check_fields(struct pto_device *device, struct pto_domain *domain,
                         const struct pto_domain_info *info, const struct pto_comm_context *c)
 {
@@ -99,7 +102,7 @@ static int check_fields(struct pto_device *device, struct pto_domain *domain,
                          sizeof(base[i])) < 0 ||
             base[i] == 0)
             return failed(STAGE_FIELDS, "what a peer wrote is not there");
-        /* Buffers of the communication library have one address for all. */
+        /* Buffers of the communication library have the same address on all ranks. */
         if (c->window_in[rank] != c->window_out[rank] && base[i] != c->window_in[i])
             return failed(STAGE_FIELDS, "a peer's window is elsewhere for the peer");
     }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In a program for the control processor, with --wrap: what it allocates is in the stand-in's account. */
+/*
+ * Linked into a program for the control processor with --wrap: its allocations are counted in the
+ * stand-in's account.
+ */
 #include <stddef.h>
 
 void *standin_heap_keep(void *at);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is the card's and not a process's: its health, and what is left of its memory. All of it is
- * in a file on the cards' disk that every process maps, so that it outlives each of them: a card
- * that one has taken down is down for the next, and two on one card share its memory. What a process
- * had when it ended is free again, but for memory that others have imported.
+ * State of a card that several processes share: its health and its free memory. It is in a file on
+ * the cards' disk that every process maps, so it outlives each of them: a card that was taken down
+ * by one process is down for the next one, and two processes on one card share its memory. Memory
+ * of a process is free again when the process ends, except memory that other processes have
+ * imported.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -26,7 +27,7 @@ struct user {
     uint64_t bytes;
 };
 
-/* Physical memory: charged while anybody has it. */
+/* Physical memory, which is charged as long as any process holds it. */
 struct lent {
     uint32_t key; /* 0: none */
     uint64_t bytes;
@@ -35,13 +36,13 @@ struct lent {
 
 struct shared_card {
     uint32_t health;
-    uint32_t resets; /* forced ones since it failed */
-    uint32_t grace;  /* calls that are still answered as if nothing were */
+    uint32_t resets; /* number of forced resets since the card failed */
+    uint32_t grace;  /* number of calls that are still answered as if the card worked */
     struct user user[USERS];
     struct lent lent[LENT];
 };
 
-static struct shared_card *cards; /* by the driver's number */
+static struct shared_card *cards; /* indexed by the driver's number of the card */
 static int cards_file = -1;
 
 void standin_open_cards(void)
@@ -58,7 +59,7 @@ void standin_open_cards(void)
         abort();
 }
 
-/* Among processes; among threads there is a lock already. */
+/* Locks the file against other processes; a mutex already excludes other threads. */
 static void lock_cards(short how)
 {
     struct flock all = { .l_type = how, .l_whence = SEEK_SET };
@@ -133,7 +134,7 @@ static bool is_alive(uint32_t pid)
     return pid != 0 && (pid == (uint32_t)getpid() || kill((pid_t)pid, 0) == 0 || errno != ESRCH);
 }
 
-/* Those that have ended have nothing any more. Under the lock, as all that follow. */
+/* Releases what ended processes have held. The lock is held, also in all following functions. */
 static uint64_t used_of(struct shared_card *c)
 {
     uint64_t used = 0;
@@ -213,7 +214,7 @@ bool standin_lend(uint32_t card, uint32_t key, uint64_t bytes)
     return has_room;
 }
 
-/* In the place of one holder another: 0 is nobody. */
+/* Replaces a holder by another one; 0: by none. */
 static void change_holder(uint32_t driver_card, uint32_t key, uint32_t from, uint32_t to)
 {
     struct shared_card *c = &cards[driver_card % CARDS_MAX];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cores of the stand-in: threads, with a page of registers each at the vendor's strides. What is
- * not a register is no memory, and one core of the older generation was sold without.
+ * Cores of the stand-in: threads, each with a page of registers at the vendor's strides. An access
+ * to a page outside of the registers crashes, and one core of the older generation is missing, as
+ * on real cards.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -24,17 +25,18 @@
 enum {
     MIB = 1 << 20,
     A2_CORES = 25,
-    A2_ABSENT = 7, /* the core that is missing */
+    A2_ABSENT = 7, /* number of the missing core */
     A5_CORES = 36,
     A5_PER_DIE = 18,
     WINDOW_BYTES = 0x6000,
     SPINS = 200,
-    IDLE_NS = 1000000,  /* the control processor's longest sleep: requests ring no doorbell */
-    DOZE_NS = 64000000, /* a core's: its bell wakes it */
+    /* longest sleep of the control processor, because requests ring no doorbell */
+    IDLE_NS = 1000000,
+    DOZE_NS = 64000000, /* longest sleep of a core, which its doorbell wakes */
     CORE_LATE = 507014,
     CORE_EXCEPTION = 507015,
-    LOOK_US = 20, /* between two looks at the bells that a process rings */
-    FLAGS = 16,   /* by which cores signal each other */
+    LOOK_US = 20, /* interval between two checks of bells that another process rings */
+    FLAGS = 16,   /* flags by which cores signal each other */
     FLAG_MAX = 15,
     SYNC_LOOK_NS = 1000000,
     CORES_OF_BLOCK = 3,
@@ -49,7 +51,7 @@ struct core_here {
     uint32_t number;
     uint32_t card;
     uint32_t seen;      /* of the bell */
-    uint64_t main_base; /* that was read last, and how often */
+    uint64_t main_base; /* value that was read last, and how often it was read */
     uint32_t reads;
     uint64_t ctrl;
     char *window;
@@ -59,19 +61,20 @@ struct core_here {
     pthread_t thread;
     bool has_come;
     bool is_in_kernel;
-    bool has_ended; /* its entry returned; atomic */
+    bool has_ended; /* the entry of the core has returned; atomic */
     enum core_plan plan;
-    uint32_t bell_reported; /* to the core, if the control processor is a process */
-    /* Signals; all under sync_lock. */
-    struct core_here *all; /* of the launch: the cores of block 0, then of block 1 ... */
+    uint32_t bell_reported; /* bell on the way to the core, if the control processor is a process */
+    /* Signals; all fields are protected by sync_lock. */
+    struct core_here *all; /* cores of the launch: those of block 0, then those of block 1 ... */
     uint32_t all_count;
     uint64_t sync_base;
-    uint32_t flag[FLAGS];             /* signals that have arrived and were not waited for */
-    uint32_t sent[SYNC_MODES][FLAGS]; /* those that wait for the same of other cores */
+    /* number of signals that have arrived and that no core has waited for */
+    uint32_t flag[FLAGS];
+    uint32_t sent[SYNC_MODES][FLAGS]; /* number of cores that wait for this signal */
 };
 
 static __thread struct core_here *here;
-static __thread uint32_t cpu_event; /* the control processor's: what it saw last */
+static __thread uint32_t cpu_event; /* value that the control processor saw last */
 
 static void futex_wait(uint32_t *word, uint32_t value, uint32_t most_ns)
 {
@@ -131,7 +134,7 @@ int standin_map_registers(uint32_t card)
     return 0;
 }
 
-/* By the number that a core has by nature. */
+/* Returns the core with this physical number. */
 char *standin_window(uint32_t card, uint32_t number)
 {
     uint32_t per_die = standin.is_a5 ? A5_PER_DIE : A2_CORES;
@@ -171,7 +174,7 @@ EXPORT void standin_set_register(uint64_t addr, uint32_t value)
     futex_wake(word_at((char *)(uintptr_t)addr));
 }
 
-/* The control processor has nothing to do: until a core answers, or a moment. */
+/* The control processor is idle: waits until a core answers, or for a moment. */
 EXPORT void standin_idle(uint32_t times)
 {
     struct context *context = standin_here;
@@ -260,7 +263,7 @@ uint32_t standin_core_bell(void)
     return here->seen;
 }
 
-/* A plan can hold up what a core writes: for a while, or until its card ends. */
+/* The plan can delay what a core writes: for a while, or until its card is reset. */
 static void wait_as_planned(void)
 {
     for (uint32_t left_ms = standin_cond_delay(); left_ms != 0; left_ms -= left_ms != UINT32_MAX) {
@@ -279,8 +282,8 @@ void standin_core_set_cond(uint32_t value)
 }
 
 /*
- * A core without a job looks ever less often whether its card ends. Each look takes CPU time from
- * the cores that work: four cards have a hundred of them.
+ * A core without a job checks less and less often whether its card is reset. Each check takes CPU
+ * time from working cores: four cards have a hundred cores.
  */
 static uint32_t doze_ns(uint32_t times)
 {
@@ -308,7 +311,7 @@ static _Noreturn void fail_core(void)
     pthread_exit(NULL);
 }
 
-/* What a real core does then is not known; a kernel must not get that far. */
+/* What a real core does then is unknown; a kernel must not do this. */
 static void check_sync(const char *doing, uint64_t flag)
 {
     const char *sync = standin.card[here->card].sync;
@@ -328,13 +331,16 @@ static void arrive(struct core_here *core, uint64_t flag)
                           (unsigned long long)flag, core->number);
 }
 
-/* Whether a core takes part in what the calling core signals in this mode. */
+/* Whether a core takes part in a signal of the calling core in this mode. */
 static bool is_sender(const struct core_here *core, enum sync_mode mode)
 {
     return core->is_aiv == here->is_aiv && (mode == SYNC_ALIKE || core->block == here->block);
 }
 
-/* The signal arrives when all that send it have: alike cores of the launch, or those of a cluster. */
+/*
+ * The signal arrives when all senders have sent it: the cores of this type in the launch, or those
+ * of a cluster.
+ */
 static void combine(enum sync_mode mode, uint64_t flag)
 {
     for (uint32_t i = 0; i < here->all_count; i++)
@@ -418,9 +424,9 @@ static uint64_t set_ctrl(uint64_t value)
 }
 
 /*
- * The bell's register as the instruction reads it: the bell and the word above it. A core that polls
- * it sleeps a little when nothing has changed for a while; a control processor that only stores
- * wakes nobody, so these are short.
+ * Returns the bell register as the instruction reads it: the bell and the word after it. A polling
+ * core sleeps a little when nothing has changed for a while. The sleeps are short, because a
+ * control processor that only stores wakes no thread.
  */
 static uint64_t read_main_base(uint64_t unused)
 {
@@ -440,8 +446,8 @@ static uint64_t read_main_base(uint64_t unused)
 }
 
 /*
- * Kernels have no library, and are not linked with the stand-in's: intrinsics that are more than an
- * instruction are reached through a page at an address that every variant of a program has free.
+ * Kernels have no library and are not linked with the stand-in: intrinsics that are more than an
+ * instruction are called through a page at an address that is free in every variant of a program.
  */
 void standin_map_sync(void)
 {
@@ -462,7 +468,7 @@ void standin_map_sync(void)
 
 /* ---- launches ---- */
 
-/* An exception of one ends them all, and the control processor is not told. */
+/* An exception of one core ends all cores of the launch; the control processor is not notified. */
 static void *core_main(void *arg)
 {
     struct card *c;
@@ -480,8 +486,8 @@ static void *core_main(void *arg)
 }
 
 /*
- * A control processor that is a process rings by storing: cores that sleep are woken here, until all
- * of them have ended, or the card is forced to.
+ * A control processor in another process rings by storing: this function wakes sleeping cores,
+ * until all of them have ended or the card is reset.
  */
 static void ring_for(struct core_here *core, uint32_t count, struct card *c)
 {
@@ -503,7 +509,7 @@ static void ring_for(struct core_here *core, uint32_t count, struct card *c)
     }
 }
 
-/* The last cores come first, so that a block's number is no core's. */
+/* The last cores come first, so that the number of a block is not that of its core. */
 static uint32_t core_of_block(uint32_t block)
 {
     uint32_t core = standin_core_numbers() - 1;
@@ -521,7 +527,7 @@ static uint32_t number_of(uint32_t core, uint32_t sub)
     return sub == 0 ? first + core % per_die : first + per_die + 2 * (core % per_die) + sub - 1;
 }
 
-/* A half of an entry. NULL: it is not there. */
+/* Returns one half of an entry. NULL: it does not exist. */
 static void *find_half(const struct function *f, const char *half)
 {
     char name[ENTRY_NAME + 16];

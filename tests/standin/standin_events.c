@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of the stand-in, and the account of runs: how many were launched behind another one, and how
- * long a card had nothing to do between two.
+ * Events of the stand-in, and the account of runs: how many were launched after another one, and
+ * how long a card was idle between two runs.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -49,7 +49,10 @@ void standin_note_launch(struct card *c)
     c->runs_launched++;
 }
 
-/* A card that goes down ends programs in any order: the first one may end before its cores start. */
+/*
+ * A card that goes down ends programs in any order: the first program may end before its cores
+ * start.
+ */
 void standin_note_begin(struct card *c, const struct task *t)
 {
     if (!is_of(t, KIND_CORES))
@@ -152,7 +155,7 @@ int aclrtDestroyEvent(void *event)
     return 0;
 }
 
-/* The stream records the event, or waits for it. */
+/* Makes the stream record the event, or wait for it. */
 static int push(struct stream *s, struct event *e, bool is_waiting)
 {
     struct task *t;
@@ -190,7 +193,7 @@ int aclrtStreamWaitEvent(void *stream, void *event)
     return push(stream, event, true);
 }
 
-/* Its stream has come to it, or has failed. */
+/* The stream has reached the event, or has failed. */
 static bool is_reached(const void *what)
 {
     const struct event *e = what;

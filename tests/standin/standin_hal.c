@@ -16,7 +16,7 @@ enum {
     MIB = 1 << 20
 };
 
-/* Numbers of cards are the driver's here. */
+/* Cards have the driver's numbers here. */
 static uint32_t find_card(uint32_t device)
 {
     uint32_t card = 0;
@@ -82,8 +82,8 @@ int halGetDeviceInfoByBuff(uint32_t device, int32_t module, int32_t info, void *
 }
 
 /*
- * CPUs of the control processor that programs can have: a mask. A program on a card of the newer
- * generation sees two fewer than the host does, on all chips but one.
+ * Returns a mask of the CPUs of the control processor that programs may use. A program on a card of
+ * the newer generation sees two fewer than the host does, on all chips except one.
  */
 static int64_t cpu_mask(void)
 {

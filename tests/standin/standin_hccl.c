@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The communication library of the stand-in. Ranks meet in a table, a file without a name of the
- * process that made the root info. Windows are at the same address in every process, by the number
- * of their card. Nothing wakes a rank that waits for others but its own limit.
+ * The communication library of the stand-in. Ranks meet in a table, which is an unnamed file of the
+ * process that made the root info. Windows are at the same address in every process, determined by
+ * the number of their card. A wait for other ranks ends only by its own time limit.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -32,7 +32,7 @@ enum {
     CARD_STRIDE_BITS = 36,
 };
 
-/* Above all that a process has of its own. */
+/* Above all addresses that a process uses itself. */
 #define WINDOWS 0x140000000000ull
 
 struct slot {
@@ -41,14 +41,14 @@ struct slot {
     uint32_t card; /* the driver's number */
     uint32_t pid;
     uint32_t file;
-    uint64_t at;       /* of both windows, one behind the other */
-    uint32_t barriers; /* that its stream has come to */
+    uint64_t at;       /* bytes of both windows, which are adjacent */
+    uint32_t barriers; /* number of barriers that its stream has reached */
 };
 
 struct table {
     uint32_t magic;
     uint32_t key;
-    uint32_t count; /* of the first who came */
+    uint32_t count; /* fields that the first rank has set */
     struct slot slot[RANKS];
 };
 
@@ -63,13 +63,13 @@ struct comm {
     struct comm *next;
     uint32_t rank, count;
     struct table *table;
-    int file; /* of the own windows */
+    int file; /* addresses of this rank's windows */
     uint64_t bytes;
     uint32_t card; /* this process's number */
-    void *at;      /* the struct on the card; NULL: none */
+    void *at;      /* address of the struct on the card; NULL: none */
     char *mapped[RANKS];
     char name[128];
-    uint32_t queued; /* barriers, on streams; atomic */
+    uint32_t queued; /* number of barriers on streams; atomic */
 };
 
 static struct comm *comms;
@@ -107,7 +107,7 @@ int HcclGetRootInfo(void *root)
     if (table == MAP_FAILED)
         abort();
     mine.key = table->key = (uint32_t)getpid() * 2654435761u + ++keys;
-    mine.file = (uint32_t)file; /* until all have come, or this rank did in vain */
+    mine.file = (uint32_t)file; /* until all ranks have come, or this rank has waited in vain */
     table->magic = MAGIC;
     munmap(table, sizeof(*table));
     memset(root, 0xee, ROOT_BYTES);
@@ -115,7 +115,7 @@ int HcclGetRootInfo(void *root)
     return 0;
 }
 
-/* All of them, or as long as the environment says. */
+/* Waits for all ranks, or as long as the environment says. */
 static bool await_all(struct table *table, uint32_t count)
 {
     const char *text = getenv("HCCL_CONNECT_TIMEOUT");
@@ -158,7 +158,7 @@ static int join(struct comm *c, const struct root *root)
     if (!__atomic_compare_exchange_n(&c->table->count, &zero, c->count, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_ACQUIRE) &&
         zero != c->count)
-        return E_PARA; /* ranks do not agree how many they are */
+        return E_PARA; /* ranks disagree about their number */
     if (__atomic_exchange_n(&own->is_taken, 1, __ATOMIC_ACQ_REL) != 0)
         return E_PARA; /* a rank twice */
     own->card = standin_driver_card(c->card);
@@ -259,7 +259,7 @@ int HcclCommDestroy(void *comm)
     return 0;
 }
 
-/* Until the others' streams have come there, too, or for so long. */
+/* Waits until the others' streams have reached the barrier too, or for the time limit. */
 static int await_streams(struct comm *c, uint32_t number)
 {
     const char *text = getenv("STANDIN_BARRIER_MS");
@@ -284,7 +284,7 @@ static int run_barrier(void *arg)
     return code;
 }
 
-/* Nobody waits here: what is enqueued does. */
+/* The call does not wait; the work that it enqueues does. */
 int HcclBarrier(void *comm, void *stream)
 {
     struct comm *c = comm;
@@ -344,7 +344,7 @@ static void store32(char *at, uint32_t value)
     memcpy(at, &value, sizeof(value));
 }
 
-/* STANDIN_LIES: one thing that it answers is not so. */
+/* STANDIN_LIES: one answer of the library is wrong. */
 static bool is_lie(const char *what)
 {
     const char *lie = getenv("STANDIN_LIES");
@@ -408,7 +408,9 @@ static void fill_ring(const struct comm *c, char *at)
     }
 }
 
-/* A batch of writes by SDMA over a full mesh, for this communicator; nothing else is known. */
+/*
+ * A batch of writes by SDMA over a full mesh, for this communicator; other operations are unknown.
+ */
 static bool is_known(const struct comm *c, const char *tiling)
 {
     uint32_t word[3];

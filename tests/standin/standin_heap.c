@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The heap of a card's control processor, where threads play it: what its programs allocate is theirs
- * until they free it, or until a forced reset ends the process that it would be on a card. A card that is
- * given back in peace has none of it left.
+ * The heap of a card's control processor if that is a thread: memory that its programs allocate
+ * belongs to them until they free it, or until a forced reset, which would end the process on a
+ * real card. When a card is closed regularly, all of it must be free.
  */
 #include <stdlib.h>
 

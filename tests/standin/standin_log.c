@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vendor's libascendalog of the stand-in: the level of its log. A card has the level that was set
+ * The stand-in's libascendalog: the level of the vendor's log. A card keeps the level that was set
  * when its first context was made.
  */
 #include "tests/standin/standin.h"

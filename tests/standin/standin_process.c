@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control processor of a card as a process of its own (STANDIN_AICPU): one for each card, started
- * when it is first needed. It dies with the card's forced reset, and a new one comes.
+ * The control processor of a card as a separate process (STANDIN_AICPU), which is started when it
+ * is first needed. A forced reset of the card ends it, and a new one is started.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -26,7 +26,7 @@ enum { WORDS_MAX = 16, LOOK_MS = 20, FIRST_FREE = 10, CORES_US = 200, CORES_LOOK
 
 extern char **environ;
 
-/* As large as addresses go: only what is written takes memory. */
+/* As large as all addresses of a card; only pages that are written use memory. */
 int standin_memory_file(void)
 {
     int file = memfd_create("standin", MFD_CLOEXEC);
@@ -50,7 +50,7 @@ static bool start(struct card *c)
     argv[count] = NULL;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         return false;
-    /* Numbers that are none of those which the other side has. */
+    /* Descriptor numbers that the other side does not use. */
     given = fcntl(pair[1], F_DUPFD_CLOEXEC, FIRST_FREE);
     memory = fcntl(standin.memory, F_DUPFD_CLOEXEC, FIRST_FREE);
     close(pair[1]);
@@ -83,7 +83,10 @@ void standin_process_end(struct card *c)
     c->cpu = 0;
 }
 
-/* All that the card's control processor can reach: allocations and registers. Under the lock. */
+/*
+ * Lists all memory that the card's control processor may access: allocations and registers. The
+ * lock is held.
+ */
 static struct cpu_range *list_memory(uint32_t card, uint32_t *count_out)
 {
     uint32_t count = 0;
@@ -108,7 +111,7 @@ static bool put(int socket, const void *from, size_t bytes)
     return send(socket, from, bytes, MSG_NOSIGNAL) == (ssize_t)bytes;
 }
 
-/* 0: not yet. -1: it is gone. */
+/* Returns 0 if there is no answer yet; -1: the process has ended. */
 static int look_for_answer(struct card *c, uint32_t *answer)
 {
     struct pollfd socket = { .fd = c->cpu_socket, .events = POLLIN };
@@ -119,8 +122,8 @@ static int look_for_answer(struct card *c, uint32_t *answer)
 }
 
 /*
- * The programs as they are shipped give cores 2 s to come, which is long for a card and short for
- * threads of a machine that others use as well.
+ * Programs give cores 2 s to start, which is long for a card but short for threads of a busy
+ * machine.
  */
 static void await_cores(const struct card *c, uint32_t due)
 {
@@ -131,7 +134,7 @@ static void await_cores(const struct card *c, uint32_t due)
         usleep(CORES_US);
 }
 
-/* Under the process's lock. */
+/* The lock of the process is held. */
 static uint32_t run(uint32_t card, const struct cpu_request *wanted, uint32_t cores_due)
 {
     struct card *c = &standin.card[card];
@@ -154,7 +157,7 @@ static uint32_t run(uint32_t card, const struct cpu_request *wanted, uint32_t co
            !standin_is_cpu_late())
         got = look_for_answer(c, &answer);
     if (got != 1)
-        standin_process_end(c); /* forced, or dead already */
+        standin_process_end(c); /* the card was reset, or the process has already ended */
     return got == 1 ? answer : 1;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the vendor's runtime reads of programs: the description of one for the control processor,
- * which is JSON with any number of ops (json_parse.cc of the published runtime), and the symbols of
- * one for cores (elf.cc, program.cc). The rules are those of versions 8.5.0 to 9.2.0.
+ * Parts of programs that the vendor's runtime reads: the description of a program for the control
+ * processor, which is JSON with any number of ops (json_parse.cc of the published runtime), and the
+ * symbols of a program for cores (elf.cc, program.cc). The rules are those of versions 8.5.0 to
+ * 9.2.0.
  */
 #include <ctype.h>
 #include <elf.h>
@@ -50,13 +51,13 @@ struct entry *standin_find_entry(struct entry *list, const char *name)
 
 /* ---- JSON ---- */
 
-/* A document that is read from its start. The path is that of the member that is read now. */
+/* A document that is read from its beginning, with the path of the member that is being read. */
 struct json {
     const char *at;
     uint32_t depth;
     char path[3][STRING_MAX]; /* op, "opInfo", member */
     struct entry *ops;
-    struct entry *op; /* that is read; NULL: it was dropped, or has not begun */
+    struct entry *op; /* op that is being read; NULL: it was dropped, or has not begun */
 };
 
 static bool read_value(struct json *j);
@@ -76,8 +77,8 @@ static bool take(struct json *j, char wanted)
 }
 
 /*
- * A string up to its closing quote. More letters than a name can have are left out; a character
- * that is not ASCII is read as one that no name can have.
+ * Reads a string up to its closing quote. It is truncated to the maximum length of a name; a
+ * character that is not ASCII becomes one that no name can have.
  */
 static bool read_string(struct json *j, char text[STRING_MAX])
 {
@@ -114,7 +115,10 @@ static bool read_string(struct json *j, char text[STRING_MAX])
     return true;
 }
 
-/* The member that was read has this value; NULL: no string. What no string may be drops the op. */
+/*
+ * Stores the value of the member that was read; NULL: it is not a string. If the member must be a
+ * string, that drops the op.
+ */
 static void note_member(struct json *j, const char *value)
 {
     const char *member = j->path[2];
@@ -123,7 +127,7 @@ static void note_member(struct json *j, const char *value)
         return;
     if (strcmp(member, "functionName") != 0 && strcmp(member, "kernelSo") != 0 &&
         strcmp(member, "opKernelLib") != 0 && strcmp(member, "userDefined") != 0)
-        return; /* not read by the runtime */
+        return; /* member that the runtime does not read */
     if (value == NULL)
         j->op->is_dropped = true;
     else if (member[0] == 'f')
@@ -136,7 +140,7 @@ static void note_member(struct json *j, const char *value)
         j->op->is_custom = strcmp(value, "True") == 0;
 }
 
-/* An op exists as soon as it has an opInfo. Of two by one name the last one counts. */
+/* An op exists as soon as it has an opInfo. If two ops have the same name, the last one counts. */
 static void note_object(struct json *j)
 {
     if (j->depth != 2 || strcmp(j->path[1], "opInfo") != 0)
@@ -176,7 +180,7 @@ static bool read_array(struct json *j)
         return false;
     if (take(j, ']'))
         return true;
-    j->depth += 3; /* deeper than all that is read: nothing in it is a member of an op */
+    j->depth += 3; /* deeper than all members that are read */
     do {
         is_right = j->depth < DEPTH_MAX && read_value(j);
     } while (is_right && take(j, ','));
@@ -217,7 +221,7 @@ static bool read_value(struct json *j)
     return *j->at == '{' ? read_object(j) : *j->at == '[' ? read_array(j) : read_word(j);
 }
 
-/* The library of an op says what runs it (program_common.cc). */
+/* The library of an op determines what runs it (program_common.cc). */
 static enum kind kind_of(const struct entry *op)
 {
     if (strcmp(op->library, "KFCKernel") == 0)
@@ -262,7 +266,7 @@ bool standin_read_description(const char *text, struct entry **ops)
 
 /* ---- symbols ---- */
 
-/* Digits after the last underscore; 0 without them. */
+/* Returns the number after the last underscore; 0 without one. */
 static uint64_t key_of(const char *name)
 {
     const char *last = strrchr(name, '_');
@@ -274,9 +278,9 @@ static uint64_t key_of(const char *name)
 }
 
 /*
- * One more global function: half of a pair NAME_mix_aic and NAME_mix_aiv, or a whole entry. False:
- * that half is there already, or another entry has its key. Version 8.5 refuses the second one with
- * a key, later ones find one of the two, and 9.1 gives key 0 to a name without one.
+ * Adds a global function: one half of a pair NAME_mix_aic and NAME_mix_aiv, or a whole entry.
+ * False: that half exists already, or another entry has its key. Version 8.5 refuses a second entry
+ * with the same key, later versions find one of the two, and 9.1 gives key 0 to a name without one.
  */
 static bool add_function(struct entry **list, const char *symbol)
 {
@@ -287,7 +291,7 @@ static bool add_function(struct entry **list, const char *symbol)
     struct entry *e;
 
     if (length >= sizeof(name))
-        return true; /* a name this long is passed over */
+        return true; /* a name of this length is ignored */
     snprintf(name, sizeof(name), "%.*s", (int)(is_aic || is_aiv ? length - 8 : length), symbol);
     e = standin_find_entry(*list, name);
     if (e == NULL) {
@@ -306,8 +310,8 @@ static bool add_function(struct entry **list, const char *symbol)
 }
 
 /*
- * Whether a symbol is an entry: a function that is global and not hidden. A program for cores imports
- * nothing; what one for this machine imports is none.
+ * Whether a symbol is an entry: a function that is global and not hidden. A program for cores
+ * imports nothing; functions that a program for this machine imports are not entries.
  */
 static bool is_entry(const Elf64_Sym *s)
 {
@@ -316,7 +320,7 @@ static bool is_entry(const Elf64_Sym *s)
            s->st_shndx != SHN_UNDEF;
 }
 
-/* A table of symbols. False: it is not whole, or two functions are one. */
+/* Reads a symbol table. False: it is damaged, or two functions collide. */
 static bool read_table(const char *bytes, size_t size, const Elf64_Shdr *table,
                        const Elf64_Shdr *strings, struct entry **entries)
 {

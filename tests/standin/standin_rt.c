@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vendor's libruntime of the stand-in: programs for cores that are registered as a whole and
- * launched by a key. The library below the public one, deprecated by 9.2; the vendor's copies a
- * program to the card at its first launch.
+ * The stand-in's libruntime: programs for cores that are registered as a whole and launched by a
+ * key. This library is below the public one, and version 9.2 deprecates it; the vendor's library
+ * copies a program to the card at its first launch.
  */
 #include <string.h>
 

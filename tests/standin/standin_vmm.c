@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of the stand-in that processes share: physical memory is a file without a name, whose last
- * page says what it is. Who imports it opens the file of the process that has exported it.
+ * Memory of the stand-in that processes share: physical memory is an unnamed file, whose last page
+ * describes it. A process that imports it opens the file of the exporting process through /proc.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -31,13 +31,13 @@ enum {
     LABEL_MAGIC = 0x4d4d5653,
     PAGE_NORMAL = 64 << 10,
     PAGE_HUGE = 2 << 20,
-    POLLS = 2, /* before a link is open */
+    POLLS = 2, /* number of calls before a link is open */
 };
 
-/* The last page of the file. */
+/* The last page of the file, which describes the memory. */
 struct label {
     uint32_t magic;
-    uint32_t key; /* that a handle has to have */
+    uint32_t key; /* key that a handle must have */
     uint32_t card;
     uint32_t pid;
     uint32_t is_fabric;
@@ -49,8 +49,8 @@ struct label {
 struct physical {
     struct physical *next;
     int file;
-    uint32_t card; /* whose memory it is */
-    uint32_t here; /* the card that has it, or has imported it */
+    uint32_t card; /* card that owns the memory */
+    uint32_t here; /* card on which this process has allocated or imported it */
     uint64_t bytes;
     uint32_t maps;
     bool is_imported;
@@ -63,18 +63,18 @@ struct reservation {
     char *at;
     uint64_t bytes;
     uint32_t card;
-    struct physical *physical; /* NULL: nothing is mapped there */
+    struct physical *physical; /* address; NULL: not mapped */
     bool is_huge;
-    bool is_open; /* the card may use it */
-    bool is_lent; /* by another library, which unmaps it */
+    bool is_open; /* the card has access */
+    bool is_lent; /* mapped by another library, which unmaps it */
 };
 
 static struct physical *physicals;
 static struct reservation *reservations;
-static uint32_t links[CARDS_MAX]; /* as bits of cards that a card has a link to */
+static uint32_t links[CARDS_MAX]; /* bit mask of the cards that a card has a link to */
 static uint32_t polls[CARDS_MAX];
 
-/* What the vendor's structs look like. */
+/* Layout of the vendor's structs. */
 struct memory {
     int32_t handle, allocation, attribute;
     uint32_t device;
@@ -155,7 +155,7 @@ int aclrtMallocPhysical(void **physical, size_t bytes, const struct memory *kind
         (kind->attribute != HUGE && kind->attribute != NORMAL) || bytes == 0 ||
         bytes % page_of(kind->attribute) != 0)
         return ERR_PARAM;
-    if (kind->device != standin_here->card) /* the number that this process has for it */
+    if (kind->device != standin_here->card) /* number that this process has for the card */
         return ERR_DEVICE;
     pthread_mutex_lock(&standin.lock);
     key = (uint32_t)getpid() * 2654435761u + ++keys;
@@ -459,7 +459,7 @@ uint64_t standin_count_shared(void)
 
 /* ---- handles ---- */
 
-/* Number of a handle: process, file, key. */
+/* A handle has the number of the process, of the file, and a key. */
 static uint64_t number_of(const struct physical *p)
 {
     return (uint64_t)getpid() << 40 | (uint64_t)(uint32_t)p->file << 24 |

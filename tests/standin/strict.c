@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Breaks the vendor's rules one by one, as a client of the stand-in's libraries: each breach in a
- * process of its own, which is answered as it should be, and the rules that no code tells of are
- * told by the stand-in. tests/standin/README.md lists the rules, and what of the backend breaks them.
+ * Breaks the vendor's rules one by one, as a client of the stand-in's libraries. Each breach
+ * happens in a separate process and must have the expected result; if the vendor has no code for
+ * it, the stand-in must report it. tests/standin/README.md lists the rules, and what in the backend
+ * breaks them.
  *
  *     strict PROGRAMS    folder of the device programs
  */
@@ -42,7 +43,8 @@ extern int halGetDeviceInfo(uint32_t device, int32_t module, int32_t info, int64
 enum {
     EXECUTORS = 20,
     LOAD_MAX = 64,
-    BOARD_BYTES = 1 << 20, /* enough for what cores read of it, behind what a launch is given */
+    /* enough for the bytes that cores read after the arguments of a launch */
+    BOARD_BYTES = 1 << 20,
     LAUNCH_ROOM = 4096,
     PAGE = 2 << 20,
     SMALL_PAGE = 64 << 10,
@@ -53,7 +55,7 @@ enum {
 static const char *programs;
 static char folder[] = "/tmp/strict-XXXXXX";
 
-/* A call and what it has to answer. */
+/* A call and its expected result. */
 #define EXPECT(wanted, call)                                                             \
     do {                                                                                 \
         int got_ = (call);                                                               \
@@ -171,12 +173,15 @@ static int launch(void *function, uint32_t blocks, void *stream, bool is_cores)
     return code;
 }
 
-/* A card that has failed: its control processor was to run what is not there. */
+/*
+ * A card that has failed, because its control processor was asked to run a function that does not
+ * exist.
+ */
 static void *poison(void)
 {
     void *stream = make_stream(), *function = NULL;
 
-    EXPECT(0, describe_so("libmissing.so", "False", &function)); /* nobody looks for it yet */
+    EXPECT(0, describe_so("libmissing.so", "False", &function)); /* no call has noticed it yet */
     EXPECT(0, launch(function, 1, stream, false));
     EXPECT(507018, aclrtSynchronizeStreamWithTimeout(stream, 10000));
     return stream;
@@ -253,12 +258,15 @@ static void finalize_all(void)
     EXPECT(0, aclInit(NULL));
     EXPECT(100002, aclInit(NULL));
     EXPECT(0, aclFinalize());
-    (void)aclrtSetDevice(0); /* the other one's: it ends the process */
+    (void)aclrtSetDevice(0); /* called by the other process, this ends the process */
 }
 
 /* ---- programs ---- */
 
-/* What every run leaves there is not seen before there is no room, and then under another code. */
+/*
+ * Memory that every run leaves on the card is noticed only when no memory is left, and with another
+ * code.
+ */
 static void registers_each_time(void)
 {
     void *stream, *other = NULL, *function = NULL;
@@ -279,7 +287,10 @@ static void registers_each_time(void)
     fprintf(stderr, "207001 for executor %u, then 507899\n", count);
 }
 
-/* The copy on the card is made when a function is looked up; of a lazy program by its first launch. */
+/*
+ * The copy on the card is made when a function is looked up; for a lazy program, by its first
+ * launch.
+ */
 static void copy_on_card(void)
 {
     void *binary, *function = NULL, *stream;
@@ -322,7 +333,7 @@ static void launch_when_down(void)
     EXPECT(507033, aclrtSetDevice(0));
 }
 
-/* What is no JSON is refused; an op whose members make no sense is there, or left out. */
+/* A text that is not JSON is refused; an op with invalid members is accepted or ignored. */
 static void descriptions(void)
 {
     static const char *const no_json[] = { "",
@@ -344,11 +355,11 @@ static void descriptions(void)
 
     (void)open_card(0);
     EXPECT(0, describe_so("libgood.so", "False", &function));
-    EXPECT(107000, describe("op.json", "{}", &function)); /* read, and without that op */
+    EXPECT(107000, describe("op.json", "{}", &function)); /* the file is read without that op */
     EXPECT(0, describe("op.json", "{\"Op\": {\"opInfo\": {}}}", &function));
     for (size_t i = 0; i < sizeof(no_json) / sizeof(no_json[0]); i++)
         EXPECT(107000, describe("op.json", no_json[i], &function));
-    EXPECT(107000, describe("other.txt", several, &function)); /* other.json is what is read */
+    EXPECT(107000, describe("other.txt", several, &function)); /* the runtime reads other.json */
     EXPECT(0, describe("several.json", several, &function));
     snprintf(path, sizeof(path), "%s/several.so", folder);
     EXPECT(0, aclrtBinaryLoadFromFile(path, &options, &binary));
@@ -360,7 +371,7 @@ static void descriptions(void)
     EXPECT(107000, aclrtBinaryLoadFromFile(path, &options, &binary));
 }
 
-/* Names and libraries are looked at by the control processor: the launch fails, not the load. */
+/* The control processor checks names and libraries: the launch fails, not the load. */
 static void odd_programs(void)
 {
     static const struct {
@@ -386,7 +397,7 @@ static void odd_programs(void)
     }
 }
 
-/* Renames a function of the executor, in its table of symbols and in that of the loader. */
+/* Renames a function of the executor, in its symbol table and in that of the loader. */
 static void rename_all(char *bytes, size_t size, const char *from, const char *to)
 {
     size_t length = strlen(from);
@@ -417,10 +428,10 @@ static void wrong_entries(void)
     EXPECT(107000, aclrtBinaryGetFunctionByEntry(binary, 0, &function));
     EXPECT(0, aclrtBinaryGetFunctionByEntry(binary, 17, &function));
     EXPECT(0, aclrtBinaryGetFunction(binary, "other_execu_17", &function));
-    rename_all(bytes, size, "_mix_aiv", "_all_aiv"); /* an entry of its own, with key 0 */
+    rename_all(bytes, size, "_mix_aiv", "_all_aiv"); /* a separate entry, with key 0 */
     EXPECT(0, aclrtBinaryLoadFromData(bytes, size, &options, &binary));
     EXPECT(0, aclrtBinaryGetFunctionByEntry(binary, 0, &function));
-    rename_all(bytes, size, "_17_mix_aic", "_ab_mix_aic"); /* a second one with key 0 */
+    rename_all(bytes, size, "_17_mix_aic", "_ab_mix_aic"); /* a second entry with key 0 */
     EXPECT(107000, aclrtBinaryLoadFromData(bytes, size, &options, &binary));
     rename_all(bytes, size, "_ab_mix_aic", "_17_mix_aiv");
     rename_all(bytes, size, "_17_all_aiv", "_17_mix_aiv"); /* the same half twice */
@@ -463,7 +474,7 @@ static void two_limits(void)
                                                  sizeof(args), NULL, 0));
 }
 
-/* A generation whose cores do not signal each other in this way. */
+/* A generation whose cores do not signal each other by these instructions. */
 static void no_sync_address(void)
 {
     void *at = NULL;
@@ -495,7 +506,7 @@ static void whole_program(void)
     EXPECT(0, rtDevBinaryUnRegister(binary));
 }
 
-/* Calls of other clients: what they answer, and that the limit of time holds for launches. */
+/* Calls of other clients: their results, and that the time limit applies to launches. */
 static void calls_of_others(void)
 {
     enum { COMPLETE, NOT_READY, CONTINUE = 0, STOP = 1, CPU = 1, OCCUPY = 8 };
@@ -545,7 +556,7 @@ static void second_wait(void)
     EXPECT(507018, aclrtSynchronizeStreamWithTimeout(poison(), 10));
 }
 
-/* Cores that wait for an event behind others, which never end, are not started by a forced reset. */
+/* Cores that are queued after an event which never occurs are not started by a forced reset. */
 static void forced_in_flight(void)
 {
     void *first, *second, *event = NULL, *function;
@@ -575,7 +586,7 @@ static void cascade(void)
     (void)open_card(0);
     (void)poison();
     EXPECT(62, halMemCtl(VENDOR_MAP_ADDR, &in, sizeof(in), &out, NULL));
-    EXPECT(0, aclrtMalloc(&at, 64, 0)); /* as if nothing were, for a while */
+    EXPECT(0, aclrtMalloc(&at, 64, 0)); /* as if the card worked, for a while */
     EXPECT(0, aclrtSynchronizeDeviceWithTimeout(10));
     for (int i = 0; i < 8; i++)
         (void)aclrtSynchronizeDeviceWithTimeout(10);
@@ -592,7 +603,7 @@ static void plain_reset(void)
     (void)aclrtResetDevice(0);
     EXPECT(0, aclrtSetDevice(0));
     EXPECT(507899, aclrtMalloc(&at, 64, 0));
-    EXPECT(507899, aclrtResetDeviceForce(0)); /* the first one does not help */
+    EXPECT(507899, aclrtResetDeviceForce(0)); /* the first reset does not help */
     EXPECT(0, aclrtSetDevice(0));
     EXPECT(507899, aclrtMalloc(&at, 64, 0));
     EXPECT(0, aclrtResetDeviceForce(0));
@@ -624,7 +635,7 @@ static void part_of_card(void)
 
 /* ---- processes ---- */
 
-/* Two processes, one after the other's word: a pipe each way. */
+/* Two processes that wait for each other's messages: a pipe in each direction. */
 static int talk[2][2];
 static int side;
 
@@ -648,7 +659,7 @@ static void hear(void *to, size_t bytes)
     EXPECT_TRUE(read(talk[1 - side][0], to, bytes) == (ssize_t)bytes);
 }
 
-/* The peer is done, and well. */
+/* The peer has finished successfully. */
 static void join_peer(void)
 {
     int status = 0;
@@ -666,7 +677,7 @@ static void shared_memory_limit(void)
         EXPECT(0, aclrtMalloc(&at, 40 << 20, 0));
         tell(&word, 1);
         hear(&word, 1);
-        _exit(0); /* what it had is free again */
+        _exit(0); /* its memory is free again */
     }
     hear(&word, 1);
     (void)open_card(0);
@@ -741,7 +752,7 @@ static void imports(void)
         (void)open_card(0);
         for (int i = 0; i < 3; i++) {
             physical[i] = make_physical(true, PAGE);
-            /* The last one for this process alone. */
+            /* The last card is visible to this process only. */
             EXPECT(0, aclrtMemExportToShareableHandleV2(physical[i], i < 2, VENDOR_SHARE_FABRIC,
                                                         handle[i]));
         }
@@ -751,7 +762,7 @@ static void imports(void)
         EXPECT(0, aclrtGetMemInfo(VENDOR_HBM, &before, &total));
         EXPECT(0, aclrtFreePhysical(physical[0]));
         EXPECT(0, aclrtGetMemInfo(VENDOR_HBM, &left, &total));
-        EXPECT_TRUE(left == before); /* it is charged while it is imported */
+        EXPECT_TRUE(left == before); /* it is charged as long as it is imported */
         tell(&word, 1);
         hear(&word, 1);
         EXPECT(0, aclrtGetMemInfo(VENDOR_HBM, &left, &total));
@@ -787,7 +798,7 @@ static void freed_while_mapped(void)
     EXPECT(107000, aclrtFreePhysical(physical));
 }
 
-/* Without the right to use it copies are refused, with it they are not. */
+/* Copies are refused without access, and accepted with it. */
 static void no_access(void)
 {
     struct vendor_access access = { VENDOR_READ_WRITE, 0, VENDOR_ON_DEVICE, { 0 } };
@@ -802,7 +813,7 @@ static void no_access(void)
     EXPECT(0, aclrtMemcpy(at, 1, "", 1, VENDOR_HOST_TO_DEVICE));
 }
 
-/* The card's number is 0 here and 1 for the driver. */
+/* The card has the number 0 here, and 1 for the driver. */
 static void card_numbers(void)
 {
     struct vendor_access access = { VENDOR_READ_WRITE, 0, VENDOR_ON_DEVICE, { 0 } };
@@ -877,7 +888,7 @@ static void false_barrier(void)
     comm = make_comm(root);
     stream = make_stream();
     if (side == 1)
-        hear(&word, 1); /* which comes although this rank is not there */
+        hear(&word, 1); /* arrives although this rank does not come */
     EXPECT(0, HcclBarrier(comm, stream));
     if (side == 0) {
         EXPECT(507046, aclrtSynchronizeStreamWithTimeout(stream, 1));
@@ -911,7 +922,7 @@ static void lonely_barrier(void)
 static const struct breach {
     const char *name;
     void (*play)(void);
-    const char *task_records; /* by the stand-in; NULL: nothing */
+    const char *task_records; /* report expected from the stand-in; NULL: none */
     const char *setting[2];
 } breaches[] = {
     { "no device", no_device, NULL, { 0 } },
@@ -1005,7 +1016,7 @@ int main(int argc, char **argv)
     if (argc < 2 || mkdtemp(folder) == NULL)
         return 2;
     programs = argv[1];
-    /* For so many executors and what a launch is given. */
+    /* Runs the test for several executors and arguments of launches. */
     snprintf(hbm, sizeof(hbm), "%zu",
              BOARD_BYTES + EXECUTORS * (read_executor(bytes, sizeof(bytes)) + 4096));
     setenv("STANDIN_SOC", "Ascend910_9391", 1);

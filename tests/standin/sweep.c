@@ -31,14 +31,14 @@ static void (*plan)(const char *text);
 static const char *(*met)(void);
 static const char *(*call_of)(uint64_t number);
 static const char *artefact;
-static uint64_t stall_ns; /* of runs; 0: the default */
+static uint64_t stall_ns; /* time limit of runs; 0: the default */
 
 struct outcome {
-    int status; /* the first that failed */
+    int status; /* number of the first step that failed */
     char text[TEXT];
-    bool is_right; /* what the runs computed */
+    bool is_right; /* results of the runs */
     bool is_open;  /* the device was */
-    bool is_lost;  /* before it was closed */
+    bool is_lost;  /* state before the device was closed */
     double ms;
 };
 
@@ -108,7 +108,7 @@ static struct pto_device *open_device(uint32_t card, struct outcome *o)
     return device;
 }
 
-/* Loads it, and runs it once. */
+/* Loads the callable and runs it once. */
 static struct pto_callable *use_callable(struct pto_device *device, struct outcome *o)
 {
     struct pto_callable *callable = NULL;
@@ -125,7 +125,7 @@ static struct pto_callable *use_callable(struct pto_device *device, struct outco
     return callable;
 }
 
-/* Several at once: the second one is launched behind the first, the third behind the second. */
+/* Several runs at once: the second one is launched after the first, the third after the second. */
 static void run_queue(struct pto_device *device, struct pto_callable *callable, struct outcome *o)
 {
     static float a[ELEMENTS], b[ELEMENTS], f[QUEUED][ELEMENTS];
@@ -172,7 +172,7 @@ static void use_device(uint32_t card, struct outcome *o)
     struct pto_callable *callable[2] = { NULL, NULL };
     struct pto_device *device = open_device(card, o);
 
-    for (int i = 0; device != NULL && i < 2; i++) /* the second one when a run has been */
+    for (int i = 0; device != NULL && i < 2; i++) /* opens the second device after a run */
         callable[i] = use_callable(device, o);
     if (callable[1] != NULL)
         run_queue(device, callable[1], o);
@@ -200,7 +200,7 @@ static struct outcome play(uint32_t cards)
     return o;
 }
 
-/* Two cards at a time, and the second one when the first is closed. */
+/* Two cards at a time; the second one is still used after the first is closed. */
 static struct outcome play_both(void)
 {
     struct outcome o = { .is_right = true };
@@ -229,7 +229,7 @@ static struct outcome play_both(void)
 
 static uint64_t threads_before, files_before, violations_before, acl_before;
 
-/* Once the stand-in has all threads that it will ever have. */
+/* Called when the stand-in has all the threads that it will ever have. */
 static void remember_around(void)
 {
     threads_before = count_threads();
@@ -251,7 +251,7 @@ static void look_around(const char *doing, bool keeps_acl)
     if (count("violations") != violations_before)
         fail("%s breaks a rule", doing);
     violations_before = count("violations");
-    while (count_threads() > threads_before) { /* those that end by themselves */
+    while (count_threads() > threads_before) { /* threads that end by themselves */
         if (now_ms() - begin > 30000)
             fail("%s leaves a thread", doing);
         usleep(1000);
@@ -286,7 +286,7 @@ static bool is_new(const char *name)
     return true;
 }
 
-/* Whether the report names the call, or its code. */
+/* Whether the report names the call or its code. */
 static bool is_reported(const struct outcome *o, const char *what, const char *name)
 {
     char answered[64];
@@ -296,9 +296,9 @@ static bool is_reported(const struct outcome *o, const char *what, const char *n
     if (strcmp(what, "down") == 0)
         return strstr(o->text, "answered") != NULL;
     if (strcmp(what, "kill") == 0 && strstr(o->text, "aclrtMemcpy answered 507899") != NULL)
-        return true; /* the run before it has ended, and its results are fetched too late */
+        return true; /* the previous run has ended, and its results are fetched too late */
     if (strcmp(name, "aclrtSetCurrentContext") == 0 && strstr(o->text, "answered 107002") != NULL)
-        return true; /* the calls of a thread that could not be bound */
+        return true; /* calls of a thread that could not be bound to a card */
     snprintf(answered, sizeof(answered), "answered %s",
              strcmp(what, "kill") == 0 ? "507018" : what);
     return strstr(o->text, answered) != NULL;
@@ -334,7 +334,10 @@ static void try_call(uint64_t number, const char *what)
     look_around(doing, strcmp(name, "aclFinalizeReference") == 0 || strcmp(what, "down") == 0);
 }
 
-/* SWEEP_PART=K/N: of the chosen calls every Nth, from the Kth on, so that several processes share them. */
+/*
+ * SWEEP_PART=K/N: makes every Nth of the selected calls fail, beginning with the Kth, so that
+ * several processes share the work.
+ */
 static bool is_in_part(uint64_t chosen)
 {
     const char *text = getenv("SWEEP_PART");
@@ -366,7 +369,7 @@ static void sweep(bool is_few, char **what)
 
 /* ---- as it is ---- */
 
-/* A copy of a program with another build id: another content, as far as anybody can see. */
+/* Copies a program and changes its build id, so that it counts as another program. */
 static void copy_program(const char *from, const char *to, const char *name, bool is_changed)
 {
     static const char note_head[16] = "\4\0\0\0\24\0\0\0\3\0\0\0GNU";
@@ -434,7 +437,10 @@ static void fork_off(void)
     puts("a process that was forked from one with a card is refused");
 }
 
-/* What goes wrong on the card itself: told as what it is, the device is lost, the next one works. */
+/*
+ * Failures on the card itself: the report says what failed, the device is lost, and the next one
+ * works.
+ */
 static void lose_cards(void)
 {
     static const struct {
@@ -475,7 +481,7 @@ static void lose_cards(void)
         struct outcome o;
 
         plan(loss[i].plan);
-        stall_ns = strstr(loss[i].plan, "hang") != NULL ? 100000000 : 0; /* in its first run */
+        stall_ns = strstr(loss[i].plan, "hang") != NULL ? 100000000 : 0; /* during its first run */
         o = play(1);
         stall_ns = 0;
         if (o.status >= 0 || strstr(o.text, loss[i].text) == NULL)
@@ -492,7 +498,7 @@ static void lose_cards(void)
          "works");
 }
 
-/* The first dispatcher of a process stays, whichever programs come after it. */
+/* The first dispatcher of a process stays loaded, whichever programs follow. */
 static void come_second(const char *text, char **folder)
 {
     for (; *folder != NULL; folder++) {
@@ -538,7 +544,8 @@ int main(int argc, char **argv)
     }
     for (char **w = what; *w != NULL; w++)
         if (strcmp(*w, "hang") == 0)
-            setenv("PTO_CANN_CALL_MS", "2000", 1); /* less may pass in calls that do not hang */
+            /* minimum share of successful cases for calls that do not hang */
+            setenv("PTO_CANN_CALL_MS", "2000", 1);
     sweep(is_few, what);
     return 0;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where kernels find the functions of the stand-in that are intrinsics on a core. */
+/* The page through which kernels call functions of the stand-in that are intrinsics on a core. */
 #ifndef PTO_SYNC_PAGE_H
 #define PTO_SYNC_PAGE_H
 
-#define SYNC_PAGE 0x70000000ul /* below all that sanitizers keep for themselves */
+#define SYNC_PAGE 0x70000000ul /* below all addresses that sanitizers reserve */
 
-/* In their order there. */
+/* Functions in the order in which they are on the page. */
 enum sync_function {
     SYNC_SET_BASE,
     SYNC_SIGNAL,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vendor's functions that the stand-in has: library, type, name, parameters. From it come their
- * prototypes, their numbers, by which calls are counted, written down and made to fail
- * (standin_enter), and what each library is to export (row onboard-strict).
+ * The vendor's functions that the stand-in has: library, type, name, parameters. The table gives
+ * their prototypes, their numbers, by which calls are counted, logged and made to fail
+ * (standin_enter), and the names that each library has to export (row onboard-strict).
  */
 #ifndef PTO_STANDIN_TABLE_H
 #define PTO_STANDIN_TABLE_H

@@ -21,7 +21,8 @@ static void use_elements(struct pto_orch *o, const struct pto_tensor *from,
     struct pto_outputs seven;
 
     pto_set_data(o, from, 1, PTO_DIMS(1), PTO_GET(o, from, 1) + pto_scalar(o, 1));
-    pto_set_data(o, from, 1, PTO_DIMS(2), PTO_GET(o, from, 1) + 1); /* what it has just written */
+    /* the value that it has just written */
+    pto_set_data(o, from, 1, PTO_DIMS(2), PTO_GET(o, from, 1) + 1);
     pto_tensor_info_fill(&info, 7);
     seven = pto_alloc(o, PTO_OUT(&info));
     pto_aiv(o, ADD, PTO_IN(seven.tensor), PTO_WRITE(to), PTO_INT(1));
@@ -61,7 +62,7 @@ void orchestrate(struct pto_orch *o, const struct pto_entry *e)
     case CRASH:
         sum(o, from, to);
         *(volatile int *)8 =
-            *(volatile int *)pto_tensor_data(from); /* where no memory is, at last */
+            *(volatile int *)pto_tensor_data(from); /* at the end, an address without memory */
         return;
     case LOOP:
         for (volatile int i = 0;; i++) {

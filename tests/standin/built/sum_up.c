@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pto/kernel.h>
-/* Tensor 1 becomes tensor 0 and a scalar; one element too many if the scalar is negative. */
+/*
+ * Tensor 1 becomes tensor 0 plus a scalar; if the scalar is negative, also writes one element too
+ * many.
+ */
 PTO_KERNEL(args)
 {
     PTO_GM const struct pto_tensor *to = pto_arg_tensor(args, 1);

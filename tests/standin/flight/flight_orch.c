@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adds 1; with scalar 1 once a gate is open, with scalar 2 the same, and the run fails; with
- * a higher one after so many turns.
+ * Adds 1; with scalar 1, after a gate was opened; with scalar 2 the same, and the run fails; with a
+ * higher scalar, after that many iterations.
  */
 #include <pto/orch.h>
 void orchestrate(struct pto_orch *o, const struct pto_entry *e)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An AIC and two AIVs take turns: the AIC asks both with one signal, and waits for one that arrives
- * when both have answered. In the end the AIVs meet and read what the other one wrote. Each core
- * writes lines of its own.
+ * An AIC and two AIVs alternate: the AIC sends a signal to both, and waits for a signal that
+ * arrives when both have answered. At the end the AIVs meet, and each reads what the other one
+ * wrote. Each core writes separate cache lines.
  */
 #ifndef LANES_H
 #define LANES_H

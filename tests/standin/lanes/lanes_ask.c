@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends a number to both AIVs, and adds what they make of it. */
+/* Sends a number to both AIVs, and adds their results. */
 #include <pto/kernel.h>
 
 #include "lanes.h"

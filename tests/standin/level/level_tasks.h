@@ -5,6 +5,7 @@
 
 enum task { ECHO, TALK, HOLD, ADD, PASS, TELL };
 enum kernel { DOUBLE, ADDED, PASSED, TOLD };
-enum { SCALARS = 13 }; /* of each task: which it is, and up to those of a queue */
+/* scalars of each task: which one it is, followed by up to those of a queue */
+enum { SCALARS = 13 };
 
 #endif

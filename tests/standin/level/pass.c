@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A number to the window of the next rank, and what came from the one before. */
+/*
+ * Writes a number to the window of the next rank, and reads the number that came from the one
+ * before.
+ */
 #include <pto/window.h>
 
 PTO_KERNEL(args)

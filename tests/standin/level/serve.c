@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a task of tests/standin/level.c does: its first scalar says it, the others are for that. */
+/*
+ * The tasks of tests/standin/level.c: the first scalar selects one, the others are its parameters.
+ */
 #include <pto/region.h>
 
 #include "tests/standin/level/level_tasks.h"
 
 #define MINUTE 60000000000ull
 
-/* Each message comes back: through a kernel, which doubles its numbers, or as it is. */
+/* Returns each message, unchanged or doubled by a kernel. */
 static int echo(struct pto_orch *o, const uint64_t *scalar)
 {
     struct pto_queue q;
@@ -39,7 +41,7 @@ static int echo(struct pto_orch *o, const uint64_t *scalar)
     return status;
 }
 
-/* One more than each number that comes, until a 0 comes. */
+/* Returns each received number plus one, until it receives 0. */
 static int talk(struct pto_orch *o, const uint64_t *scalar)
 {
     struct pto_region r;
@@ -62,7 +64,7 @@ static int talk(struct pto_orch *o, const uint64_t *scalar)
     return status;
 }
 
-/* Waits for what never comes, until the host goes. */
+/* Waits for a message that never comes, until the host closes the region. */
 static int hold(struct pto_orch *o, const uint64_t *scalar)
 {
     const int32_t recorded = 77;

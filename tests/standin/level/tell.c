@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a context says of its domain. */
+/* Stores the fields of a context. */
 #include <pto/window.h>
 
 PTO_KERNEL(args)

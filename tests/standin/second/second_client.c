@@ -64,7 +64,7 @@ enum {
     CARD_CORES = NUMBERS / 3,
 };
 
-/* A call that has to succeed. */
+/* Makes a call that must succeed. */
 #define CALL(call)                                                                \
     do {                                                                          \
         int code_ = (call);                                                       \
@@ -105,7 +105,7 @@ static void *upload(const void *from, size_t bytes)
     return at;
 }
 
-/* The file is gone as soon as it is loaded. */
+/* The file is deleted as soon as it is loaded. */
 static void *load_description(const char *text)
 {
     struct value mode = { .id = 3 };
@@ -172,7 +172,9 @@ static void boot(void *stream, const char *inner_name)
 
 enum { INIT, REGISTER, EXEC, OPS };
 
-/* One description for all functions of the program, whose members are in no order. */
+/*
+ * Writes one description for all functions of the program, with its members in an arbitrary order.
+ */
 static void *load_ops(const char *so, void *function[OPS])
 {
     static const char *const names[OPS] = { "second_init", "second_register", "second_exec" };
@@ -194,7 +196,7 @@ static void *load_ops(const char *so, void *function[OPS])
     return binary;
 }
 
-/* Windows of the cores that there are. */
+/* Returns the register windows of all existing cores. */
 static void find_windows(uint64_t window[NUMBERS])
 {
     struct {
@@ -268,7 +270,7 @@ static void *load_executor(void **binary)
     return function;
 }
 
-/* The thread of the runs takes the card, too, and nobody gives that back. */
+/* The thread of the runs binds itself to the card as well, and never unbinds. */
 static void *run_main(void *runs)
 {
     static const char inner[] = "libsecond_inner_0.so";
@@ -277,7 +279,7 @@ static void *run_main(void *runs)
     uint32_t cubes = 0, vectors = 0;
 
     CALL(aclrtSetDevice(0));
-    for (int i = 0; i < 4; i++) /* two for the bootstrap, two for the runs */
+    for (int i = 0; i < 4; i++) /* two streams for the bootstrap, two for the runs */
         CALL(aclrtCreateStream(&stream[i]));
     CALL(aclrtGetStreamResLimit(stream[1], 0, &cubes));
     CALL(aclrtGetStreamResLimit(stream[1], 1, &vectors));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program of second_executor.c in the dialect of the vendor's compiler, with what the reference's
- * executor uses: the numbers of blocks, a variable that each core has, the control register and both
- * halves of the register that rings. A core for which one of these is not as it should be does not
+ * The program of second_executor.c in the dialect of the vendor's compiler, with features that the
+ * reference's executor uses: numbers of blocks, a variable for each core, the control register, and
+ * both halves of the doorbell register. A core that finds a wrong value in one of them does not
  * answer.
  */
 #include "tests/standin/second/second.h"
@@ -20,7 +20,7 @@
 [[block_local]] int second_index;
 [[block_local]] static uint64_t wanted;
 
-/* Numbers of cubes come first, as in the reference. */
+/* Cubes have the lowest numbers, as in the reference. */
 static CORE inline int find_index()
 {
 #ifdef __DAV_VEC__

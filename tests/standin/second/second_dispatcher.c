@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second client's dispatcher: writes the program that follows it to the folder where it lies
- * itself, under another name first.
+ * The second client's dispatcher: writes the program that follows it in memory to its own folder,
+ * first under another name.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

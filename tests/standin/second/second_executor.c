@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second client's program for cores: an entry by another name, and global data, one piece of
- * which has values from the start and one is written by all cores. The functions of the stand-in
- * stand for registers that only instructions read.
+ * The second client's program for cores: its entry has another name than ours, and it has global
+ * data: one variable with initial values, and one that all cores write. Registers that only
+ * instructions can read are functions of the stand-in.
  */
 #include "tests/standin/second/second.h"
 

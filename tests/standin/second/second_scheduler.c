@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second client's program for the control processor, with three functions. Every block of a run
- * leads one core, and the blocks meet twice: they run at the same time, or the run fails.
+ * The second client's program for the control processor, with three functions. Each block of a run
+ * controls one core, and the blocks meet twice: the run fails unless they run at the same time.
  */
 #include <sched.h>
 #include <stdbool.h>
@@ -48,7 +48,7 @@ static time_t now_s(void)
     return now.tv_sec;
 }
 
-/* Until a word in memory or a register is no less. False: it took too long. */
+/* Waits until a word in memory or a register has at least this value. False: it took too long. */
 static bool await(const uint32_t *word, uint32_t value)
 {
     time_t begin = now_s();
@@ -64,7 +64,7 @@ static uint32_t *register_of(const struct run *run, uint32_t core, uint32_t offs
     return (uint32_t *)(uintptr_t)(run->window[run->core[core].number] + offset);
 }
 
-/* Blocks that meet. False: the others did not come. */
+/* Waits for all blocks. False: the others did not come. */
 static bool meet(struct run *run, uint32_t *count)
 {
     if (await(count, BLOCKS))
@@ -73,7 +73,7 @@ static bool meet(struct run *run, uint32_t *count)
     return false;
 }
 
-/* The core of a block computes. True: its condition register had the answer. */
+/* Lets the core of a block compute. True: its condition register had the answer. */
 static bool lead(struct run *run, uint32_t core)
 {
     bool is_right = await(&run->core[core].has_come, 1);
@@ -88,7 +88,7 @@ static bool lead(struct run *run, uint32_t core)
     return is_right;
 }
 
-/* Cores end when they are told so, whatever else went wrong. */
+/* Cores end when they get the request, whatever else failed. */
 static void dismiss(struct run *run, uint32_t core)
 {
     if (!await(&run->core[core].has_come, 1))
