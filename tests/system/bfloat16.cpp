@@ -93,7 +93,8 @@ static void check_numbers()
         check_number(r >> shift);
         check_number((int32_t)((int64_t)r >> shift));
         /* one more or less than a tie */
-        const int place = 30 + (int)(r >> 50 & 15) * 25 / 15; /* of the tie's lowest bit */
+        /* depends on the lowest bit of the tie */
+        const int place = 30 + (int)(r >> 50 & 15) * 25 / 15;
         const uint64_t tie = (0x80 | (r & 0x7f)) << place | (uint64_t)1 << (place - 1);
         check_number((int64_t)tie + (int64_t)(r >> 60 & 1) - (int64_t)(r >> 61 & 1));
         check_number((double)((int64_t)(tie >> (place - 30)) + (int64_t)(r >> 60 & 1) - (int64_t)(r >> 61 & 1)));
@@ -101,7 +102,7 @@ static void check_numbers()
     }
 }
 
-/* What a program may write with it. */
+/* Expressions that a program may use. */
 static void check_uses()
 {
     const bfloat16_t a = 1.5f, b = 3, zero = 0;

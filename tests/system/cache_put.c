@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts entries into the store, for cache.sh: FOLDER COUNT BYTES. With COUNT 0 until it is killed.
- * Exit code 1: the store took something that it cannot have, or told nothing of a failure.
+ * Stores entries, for cache.sh: FOLDER COUNT BYTES. With COUNT 0 until it is killed. Exit code 1:
+ * the store accepted something that it cannot store, or did not report a failure.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs callables of the same names in one process and says what became of each.
+ * Runs callables with the same names in one process, and prints the result of each.
  *
  *     debug_run ARTEFACT...
  */

@@ -61,7 +61,7 @@ static int open_all(uint64_t lease_ms, uint64_t grace_ms)
     return pto_domain_open(comm, &domain_params, &domain);
 }
 
-/* Notes when peers become silent, and when they are heard again. */
+/* Records when peers become silent, and when they answer again. */
 static void watch(void)
 {
     static uint32_t before;

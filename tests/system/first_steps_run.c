@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A callable of functions of this program, which a device in a process of its own cannot call: its registration says
- * so, in the sentence of a run. On a device in this process the same callable is registered and runs.
+ * A callable of functions of this program, which a device in a separate process cannot call: a run
+ * fails with a message that says so. On a device in this process the same callable is registered
+ * and runs.
  */
 #include <pto/pto.h>
 #include <stdio.h>

@@ -18,10 +18,10 @@
 
 enum { BLOCKS = 2, LANES = 3, RUNS = 2, KEY = 7 };
 
-/* What a kernel found out about its core. */
+/* What a kernel has found out about its core. */
 struct seen {
     uint32_t sub_block;
-    uint32_t before; /* how many lanes of its cluster came before it */
+    uint32_t before; /* how many lanes of its cluster have arrived before it */
     const void *state;
     const void *larger; /* the same key with a larger size */
 };

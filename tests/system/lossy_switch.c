@@ -33,7 +33,7 @@ struct waiting {
 
 static struct waiting waiting[WAITING_MAX];
 static uint32_t first,
-    next; /* frames that wait: from `first` to `next` - 1, in the order they are due */
+    next; /* ring of frames that wait: from `first` to `next` - 1, in the order of their times */
 static int port[PORTS_MAX];
 static int port_count;
 static uint64_t seed = 1;
@@ -90,7 +90,7 @@ static void keep(const char *frame, ssize_t bytes, int from, uint64_t delay_ns)
     struct waiting *w = &waiting[next % WAITING_MAX];
 
     if (next - first == WAITING_MAX)
-        return; /* lost, as in a switch whose queue is full */
+        return; /* dropped, as in a switch whose queue is full */
     *w = (struct waiting){ now_ns() + delay_ns, from, bytes, malloc((size_t)bytes) };
     if (w->frame == NULL)
         exit(1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank: every rank adds its number and one to a word of every rank, which prints the sum. */
+/* A rank: adds its number and one to a word of every rank, and prints the sum in its own word. */
 #include <stdio.h>
 #include <pto/comm.h>
 int main(void)

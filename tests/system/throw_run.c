@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the orchestration of throw_orch.cc three times on one device, for throw.sh: no C++ here. */
+/*
+ * Runs the orchestration of throw_orch.cc three times on one device, for throw.sh; this program
+ * itself is not C++.
+ */
 #include <stdio.h>
 #include <string.h>
 

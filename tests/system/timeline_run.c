@@ -20,12 +20,13 @@ enum {
     CHAINS = 10,
     ROUNDS = 100,
     EVERY = 10
-}; /* rounds from one group of special tasks to the next */
+}; /* number of rounds between two groups of special tasks */
 enum { SPMD_BLOCKS = 5, MIX_BLOCKS = 3, GANG_BLOCKS = 6 };
 enum { QUICK, SLOW, SPMD, MIX_AIC, MIX_AIV, GANG, KERNELS };
 
 static float memory[CHAINS + 1][64];
-static uint32_t met[ROUNDS][MIX_BLOCKS + 1]; /* how many have come: of a block's lanes, of a gang */
+/* counters of kernels that have arrived: of a block's lanes, of a gang */
+static uint32_t met[ROUNDS][MIX_BLOCKS + 1];
 static int32_t is_wanted;
 static bool has_failure;
 
@@ -40,7 +41,7 @@ static void slow(int64_t *args)
         usleep(8000);
 }
 
-/* Goes on when all have come, so all of them are on cores at one time. */
+/* Continues when all kernels have arrived, so all of them are on cores at the same time. */
 static void meet(uint32_t *count, uint32_t all)
 {
     pto_notify_add(count, 1);

@@ -77,7 +77,7 @@ int main(int argc, char **argv)
         return 2;
     runs = atoi(argv[3]);
     add = load(argv[1]);
-    if (rename(argv[2], argv[1]) != 0) { /* the other one takes its place, and its name */
+    if (rename(argv[2], argv[1]) != 0) { /* another file replaces it, under the same name */
         perror(argv[1]);
         return 1;
     }

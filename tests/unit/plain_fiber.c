@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cases of test_fiber.c without cmocka, for machines that have none, such
- * as qemu-aarch64 with a static program. It stands in for the few names of
- * cmocka that they use; main() comes with the cases.
+ * Runs the cases of test_fiber.c on machines without cmocka, such as qemu-aarch64 with a static
+ * program. Defines the few names of cmocka that they use; main() is in test_fiber.c.
  */
 #define PLAIN_FIBER
 
@@ -35,7 +34,7 @@ static void plain_check(int is_true, const char *file, int line, const char *tex
 /* Returns the number of failures, as the exit code. */
 static int plain_run(const struct CMUnitTest *tests, size_t count)
 {
-    static int passed, failed, skipped; /* static: they outlive the longjmp */
+    static int passed, failed, skipped; /* static, so that they survive the longjmp */
     static size_t i;
 
     for (i = 0; i < count; i++) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tests of the pure folders without cmocka, for machines that have none,
- * such as qemu-aarch64 with a static program: one program, with the counts of
- * random cases divided by TEST_SHARE. It stands in for the few names of cmocka
- * that they use.
+ * Runs the tests of the pure folders on machines without cmocka, such as qemu-aarch64 with a static
+ * program: all in one program, with the counts of random cases divided by TEST_SHARE. Defines the
+ * few names of cmocka that they use.
  */
 #define PLAIN_PURE
 
@@ -36,7 +35,7 @@ static void plain_fail(const char *file, int line, const char *format, ...)
     longjmp(plain_end, 1);
 }
 
-/* In a condition of its own, so that it costs nothing where it holds. */
+/* A separate condition, so that an assertion that holds costs nothing. */
 #define plain_check(condition, text) \
     ((condition) ? (void)0 : plain_fail(__FILE__, __LINE__, "%s", (text)))
 
@@ -66,7 +65,7 @@ static void plain_fail(const char *file, int line, const char *format, ...)
 /* Returns the number of failures. */
 static int plain_run(const char *group, const struct CMUnitTest *tests, size_t count)
 {
-    static int failed; /* static: they outlive the longjmp */
+    static int failed; /* static, so that they survive the longjmp */
     static size_t i;
 
     failed = 0;

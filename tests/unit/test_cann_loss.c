@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A card that is lost has a reason from the first moment at which another thread can see the loss.
- * The vendor's calls are functions of this test, and so is pthread_mutex_lock (rules.mk): whenever a
- * thread comes to the lock of the reason, another one could have been there just before and read it.
+ * The reason of a card's loss is set before another thread can see the loss. The vendor's calls are
+ * functions of this test, and so is pthread_mutex_lock (rules.mk): when a thread takes the lock of
+ * the reason, another thread could have read the reason just before.
  */
 #include "cann/cann.h"
 
@@ -19,8 +19,9 @@ int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 
 static struct cann *card;
-static uint32_t lookers; /* that came to the lock of the reason when the loss could be seen */
-static uint32_t baffled; /* of them: there was no reason */
+/* number of times that the lock of the reason was taken after the loss was visible */
+static uint32_t lookers;
+static uint32_t baffled; /* how many of them found no reason */
 static const char *fails;
 static sem_t released;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Streams of records: they arrive whole and in order, a full one refuses, and whatever is
- * written into the memory, a reader copies nothing beyond it and stops.
+ * Streams of records: records arrive completely and in order, a full stream refuses records, and
+ * whatever is written into its memory, a reader copies nothing outside of it and stops.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -75,7 +75,7 @@ static void a_full_stream_refuses(void **state)
         sent++;
     assert_true(sent > 50);
     assert_received(0, 1000);
-    while (!send(sent, 1000)) /* at the end a pad needs more room than the record */
+    while (!send(sent, 1000)) /* at the end of the ring, padding needs more room than the record */
         assert_int_equal(channel_read(&reader, &record), CHANNEL_RECORD);
     while (channel_read(&reader, &record) == CHANNEL_RECORD) {
     }
@@ -112,14 +112,15 @@ static void what_is_not_read_can_be_taken_back(void **state)
     assert_false(channel_take_back(&writer, position[1]));
     assert_received(2, 100);
     assert_int_equal(channel_read(&reader, &record), CHANNEL_EMPTY);
-    for (uint64_t key = 3; key < 1000; key++) { /* other records lie where the first one lay */
+    /* other records are at the position of the first one */
+    for (uint64_t key = 3; key < 1000; key++) {
         assert_true(send(key, 1000));
         assert_false(channel_take_back(&writer, position[0]));
         assert_received(key, 1000);
     }
 }
 
-/* The sanitizers notice what is read beyond the stream or written beyond the record. */
+/* Sanitizers detect reads beyond the stream and writes beyond the record. */
 static void nonsense_is_not_believed(void **state)
 {
     unsigned seed = 11;
@@ -220,7 +221,7 @@ static void no_thread_sleeps_through_a_wake(void **state)
     assert_false(await_holds(&waker[1], can_receive, none, now_ns() + MS));
 }
 
-/* Wakes the other side when it has gone to sleep, or, if it does not, some time later. */
+/* Wakes the other side when it sleeps or, if it does not fall asleep, after some time. */
 static void *wake_once(void *context)
 {
     const bool *sleeps = context;
@@ -254,13 +255,13 @@ static void whoever_slept_for_a_moment_stays_awake_for_one(void **state)
     memset(waker, 0, sizeof(waker));
     await_one(long_one, true);
     assert_int_equal(sleeps_of(&waker[1]), 1);
-    assert_true(a32_load_acquire(&waker[1].wait_ns) > 0); /* how long that took */
-    a32_store_relaxed(&waker[1].wait_ns, 3000000000);     /* as if it had been long */
+    assert_true(a32_load_acquire(&waker[1].wait_ns) > 0); /* duration of that wait */
+    a32_store_relaxed(&waker[1].wait_ns, 3000000000);     /* as if the wait had taken long */
     await_one(long_one, false);
-    assert_int_equal(sleeps_of(&waker[1]), 1); /* it did not sleep again */
+    assert_int_equal(sleeps_of(&waker[1]), 1); /* the next wait did not sleep */
     a32_store_relaxed(&waker[1].sleepers, 0);
     await_one(short_one,
-              true); /* whatever is written there, it does not look for longer than it should */
+              true); /* whatever value is stored, the next wait does not spin longer than allowed */
     assert_int_equal(a32_load_acquire(&waker[1].wait_ns), 0); /* and forgets */
 }
 
@@ -277,7 +278,7 @@ static void *write_and_take_back(void *context)
     for (uint64_t i = 0; i < CLAIMED; i++) {
         while (!channel_has_room(&writer, 64) ||
                (i % 8 == 0 && a64_load_acquire(&stream.head) != a64_load_acquire(&stream.tail)))
-            sched_yield(); /* the reader keeps up, so that both want the same ones */
+            sched_yield(); /* the reader keeps up, so both sides use the same memory */
         EXPECT(send(i, 8));
         position[i % 4] = writer.last;
         if (i >= 3 && i % 2 != 0 && channel_take_back(&writer, position[(i - 1) % 4])) {
@@ -302,10 +303,10 @@ static void a_record_has_one_owner(void **state)
             last = record.head.key;
             __atomic_fetch_add(&had[last], 1, __ATOMIC_RELAXED);
         } else {
-            sched_yield(); /* where CPUs are few, the writer waits for this one */
+            sched_yield(); /* on a machine with few CPUs the writer waits for this thread */
         }
         assert_true(now_ns() < end);
-    } while (last != CLAIMED - 1); /* which nobody takes back */
+    } while (last != CLAIMED - 1); /* bytes that no reader releases */
     pthread_join(thread, NULL);
     assert_nothing_unexpected();
     for (uint64_t i = 0; i < CLAIMED; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The naive model of `pto check`: small graphs by hand with the edges that
- * docs/user/ordering.md gives them, and decisions about regions against sets of
- * bytes. Needs the model only (check_model.c, check_region.c, check_race.c), no engine.
+ * The naive model of `pto check`: small graphs with the edges that docs/user/ordering.md requires,
+ * and decisions about regions compared with sets of bytes. Uses only the model (check_model.c,
+ * check_region.c, check_race.c), not the engine.
  */
 
 #include "tool/check/check_model.h"
@@ -36,7 +36,7 @@ static struct check_region flat(uint32_t addr, uint32_t from, uint32_t to)
     return r;
 }
 
-/* Rows and columns [r0, r1) x [c0, c1) of a 16 x 16 matrix of bytes at BASE. */
+/* Returns rows r0 to r1 - 1 and columns c0 to c1 - 1 of a 16 x 16 matrix of bytes at BASE. */
 static struct check_region tile(uint32_t r0, uint32_t r1, uint32_t c0, uint32_t c1)
 {
     struct check_region r = { .addr = BASE, .size = 256, .ndims = 2, .dtype = PTO_UINT8 };
@@ -118,7 +118,7 @@ static struct check_predicate predicate(struct check_region region, uint32_t ind
     };
 }
 
-/* Compares with a list of "before>after ", by `after`, then by `before`. */
+/* Compares the edges with a list of "before>after ", sorted by `after`, then by `before`. */
 static void expect_edges(enum pto_deps deps, struct step *steps, uint32_t count, const char *edges)
 {
     struct check_model *model = check_model_create(deps);
@@ -183,7 +183,7 @@ static void a_reader_of_the_same_region_supersedes_its_writer(void **state)
     SAFE("0>1 1>2 ", ONE(OUTEX(x)), ONE(IN(x)), ONE(OUTEX(part)));
     SAFE("0>1 0>2 ", ONE(OUTEX(x)), ONE(IN(x)), ONE(IN(part)));
     SAFE("0>1 0>2 1>2 ", ONE(OUTEX(x)), ONE(IN(part)), ONE(OUTEX(x)));
-    /* Through another base address and type it is still the same region. */
+    /* With another base address and type it is still the same region. */
     SAFE("0>1 1>2 ", ONE(OUTEX(x)), ONE(IN(flat(BASE - 8, 8, 72))), ONE(OUTEX(x)));
 }
 
@@ -201,7 +201,7 @@ static void a_covering_writer_removes_records(void **state)
     /* A box that is not dense does not cover what its interval contains. */
     SAFE("0>1 0>2 1>2 ", ONE(OUTEX(flat(BASE, 34, 52))), ONE(OUTEX(tile(2, 6, 2, 6))),
          ONE(IN(flat(BASE, 34, 52))));
-    /* Neither contiguous nor boxes, but the same. */
+    /* Neither contiguous nor boxes, but equal. */
     SAFE("0>1 1>2 ",
          ONE(OUTEX(
              ((struct check_region){ BASE, 256, 1, 0, 2, PTO_UINT8, false, { 3, 3 }, { 7, 2 } }))),
@@ -248,7 +248,7 @@ static void users_wait_for_the_creator(void **state)
     (void)state;
     expect_edges(PTO_DEPS_SAFE, steps, 5, "0>1 0>2 0>4 ");
     expect_edges(PTO_DEPS_SIMPLER, steps, 5, "0>1 0>2 0>4 ");
-    /* What alloc_tensors made is there at once. */
+    /* Tensors made by alloc_tensors exist at once. */
     steps[0].kind = CHECK_ALLOC;
     expect_edges(PTO_DEPS_SAFE, steps, 5, "");
     steps[1].dep_count = 1;
@@ -266,7 +266,7 @@ static void an_output_is_a_write_of_its_buffer(void **state)
 
     (void)state;
     expect_edges(PTO_DEPS_SAFE, steps, 3, "0>1 0>2 1>2 ");
-    /* It counts even for a task that reaches the bytes without knowing the creator. */
+    /* The dependency exists even for a task that uses the bytes without naming the creator. */
     steps[2].args[0].creator = -1;
     expect_edges(PTO_DEPS_SAFE, steps, 3, "0>1 0>2 1>2 ");
     expect_edges(PTO_DEPS_SIMPLER, steps, 3, "0>1 1>2 ");
@@ -333,7 +333,7 @@ static void interleaved_steps_do_not_meet(void **state)
     (void)state;
     odd.start = 1;
     SAFE("", ONE(OUTEX(even)), ONE(IN(odd)));
-    /* Other strides are another frame: decided by the intervals. */
+    /* Other strides make another frame, so the intervals decide. */
     SAFE("0>1 ", ONE(OUTEX(even)), ONE(IN(third)));
 }
 
@@ -344,7 +344,10 @@ static void arguments_are_taken_in_their_order(void **state)
     (void)state;
     SAFE("0>1 1>2 ", ONE(OUTEX(x)), TWO(IN(x), OUTEX(x)), ONE(IN(x)));
     SAFE("0>1 1>2 ", ONE(OUTEX(x)), TWO(OUTEX(x), IN(x)), ONE(OUTEX(x)));
-    /* A read before the write still sees the superseded writer; after it, only its own task. */
+    /*
+     * A reader before the write still depends on the superseded writer; one after it, only on the
+     * writer of its own region.
+     */
     SAFE("0>1 0>2 1>2 ", ONE(OUTEX(x)), ONE(IN(x)), TWO(IN(x), OUTEX(x)));
     SAFE("0>1 1>2 ", ONE(OUTEX(x)), ONE(IN(x)), TWO(OUTEX(x), IN(x)));
 }
@@ -411,11 +414,11 @@ static void the_operand_of_a_predicate_is_one_more_input(void **state)
     SAFE("0>1 ", WHEN(x, 5), ONE(OUTEX(flat(BASE, 5, 6))), ONE(OUTEX(flat(BASE, 6, 7))));
     SAFE("0>1 ", ONE(OUTEX(x)), WHEN(x, 0), WHEN(manual_dep(x), 0));
     SIMPLER("", ONE(OUTEX(x)), WHEN(x, 0), ONE(OUTEX(x)));
-    /* After the arguments: its own task wrote the element last. */
+    /* After its arguments: the task itself wrote the element last. */
     steps[1] = (struct step)TWO(IN(x), OUTEX(x));
     steps[1].predicate = predicate(x, 5);
     expect_edges(PTO_DEPS_SAFE, (struct step[]){ ONE(OUTEX(x)), steps[1] }, 2, "0>1 ");
-    /* The creator is waited for, even if the tensor opted out; not in a MANUAL scope. */
+    /* Tasks wait for the creator even if the tensor opted out, except in a MANUAL scope. */
     steps[0] = (struct step)ONE(created(PTO_TAG_OUTPUT, 0, x));
     steps[1] = (struct step)WHEN(manual_dep(x), 5);
     steps[1].predicate.element.creator = 0;
@@ -451,11 +454,11 @@ static void accesses_are_done_where_they_are_determined(void **state)
     for (int i = 0; i < 6; i++)
         accesses[i] = (struct check_access){ .is_set = i >= 3, .element = at[i % 3] };
     check_model_prepare(&g);
-    /* A get waits for the writer, which in host mode nobody can. */
+    /* A get waits for the writer; in host mode that is impossible. */
     assert_true(accesses[0].is_streamed && !accesses[0].is_held);
     assert_true(accesses[1].is_streamed && accesses[1].is_held);
     assert_true(accesses[2].is_streamed && accesses[2].is_held);
-    /* A set does not wait for a reader that opted out; in host mode it comes before all tasks. */
+    /* A set does not wait for a reader that opted out; in host mode it precedes all tasks. */
     assert_true(accesses[3].is_streamed && !accesses[3].is_held);
     assert_true(!accesses[4].is_streamed && accesses[4].is_held);
     assert_true(accesses[5].is_streamed && accesses[5].is_held);
@@ -488,12 +491,12 @@ static void a_notifier_never_waits_for_whom_it_notifies(void **state)
     tasks[1].defer = (struct check_defer){ .is_on = true, .candidates = { 0, 3 } };
     check_model_prepare(&g);
     assert_int_equal(tasks[1].defer.notifier_count, 2);
-    /* The third task follows the deferred one. */
+    /* The third task waits for the deferred one. */
     tasks[1].defer.candidates[1] = 2;
     check_model_prepare(&g);
     assert_int_equal(tasks[1].defer.notifier_count, 1);
     assert_int_equal(tasks[1].defer.notifiers[0], 0);
-    /* The orchestration may wait for the deferred task before it submits the last one. */
+    /* The orchestration may wait for the deferred task before it submits the last task. */
     tasks[1].defer.candidates[1] = 3;
     tasks[3].access_count = 1;
     tasks[3].accesses = &access;
@@ -536,7 +539,7 @@ static void prepare_orders_what_opted_out(void **state)
 
 /* ---- regions against sets of bytes ---- */
 
-/* A box of an 8 x 8 x 8 cube of bytes, its dimensions in any order. */
+/* A box in an 8 x 8 x 8 cube of bytes, with its dimensions in any order. */
 static struct check_region any_box(void)
 {
     struct check_region r = { .size = 512, .ndims = 3, .dtype = PTO_UINT8 };
@@ -553,7 +556,7 @@ static struct check_region any_box(void)
     return r;
 }
 
-/* Any strides, though often those of others, so that frames and intervals meet. */
+/* Any strides, but often those of other views, so that frames and intervals overlap. */
 static struct check_region any_region(void)
 {
     static const uint32_t types[] = { PTO_UINT8, PTO_INT16, PTO_FLOAT32, PTO_INT64 };
@@ -588,7 +591,7 @@ static void fill_bytes(const struct check_region *r, uint8_t bytes[MEMORY])
     memset(bytes, 0, MEMORY);
     if (check_region_is_empty(r))
         return;
-    /* Not with struct check_walk: this must not share its mistakes. */
+    /* Does not use struct check_walk, because it must not share mistakes with it. */
     for (uint32_t i = 0; i < r->shapes[0]; i++) {
         for (uint32_t j = 0; j < (r->ndims > 1 ? r->shapes[1] : 1); j++) {
             for (uint32_t k = 0; k < (r->ndims > 2 ? r->shapes[2] : 1); k++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the analyses of a recording start from: order in time, readiness, limits. */
+/* The data from which analyses of a recording start: order in time, readiness, limits. */
 #include "tool/see/chip_work.h"
 
 #include "tests/fixture/recording_test.h"

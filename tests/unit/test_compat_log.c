@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of log from code that was compiled with the reference's headers: who gets which of them. */
+/* Log lines of code that was compiled with the reference's headers: which lines go where. */
 #include "compat/orch/compat_log.h"
 
 #include "compat/orch/layout.h"
@@ -77,7 +77,7 @@ static int bind_state(struct compat_log_state *to)
     return 0;
 }
 
-/* The reference's own logger looks at the same memory, which may change the threshold at any time. */
+/* The reference's own logger reads the same memory, which may change the threshold at any time. */
 static void the_state_of_a_worker_counts_instead(void **state)
 {
     static struct compat_log_state theirs = { 1, sizeof(theirs), PTO_LOG_ERROR, 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reference's operations, called on a runtime that notes what it is asked for: no object is
- * compiled, and no task runs. The file under test is included, because its tables are static.
+ * The reference's operations, called on a runtime that records the calls: no object is compiled,
+ * and no task runs. This test includes the source file, because its tables are static.
  */
 #include "compat/orch/compat.c"
 
@@ -10,7 +10,7 @@
 static struct compat_orch compat;
 static struct compat_runtime *const rt = &compat.runtime;
 
-/* What the runtime was asked for last. */
+/* The last call to the runtime, with its arguments. */
 static struct {
     struct pto_kernels kernels;
     struct pto_args args;
@@ -120,7 +120,7 @@ static int begin(void **state)
     return 0;
 }
 
-/* The arguments of a task as the reference's headers leave them: one input, one block. */
+/* Task arguments as the reference's headers initialise them: one input, one block. */
 static void fill(struct compat_args *args)
 {
     memset(args, 0, sizeof(*args));
@@ -175,7 +175,7 @@ static void arguments_keep_all_that_they_say(void **state)
     assert_int_equal(asked.args.marked_scalars, 1u << 1);
 }
 
-/* Its dependencies are elsewhere, and have no kinds. */
+/* Its dependencies are in another array, and have no kinds. */
 static void the_other_headers_have_another_end(void **state)
 {
     static const struct pto_kernels lanes = { 3, 1, 2 };
@@ -239,7 +239,10 @@ static void a_single_aiv_lane_is_the_first(void **state)
     assert_int_equal(asked.kernels.aiv1, -1);
 }
 
-/* Headers of the host-built kind leave the part of an output before its start uninitialised. */
+/*
+ * Headers of the host-built kind leave the fields of an output before its start offset
+ * uninitialised.
+ */
 static void outputs_are_returned_and_begin_clear(void **state)
 {
     struct pto_tensor_info info = pto_tensor_info_make(PTO_DIMS(4), 1, PTO_FLOAT32);
@@ -289,7 +292,7 @@ static void scopes_have_the_mode_and_the_line_before_them(void **state)
     rt->scope_mode = PTO_SCOPE_MANUAL;
     stream_ops.ops.scope_begin(rt);
     assert_int_equal(asked.mode, PTO_SCOPE_MANUAL);
-    assert_int_equal(rt->scope_mode, PTO_SCOPE_AUTO); /* for the next one */
+    assert_int_equal(rt->scope_mode, PTO_SCOPE_AUTO); /* source line for the next scope */
     assert_int_equal(asked.site->line, 20);
     stream_ops.scope_site(file, 30);
     stream_ops.ops.scope_begin(rt);
@@ -305,7 +308,7 @@ static void scopes_have_the_mode_and_the_line_before_them(void **state)
     assert_int_equal(asked.ends, 2);
 }
 
-/* It is not counted, so that the next end belongs to the scope around it. */
+/* This scope is not counted, so the next end belongs to the enclosing scope. */
 static void a_scope_that_is_refused_has_not_begun(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kernel_config.py and compiled_meta.json: what the reader of Python takes, what
- * a right folder says, and the place and the sentence for each kind of wrong one.
+ * kernel_config.py and compiled_meta.json: what the Python reader accepts, what a valid folder
+ * means, and place and message for each kind of error.
  */
 
 #include "tool/scene/python.h"
@@ -188,7 +188,7 @@ static void refuses_the_rest_of_python(void **state)
         expect_refusal(wrong[i][0], wrong[i][1], wrong[i][2]);
 }
 
-/* A line, many times, behind some others. */
+/* Repeats a line many times after some others. */
 static void expect_bound(const char *begin, const char *line, uint32_t times, const char *phrase)
 {
     size_t bytes = strlen(begin) + times * strlen(line) + 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a rank waits for a signal where ranks outnumber CPUs: src/comm/comm_shared.c as it is, with
- * yields counted and the CPUs of the other ranks made up.
+ * How a rank waits for a signal if ranks outnumber CPUs: src/comm/comm_shared.c unchanged, with a
+ * counter of yields and simulated CPUs of the other ranks.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -28,7 +28,7 @@ static_assert((int)LOOKS_NEEDED < (int)CROWD_LOOKS,
 static struct shared_head head[RANKS];
 static uint32_t looks_made;
 
-/* The signal comes after a number of looks. */
+/* The signal arrives after a number of checks. */
 static bool has_come_after_looks(void *context)
 {
     (void)context;
@@ -41,7 +41,7 @@ static int never_judge(void *context)
     return PTO_OK;
 }
 
-/* Rank 0 waits; the others are as `head` says. Returns how often it yields. */
+/* Lets rank 0 wait; the states of the other ranks are in `head`. Returns how often it yields. */
 static uint32_t wait_in_a_crowd(void)
 {
     struct shared_head *heads[RANKS] = { &head[0], &head[1], &head[2], &head[3] };
@@ -60,7 +60,7 @@ static uint32_t wait_in_a_crowd(void)
     return yields;
 }
 
-/* Rank 1 is on another CPU, as it is where the signal comes from. */
+/* Rank 1, which sends the signal, is on another CPU. */
 static int begin(void **state)
 {
     uint32_t cpu = os_cpu_here();

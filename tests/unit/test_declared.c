@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that declare their arguments: submits that fit are accepted, however they are submitted;
- * every other one is refused at the first argument that differs, with both sides. Declarations are
- * validated before they are used.
+ * Kernels that declare their arguments: submits that fit are accepted, in every form of a submit;
+ * every other submit is refused at the first argument that differs, with a message that names both
+ * sides. Declarations are validated before they are used.
  */
 #include "graph/declared.h"
 
@@ -15,7 +15,7 @@ static const uint32_t axpy[] = { PTO_TENSOR(PTO_FLOAT32, 2), PTO_VIEW(PTO_FLOAT1
 
 static char storage[1 << 16];
 
-/* Arguments as `axpy` declares them. */
+/* Arguments as the kernel `axpy` declares them. */
 struct submit_of {
     struct pto_tensor tensor[2];
     struct pto_tensor_info info;
@@ -80,7 +80,7 @@ static void what_fits_is_accepted(void **state)
     rig_close(rig);
 }
 
-/* `argument`, `word` and the given value are those of the refusal. */
+/* `argument`, `word` and the given value are what the refusal must report. */
 static void refused(const struct submit_of *s, enum declared_misfit misfit, int32_t argument,
                     uint32_t word, uint64_t given)
 {
@@ -143,7 +143,7 @@ static void what_does_not_is_refused_with_both_sides(void **state)
     refused(&s, DECLARED_SCALAR_TYPE, 0, axpy[3], PTO_FLOAT32);
 }
 
-/* A mistake in the tensor itself is reported as without a declaration. */
+/* An invalid tensor is reported as if there were no declaration. */
 static void invalid_tensors_are_refused_as_such(void **state)
 {
     struct rig *rig = open_declared(axpy);
@@ -168,7 +168,7 @@ static uint32_t random_word(bool is_scalar)
                              : PTO_VIEW(dtype, random_below(PTO_MAX_DIMS + 1));
 }
 
-/* A tensor that fits the word, unless `is_other`. */
+/* Makes a tensor that fits the word, unless `is_other`. */
 static struct pto_tensor make_tensor(uint32_t word, bool is_other)
 {
     const uint32_t shape[PTO_MAX_DIMS] = { 2, 2, 2, 2, 2 };

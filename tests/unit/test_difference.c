@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two runs of one program, whose durations are drawn from the same distribution, differ 5 times of 100 at
- * most; a kernel that is 10 % slower is found, and nothing else.
+ * Two runs of one program, whose durations are drawn from the same distribution, differ in at most
+ * 5 of 100 comparisons; a kernel that is 10 % slower is found, and no other difference.
  */
 #include "tool/see/difference.h"
 
@@ -9,7 +9,10 @@
 
 enum { KERNELS = 4, PAIRS = 100 };
 
-/* Of the runs that are made: tasks, and how much the durations of a kernel vary. */
+/*
+ * Parameters of the runs that are made: number of tasks, and how much the durations of a kernel
+ * vary.
+ */
 static uint32_t tasks = 480;
 static double noise = 0.08;
 
@@ -31,7 +34,7 @@ static double normal(void)
     return sum - 6;
 }
 
-/* Durations with noise, preemptions, and slow phases of the machine. */
+/* Durations with noise, preemptions, and phases in which the machine is slow. */
 static uint64_t noisy(double ns, uint32_t at)
 {
     static double phase;
@@ -44,7 +47,7 @@ static uint64_t noisy(double ns, uint32_t at)
     return ns > 100 ? (uint64_t)ns : 100;
 }
 
-/* A run of four kernels; one of them may be slower, and submits as well. */
+/* Makes a run of four kernels; one of them, or the submits, may be slower. */
 static struct see_analysis *run(struct plan *p, const double factor[KERNELS], double gap)
 {
     struct see_analysis *a = NULL;
@@ -111,7 +114,7 @@ static void equal_runs_differ_rarely(void **state)
     expect_no_difference(7);
 }
 
-/* Their medians are further apart than the floor, by chance. */
+/* Their medians differ by more than the floor, by chance. */
 static void nor_do_few_executions_that_vary(void **state)
 {
     (void)state;
@@ -179,7 +182,7 @@ static void another_kernel_is_named(void **state)
     drop(&d, p);
 }
 
-/* A virtual clock has no noise: a thousandth is rounding, a hundredth is a change. */
+/* A virtual clock has no noise: a thousandth is due to rounding, a hundredth is a change. */
 static void virtual_runs_are_exact(void **state)
 {
     static const double factor[] = { 1.001, 1.01 };
@@ -195,7 +198,7 @@ static void virtual_runs_are_exact(void **state)
         see_difference_free(&d);
         for (uint32_t k = 0; k < 2; k++)
             p[k].r->clock = PTO_RECORDING_CLOCK_VIRTUAL;
-        /* the same run, with other durations */
+        /* the same run with other durations */
         for (uint64_t k = 0; k < p[1].r->slice_count; k++) {
             const struct see_slice *before = &p[0].r->slice[k];
             struct see_slice *slice = &p[1].r->slice[k];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of data types, modes, rules, tags and directions: numbers that are an
- * ABI, names that are found again, none twice, and layouts that fit their bytes.
+ * Tables of data types, modes, rules, tags and directions: numbers that are an ABI, unique names
+ * that are found, and layouts that fit their bytes.
  */
 #include <math.h>
 
@@ -52,7 +52,7 @@ static void numbers_and_sizes_of_types_are_an_abi(void **state)
 static void assert_found_again(scene_name_fn name, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        assert_int_equal(scene_find_name(name, count, name(i)), i); /* so none is there twice */
+        assert_int_equal(scene_find_name(name, count, name(i)), i); /* so no name exists twice */
     assert_int_equal(scene_find_name(name, count, ""), -1);
     assert_int_equal(scene_find_name(name, count, name(count)), -1);
 }
@@ -106,7 +106,7 @@ static void a_layout_fits_its_type(void **state)
     }
 }
 
-/* What NumPy has is taken back as the same type; what it lacks, if the size tells. */
+/* Types that NumPy has are read back as the same type; others, if the size is unambiguous. */
 static void a_file_tells_its_type(void **state)
 {
     (void)state;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Fibers: control goes in and out, state survives, stacks are reused. What
- * happens inside is recorded there and checked outside, because a failing
- * assert jumps to the test runner's stack. plain_fiber.c runs the same cases
- * where there is no cmocka.
+ * Fibers: switches in and out, preserved state, reused stacks. Observations inside of a fiber are
+ * recorded and checked outside, because a failing assertion jumps to the stack of the test runner.
+ * plain_fiber.c runs the same cases without cmocka.
  */
 #include <fenv.h>
 #include <pthread.h>
@@ -17,7 +16,7 @@
 #include "base/fiber.h"
 #include "pto/pto.h"
 
-/* Last: its macro fail() would rewrite a member of that name in pto.h. */
+/* Included last, because its macro fail() would rewrite a member of that name in pto.h. */
 #ifndef PLAIN_FIBER
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +41,8 @@ enum { IS_SANITIZED = 0 };
 enum { STACK_BYTES = 256 * 1024, OVERFLOW_BYTES = 128 * 1024 };
 enum { RESTARTS = 100000, HANDOVERS = 1000 };
 
-static volatile uint64_t opaque_seed = 3; /* keeps the compiler from computing ahead */
+/* prevents the compiler from computing the result in advance */
+static volatile uint64_t opaque_seed = 3;
 
 struct counter {
     struct fiber *fiber;
@@ -147,9 +147,8 @@ static void keeps_the_frames_of_nested_calls(void **state)
 }
 
 /*
- * More live values than there are preserved registers, integer and floating
- * point, each changed in every round, so that all of these registers are in
- * use across the switch on both sides.
+ * More live values than there are preserved registers, both integers and floats, which change in
+ * every round, so that all preserved registers are in use across a switch on both sides.
  */
 struct mixer {
     struct fiber *fiber;
@@ -207,8 +206,8 @@ static void keeps_every_preserved_register_on_both_sides(void **state)
 }
 
 /*
- * The mode that arithmetic shows. On x86-64 fegetround() reads the x87 unit
- * alone and doubles are rounded by SSE: -1 if the two differ.
+ * Returns the rounding mode that arithmetic has. On x86-64 fegetround() reads the x87 unit alone,
+ * while doubles are rounded by SSE: -1 if the two differ.
  */
 static int rounding_seen(void)
 {
@@ -268,7 +267,10 @@ static void has_a_rounding_mode_of_its_own(void **state)
 
 static void note_alignment(void *arg)
 {
-    /* A vector store that the compiler may assume aligned would fault first. */
+    /*
+     * A misaligned stack would first fault at a vector store that the compiler assumes to be
+     * aligned.
+     */
     _Alignas(16) volatile char block[16];
     struct counter *counter = arg;
 
@@ -410,7 +412,7 @@ static void faults_when_the_stack_overflows(void **state)
     assert_true(child >= 0);
     if (child == 0) {
         struct counter counter = { 0 };
-        struct fiber *below = NULL; /* most likely: where the overflow would go unnoticed */
+        struct fiber *below = NULL; /* the most likely place where an overflow would go unnoticed */
         struct rlimit no_core = { 0 };
 
         setrlimit(RLIMIT_CORE, &no_core);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Digests, and files that are written whole or not at all. */
+/* Digests, and files that are written completely or not at all. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -118,7 +118,7 @@ static void what_cannot_be_read_is_a_sentence(void **state)
     assert_non_null(strstr(error.text, "/f has more than 4 bytes"));
     assert_int_equal(file_load(folder, 4, &bytes, &size, &error), PTO_EINVAL);
     assert_non_null(strstr(error.text, " is not a file"));
-    /* One that does not fit keeps its ends. */
+    /* A message that does not fit keeps its beginning and its end. */
     snprintf(far, sizeof(far), "/begin%0640d/f", 0);
     assert_int_equal(file_load(far, 4, &bytes, &size, &error), PTO_ESYSTEM);
     assert_int_equal(strlen(error.text), sizeof(error.text) - 1);
@@ -190,7 +190,7 @@ static void *write_often(void *arg)
     return NULL;
 }
 
-/* Whoever reads meanwhile gets the text of one writer. */
+/* A reader at the same time gets the complete text of one writer. */
 static void writers_do_not_mix(void **state)
 {
     pthread_t threads[2];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NaN and Inf that a task computes: in every type that has them, against inputs that explain them
- * or do not, between the elements of views, and over unwritten memory.
+ * NaN and Inf that a task computes: in every type that has them, with inputs that explain them or
+ * do not, between elements of views, and in unwritten memory.
  */
 #include "base/poison.h"
 #include "sim/finite.h"
@@ -25,7 +25,7 @@ static struct finite_inputs no_inputs(void)
     return (struct finite_inputs){ { -1, 0 }, { -1, 0 }, { -1, 0 } };
 }
 
-/* Place of the first element that was computed; -1: none. */
+/* Returns the place of the first element that was computed; -1: none. */
 static int64_t find(const struct finite_inputs *inputs, const struct pto_tensor *x, bool *is_nan)
 {
     struct finite_found found;
@@ -90,11 +90,11 @@ static void inputs_explain_what_follows(void **state)
     assert_int_equal(inputs.inf.argument, 4);
     assert_int_equal(inputs.inf.place, 3);
     assert_int_equal(inputs.nan.argument, -1);
-    assert_int_equal(find(&inputs, &x, &is_nan), -1); /* Inf of an Inf */
+    assert_int_equal(find(&inputs, &x, &is_nan), -1); /* Inf computed from Inf */
     memory.word[9] = 0x7fc00000;
-    assert_int_equal(find(&inputs, &x, &is_nan), 9); /* NaN of an Inf */
+    assert_int_equal(find(&inputs, &x, &is_nan), 9); /* NaN computed from Inf */
     before.word[9] = 0x7fc00000;
-    assert_int_equal(find(&inputs, &x, &is_nan), -1); /* it was there before */
+    assert_int_equal(find(&inputs, &x, &is_nan), -1); /* it existed before the task */
     before.word[9] = 0;
     finite_add_input(&inputs, &x, 5);
     assert_int_equal(inputs.nan.argument, 5);
@@ -121,7 +121,7 @@ static void memory_between_elements_belongs_to_others(void **state)
     assert_int_equal(find(&inputs, &x, &is_nan), 17); /* counted from element [0,2] */
 }
 
-/* Arithmetic on unwritten memory gives NaN that differs from it. */
+/* Arithmetic on unwritten memory gives a NaN that differs from the marker of such memory. */
 static void results_of_unwritten_memory_differ_from_it(void **state)
 {
     struct pto_tensor x = tensor_of(PTO_FLOAT32, WORDS);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The graph builder by hand: submits, allocations, scopes, and tasks that are
- * completed one by one. Each state in between is looked at; each refusal is
- * provoked once.
+ * The graph builder, step by step: submits, allocations, scopes, and tasks that the test completes
+ * one by one. Each state in between is checked; each refusal occurs once.
  */
 #include "tests/fixture/port_test.h"
 
@@ -56,7 +55,7 @@ static struct pto_task_id submit_after(struct rig *rig, const struct pto_task_id
     return out.task;
 }
 
-/* A task with one output of so many KiB. */
+/* A task with one output of this many KiB. */
 static struct pto_outputs submit_output(struct rig *rig, uint32_t kib)
 {
     struct pto_tensor_info info = floats(kib * (GRAPH_KIB / 4));
@@ -91,7 +90,7 @@ static void end(struct rig *rig)
     assert_int_equal(graph_scope_end(&rig->g), PTO_OK);
 }
 
-/* Whether a new output takes this memory; it is given back at once. */
+/* Whether a new output gets this memory; the output is released at once. */
 static bool is_free(struct rig *rig, uint64_t addr, uint32_t kib)
 {
     bool is_same;
@@ -143,7 +142,8 @@ static void an_id_that_lives_long_is_found_among_many(void **state)
     uint32_t slot = rig_slot(rig, first)->number;
 
     (void)state;
-    kept = alloc_output(rig, 1).task; /* of no slot: its block lives with the scope */
+    /* not in the memory of a slot: its block lives as long as the scope */
+    kept = alloc_output(rig, 1).task;
     for (uint32_t i = 0; i < 5000; i++)
         rig_complete(rig, submit_empty(rig));
     assert_int_equal(rig_slot(rig, first)->number, slot);
@@ -176,7 +176,7 @@ static void the_slot_that_came_back_last_is_taken_first(void **state)
         t[i] = outside(i);
         pto_add_input(&args, &t[i]);
     }
-    rig_submit(rig, &args, &out); /* too large for them */
+    rig_submit(rig, &args, &out); /* too large for these blocks */
     assert_true(rig_slot(rig, out.task)->number != slot[0]);
     assert_true(rig_slot(rig, out.task)->number != slot[1]);
     assert_int_equal(rig_slot(rig, submit_empty(rig))->number, slot[0]);
@@ -332,7 +332,7 @@ static void descriptors_stay_until_their_scope_ends(void **state)
         rig_submit(rig, &args, &out);
         kept[i] = out.tensor;
         memcpy(copy[i], out.tensor, out.count * sizeof(copy[0][0]));
-        if (i % 7 == 0) { /* scopes inside do not disturb them */
+        if (i % 7 == 0) { /* inner scopes do not affect them */
             begin(rig, PTO_SCOPE_AUTO);
             for (uint32_t k = 0; k < 70; k++)
                 alloc_output(rig, 1);
@@ -413,14 +413,14 @@ static void an_output_is_recorded_as_a_write(void **state)
         struct pto_outputs out = submit_output(rig, 1);
         struct pto_tensor t = out.tensor[0];
 
-        submit_one(rig, &t, PTO_TAG_NO_DEP); /* after the creator all the same */
+        submit_one(rig, &t, PTO_TAG_NO_DEP); /* it nevertheless waits for the creator */
         assert_true(has_edge(rig, 0, 1));
         t.manual_dep = true;
         submit_one(rig, &t, PTO_TAG_INPUT);
         assert_true(has_edge(rig, 0, 2));
         t.manual_dep = false;
         t.owner = pto_task_id_invalid();
-        submit_one(rig, &t, PTO_TAG_INPUT); /* nothing but the record is left */
+        submit_one(rig, &t, PTO_TAG_INPUT); /* only the record is left */
         assert_int_equal(has_edge(rig, 0, 3), deps == PTO_DEPS_SAFE);
         rig_close(rig);
     }
@@ -470,7 +470,7 @@ static void memory_stays_while_the_scope_is_open(void **state)
     rig_complete(rig, out.task);
     rig_complete(rig, submit_one(rig, &t, PTO_TAG_INPUT));
     assert_false(is_free(rig, t.addr, 2));
-    rig_complete(rig, submit_one(rig, &t, PTO_TAG_INPUT)); /* still there to be used */
+    rig_complete(rig, submit_one(rig, &t, PTO_TAG_INPUT)); /* the memory can still be used */
     end(rig);
     assert_true(is_free(rig, t.addr, 2));
     rig_close(rig);
@@ -529,7 +529,7 @@ static void one_task_retains_any_number_of_blocks(void **state)
     static const uint8_t kinds[BLOCKS] = { [0 ... BLOCKS - 1] = PTO_DEP_RETAIN };
 
     (void)state;
-    for (uint32_t round = 0; round < 3; round++) { /* chunks come back with the slot */
+    for (uint32_t round = 0; round < 3; round++) { /* chunks are released with the slot */
         struct pto_task_id id[BLOCKS], user;
         uint32_t blocks;
 
@@ -566,7 +566,7 @@ static void other_threads_give_blocks_back_through_the_stack(void **state)
     s = rig_slot(rig, out.task);
     graph_release_task(&rig->g, s, false);
     assert_true(a32_load_relaxed(&rig->g.freed_buffers) != 0);
-    assert_true(is_free(rig, addr, 2)); /* the allocation looks there */
+    assert_true(is_free(rig, addr, 2)); /* the allocation searches there */
     assert_int_equal(a32_load_relaxed(&rig->g.freed_buffers), 0);
     rig_close(rig);
 }
@@ -586,7 +586,7 @@ static void a_block_without_users_cannot_be_retained(void **state)
     assert_true(buffer_retain(&rig->g, block));
     buffer_release(&rig->g, block, false);
     buffer_release(&rig->g, block, false);
-    assert_false(buffer_retain(&rig->g, block)); /* on its way back */
+    assert_false(buffer_retain(&rig->g, block)); /* its slot is being returned */
     buffers_collect(&rig->g);
     assert_false(buffer_retain(&rig->g, block));
     rig_close(rig);
@@ -649,7 +649,7 @@ static void a_task_with_many_predecessors(bool is_shared, bool is_inferred)
         pto_tensor_external((void *)(uintptr_t)0x300000000ull, EXTENTS(COUNT, 16), 2, PTO_FLOAT32);
 
     assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, is_shared), PTO_OK);
-    for (uint32_t round = 0; round < 2; round++) { /* the second time with used chunks */
+    for (uint32_t round = 0; round < 2; round++) { /* the second time with reused chunks */
         uint64_t edges = rig->edge_count;
         struct pto_task_id last;
 
@@ -762,7 +762,8 @@ static void a_manual_scope_infers_nothing(void **state)
     end(rig);
     end(rig);
     rig->edge_count = 0;
-    pto_args_init(&args); /* but it is recorded: a writer outside waits for all of them */
+    /* but it is recorded: a writer outside of the scope waits for all of them */
+    pto_args_init(&args);
     pto_add_inout(&args, &t);
     assert_false(rig_submit(rig, &args, NULL));
     assert_int_equal(rig->edge_count, 3);
@@ -832,7 +833,9 @@ static void a_scope_that_was_not_begun_cannot_end(void **state)
 
 /* ---- refusals ---- */
 
-/* Submits and expects a refusal: the task may have its number, but nobody waits for it. */
+/*
+ * Makes a submit that must be refused: the task may have got its number, but no task waits for it.
+ */
 static void check_refused_as(struct rig *rig, const struct pto_kernels *kernels,
                              const struct pto_args *args, enum failure_kind fault)
 {
@@ -854,7 +857,7 @@ static void check_refused(struct rig *rig, const struct pto_args *args, enum fai
     check_refused_as(rig, &rig_aiv, args, fault);
 }
 
-/* One argument, as the second of two. */
+/* Uses one argument as the second of two. */
 static void check_refused_tensor(struct rig *rig, const void *t, uint32_t tag,
                                  enum failure_kind fault)
 {
@@ -876,7 +879,7 @@ static void mistakes_in_the_arguments_are_refused(void **state)
     struct pto_args args;
 
     (void)state;
-    rig_complete(rig, submit_empty(rig)); /* there is a slot to be lost */
+    rig_complete(rig, submit_empty(rig)); /* a slot that could be lost */
     pto_args_init(&args);
     pto_add_scalar(&args, 1);
     pto_add_input(&args, &t);
@@ -964,7 +967,7 @@ static void tensors_that_cannot_be_are_refused(void **state)
     check_refused_tensor(rig, &t, PTO_TAG_NO_DEP, FAILURE_BOUNDS);
     assert_int_equal(rig->g.refusal.value, 17 * 4);
     t = good;
-    t.extent = (1ull << 62) + 1; /* of which the bytes are 4, with 64 bits */
+    t.extent = (1ull << 62) + 1; /* the number of bytes is 4 modulo 2^64 */
     check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAILURE_BOUNDS);
     t = good;
     t.start = 1ull << 62;
@@ -1032,7 +1035,8 @@ static void dependencies_that_cannot_be_are_refused(void **state)
     pto_set_deps(&args, id, NULL, 2);
     check_refused(rig, &args, FAILURE_DEP_INVALID);
     assert_int_equal(rig->g.refusal.value, 1);
-    id[1] = pto_task_id_make(0, 1); /* never given out; not even this submit's own */
+    /* an id that was never assigned, not even that of this submit */
+    id[1] = pto_task_id_make(0, 1);
     check_refused(rig, &args, FAILURE_DEP_UNKNOWN);
     assert_int_equal(rig->g.refusal.value, 1);
     id[1] = pto_task_id_make(1, 0);

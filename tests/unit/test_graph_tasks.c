@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client that schedules its tasks itself: slots of submits, refused ones included, and their ends. */
+/*
+ * A client that schedules its tasks itself: slots of submits, including refused ones, and
+ * completions.
+ */
 #include "tests/fixture/port_test.h"
 
 static struct pto_tensor words(uint32_t at, uint32_t count)
@@ -44,7 +47,10 @@ static void a_submit_returns_its_slot_whether_it_is_ready_or_not(void **state)
     rig_close(rig);
 }
 
-/* Its first tensor is recorded when the second one is refused: a later task already waits for it. */
+/*
+ * Its first tensor is recorded when the second one is refused, so a later task already waits for
+ * it.
+ */
 static void a_submit_that_is_refused_halfway_is_completed_like_any_other(void **state)
 {
     struct rig *rig = rig_open(PTO_DEPS_SAFE);
@@ -97,7 +103,7 @@ static void joins_are_followed_and_completed(void **state)
     struct pto_args args;
 
     (void)state;
-    rig->g.edge_fn = NULL; /* which is told of every edge: then there are no joins */
+    rig->g.edge_fn = NULL; /* the client gets every edge, so there are no joins */
     graph_allow_joins(&rig->g, true);
     for (uint32_t i = 0; i < ROWS; i++) {
         struct pto_tensor row = words(16 * i, 16);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * float16 and bfloat16 beside a table of all values that such a type has, made from its definition with
- * exact doubles: the nearest one is looked for in it. What the compiler itself does is asked, too, where it
- * knows the type. Nothing depends on how the thread rounds and flushes.
+ * float16 and bfloat16, compared with a table of all values of such a type, made from its
+ * definition with exact doubles, in which the nearest value is searched. The compiler's own
+ * conversion is compared as well, if it has the type. Results must not depend on rounding and
+ * flushing modes of the thread.
  */
 #include "pto/half.h"
 
@@ -50,7 +51,9 @@ static const struct type types[] = {
     { "bfloat16", 7, 127, 0x7f80, to_bf16, from_bf16 },
 };
 
-/* The value that the definition gives; of infinity the one that would follow the largest. */
+/*
+ * Returns the value by the definition; for infinity, the value that would follow the largest one.
+ */
 static double value_of(const struct type *t, uint32_t magnitude)
 {
     uint32_t exponent = magnitude >> t->fraction_bits;
@@ -62,7 +65,7 @@ static double value_of(const struct type *t, uint32_t magnitude)
                  (int)exponent - t->bias - (int)t->fraction_bits);
 }
 
-/* The nearest of all values, by halving; both neighbours of a tie are at hand then. */
+/* Finds the nearest value by bisection, which also gives both neighbours of a tie. */
 static uint16_t nearest(const struct type *t, float x)
 {
     uint32_t low = 0, high = t->infinity;
@@ -102,7 +105,7 @@ static void every_value_has_a_float(void **state)
         uint32_t bits = pto_float_to_bits(x), fraction_mask = (1u << t->fraction_bits) - 1;
 
         assert_int_equal(bits >> 31, half >> 15);
-        if ((half & 0x7fff) > t->infinity) { /* NaN: the payload's upper bits, quiet or not */
+        if ((half & 0x7fff) > t->infinity) { /* NaN: the upper bits of the payload, quiet or not */
             assert_true(isnan(x));
             assert_int_equal(bits >> (23 - t->fraction_bits) & fraction_mask, half & fraction_mask);
             assert_int_equal(t->from_float(x), half | 1u << (t->fraction_bits - 1));
@@ -118,7 +121,10 @@ static void every_value_has_a_float(void **state)
     }
 }
 
-/* Between two neighbours: their middle, and the floats around it and around each of them. */
+/*
+ * Values between two neighbours: their middle, and the floats next to the middle and to each of
+ * them.
+ */
 static void every_tie_goes_to_even(void **state)
 {
     (void)state;
@@ -129,7 +135,8 @@ static void every_tie_goes_to_even(void **state)
             float at = (float)value_of(t, low);
             double middle = (value_of(t, low) + value_of(t, low + 1)) / 2;
             float tie =
-                (float)middle; /* exact: a float has two more bits; but of the last one 2^128 */
+                /* exact, because a float has two more bits; except 2^128 for the largest value */
+                (float)middle;
 
             assert_true((double)tie == middle);
             for (int sign = -1; sign <= 1; sign += 2) {
@@ -150,7 +157,7 @@ static void any_float_is_rounded_to_the_nearest(void **state)
     (void)state;
     for (uint32_t i = 0; i < RANDOM; i++) {
         uint32_t bits = (uint32_t)rng_next(&random);
-        /* Every other one has an exponent that float16 has, too, or nearly. */
+        /* Every second value has an exponent that float16 has as well, or almost. */
         float x =
             pto_float_from_bits(i % 2 == 0 ? bits : (bits & 0x807fffff) | (100 + bits % 46) << 23);
 
@@ -170,7 +177,7 @@ static void any_float_is_rounded_to_the_nearest(void **state)
     assert_int_equal(pto_float16_from_float(-0.0f), 0x8000);
 }
 
-/* The general function of goldens rounds in another way, from doubles. */
+/* The general function for goldens rounds in another way, from doubles. */
 static void the_function_for_all_types_agrees(void **state)
 {
     struct rng random = { 2 };

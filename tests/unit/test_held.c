@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What memory it takes to hold a whole graph before anything runs, in host mode or to
- * launch it again and again: bytes a task, counted exactly. docs/internals/performance.md has the
- * reasons, `bench/instructions --held` the instructions.
+ * Memory for a whole graph before anything runs, in host mode or for repeated launches: bytes per
+ * task, counted exactly. docs/internals/performance.md has the reasons, `bench/instructions --held`
+ * measures instructions.
  */
 #include "graph/image.h"
 #include "tests/fixture/port_test.h"
@@ -24,7 +24,7 @@ static void submit_tasks(struct rig *rig, uint32_t tensors, uint32_t count)
         assert_true(rig_submit(rig, &args, NULL));
 }
 
-/* Two lines of header, two for each tensor, and the buffers that a task keeps alive. */
+/* Two lines of header, two for each tensor, and the list of buffers that a task keeps alive. */
 static void a_held_task_has_a_slot_of_its_size(void **state)
 {
     (void)state;
@@ -35,14 +35,14 @@ static void a_held_task_has_a_slot_of_its_size(void **state)
         submit_tasks(rig, tensors, TASKS);
         assert_int_equal(rig->g.slot_pool.used - slots, TASKS * (2 + 2 * tensors + 1) * 64);
         assert_int_equal(rig->g.info_pool.used - books, TASKS * 16);
-        assert_int_equal(rig->g.ids[0].pool.used, TASKS * 16); /* a power of two of them */
+        assert_int_equal(rig->g.ids[0].pool.used, TASKS * 16); /* the capacity is a power of two */
         submit_tasks(rig, tensors, 1);
         assert_int_equal(rig->g.ids[0].pool.used, 2 * TASKS * 16);
         rig_close(rig);
     }
 }
 
-/* A line, its tensors, and three words: counter, list of tasks, where it is. */
+/* A line, its tensors, and three words: a counter, an entry in the list of tasks, its position. */
 static void a_task_of_an_image_has_no_more_than_a_launch_needs(void **state)
 {
     const struct pto_entry entry = { 0 };
@@ -61,7 +61,7 @@ static void a_task_of_an_image_has_no_more_than_a_launch_needs(void **state)
     }
 }
 
-/* Each task writes `length` bytes of its own and perhaps some of the next one's. */
+/* Each task writes `length` bytes of its own and possibly some of the next task's. */
 static void submit_regions(struct rig *rig, uint64_t length)
 {
     static char memory[64 * TASKS + 128];
@@ -77,7 +77,7 @@ static void submit_regions(struct rig *rig, uint64_t length)
     }
 }
 
-/* At most four records for each region, whether or not they share cells, and no table but one. */
+/* At most four records for each region, whether or not regions share cells, and only one table. */
 static void the_index_keeps_one_table(void **state)
 {
     (void)state;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pto launch` on several hosts: lists of hosts, places of ranks, and what crosses the channel. */
+/*
+ * `pto launch` on several hosts: lists of hosts, placement of ranks, and messages of the channel.
+ */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -49,7 +51,7 @@ static void ranks_fill_hosts_in_order(void **state)
     expect_places("a,b,c", 0, "a 0+1, b 1+1, c 2+1");
     expect_places("a:2,b:3", 0, "a 0+2, b 2+3");
     expect_places("a:2,b:3", 3, "a 0+2, b 2+1");
-    expect_places("a,b,c", 2, "a 0+1, b 1+1"); /* c has no rank and is not asked */
+    expect_places("a,b,c", 2, "a 0+1, b 1+1"); /* host c has no rank, so it is left out */
     expect_places("a,b,c", 8, "a 0+3, b 3+3, c 6+2");
     expect_places("a,b,a", 0, "a 0+2, b 2+1");
     expect_places("me@a:2,10.0.0.7,fe80::1,[::1]:2", 0,
@@ -151,7 +153,7 @@ static void a_job_crosses_the_channel(void **state)
     cli_bytes_free(&b);
 }
 
-/* Each prefix in memory of its own, so that a read beyond it is an error of the sanitizer. */
+/* Each prefix in a separate block, so that a sanitizer detects a read beyond it. */
 static void a_job_that_is_cut_off_is_refused(void **state)
 {
     struct launch_job job = make_job(), got;
@@ -214,7 +216,7 @@ static void a_greeting_is_found_behind_what_a_login_prints(void **state)
     assert_string_equal(got.version, own.version);
     assert_string_equal(got.platform, own.platform);
     assert_string_equal(got.host, own.host);
-    assert_int_equal(cli_bytes_size(&b), 4); /* frames may follow at once */
+    assert_int_equal(cli_bytes_size(&b), 4); /* frames may follow the greeting immediately */
     cli_bytes_free(&b);
 }
 

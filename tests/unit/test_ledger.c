@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ledger beside a graph that is stepped by hand: each rule of the
- * reference's rings on its own, and random programs against a naive model
- * that knows no ring, only lists of tasks.
+ * The ledger of the reference's rings, with a graph that the test steps: each rule on its own, and
+ * random programs compared with a naive model that has no rings, only lists of tasks.
  */
 #include "graph/ledger.h"
 
@@ -37,7 +36,7 @@ static struct book *open_book(struct ledger_limits limits)
     struct book *b = calloc(1, sizeof(*b));
 
     assert_true(b != NULL);
-    if (book_left != NULL) { /* a test that failed */
+    if (book_left != NULL) { /* left by a test that failed */
         ledger_each_pool(&book_left->l, rig_release_pool, NULL);
         free(book_left);
     }
@@ -48,7 +47,7 @@ static struct book *open_book(struct ledger_limits limits)
     return b;
 }
 
-/* The same for every ring. */
+/* The same size for every ring. */
 static struct ledger_limits sizes(uint32_t window, uint64_t heap, uint32_t dep_pool)
 {
     struct ledger_limits limits = { 0 };
@@ -80,7 +79,7 @@ static void end_scope(struct book *b)
 
 static const struct pto_kernels dummy = { -1, -1, -1 };
 
-/* As the host does it; PTO_EAGAIN is left to the caller. */
+/* Submits as the host does; PTO_EAGAIN is left to the caller. */
 static int try_kernels(struct book *b, const struct pto_kernels *kernels,
                        const struct pto_args *args, struct pto_outputs *out)
 {
@@ -219,7 +218,7 @@ static void a_scope_that_fills_its_window_fails_at_once(void **state)
     (void)state;
     begin_scope(b);
     for (uint32_t i = 0; i < 7; i++)
-        complete(b, book_empty(b)); /* that they have completed does not help */
+        complete(b, book_empty(b)); /* their completion does not help */
     assert_int_equal(try_empty(b, NULL), PTO_ESCOPE_DEADLOCK);
     assert_true(b->l.refusal.is_structural);
     assert_int_equal(b->l.refusal.ring, 1);
@@ -247,7 +246,7 @@ static void a_scope_counts_its_own_tasks_only(void **state)
     close_book(b);
 }
 
-/* Depths from 3 on share a ring: as in the reference's test of code 3. */
+/* Scopes nested 3 or more deep share a ring, as in the reference's test of code 3. */
 static void nested_scopes_fill_the_last_ring(void **state)
 {
     struct book *b = open_book(sizes(4, 0, 0));
@@ -362,7 +361,7 @@ static void only_rings_with_a_size_are_checked(void **state)
 
 /* ---- what a ring cannot take back yet ---- */
 
-/* A task of ring 1 whose scope has ended and which has completed, retained or not. */
+/* A task of ring 1 that has completed and whose scope has ended, retained or not. */
 static struct pto_outputs finished(struct book *b)
 {
     struct pto_outputs out;
@@ -519,7 +518,7 @@ static void a_consumed_task_is_not_retained_again(void **state)
     first = book_empty(b);
     second = book_empty(b);
     end_scope(b);
-    complete(b, second); /* consumed, but behind one that is not */
+    complete(b, second); /* can be released, but follows a task that cannot */
     assert_int_equal(try_after(b, &second, NULL, 1, &user), PTO_OK);
     complete(b, first);
     assert_true(is_taken_back(b));
@@ -591,24 +590,24 @@ static void an_allocation_never_straddles_the_end(void **state)
     struct pto_task_id c = scoped_bytes(b, 3 * BOOK_KIB, PTO_OK), d;
 
     (void)state;
-    scoped_bytes(b, 3 * BOOK_KIB, PTO_EAGAIN); /* 2 KiB at the end */
+    scoped_bytes(b, 3 * BOOK_KIB, PTO_EAGAIN); /* 2 KiB at the end of the ring */
     assert_waits_for(b, a);
     assert_int_equal(b->l.refusal.status, PTO_EHEAP);
     complete(b, a);
-    scoped_bytes(b, 3 * BOOK_KIB, PTO_EAGAIN); /* 3 at the start: top must not reach tail */
-    d = scoped_bytes(b, 2 * BOOK_KIB, PTO_OK); /* goes to the end */
+    scoped_bytes(b, 3 * BOOK_KIB, PTO_EAGAIN); /* 3 at the beginning: top must not reach tail */
+    d = scoped_bytes(b, 2 * BOOK_KIB, PTO_OK); /* is placed at the end */
     assert_int_equal(b->l.ring[1].heap_top, 8 * BOOK_KIB);
-    scoped_bytes(b, 2 * BOOK_KIB, PTO_OK); /* and this to the start */
+    scoped_bytes(b, 2 * BOOK_KIB, PTO_OK); /* and this one at the beginning */
     assert_int_equal(b->l.ring[1].heap_top, 2 * BOOK_KIB);
-    scoped_bytes(b, BOOK_KIB, PTO_EAGAIN); /* again it would reach the tail */
+    scoped_bytes(b, BOOK_KIB, PTO_EAGAIN); /* it would reach the tail again */
     complete(b, c);
-    scoped_bytes(b, 3 * BOOK_KIB, PTO_OK); /* 4 are free now */
+    scoped_bytes(b, 3 * BOOK_KIB, PTO_OK); /* 4 are free by now */
     scoped_bytes(b, BOOK_KIB, PTO_EAGAIN);
     assert_waits_for(b, d);
     close_book(b);
 }
 
-/* The end of the heap is lost while what was allocated at its start is there. */
+/* The end of the heap stays unusable while an allocation at its beginning lives. */
 static void what_was_left_at_the_end_is_not_used_before_the_tail_has_passed(void **state)
 {
     struct book *b = open_book(sizes(0, 8 * BOOK_KIB, 0));
@@ -636,7 +635,7 @@ static void an_empty_heap_starts_anew(void **state)
     c = scoped_bytes(b, 8 * BOOK_KIB, PTO_OK); /* all of it */
     assert_int_equal(b->l.ring[1].heap_top, 8 * BOOK_KIB);
     assert_int_equal(b->l.ring[1].heap_tail, 0);
-    complete(b, none); /* its end lies where the heap was before */
+    complete(b, none); /* it ends at the former position of the heap */
     scoped_bytes(b, BOOK_KIB, PTO_EAGAIN);
     assert_int_equal(b->l.ring[1].heap_tail, 0);
     assert_waits_for(b, c);
@@ -745,7 +744,7 @@ static void a_predecessor_counts_once_and_not_when_consumed(void **state)
     close_book(b);
 }
 
-/* Creators and writers that a look-up finds are predecessors, too; replaced writers are not. */
+/* Creators and writers that a look-up finds are predecessors as well; replaced writers are not. */
 static void creators_and_writers_count(void **state)
 {
     struct book *b = open_book(sizes(0, 0, 8));
@@ -910,7 +909,7 @@ static void host_mode_uses_window_and_heap_once(void **state)
     end_scope(b);
     for (uint32_t i = 0; i < 4; i++)
         book_empty(b);
-    assert_int_equal(try_bytes(b, BOOK_KIB, &out), PTO_EWINDOW); /* all 8 were to be had */
+    assert_int_equal(try_bytes(b, BOOK_KIB, &out), PTO_EWINDOW); /* all 8 were available */
     assert_true(b->l.refusal.is_structural);
     close_book(b);
 }
@@ -927,7 +926,7 @@ static void host_mode_allows_so_many_predecessors(void **state)
     pto_args_init(&args);
     pto_add_output(&args, &info);
     begin_scope(b);
-    for (uint32_t i = 0; i < 129; i++) { /* complete, but they count here */
+    for (uint32_t i = 0; i < 129; i++) { /* complete, but they still count here */
         assert_int_equal(try_alloc(b, &args, &out), PTO_OK);
         id[i] = out.task;
     }
@@ -964,7 +963,8 @@ static void host_mode_queues_so_many_ready_tasks(void **state)
     for (uint32_t i = 1; i < LEDGER_READY_HELD; i++)
         book_empty(b);
     assert_int_equal(try_after(b, &first, NULL, 1, &user), PTO_OK); /* is not ready */
-    assert_int_equal(try_kernels(b, &aic, &args, &out), PTO_OK);    /* has a queue of its own */
+    /* each ring has a separate queue */
+    assert_int_equal(try_kernels(b, &aic, &args, &out), PTO_OK);
     assert_int_equal(try_kernels(b, &dummy, &args, &out), PTO_OK);
     assert_int_equal(try_empty(b, NULL), PTO_EREADY);
     assert_int_equal(b->l.refusal.size, LEDGER_READY_HELD);
@@ -1100,11 +1100,11 @@ struct model_task {
     bool is_back; /* taken back */
     bool is_ready;
     uint64_t bytes;
-    uint64_t top;    /* of its ring's heap before it */
+    uint64_t top;    /* bytes allocated in its ring's heap before it */
     bool is_rebased; /* the heap was empty, and it started at 0 */
     uint32_t entries;
     bool retains[MODEL_TASKS];
-    /* What it wrote, in cells of a buffer; `to` is 0 when replaced. */
+    /* The cells of a buffer that it wrote; `to` is 0 after a replacement. */
     uint32_t write_count;
     uint32_t buffer[4], from[4], to[4];
 };
@@ -1123,7 +1123,7 @@ struct model {
     struct model_task task[MODEL_TASKS];
 };
 
-/* One step, drawn before it is tried. */
+/* One random step, chosen before it is tried. */
 struct draft {
     bool is_alloc;
     struct pto_args args;
@@ -1153,7 +1153,7 @@ static bool model_consumed(const struct model *m, uint32_t i)
     return true;
 }
 
-/* The oldest task of the ring that is not taken back, or task_count. */
+/* Returns the oldest task of the ring that has not been released, or task_count. */
 static uint32_t model_head(const struct model *m, uint32_t ring)
 {
     uint32_t i = 0;
@@ -1174,7 +1174,7 @@ static void model_reclaim(struct model *m, uint32_t ring)
     }
 }
 
-/* Where the heap may be filled up to, from the oldest bytes that are in use. */
+/* Returns how far the heap may be filled, up to the oldest bytes in use. */
 static bool model_place(const struct model *m, uint32_t ring, uint64_t bytes, uint64_t *top_out,
                         bool *is_rebased_out)
 {
@@ -1217,7 +1217,7 @@ static uint32_t model_live(const struct model *m, uint32_t ring)
     return count;
 }
 
-/* Fills met[] with the predecessors; 1: waits, 2: retains. */
+/* Fills met[] with the predecessors; 1: the task waits, 2: it retains. */
 static uint32_t model_predecessors(const struct model *m, const struct draft *d, bool is_manual,
                                    uint8_t met[MODEL_TASKS])
 {
@@ -1247,7 +1247,7 @@ static uint32_t model_predecessors(const struct model *m, const struct draft *d,
     return count;
 }
 
-/* Regions that stay, if the draft replaces what its INOUTs cover. */
+/* Returns the number of regions that stay if the draft replaces those that its INOUTs cover. */
 static uint32_t model_regions(struct model *m, const struct draft *d, bool is_manual, bool is_done)
 {
     uint32_t count = 0;
@@ -1277,7 +1277,7 @@ static uint32_t draft_registered(const struct draft *d)
     return count;
 }
 
-/* Whether something of the ring may come back while the submitter waits. */
+/* Whether something in the ring can be released while the submitter waits. */
 static int model_wait(const struct model *m, uint32_t ring, int status)
 {
     uint32_t head = model_head(m, ring);
@@ -1287,7 +1287,7 @@ static int model_wait(const struct model *m, uint32_t ring, int status)
     return PTO_EAGAIN;
 }
 
-/* What the reference says, and the code behind a wait. */
+/* Returns the reference's result, and the code after a wait. */
 static int model_admit(struct model *m, const struct draft *d, int *code_out)
 {
     uint32_t ring = m->depth - 1 < 3 ? m->depth - 1 : 3;
@@ -1326,7 +1326,8 @@ static int model_admit(struct model *m, const struct draft *d, int *code_out)
     if (registered != 0 && regions + registered > m->b->l.region_max) {
         bool can_wait = false;
 
-        for (uint32_t i = 0; i < m->task_count; i++) /* a ring with regions whose head can go */
+        /* rings with a region whose head can be released */
+        for (uint32_t i = 0; i < m->task_count; i++)
             for (uint32_t w = 0; w < m->task[i].write_count && !m->task[i].is_back; w++)
                 can_wait |=
                     m->task[i].to[w] != 0 && model_wait(m, m->task[i].ring, 0) == PTO_EAGAIN;
@@ -1375,7 +1376,7 @@ static void model_commit(struct model *m, const struct draft *d, const struct pt
     assert_int_equal(pto_task_id_ring(t->id), ring);
 }
 
-/* A view of some cells of a buffer outside, or a task's output. */
+/* Makes a view of some cells of an external buffer, or of a task's output. */
 static void draw_tensor(struct model *m, struct draft *d, uint32_t i)
 {
     static const enum pto_tag tags[] = { PTO_TAG_INPUT, PTO_TAG_INOUT, PTO_TAG_OUTPUT_EXISTING,
@@ -1429,7 +1430,7 @@ static void draw(struct model *m, struct draft *d)
     for (uint32_t i = 0; i < d->dep_count; i++) {
         uint32_t reach = m->task_count < 100 ? m->task_count : 100;
 
-        /* Many are one after the other, so that few of them are the same. */
+        /* Many accesses are to consecutive cells, so that few are to equal ones. */
         back = d->dep_count > 3 ? back + (rng_below(&m->rng, 10) != 0) : rng_below(&m->rng, reach);
         d->dep_task[i] = m->task_count - 1 - back % reach;
         d->deps[i] = m->task[d->dep_task[i]].id;
@@ -1439,7 +1440,7 @@ static void draw(struct model *m, struct draft *d)
         pto_set_deps(&d->args, d->deps, d->kinds, d->dep_count);
 }
 
-/* Completes the oldest tasks that nothing is in the way of, or a random one. */
+/* Completes the oldest tasks that can complete, or a random one. */
 static bool run_one(struct model *m)
 {
     uint32_t start = m->task_count != 0 ? rng_below(&m->rng, m->task_count) : 0;
@@ -1472,7 +1473,7 @@ static void model_begin(struct model *m)
     m->open[m->depth++] = m->scope_count++;
 }
 
-/* Returns whether the program ended with a code. */
+/* Returns whether the program ended with an error code. */
 static bool step(struct model *m, struct draft *d, uint32_t seen[])
 {
     struct graph *g = &m->b->rig->g;
@@ -1498,7 +1499,7 @@ static bool step(struct model *m, struct draft *d, uint32_t seen[])
         }
         seen[SEEN_WAITS - code]++;
         assert_true(graph_is_alive(g, (struct ref){ r->wait_slot, r->wait_seq }));
-        assert_true(run_one(m)); /* everything ready can run, so it comes to an end */
+        assert_true(run_one(m)); /* every ready task can run, so the program ends */
     }
     if (d->is_alloc) {
         assert_int_equal(graph_alloc(g, &d->args, &out), PTO_OK);
@@ -1534,7 +1535,8 @@ static void random_programs_equal_the_model(void **state)
         memset(&m, 0, offsetof(struct model, task));
         m.rng.state = round;
         m.b = b;
-        shape = rng_below(&m.rng, 3); /* 0: the pool of predecessors only; 1: not the heap */
+        /* 0: only the pool of predecessors is limited; 1: everything but the heap */
+        shape = rng_below(&m.rng, 3);
         for (uint32_t i = 0; i < GRAPH_RINGS; i++) {
             bool is_set = rng_below(&m.rng, 2) == 0;
 
@@ -1567,7 +1569,7 @@ static void random_programs_equal_the_model(void **state)
             }
         }
     }
-    /* Every answer was given, or the test is worth less than it looks. */
+    /* Every result must have occurred, or the test covers less than intended. */
     for (uint32_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         assert_true(seen[-codes[i]] > 10 / TEST_SHARE);
         assert_true(codes[i] == PTO_ESCOPE_DEADLOCK || /* never waits */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ring sizes from options and environment: what is read, what is refused, what goes first. */
+/*
+ * Ring sizes from options and the environment: what is accepted and refused, and which one has
+ * precedence.
+ */
 #include "host/limits.h"
 
 #include "tests/fixture/port_test.h"

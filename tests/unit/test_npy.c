@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* .npy files: what is written is read again; every header that NumPy writes; and what is refused. */
+/*
+ * .npy files: written files can be read, every form of header that NumPy writes is accepted, and
+ * invalid files are refused.
+ */
 
 #include "tool/scene/npy.h"
 #include "tests/fixture/fixture.h"
 
-/* A file with this header and these bytes behind it, as NumPy would write it. */
+/* Makes a file with this header, followed by these bytes, as NumPy would write it. */
 static int parse(int version, const char *header, const void *data, size_t bytes, struct npy *npy,
                  struct pto_error *error)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an orchestration's engine keeps as data: the bytes that it wrote itself, against a plain array of
- * flags; the first failure of a run; and a report from another process, whatever is in it.
+ * Data of the orchestration's engine: the set of bytes that it has written itself, compared with an
+ * array of flags; the first failure of a run; and reports from another process with arbitrary
+ * contents.
  */
 #include "orch/orch.h"
 #include "orch/run_message.h"
@@ -11,7 +12,7 @@
 
 enum { ROOM = 4096, POOL_BYTES = 1 << 20 };
 
-/* Of the bytes from `first` on: those that were written, all bits of each. */
+/* The bytes from `first` on that were written, with all bits of each. */
 static uint64_t naive_mask(const bool *is_written, uint32_t first, uint32_t bytes)
 {
     uint64_t mask = 0;
@@ -31,7 +32,7 @@ static void written_bytes_are_those_that_were_added(void **state)
     (void)state;
     w.pool.base = malloc(POOL_BYTES);
     w.pool.limit = w.pool.max = POOL_BYTES;
-    for (int turn = 0; turn < 2; turn++) { /* the second run knows nothing of the first */
+    for (int turn = 0; turn < 2; turn++) { /* the second run does not see writes of the first */
         const uint64_t base = turn == 0 ? 0x7f0000000003ull : 5;
 
         memset(is_written, 0, sizeof(is_written));
@@ -77,14 +78,14 @@ static void the_first_failure_of_a_run_stays(void **state)
     assert_int_equal(second.argument, -1);
     assert_null(second.site.file);
     assert_int_equal(orch_fail(&o, &first), PTO_EINVAL);
-    assert_int_equal(o.quota, 0); /* the next submit looks */
+    assert_int_equal(o.quota, 0); /* noticed by the next submit */
     assert_int_equal(orch_fail(&o, &second), PTO_EINVAL);
     assert_int_equal(o.failure.kind, FAILURE_TAG);
     assert_int_equal(o.failure.scope_depth, 2);
     assert_int_equal(o.failure.site.line, 7);
 }
 
-/* It asks for the 64th time and submits nothing: only then tasks are to be run for it. */
+/* It polls for the 64th time without a submit: only then tasks run on its thread. */
 static void an_orchestration_that_submits_may_ask_for_ever(void **state)
 {
     struct graph graph = { .seq = 0 };

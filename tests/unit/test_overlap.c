@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Geometry of pairs of regions: a case for each rule of docs/user/ordering.md, and
- * random pairs of views against two oracles: sets of bytes, which say what is
- * true, and the document's rules written down literally, which say what the
- * answer is to be.
+ * The geometry of pairs of regions: a case for each rule of docs/user/ordering.md, and random pairs
+ * of views compared with two oracles: sets of bytes, which give the truth, and a literal
+ * implementation of the document's rules, which gives the required answer.
  */
 #include "tests/fixture/port_test.h"
 
@@ -47,7 +46,7 @@ static bool set_contains(const struct byte_set *a, const struct byte_set *b)
     return true;
 }
 
-/* A region as the document sees it. */
+/* A region in the terms of the document. */
 struct rule_region {
     const struct pto_tensor *t;
     struct byte_set bytes;
@@ -57,7 +56,10 @@ struct rule_region {
     uint64_t low[PTO_MAX_DIMS], rest;
 };
 
-/* Decomposes greedily; false if it does not fit, under the condition on all dimensions but the first. */
+/*
+ * Decomposes the offset greedily; false if it does not fit, which only the first dimension may
+ * exceed.
+ */
 static bool rule_decompose(struct rule_region *x)
 {
     uint64_t left = x->t->start;
@@ -83,7 +85,7 @@ static void rule_init_safe(struct rule_region *x, const struct pto_tensor *t)
     set_fill(&x->bytes, t);
     x->first = t->addr + t->start * e;
     x->end = x->first + t->extent * e;
-    for (; n < t->ndims; n++) { /* the largest stride that is left, the first of equals */
+    for (; n < t->ndims; n++) { /* the largest remaining stride; of equal ones the first */
         uint32_t best = PTO_MAX_DIMS;
 
         for (uint32_t d = 0; d < t->ndims; d++)
@@ -157,7 +159,7 @@ static enum overlap rule_safe(const struct rule_region *a, const struct rule_reg
     return rule_covers_safe(a, b) ? OVERLAP_COVERS : OVERLAP_SOME;
 }
 
-/* Rule 3 of deps=simpler, for one side. */
+/* Rule 3 of deps=simpler, for one of the two regions. */
 static bool rule_init_simpler(struct rule_region *x, const struct pto_tensor *t)
 {
     uint64_t elements = t->size / pto_dtype_size(t->dtype);
@@ -268,7 +270,7 @@ static void disjoint_intervals_do_not_overlap(void **state)
     assert_int_equal(safe_of(&c, &d), OVERLAP_NONE);
 }
 
-/* Nobody compares one: an empty view is neither looked up nor recorded. */
+/* An empty view is neither looked up nor recorded, so it is never compared. */
 static void an_empty_region_has_an_empty_interval(void **state)
 {
     struct pto_tensor m = matrix(8, 8);
@@ -455,7 +457,7 @@ static struct pto_tensor random_region(struct rng *r)
                                       PTO_FLOAT16, PTO_INT8,    PTO_INT64 };
     static const uint16_t square[5] = { 96, 8, 5, 3, 2 };
     uint32_t shape[PTO_MAX_DIMS], ndims = 1 + rng_below(r, PTO_MAX_DIMS);
-    bool is_common = rng_below(r, 2) == 0; /* a buffer that others have, too */
+    bool is_common = rng_below(r, 2) == 0; /* a buffer that other regions use, too */
     struct pto_tensor t;
 
     for (uint32_t d = 0; d < ndims; d++)
@@ -521,7 +523,8 @@ static void random_pairs_follow_the_rules_of_simpler(void **state)
         o = simpler_of(&t, &u);
         seen[o]++;
         assert_int_equal(o, rule_simpler(&t, &u));
-        if (t.addr == u.addr && t.dtype == u.dtype) { /* else the reference's rules may be wrong */
+        /* otherwise the reference's rules may give a wrong answer */
+        if (t.addr == u.addr && t.dtype == u.dtype) {
             struct byte_set a, b;
 
             set_fill(&a, &t);

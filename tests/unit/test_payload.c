@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: plain asan tsan */
 /*
- * Requests and answers of any length: they arrive whole although the stream is shorter, and of records that are no such
- * sequence nothing is copied beyond what has come.
+ * Requests and answers of any length: they arrive completely although the stream is shorter, and of
+ * invalid sequences of records nothing is copied beyond the received bytes.
  */
 #include <pthread.h>
 
@@ -55,12 +55,12 @@ static void pieces_are_taken_as_they_were_put(void **state)
     assert_null(payload_take(&p, 1));
     assert_true(p.is_short);
     payload_clear(&p);
-    payload_put(&p, &(uint64_t){ UINT64_MAX }, 8); /* a length that cannot be */
+    payload_put(&p, &(uint64_t){ UINT64_MAX }, 8); /* an impossible length */
     assert_null(payload_take_text(&p));
     payload_free(&p);
 }
 
-/* Sends back what comes. */
+/* Sends back what it receives. */
 static void *echo(void *context)
 {
     struct payload p = { 0 };
@@ -105,7 +105,7 @@ static void any_length_arrives_whole(void **state)
     payload_free(&in);
 }
 
-/* Records that are right by themselves; the sanitizers notice what is copied too much. */
+/* Records that are valid individually; sanitizers detect bytes that are copied in excess. */
 static void other_sequences_are_refused(void **state)
 {
     unsigned seed = 5;

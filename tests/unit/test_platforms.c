@@ -53,7 +53,7 @@ static bool has_backend(const char *name)
     return false;
 }
 
-/* One that cannot be opened says why. */
+/* A platform that cannot be opened has a reason. */
 static void every_platform_has_a_backend(void **state)
 {
     const struct pto_platform *platform;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The search for races in graphs of 100 000 tasks: its CPU time and its memory, printed and limited.
- * docs/user/races.md publishes them.
+ * The search for races in graphs of 100 000 tasks: its CPU time and memory are printed and compared
+ * with limits. docs/user/races.md publishes them.
  */
 #include "tool/see/races.h"
 
@@ -13,7 +13,7 @@
 enum {
     TASKS = 100000,
     WINDOW = 64, /* a task uses tiles among so many */
-    /* CPU time of a search that finds nothing, and of one that enumerates all pairs */
+    /* limits of CPU time for a search that finds nothing, and for one that lists all pairs */
     SEARCH_SECONDS_MAX = 1,
     PAIRS_SECONDS_MAX = 3,
     MEGABYTES_MAX = 100,
@@ -28,7 +28,7 @@ struct reader {
     uint32_t task, next;
 };
 
-/* The graph that is made, and the last accesses to each tile, from which its edges follow. */
+/* The graph, and the last accesses to each tile, from which its edges follow. */
 struct maker {
     struct plan p;
     uint32_t tiles;
@@ -40,7 +40,7 @@ struct maker {
     enum edges edges;
 };
 
-/* A tile; of a reader in a graph with halos, with a part of both neighbours. */
+/* A tile; for a reader in a graph with halos, with a part of both neighbours. */
 static struct see_argument tile_argument(const struct maker *m, uint32_t tile, bool writes)
 {
     bool has_halo = m->shape == SHAPE_HALOS && !writes;
@@ -72,7 +72,7 @@ static void wait_for(struct maker *m, uint32_t before, uint32_t task)
         plan_edge(&m->p, before, task, PTO_RECORDING_REASON_RAW, 0, 0);
 }
 
-/* The tiles that an access of a tile uses: `*first` to `*last`. */
+/* The tiles that an access to a tile uses: `*first` to `*last`. */
 static void tiles_of(const struct maker *m, uint32_t tile, bool writes, uint32_t *first,
                      uint32_t *last)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The search for races finds the same pairs as a naive model, which has a bit for each byte of an
- * access and for each ancestor of a task, in random graphs: tiles, halos, strided and transposed
- * views, memory that is used again, edges that are missing, an orchestration that waits, and tasks
- * of which it is known what they used, in and outside of their arguments, block by block.
- * PTO_TEST_LONG=1: 10 000 graphs of each kind of edges.
+ * access and for each ancestor of a task. Random graphs: tiles, halos, strided and transposed
+ * views, reused memory, missing edges, an orchestration that waits, and tasks for which it is known
+ * what they used, inside and outside of their arguments, block by block. PTO_TEST_LONG=1: 10 000
+ * graphs of each kind of edges.
  */
 #include "tool/see/byte_view.h"
 #include "tool/see/precedence.h"
@@ -51,7 +51,7 @@ static uint64_t span_of(const struct see_argument *a)
     return last + 1;
 }
 
-/* A view in any order of its dimensions, also one whose rows overlap. */
+/* A view with its dimensions in any order, possibly with rows that overlap. */
 static struct see_argument any_view(bool is_of_matrix)
 {
     static const uint8_t types[] = { PTO_UINT8, PTO_INT16, PTO_FLOAT32 };
@@ -112,7 +112,8 @@ static struct see_argument random_argument(enum shape shape, bool writes)
     a.tag = writes ? write_tags[random_below(3)] : PTO_TAG_INPUT;
     if (random_below(8) == 0)
         a.tag = PTO_TAG_NO_DEP;
-    if (random_below(4) == 0) { /* of a buffer at the same address that a task created */
+    /* base of a buffer that a task created at an address where earlier ones were */
+    if (random_below(4) == 0) {
         a.flags = PTO_RECORDING_CREATED;
         a.allocation = random_below(3);
     }
@@ -121,14 +122,14 @@ static struct see_argument random_argument(enum shape shape, bool writes)
 
 /* ---- the model ---- */
 
-/* The bytes of an access, and what else decides whether two conflict. */
+/* The bytes of an access, and other properties that decide whether two accesses conflict. */
 struct use {
     uint64_t byte[WORDS];
     uint64_t space;
     uint32_t node;
     struct see_race_side side;
     bool is_awaited_by_get, is_awaited_by_set;
-    bool only_orders; /* declared by a task of which it is known what it used */
+    bool only_orders; /* declared by a task for which it is known what it used */
 };
 
 struct model {
@@ -153,8 +154,8 @@ static void add_bytes(uint64_t *byte, const struct see_argument *a, uint32_t d, 
 }
 
 /*
- * Bytes outside of all arguments: of the buffers, all of which lie at one address, the one that was
- * there last in this run; or external memory.
+ * Bytes outside of all arguments. All created buffers are at one address, so these bytes belong to
+ * the latest one of this run; or to external memory.
  */
 static uint64_t stray_space(const struct see_recording *r, uint32_t task)
 {
@@ -294,7 +295,7 @@ static struct model model_make(const struct see_recording *r)
     return m;
 }
 
-/* Whether two uses race; `a` is the earlier one. */
+/* Whether two uses race; `a` is the earlier use. */
 static bool model_races(const struct model *m, const struct use *a, const struct use *b)
 {
     const struct see_recording *r = m->r;
@@ -387,7 +388,7 @@ static void expect_witness(const struct see_recording *r, const struct see_race 
     assert_true(race->count != 0);
 }
 
-/* Returns how many pairs race, after a comparison of the search with the model. */
+/* Compares the search with the model, and returns how many pairs race. */
 static uint64_t compare(const struct see_recording *r)
 {
     struct model m = model_make(r);
@@ -428,7 +429,7 @@ static bool asks_for_order(const struct see_argument *a)
     return a->tag != PTO_TAG_NO_DEP;
 }
 
-/* Adds edges as rules would: to all earlier accesses that conflict, or to most of them. */
+/* Adds edges as ordering rules would: to all earlier accesses that conflict, or to most of them. */
 static void add_edges(struct plan *p, uint32_t task, enum edges kind, struct use *use)
 {
     struct see_recording *r = p->r;
@@ -470,7 +471,7 @@ static void add_element(struct plan *p, uint32_t task, enum pto_recording_elemen
                               .argument = interval(4 * random_below(BYTES / 4), 4) };
 }
 
-/* What most tasks used, block by block: parts of their arguments, and at times something else. */
+/* What most tasks used, block by block: parts of their arguments, and sometimes other memory. */
 static void add_touches(struct plan *p, enum shape shape)
 {
     struct see_recording *r = p->r;
@@ -568,7 +569,9 @@ static void the_pairs_are_those_of_the_model(void **state)
     }
 }
 
-/* Answers of a search, of one that gives up at once, and of many questions together. */
+/*
+ * Compares answers of a search, of a search that gives up at once, and of many questions together.
+ */
 static void paths_are_found(void **state)
 {
     enum { NODES = 300, EDGES = 700 };

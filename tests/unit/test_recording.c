@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recordings: records that are written here by hand become a file, which is read again; then the file
- * with every byte missing from its end on, and with bytes that chance has changed.
+ * Recordings: records made by this test are written to a file, which is read again; then files are
+ * read that are truncated at every byte, or that have random changes.
  */
 #include "pto/recording.h"
 #include "orch/record.h"
@@ -55,7 +55,7 @@ static void submit(uint32_t index, int32_t kernel, enum pto_tag tag, uint64_t sc
                 &(struct orch_submitted){ .view = &view, .out = &out, .end = 10000 + 10 * index });
 }
 
-/* The orchestration reads or writes an element before task `index` is submitted. */
+/* The orchestration reads or writes an element before it submits task `index`. */
 static void use_element(uint32_t index, bool is_set)
 {
     static float memory[1];
@@ -84,7 +84,10 @@ static void write_part(FILE *out)
     trace_slices_free(&slices);
 }
 
-/* Writes a worker's part, and three of its chips': one of chip 1, then two of chip 0, the later first. */
+/*
+ * Writes a worker's part, and three parts of its chips: one of chip 1, then two of chip 0, the
+ * later one first.
+ */
 static void write_worker(void)
 {
     static const uint8_t kinds[CORES] = { PTO_RECORDING_LANE_CHIP, PTO_RECORDING_LANE_CHIP,
@@ -269,7 +272,10 @@ static void elements_come_back(void **state)
     see_recording_free(r);
 }
 
-/* Two kernels of 20 and 400 us between two looks at the thread, which had a CPU for 120 us of 430. */
+/*
+ * Two kernels of 20 and 400 us between two records of CPU time; the thread had a CPU for 120 us of
+ * 430.
+ */
 static void the_longest_kernel_lost_the_cpu(void **state)
 {
     struct trace_snapshot snapshot = { .record = { .ring = rings,
@@ -297,12 +303,13 @@ static void the_longest_kernel_lost_the_cpu(void **state)
     assert_int_equal(slices.count, 3);
     assert_true(slices.slice[0].has_cpu && slices.slice[1].has_cpu);
     assert_int_equal(slices.slice[0].cpu_lost_ns, 0);
-    assert_int_equal(slices.slice[1].cpu_lost_ns, 300000); /* 420 us of kernels in 120 us */
-    assert_false(slices.slice[2].has_cpu);                 /* another thread */
+    /* 420 us of kernels in 120 us of CPU time */
+    assert_int_equal(slices.slice[1].cpu_lost_ns, 300000);
+    assert_false(slices.slice[2].has_cpu); /* another thread */
     trace_slices_free(&slices);
 }
 
-/* Whatever a file says, nothing that is read leads out of the arrays. */
+/* Whatever a file contains, all indices and times that are read are in range. */
 static void check_indices(const struct see_recording *r)
 {
     for (uint32_t i = 0; i < r->task_count; i++) {
@@ -339,7 +346,7 @@ static void check_indices(const struct see_recording *r)
     }
 }
 
-/* Searches the recording for races, which has to end and to touch no memory that is not its own. */
+/* Searches the recording for races; the search must end and access only its own memory. */
 static void check_search(const struct see_recording *r)
 {
     struct see_races races;
@@ -354,7 +361,8 @@ static void a_truncated_file_is_refused(void **state)
 {
     (void)state;
     for (size_t size = 0; size < file_bytes; size++) {
-        char *bytes = malloc(size + 1); /* so that what is behind its end is noticed */
+        /* a block of the exact size, so that a read beyond its end is detected */
+        char *bytes = malloc(size + 1);
 
         memcpy(bytes, file, size);
         (void)parse(bytes, size, PTO_EINVAL);
@@ -362,7 +370,7 @@ static void a_truncated_file_is_refused(void **state)
     }
 }
 
-/* So that what is damaged is found by what it says, not by the sum. */
+/* Corrects the checksum, so that the damaged number itself must be detected. */
 static void mend_sums(char *bytes, size_t size)
 {
     struct pto_recording_section section[PTO_RECORDING_SECTION_COUNT];
@@ -423,7 +431,8 @@ static void a_damaged_file_is_refused_or_sound(void **state)
         see_recording_free(r);
         free(bytes);
     }
-    assert_true(read > rounds / 100); /* the sums were mended, and most numbers may differ */
+    /* the checksums were corrected, and most numbers may have any value */
+    assert_true(read > rounds / 100);
     assert_true(read < rounds);
 }
 

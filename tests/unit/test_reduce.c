@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loops of collectives, against arithmetic that rounds by dividing: every half and every
- * bfloat16, sums at random, what is no number, and how weights are summed.
+ * The loops of collectives, compared with arithmetic that rounds by dividing: every half and every
+ * bfloat16, random sums, NaN, and sums with weights.
  */
 #include "comm/reduce.h"
 #include "tests/fixture/numbers_test.h"
@@ -58,7 +58,7 @@ static void sums_are_rounded_once_to_the_nearest(void **state)
         }
 }
 
-/* At any place, in vectors and behind the last one. */
+/* At any position, in vectors and after the last whole one. */
 static void what_is_no_number_wins(void **state)
 {
     const float none = number_decode(PTO_FLOAT32, 0xffc12345);

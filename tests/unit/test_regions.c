@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The region index against a plain list that keeps every record in an array
- * and asks overlap_* about each pair. Both see the same random accesses; the
- * edges of each task must be the same set. Each case is a pattern of regions
- * and runs under both sets of rules, with tasks that never complete, with tasks
- * that complete at random, and in order; then edges to living tasks must be equal.
+ * The region index, compared with a plain list that keeps every record in an array and compares
+ * each pair by overlap_*. Both get the same random accesses; the edges of each task must be the
+ * same set. Each case is a pattern of regions and runs with both sets of rules, with tasks that
+ * never complete, with tasks that complete at random, and in order; with completions, edges to live
+ * tasks must be equal.
  *
- * The addresses are made up: nothing behind them is touched.
+ * The addresses are not backed by memory.
  */
 #include "tests/fixture/port_test.h"
 
@@ -22,15 +22,15 @@ struct list_record {
     uint32_t task;
     bool is_write;
     bool is_superseded;
-    uint32_t floor; /* of a reader: from where on writers of other regions counted for it */
+    uint32_t floor; /* for a reader: the first task from which writers of other regions count */
 };
 
 struct record_list {
     struct list_record *record;
     uint32_t count;
     uint32_t max;
-    uint32_t *waits;       /* by task: the latest one that waits for it */
-    uint32_t ordered_from; /* no task from this one on is in a MANUAL scope */
+    uint32_t *waits;       /* by task: the latest task that waits for it */
+    uint32_t ordered_from; /* no task with this index or a later one is in a MANUAL scope */
 };
 
 static struct list_record *list_add(struct record_list *list)
@@ -43,7 +43,7 @@ static struct list_record *list_add(struct record_list *list)
     return &list->record[list->count++];
 }
 
-/* The writer of this very region, before which nothing counts. */
+/* The latest writer of exactly this region; earlier records do not count. */
 static uint32_t list_since(const struct record_list *list, const struct geom *geom)
 {
     uint32_t since = 0;
@@ -59,8 +59,8 @@ static uint32_t list_since(const struct record_list *list, const struct geom *ge
 }
 
 /*
- * Whether somebody wrote since the latest reader of this very region, who then stands
- * for all before it; so does the task itself. Else what counted for that reader does.
+ * Whether some task wrote since the latest reader of exactly this region. Then the new reader
+ * stands for all earlier ones; otherwise it has the same floor as that reader.
  */
 static bool list_renew(const struct record_list *list, const struct geom *geom, uint32_t task,
                        uint32_t *since, uint32_t *floor)
@@ -166,7 +166,7 @@ typedef struct pto_tensor (*pattern_fn)(struct rng *r, uint32_t step);
 
 struct pattern {
     const char *name;
-    pattern_fn region; /* of the step-th access */
+    pattern_fn region; /* region of access number `step` */
     uint32_t tasks;
     uint32_t args_max;
     uint32_t write_percent;
@@ -189,7 +189,7 @@ static uint32_t random_tag(struct rng *r, uint32_t write_percent)
     return rng_below(r, 2) == 0 ? PTO_TAG_INOUT : PTO_TAG_OUTPUT_EXISTING;
 }
 
-/* Compares the edges found since `edges` with the list's. */
+/* Compares the edges found since index `edges` with those of the list. */
 static void compare_edges(struct drive *x, const struct pattern *pattern, uint32_t task,
                           uint64_t edges)
 {
@@ -250,7 +250,7 @@ static void drive_task(struct drive *x, const struct pattern *pattern, struct rn
         x->ready[x->ready_count++] = ready;
 }
 
-/* The oldest one, which is always ready, if there is no generator. */
+/* Returns the oldest live task, which is always ready, if there is no generator. */
 static void complete_one(struct drive *x, struct rng *r)
 {
     uint32_t at = r != NULL ? rng_below(r, x->ready_count) : 0;
@@ -265,7 +265,7 @@ static void complete_one(struct drive *x, struct rng *r)
     x->ready_count += rig_complete_slot(x->rig, s, &x->ready[x->ready_count]);
 }
 
-/* Returns the edges found. */
+/* Runs a case and returns the number of edges. */
 static uint64_t drive_pattern(const struct pattern *pattern, enum pto_deps deps,
                               enum completion completion)
 {
@@ -383,7 +383,7 @@ static struct pto_tensor comb_tile(struct rng *r, uint32_t step)
     return random_cut(r, &t, size, 16, SHAPE(16, 16));
 }
 
-/* Two heights in one grid of cells. */
+/* Tiles of two heights in one grid of cells. */
 static struct pto_tensor ragged_tile(struct rng *r, uint32_t step)
 {
     struct pto_tensor t = square_buffer(256);
@@ -392,7 +392,7 @@ static struct pto_tensor ragged_tile(struct rng *r, uint32_t step)
     return random_cut(r, &t, 12 + 4 * rng_below(r, 2), 16, SHAPE(16, 16));
 }
 
-/* Tiles in tiles, now and then of another size. */
+/* Tiles inside of tiles, sometimes of another size. */
 static struct pto_tensor nested_tile(struct rng *r, uint32_t step)
 {
     struct pto_tensor t = square_buffer(256);
@@ -410,7 +410,7 @@ static struct pto_tensor sliding_stretch(struct rng *r, uint32_t step)
     return pto_tensor_view(&t, SHAPE(64), SHAPE(8 * rng_below(r, 8000)));
 }
 
-/* One behind the other; some reach into the next place, some are looked at again. */
+/* Regions one after the other; some extend into the next one, some are read again. */
 static struct pto_tensor advancing_stretch(struct rng *r, uint32_t step)
 {
     struct pto_tensor t = flat_buffer(1 << 20);
@@ -433,7 +433,7 @@ static struct pto_tensor cube_tile(struct rng *r, uint32_t step)
     return pto_tensor_view(&t, SHAPE(8, 8, 8), SHAPE(i / 64 * 8, i / 8 % 8 * 8, i % 8 * 8));
 }
 
-/* Of many matrices: some beside each other, some on top of each other. */
+/* Tiles of many matrices: some adjacent, some at the same addresses. */
 static struct pto_tensor tile_of_one_of_many(struct rng *r, uint32_t step)
 {
     struct pto_tensor t = square_buffer(64);
@@ -501,7 +501,7 @@ static struct pto_tensor box_of_one_of_many_classes(struct rng *r, uint32_t step
     return random_cut(r, &t, rows, columns, SHAPE(rows, columns));
 }
 
-/* Five dimensions, sides of all lengths; a row of it is dense. */
+/* Five dimensions with sides of all lengths; one row is dense. */
 static struct pto_tensor box_of_five_dimensions(struct rng *r, uint32_t step)
 {
     struct pto_tensor t =
@@ -516,7 +516,7 @@ static struct pto_tensor box_of_five_dimensions(struct rng *r, uint32_t step)
     return pto_tensor_view(&t, shape, at);
 }
 
-/* Combs of hundreds of strides all over a buffer, and stretches between them. */
+/* Combs with hundreds of different strides in one buffer, and intervals between them. */
 static struct pto_tensor comb_of_one_of_many_strides(struct rng *r, uint32_t step)
 {
     struct pto_tensor t = flat_buffer(1 << 20);
@@ -529,7 +529,7 @@ static struct pto_tensor comb_of_one_of_many_strides(struct rng *r, uint32_t ste
     return t;
 }
 
-/* Small regions far apart, of which a look at all of their memory finds few; then rows and tiles. */
+/* Small regions far apart, few of which overlap a read of the whole memory; then rows and tiles. */
 static struct pto_tensor scattered_or_wide(struct rng *r, uint32_t step)
 {
     struct pto_tensor t = flat_buffer(1 << 26), m = square_buffer(8192);
@@ -595,9 +595,9 @@ static struct pto_tensor sometimes_nothing(struct rng *r, uint32_t step)
 }
 
 /*
- * Tiles of matrices that lie side by side, all alike for a while; then now and
- * then something that makes the short ways wrong: a tile off the grid, of another
- * size or type, a view that is no box, a stretch across two matrices.
+ * Tiles of adjacent matrices, all equal for a while; sometimes a region for which shortcuts would
+ * be wrong: a tile off the grid, of another size or type, a view that is not a box, an interval
+ * across two matrices.
  */
 static struct pto_tensor tile_beside_others(struct rng *r, uint32_t step)
 {
@@ -611,7 +611,7 @@ static struct pto_tensor tile_beside_others(struct rng *r, uint32_t step)
         return random_cut(r, &t, 9 + rng_below(r, 8), 9 + rng_below(r, 8), SHAPE(16, 16));
     if (kind == 2)
         return random_cut(r, &t, 32, 8, SHAPE(1, 1));
-    if (kind == 3) { /* first element and extent are those of a tile, but rows overlap */
+    if (kind == 3) { /* first element and extent are those of a tile, but its rows overlap */
         t = cut(&t, 16 * rng_below(r, 7), 16 * rng_below(r, 8), 16, 16);
         t.shapes[0] = 15;
         t.shapes[1] = 128 + 16;
@@ -642,7 +642,7 @@ static struct pto_tensor tile_beside_others(struct rng *r, uint32_t step)
     return random_cut(r, &t, 16, 16, SHAPE(16, 16));
 }
 
-/* The same in three dimensions, where the shapes differ in the last one. */
+/* The same in three dimensions, with shapes that differ in the last one. */
 static struct pto_tensor brick(struct rng *r, uint32_t step)
 {
     struct pto_tensor t =
@@ -666,7 +666,10 @@ static struct pto_tensor brick(struct rng *r, uint32_t step)
         check_pattern(&pattern);                                      \
     }
 
-/* Region, tasks, arguments at most, percent of writes, percent of tasks in MANUAL scopes. */
+/*
+ * Generator of regions, number of tasks, maximum number of arguments, percentage of writes,
+ * percentage of tasks in MANUAL scopes.
+ */
 PATTERN_TEST(aligned_tiles_find_what_the_list_finds, aligned_tile, 4000, 2, 40, 0)
 PATTERN_TEST(unaligned_stretches_find_what_the_list_finds, unaligned_stretch, 3000, 2, 40, 0)
 PATTERN_TEST(square_tiles_find_what_the_list_finds, square_tile, 4000, 3, 40, 0)
@@ -732,7 +735,7 @@ static void the_table_grows_while_its_records_live(void **state)
     rig_close(rig);
 }
 
-/* The total time tells whether each of these meets only its own record. */
+/* The total time shows whether each of these is compared only with its own record. */
 static void access_all_twice(enum pto_deps deps, bool is_square)
 {
     enum { ROW = 250 };
@@ -780,7 +783,7 @@ static void a_record_of_gone_tasks_makes_no_edge(void **state)
 
     (void)state;
     other.addr += 4096;
-    keep = access_one(rig, &other, PTO_TAG_INOUT); /* so that not all are gone */
+    keep = access_one(rig, &other, PTO_TAG_INOUT); /* so that some of them are still alive */
     rig_complete(rig, a);
     access_one(rig, &half, PTO_TAG_INOUT);
     assert_int_equal(rig->edge_count, 0);
@@ -811,7 +814,7 @@ static bool edge_is(const struct rig *rig, uint64_t index, uint64_t before, uint
     return rig->edge[index].before == before && rig->edge[index].after == after;
 }
 
-/* A record that is dead, but still there, must not hide what was recorded beside it since. */
+/* A dead record that still exists must not hide what was recorded next to it since. */
 static void a_region_comes_back_after_its_neighbour(void **state)
 {
     struct rig *rig = rig_open(PTO_DEPS_SAFE);
@@ -846,7 +849,8 @@ static void the_first_tile_off_the_grid_finds_its_neighbours(void **state)
     (void)state;
     access_one(rig, &a, PTO_TAG_INOUT);
     access_one(rig, &b, PTO_TAG_INOUT);
-    access_one(rig, &c, PTO_TAG_INOUT); /* its own cell is empty; it reaches into that of a */
+    /* its own cell is empty, but it extends into the cell of a */
+    access_one(rig, &c, PTO_TAG_INOUT);
     assert_int_equal(rig->edge_count, 1);
     assert_true(edge_is(rig, 0, 0, 2));
     access_one(rig, &d, PTO_TAG_INOUT);
@@ -855,7 +859,10 @@ static void the_first_tile_off_the_grid_finds_its_neighbours(void **state)
     rig_close(rig);
 }
 
-/* A frame keeps seven classes apart; the other boxes must be found when one of those is free. */
+/*
+ * A frame distinguishes seven classes of boxes; other boxes must be found when one of the classes
+ * becomes free.
+ */
 static void a_box_without_a_class_is_found_again(void **state)
 {
     struct rig *rig = rig_open(PTO_DEPS_SAFE);
@@ -870,7 +877,7 @@ static void a_box_without_a_class_is_found_again(void **state)
     assert_int_equal(rig->edge_count, 0);
     for (uint32_t i = 0; i < 7; i++)
         rig_complete(rig, id[i]);
-    access_one(rig, &part, PTO_TAG_INPUT); /* meets all of them and drops the dead */
+    access_one(rig, &part, PTO_TAG_INPUT); /* overlaps all of them and removes the dead ones */
     assert_int_equal(rig->edge_count, 2);
     access_one(rig, &box[8], PTO_TAG_INPUT);
     assert_int_equal(rig->edge_count, 3);
@@ -903,7 +910,7 @@ static void a_new_run_remembers_nothing(void **state)
     rig_close(rig);
 }
 
-/* Boxes of three dimensions whose first two are the same, and so is the extent. */
+/* Boxes with three dimensions whose first two, and whose extent, are equal. */
 static void a_box_is_known_by_all_its_dimensions(void **state)
 {
     struct rig *rig = rig_open(PTO_DEPS_SAFE);
@@ -926,7 +933,7 @@ static void a_box_is_known_by_all_its_dimensions(void **state)
     rig_close(rig);
 }
 
-/* Tiles at one place of two matrices that share their place among the known boxes. */
+/* Tiles at the same place of two matrices, which share an entry in the table of known boxes. */
 static void a_box_is_known_by_its_buffer(void **state)
 {
     struct rig *rig = rig_open(PTO_DEPS_SAFE);
@@ -953,7 +960,7 @@ static uint32_t bucket_of(const struct rig *rig, const struct pto_tensor *t)
     return region_bucket(&rig->g.regions, 0, level, t->addr >> level);
 }
 
-/* Buffers that share nothing but their bucket of the table, of equal size and of two sizes. */
+/* Buffers that share only a bucket of the table, of equal size and of two sizes. */
 static void regions_of_one_bucket_are_apart(void **state)
 {
     (void)state;
@@ -968,7 +975,8 @@ static void regions_of_one_bucket_are_apart(void **state)
             access_one(rig, &a, PTO_TAG_INOUT);
             access_one(rig, &b, PTO_TAG_INOUT);
             assert_int_equal(rig->edge_count, 0);
-            access_one(rig, &a, PTO_TAG_INOUT); /* each is found behind the other */
+            /* each is found after the other one in the bucket */
+            access_one(rig, &a, PTO_TAG_INOUT);
             access_one(rig, &b, PTO_TAG_INOUT);
             assert_int_equal(rig->edge_count, 2);
             assert_true(edge_is(rig, 0, 0, 2) && edge_is(rig, 1, 1, 3));
@@ -990,7 +998,7 @@ static void a_new_run_knows_no_boxes(void **state)
     rig_close(rig);
 }
 
-/* Whether a frame is alone matters to those of its boxes that look at their own cells only. */
+/* Boxes that are compared only in their own cells: this is right only if their frame is alone. */
 static void a_frame_is_not_alone(void **state)
 {
     struct rig *rig = rig_open(PTO_DEPS_SAFE);
@@ -1011,7 +1019,7 @@ static void a_frame_is_not_alone(void **state)
     assert_int_equal(rig->edge_count, 2);
     assert_true(edge_is(rig, 1, 3, 4));
     assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, false), PTO_OK);
-    before.addr -= 2048; /* reaches into the first rows from the cell before */
+    before.addr -= 2048; /* extends from the cell before into the first rows */
     access_one(rig, &before, PTO_TAG_INOUT);
     access_one(rig, &low, PTO_TAG_INOUT);
     access_one(rig, &top, PTO_TAG_INOUT);
@@ -1021,8 +1029,8 @@ static void a_frame_is_not_alone(void **state)
 }
 
 /*
- * `gone` leaves a record that `next` would take over, were it a tile of the grid
- * in the same cell; `living` is beside that record, and next overlaps it.
+ * `gone` is a dead record that `next` would reuse if it were a tile of the grid in the same cell;
+ * `living` is next to that record, and `next` overlaps it.
  */
 static void expect_no_takeover(struct rig *rig, const struct pto_tensor *gone,
                                const struct pto_tensor *living, const struct pto_tensor *next)
@@ -1057,7 +1065,7 @@ static void a_record_is_not_taken_over_by_what_leaves_its_cell(void **state)
     rig_close(rig);
 }
 
-/* The record of a tile of one matrix has gone; a tile of the other would have its bucket. */
+/* The record of a tile of one matrix is dead; a tile of the other matrix would use its bucket. */
 static void a_record_is_not_taken_over_by_another_frame(void **state)
 {
     struct rig *rig = rig_open(PTO_DEPS_SAFE);
@@ -1100,7 +1108,7 @@ static void a_record_is_not_taken_over_by_another_frame(void **state)
     rig_close(rig);
 }
 
-/* The tile that takes over a record is found where it is, not where the one before was. */
+/* The tile that reuses a record is found at its own place, not at the former one. */
 static void a_record_that_is_taken_over_is_that_of_the_new_tile(void **state)
 {
     struct rig *rig = rig_open(PTO_DEPS_SAFE);
@@ -1126,7 +1134,10 @@ static void a_record_that_is_taken_over_is_that_of_the_new_tile(void **state)
     rig_close(rig);
 }
 
-/* Tiles are written, all of them are read, again and again: what is alive grows, edges of a task do not. */
+/*
+ * Tiles are written, then all of them are read, repeatedly: the number of live tasks grows, the
+ * number of edges per task does not.
+ */
 static void a_tile_waits_for_the_latest_reader_of_the_whole(void **state)
 {
     enum { TILES = 4, ROUNDS = 100 };
@@ -1141,12 +1152,12 @@ static void a_tile_waits_for_the_latest_reader_of_the_whole(void **state)
         }
         access_one(rig, &whole, PTO_TAG_INPUT);
     }
-    /* A tile's writer and reader before it; all tiles before a reader. */
+    /* Edges from a tile's writer and reader before it; and from all tiles before a reader. */
     assert_int_equal(rig->edge_count, 2 * TILES * (ROUNDS - 1) + TILES * ROUNDS);
     rig_close(rig);
 }
 
-/* A writer in a MANUAL scope did not wait for the reader, so it does not stand for it. */
+/* A writer in a MANUAL scope did not wait for the reader, so it does not stand for that reader. */
 static void a_manual_writer_stands_for_nobody(void **state)
 {
     struct rig *rig = rig_open(PTO_DEPS_SAFE);
@@ -1160,12 +1171,15 @@ static void a_manual_writer_stands_for_nobody(void **state)
     assert_int_equal(rig->edge_count, 0);
     access_one(rig, &tile, PTO_TAG_INOUT);
     assert_int_equal(rig->edge_count, 2);
-    access_one(rig, &tile, PTO_TAG_INOUT); /* the one before did wait */
+    access_one(rig, &tile, PTO_TAG_INOUT); /* the one before did wait for it */
     assert_int_equal(rig->edge_count, 3);
     rig_close(rig);
 }
 
-/* However many entries a run used, the next one finds none in use; and a table that was too large gets smaller. */
+/*
+ * However many entries a run has used, the next run finds all of them free; and a table that is too
+ * large shrinks.
+ */
 static void a_new_run_finds_a_clean_table(void **state)
 {
     static const uint32_t counts[] = { 3, 64, 65, 0, 8192, 8192, 5, 5 };
@@ -1184,7 +1198,7 @@ static void a_new_run_finds_a_clean_table(void **state)
             access_one(rig, &v, PTO_TAG_INOUT);
         }
         largest = x->table_count > largest ? x->table_count : largest;
-        for (uint32_t i = 0; i < x->table_count; i++) /* else it would not be found */
+        for (uint32_t i = 0; i < x->table_count; i++) /* otherwise it would not be found */
             assert_true(region_is_touched(x, i) ||
                         (x->table[i].flags == 0 && x->table[i].next == 0));
         assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, false), PTO_OK);
@@ -1196,7 +1210,7 @@ static void a_new_run_finds_a_clean_table(void **state)
     rig_close(rig);
 }
 
-/* The same for ids: those of the run before were never given. */
+/* The same for ids: those of the previous run are unknown. */
 static void a_new_run_finds_no_ids(void **state)
 {
     static const uint32_t counts[] = { 1, 5000, 3, 2000 };
@@ -1215,7 +1229,10 @@ static void a_new_run_finds_no_ids(void **state)
     rig_close(rig);
 }
 
-/* What a tile is like stays known when all tiles have gone, and so has what was known of their matrix. */
+/*
+ * The shape of tiles stays known when all tiles are dead, and so does what was known of their
+ * matrix.
+ */
 static void a_tile_of_a_matrix_that_was_forgotten_waits(void **state)
 {
     enum { OTHERS = 5000 };
@@ -1236,7 +1253,7 @@ static void a_tile_of_a_matrix_that_was_forgotten_waits(void **state)
         assert_true(rig_submit(rig, &args, &out));
         (void)rig_complete(rig, out.task);
     }
-    for (uint32_t i = 0; i < OTHERS; i++) { /* the table grows, and leaves behind who has gone */
+    for (uint32_t i = 0; i < OTHERS; i++) { /* the table grows, and dead records are left out */
         struct pto_tensor other = pto_tensor_external(
             (void *)(uintptr_t)(2 * BUFFER + 65536ull * i), SHAPE(64), 1, PTO_FLOAT32);
 
@@ -1317,7 +1334,7 @@ static bool is_among(const struct user *user, uint32_t count, uint32_t number, u
     return false;
 }
 
-/* Tasks come and go, so that what was listed is mostly out of date again and again. */
+/* Tasks are added and complete, so that listed entries become outdated again and again. */
 static void users_of_an_element_are_found_among_many(void **state)
 {
     static struct user user[USERS_LIVE];

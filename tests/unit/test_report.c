@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages of reports, and the columns in them. */
+/* Pages of reports, and their columns. */
 #include <zlib.h>
 
 #include "tool/cli/report_page.h"
@@ -72,7 +72,7 @@ static void columns_can_be_read_again(void **state)
 
 /* ---- lanes ---- */
 
-/* A chip of which one core is given slices that overlap, which only SUB workers' do. */
+/* A chip with a core that has overlapping slices, which otherwise only SUB workers have. */
 static void lanes_do_not_overlap(void **state)
 {
     const uint64_t begin[] = { 0, 10, 20, 30, 35 }, end[] = { 25, 15, 40, 31, 50 };
@@ -122,7 +122,7 @@ static uint32_t count_in(const char *text, const char *part)
     return count;
 }
 
-/* Two kernels of which the second needs what the first made, in a chain. */
+/* A chain of tasks of two kernels, the second of which needs the result of the first. */
 static void make_chain(struct plan *p, const char *name, uint32_t count)
 {
     plan_begin(p, 1);
@@ -193,7 +193,7 @@ static void a_page_compares_two_runs(void **state)
     plan_end(&other);
 }
 
-/* Executions of a run as a scheduler leaves them: durations vary, and each waits for one before it. */
+/* Executions as a scheduler leaves them: durations vary, and each task waits for one before it. */
 static void make_large(struct plan *p, uint32_t count)
 {
     uint64_t seed = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scene.yaml: what a right one says, and the place and the sentence for each kind of wrong one. */
+/* scene.yaml: what a valid file means, and place and message for each kind of error. */
 
 #include "tool/scene/scene.h"
 #include "tool/scene/scene_ranks.h"
@@ -234,7 +234,7 @@ static void reads_workers_and_callables(void **state)
 
 #define RANKED HEAD "ranks: 2\n" TAIL
 
-/* Each text, and what is said about it: the place first. */
+/* Texts of files, and the message for each, which begins with the place. */
 static const struct {
     const char *text;
     const char *says;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* variants: asan - plain: the sanitizers judge what was read */
 /*
- * Texts that were a scene.yaml or a kernel_config.py, and bytes that were a .npy, until they were
- * changed at random: each is taken or refused with a sentence. What else could
- * go wrong, the sanitizers see. PTO_FUZZ_INPUTS sets how many, PTO_FUZZ_SEED which ones.
+ * A scene.yaml, a kernel_config.py, and a .npy file with random changes: each is accepted, or
+ * refused with a message; sanitizers detect everything else. PTO_FUZZ_INPUTS sets the number of
+ * inputs, PTO_FUZZ_SEED the sequence.
  */
 
 #include "base/file.h"
@@ -130,7 +130,7 @@ static void change(struct buffer *b, const struct buffer *other)
     case 3:
         cut(b, at, random_below(b->size - at + 1) % 40 % (b->size - at + 1));
         break;
-    case 4: { /* a part of itself again */
+    case 4: { /* repeats a part of itself */
         char part[64];
         size_t from = random_below(b->size + 1),
                size = random_below(b->size - from + 1) % sizeof(part);
@@ -139,14 +139,14 @@ static void change(struct buffer *b, const struct buffer *other)
         put(b, at, part, size);
         break;
     }
-    case 5: { /* a part of another one */
+    case 5: { /* inserts a part of another file */
         size_t from = random_below(other->size + 1),
                size = random_below(other->size - from + 1) % 200;
 
         put(b, at, other->bytes + from, size);
         break;
     }
-    default: /* the same many times */
+    default: /* repeats a byte many times */
         for (size_t i = random_below(200); i > 0; i--)
             put(b, at, word, strlen(word));
         break;
@@ -206,7 +206,7 @@ static void any_text_is_taken_or_refused(void **state)
     assert_true(taken > count / 100 && taken < count);
 }
 
-/* A manifest and what is beside it, changed one as the other. */
+/* A manifest and the file that belongs to it, which are changed together. */
 static void any_manifest_is_taken_or_refused(void **state)
 {
     enum { CONFIG, META };

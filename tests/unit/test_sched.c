@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scheduler by hand: this file is the machine, and steps one to three
- * workers in turn on one thread. Kernels write down which task they ran for.
+ * The scheduler, step by step: this file implements the port, and runs one to three workers in turn
+ * on one thread. Kernels record which task they ran for.
  */
 #include "tests/fixture/port_test.h"
 
@@ -18,16 +18,16 @@ struct shop {
     struct rig *rig;
     uint32_t wakes;
     uint32_t cores_free[PTO_CORE_TYPES];
-    uint32_t room;   /* tasks that could start with a core */
-    bool takes_away; /* threads lose their places in kernels */
+    uint32_t room;   /* number of tasks that can start with one core */
+    bool takes_away; /* threads lose their places while they are in kernels */
     struct slot *away;
 };
 
 static _Alignas(128) struct shop shop;
 
-static uint32_t ran[SHOP_TASKS_MAX]; /* counters of tasks, in the order of execution */
+static uint32_t ran[SHOP_TASKS_MAX]; /* numbers of tasks, in the order of execution */
 static uint32_t ran_count;
-static int64_t ran_args[PTO_ARG_COUNT]; /* of the last one */
+static int64_t ran_args[PTO_ARG_COUNT]; /* number of the last task */
 static struct pto_local_context ran_local;
 static struct pto_global_context ran_global;
 
@@ -141,7 +141,7 @@ static struct slot *shop_submit_as(struct pto_kernels kernels, const struct pto_
     return ready;
 }
 
-/* Submits a task without arguments; it is ready. */
+/* Submits a task without arguments, which is ready. */
 static struct slot *shop_task(int32_t kernel)
 {
     struct pto_kernels kernels = { -1, -1, -1 };
@@ -209,7 +209,7 @@ static void the_newest_ready_task_runs_first(void **state)
     assert_int_equal(shop.rig->g.live, 0);
     assert_int_equal(sched_executed(&shop.worker[0]), 100);
     assert_int_equal(shop.worker[0].executed[PTO_CORE_AIV], 100);
-    assert_int_equal(offered(&shop.worker[0]), 0); /* there is nobody else */
+    assert_int_equal(offered(&shop.worker[0]), 0); /* there is no other worker */
     shop_close();
 }
 
@@ -247,7 +247,7 @@ static void a_hundred_thousand_ready_tasks_run_once_each(void **state)
 
 enum { ORDERED = 300 };
 
-/* Tasks of two kernels in turn, by one worker. */
+/* Tasks of two kernels alternately, with one worker. */
 static void run_ordered(uint64_t seed, uint32_t count)
 {
     shop_open(1, seed);
@@ -289,7 +289,8 @@ static void each_way_of_ordering_holds_something_back(void **state)
     run_ordered(ORDER_KERNELS, ORDERED); /* one kernel's tasks, then the other's */
     for (uint32_t i = 1; i < ORDERED; i++)
         assert_int_equal(ran[i] % 2 != ran[i - 1] % 2, i == ORDERED / 2);
-    run_ordered(ORDER_DELAYS, ORDERED); /* two rows, each the oldest first; the second is short */
+    /* two rows, each with the oldest first; the second one is short */
+    run_ordered(ORDER_DELAYS, ORDERED);
     for (uint32_t i = 1; i < ORDERED; i++)
         if (ran[i] < ran[i - 1]) {
             moved++;
@@ -310,7 +311,7 @@ static void a_budget_is_kept_to(void **state)
     shop_open(1, 0);
     for (uint32_t i = 0; i < 5; i++)
         sched_push(&shop.worker[0], shop_task(SHOP_AIV));
-    for (uint32_t i = 0; i < 5; i++) /* a chain behind the one that runs first */
+    for (uint32_t i = 0; i < 5; i++) /* a chain after the task that runs first */
         assert_true(shop_task_after(SHOP_AIV, (const uint32_t[]){ 4 + i }, 1) == NULL);
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(sched_run(&shop.worker[0], 3), SCHED_BUDGET);
@@ -367,7 +368,7 @@ static void an_offer_is_bounded_and_claimed_in_batches(void **state)
     sched_publish(&w[0]);
     assert_int_equal(offered(&w[0]), 4 * SCHED_CLAIM);
     sched_publish(&w[0]);
-    assert_int_equal(offered(&w[0]), 4 * SCHED_CLAIM); /* enough as it is */
+    assert_int_equal(offered(&w[0]), 4 * SCHED_CLAIM); /* this is enough already */
     assert_int_equal(sched_run(&w[1], 1), SCHED_BUDGET);
     assert_int_equal(offered(&w[0]), 3 * SCHED_CLAIM);
     assert_int_equal(sched_ready_count(&w[1]), SCHED_CLAIM - 1);
@@ -422,7 +423,7 @@ static void a_worker_that_looks_away_is_offered_nothing(void **state)
     shop_open(2, 0);
     assert_int_equal(sched_run(&w[0], UINT32_MAX), SCHED_IDLE);
     sched_clear_hungry(&w[0]);
-    sched_clear_hungry(&w[0]); /* it was not looking */
+    sched_clear_hungry(&w[0]); /* it was not polling */
     for (uint32_t i = 0; i < 3; i++)
         sched_push(&w[1], shop_task(SHOP_AIV));
     assert_int_equal(sched_run(&w[1], 1), SCHED_BUDGET);
@@ -450,11 +451,11 @@ static void only_sleepers_are_woken(void **state)
     assert_int_equal(shop.wakes, 1); /* by an offer */
     sched_run(&w[1], UINT32_MAX);
     sched_flush(&w[1]);
-    assert_int_equal(shop.wakes, 2); /* by a returned slot */
+    assert_int_equal(shop.wakes, 2); /* woken by a returned slot */
     sched_flush(&w[1]);
     assert_int_equal(shop.wakes, 2); /* not twice */
     assert_int_equal(sched_collect(&shop.sched, &shop.rig->g), 2);
-    assert_int_equal(shop.wakes, 3); /* by room in the ring */
+    assert_int_equal(shop.wakes, 3); /* woken by room in the ring */
     sched_sleep_end(&shop.sched);
     assert_int_equal(sched_collect(&shop.sched, &shop.rig->g), 0);
     assert_int_equal(shop.wakes, 3);
@@ -627,7 +628,7 @@ static void a_task_waits_for_a_worker_with_its_type_of_core(void **state)
     sched_sleep_begin(&shop.sched);
     assert_int_equal(sched_run(&w[0], UINT32_MAX), SCHED_IDLE);
     assert_int_equal(ran_count, 1);
-    assert_int_equal(shop.wakes, 2); /* perhaps somebody has such a core */
+    assert_int_equal(shop.wakes, 2); /* another worker may have such a core */
     assert_false(sched_has_offer(&shop.sched, &w[1]));
     w[1].core_mask = 1u << PTO_CORE_AIC;
     assert_true(sched_has_offer(&shop.sched, &w[1]));
@@ -660,7 +661,7 @@ static void no_more_parked_tasks_are_taken_than_can_start(void **state)
 
     (void)state;
     shop_open(1, 0);
-    w->is_shared = true; /* it looks for what it has parked */
+    w->is_shared = true; /* it searches for the tasks that it has parked */
     shop.cores_free[PTO_CORE_AIV] = 0;
     for (uint32_t i = 0; i < 4; i++)
         sched_push(w, shop_task(SHOP_AIV));
@@ -759,7 +760,7 @@ static void check_descriptor(const struct pto_tensor *t)
     sched_run(&shop.worker[0], UINT32_MAX);
 }
 
-/* However it is found: contiguous, a box that is new and one that is known, a tile. */
+/* However it is found: as contiguous, as a new or a known box, or as a tile. */
 static void a_kernel_sees_all_of_a_descriptor(void **state)
 {
     struct pto_tensor deep = pto_tensor_external((void *)0x200000000ull,
@@ -783,10 +784,12 @@ static void a_kernel_sees_all_of_a_descriptor(void **state)
     shop_close();
 }
 
-/* An output is described by half a tensor, whatever it looks like beside a tile. */
+/*
+ * The descriptor of an output has half the size of a tensor; the bytes after it must not be read.
+ */
 static void an_output_behind_a_tile_is_not_taken_for_one(void **state)
 {
-    static struct pto_tensor_info info; /* AddressSanitizer guards what is behind it */
+    static struct pto_tensor_info info; /* AddressSanitizer protects the bytes after it */
     struct pto_tensor flat =
         pto_tensor_external((void *)0x300000000ull, (const uint32_t[]){ 32, 32 }, 2, PTO_FLOAT32);
     struct pto_tensor tile =
@@ -795,7 +798,7 @@ static void an_output_behind_a_tile_is_not_taken_for_one(void **state)
     (void)state;
     shop_open(1, 0);
     info = pto_tensor_info_make((const uint32_t[]){ 16 }, 1, PTO_FLOAT32);
-    info.initial_value = flat.addr; /* unused, and where a tensor has its address */
+    info.initial_value = flat.addr; /* unused, and at the place of a tensor's address */
     for (uint32_t i = 0; i < 4; i++) {
         struct pto_args args;
 

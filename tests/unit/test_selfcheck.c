@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log of calls, as `pto selfcheck` packs it. */
+/* The log of calls in the form in which `pto selfcheck` packs it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memmem */
 #endif
@@ -9,7 +9,10 @@
 
 enum { CALLS = (1 << 20) + 1000 };
 
-/* Lines with that text. Line by line: a search of the whole checks all of it each time under ASan. */
+/*
+ * Counts lines with that text. Searches line by line, because ASan checks the whole text at each
+ * search.
+ */
 static uint32_t count_of(const char *text, size_t size, const char *part)
 {
     const char *end = text + size;
@@ -25,7 +28,7 @@ static uint32_t count_of(const char *text, size_t size, const char *part)
     return count;
 }
 
-/* A long loop before the call that failed, and one that did not return. */
+/* A long loop before the call that failed, and a call that did not return. */
 static void packs_the_end_of_a_long_log(void **state)
 {
     char path[] = "/tmp/pto-selfcheck-test-XXXXXX", *text = NULL;

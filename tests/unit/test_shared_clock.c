@@ -2,8 +2,8 @@
 /* variants: plain tsan */
 /*
  * A clock that several processes share, here with a thread for each: members act in the order of
- * their times, work that one gives to another is not overtaken, and a member that waits for others
- * looks after each announcement before time passes.
+ * their times, a member that gets work from another one is not overtaken, and a member that waits
+ * for others checks after each announcement before time passes.
  */
 #include <pthread.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void the_earliest_member_is_first(void **state)
     shared_clock_publish(&shared, 3, 20);
     assert_true(shared_clock_is_first(&shared, 3));
     shared_clock_publish(&shared, 5, 20);
-    assert_true(shared_clock_is_first(&shared, 3)); /* equal times: by number */
+    assert_true(shared_clock_is_first(&shared, 3)); /* equal times are ordered by number */
     assert_false(shared_clock_is_first(&shared, 5));
     shared_clock_publish(&shared, 5, 19);
     assert_false(shared_clock_is_first(&shared, 3));
@@ -61,7 +61,7 @@ static void a_waiting_member_looks_before_time_passes(void **state)
     assert_false(shared_clock_is_first(&shared, 1));
     assert_true(shared_clock_must_look(&shared, 2, &announced));
     assert_int_equal(a64_load_relaxed(&shared.announced_ns), 10);
-    shared_clock_publish(&shared, 2, 12); /* it was let go on at 10, and ends at 12 */
+    shared_clock_publish(&shared, 2, 12); /* it may continue at 10, and ends at 12 */
     shared_clock_see(&shared, 2, announced);
     assert_false(shared_clock_is_first(&shared, 1));
     assert_true(shared_clock_is_first(&shared, 2));
@@ -71,13 +71,16 @@ static void a_waiting_member_looks_before_time_passes(void **state)
 
 /* ---- threads ---- */
 
-/* Members are scanned in the order of their numbers: the giver can act after the taker was scanned. */
+/*
+ * Members are scanned in the order of their numbers, so the giver can act after the taker was
+ * scanned.
+ */
 enum { THREADS = 3, STEPS = IS_SANITIZED ? 300 : 5000, TAKER = 0, GIVER = THREADS + 1 };
 
 static struct {
     uint64_t ns[(THREADS + 1) * STEPS];
     uint32_t member[(THREADS + 1) * STEPS];
-    uint32_t count; /* not atomic: one member acts at a time */
+    uint32_t count; /* not atomic, because one member acts at a time */
 } acts;
 
 static void act(uint32_t member, uint64_t ns)

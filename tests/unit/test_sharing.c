@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The choice between alone and shared, against tasks whose costs are known; and what follows in a run. */
+/*
+ * The choice between running tasks alone and sharing them, for tasks with known costs, and its
+ * effect in a run.
+ */
 #include "sched/sharing.h"
 #include "tests/fixture/fixture.h"
 
 enum { STEP = 64, TASKS = 100000 };
 
-/* A machine and its tasks, in ns. */
+/* A simulated machine and its tasks; times in ns. */
 struct world {
     uint64_t run;    /* of a task */
-    uint64_t build;  /* of a task, alone */
-    uint64_t shared; /* what a shared one takes of the time of all */
+    uint64_t build;  /* duration of a task that runs alone */
+    uint64_t shared; /* time that a shared task adds to the total */
     bool has_hints;
-    uint32_t wakes_after;       /* tasks that are shared before others begin; 0: they never sleep */
-    uint64_t waited;            /* of these, since it was alone */
+    /* number of tasks that are shared before other workers begin; 0: these never sleep */
+    uint32_t wakes_after;
+    uint64_t waited;            /* number of such tasks since tasks last ran alone */
     uint32_t interrupted_every; /* steps; 0: never */
     uint32_t step;
     uint64_t ns;       /* so far */
-    uint64_t at[WAYS]; /* tasks run each way */
+    uint64_t at[WAYS]; /* number of tasks that ran each way */
 };
 
-/* The runtime's part: steps of some tasks, told when they are over. */
+/* What the runtime does: runs steps of some tasks, and reports each step when it has ended. */
 static void run_tasks(struct world *x, struct sharing_choice *c, uint64_t tasks)
 {
     for (uint64_t done = 0; done < tasks; done += STEP) {
@@ -44,7 +48,7 @@ static void run_tasks(struct world *x, struct sharing_choice *c, uint64_t tasks)
     }
 }
 
-/* Percent of the tasks that went this way. */
+/* Returns the percentage of tasks that ran in this way. */
 static uint64_t share_of(const struct world *x, enum sharing_way way)
 {
     return 100 * x->at[way] / (x->at[WAY_ALONE] + x->at[WAY_SHARED]);
@@ -86,7 +90,7 @@ static void tasks_that_gain_are_shared(void **state)
     assert_true(share_of(&x, WAY_SHARED) >= 95); /* each hint is tried */
 }
 
-/* What sharing costs is not known before others have begun. */
+/* The cost of sharing is unknown until other workers have begun. */
 static void others_may_have_to_wake_up(void **state)
 {
     struct world x = { .run = 60, .build = 30, .shared = 60, .has_hints = true };
@@ -100,7 +104,7 @@ static void others_may_have_to_wake_up(void **state)
     assert_true(share_of(&x, WAY_ALONE) >= 85); /* they never do */
 }
 
-/* CPUs that are far apart. */
+/* CPUs with slow communication. */
 static void tasks_that_lose_are_not(void **state)
 {
     struct world x = run_world((struct world){ .run = 80, .build = 40, .shared = 200 });
@@ -156,7 +160,7 @@ static void tasks_that_change_are_noticed(void **state)
     assert_int_equal(c.way, WAY_ALONE);
 }
 
-/* Launches of a graph of so many tasks. */
+/* Launches a graph of this many tasks. */
 static void launch_tasks(struct world *x, struct sharing_choice *c, uint64_t tasks,
                          uint32_t launches)
 {
@@ -191,7 +195,7 @@ static void launches_go_the_cheaper_way(void **state)
     }
 }
 
-/* A launch of few tasks does not tell what one of them takes. */
+/* The launch of a small graph does not show how long one of its tasks takes. */
 static void launches_of_few_tasks_are_tried_both_ways(void **state)
 {
     struct sharing_choice c;
@@ -242,7 +246,7 @@ static void launches_that_change_are_noticed(void **state)
     assert_int_equal(c.way, WAY_ALONE);
 }
 
-/* One worker is told nothing else. */
+/* A single worker gets no other hint. */
 static void a_run_starts_as_it_is_told(void **state)
 {
     struct sharing_choice c;
@@ -281,7 +285,7 @@ static struct bench *open_bench(uint32_t workers, struct sharing_run run)
     return b;
 }
 
-/* The worker has run so many tasks that took so long each. */
+/* Reports that the worker has run this many tasks of this duration. */
 static void run_round(struct bench *b, uint32_t index, uint64_t tasks, uint64_t task_ns)
 {
     struct worker *w = &b->worker[index];
@@ -325,7 +329,7 @@ static void one_worker_stops_when_enough_are_alive(void **state)
     free(b);
 }
 
-/* It never runs out of room if others keep up, but stops to be timed. */
+/* If others keep up, there is always room, but the builder pauses to measure. */
 static void a_builder_that_shares_is_timed(void **state)
 {
     struct bench *b = open_bench(2, (struct sharing_run){ 0 });
@@ -366,7 +370,7 @@ static void a_hint_is_given_once_and_taken(void **state)
     assert_int_equal(hint_of(b), HINT_TAKEN);
     run_round(b, 1, SHARING_SAMPLE, 1);
     assert_int_equal(hint_of(b), HINT_TAKEN);
-    assert_false(sharing_has_room(&b->sharing, w)); /* it has some to run itself */
+    assert_false(sharing_has_room(&b->sharing, w)); /* the worker runs some tasks itself */
     w->deque_head = 3;
     assert_true(sharing_has_room(&b->sharing, w)); /* others have the rest */
     sharing_builder_resumes(&b->sharing, w, 1);
@@ -385,7 +389,7 @@ static void long_tasks_are_offered_again(void **state)
     assert_int_equal(sharing_tasks_at_once(&b->sharing, w), SHARING_ROUND_MAX);
     run_round(b, 0, SHARING_SAMPLE, SHARING_NS_LONG);
     assert_int_equal(sharing_tasks_at_once(&b->sharing, w), SHARING_SAMPLE);
-    assert_false(w->is_offering); /* it may have been interrupted */
+    assert_false(w->is_offering); /* the measurement may have been interrupted */
     run_round(b, 0, SHARING_SAMPLE, SHARING_NS_LONG);
     assert_true(w->is_offering);
     assert_int_equal(sharing_tasks_at_once(&b->sharing, w), SHARING_ROUND);
@@ -421,7 +425,7 @@ static void short_tasks_with_edges_are_built_in_steps(void **state)
     free(b);
 }
 
-/* What is waited for may not have been submitted yet. */
+/* The awaited task may not have been submitted yet. */
 static void a_builder_without_room_goes_on_in_the_end(void **state)
 {
     struct bench *b = open_bench(1, (struct sharing_run){ .live_max = 4 });

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the records of a run to executions, and from them to files: rings that are written here by hand,
- * tasks that are told of as a chip would, and bytes of them that are damaged.
+ * Executions from the records of a run, and files from executions: rings that this test fills,
+ * submissions as a chip records them, and damaged records.
  */
 #include "orch/record.h"
 #include "trace/snapshot.h"
@@ -17,7 +17,7 @@ static char *names[] = { "add", "", "quo\"te\n" };
 static _Alignas(16) char tape[TAPE_BYTES];
 static uint64_t tape_used;
 
-/* A run of 1000 cycles from 10000 on, two nanoseconds each. */
+/* A run of 1000 cycles from 10000 on, with two nanoseconds each. */
 static struct trace_snapshot begin(void)
 {
     for (uint32_t i = 0; i < RINGS; i++)
@@ -102,7 +102,7 @@ static void records_that_gave_way_are_counted(void **state)
     trace_slices_free(&s);
 }
 
-/* They may come from another process. */
+/* These records may come from another process. */
 static void records_of_no_task_are_left_out(void **state)
 {
     struct trace_snapshot snapshot = begin();
@@ -152,7 +152,7 @@ static char *take(void *context, uint64_t bytes)
 
 static const struct record_sink own_tape = { take, NULL };
 
-/* Task `index`: a tensor, an output, a scalar of its own and one of the entry's, one predecessor. */
+/* Task `index`: a tensor, an output, a scalar of its own and one of the entry, one predecessor. */
 static void tell(uint32_t index, const char *file)
 {
     static uint32_t words[16];
@@ -215,7 +215,7 @@ static void what_is_told_of_a_task_is_found_again(void **state)
     trace_slices_free(&s);
 }
 
-/* Whatever was turned over in it: what is found lies inside, and can be used. */
+/* Whatever was changed in the record: what is found is inside of it, and can be used. */
 static void damaged_tasks_end_what_is_told(void **state)
 {
     struct trace_snapshot snapshot = begin();
@@ -361,7 +361,7 @@ static void scopes_are_lines_with_the_sizes_of_rings(void **state)
     trace_slices_free(&s);
 }
 
-/* Two executions, one without an end, a task that was skipped, and an edge to a task without a slice. */
+/* Two executions, one without an end, a skipped task, and an edge to a task without a slice. */
 static void a_timeline_has_slices_and_the_edges_between_them(void **state)
 {
     static const struct chip_edge edge[] = { { .before = 0, .after = 1 },
@@ -401,7 +401,7 @@ static void a_timeline_has_slices_and_the_edges_between_them(void **state)
     trace_slices_free(&s);
 }
 
-/* A run among others: its events alone, at its place, by the clock of the machine. */
+/* One timeline in a document of several: only its events, at its place, by the machine's clock. */
 static void a_timeline_has_a_place_among_others(void **state)
 {
     const struct trace_place place = { .pid = 7, .track = 100, .base_ns = 400000 };
@@ -442,7 +442,7 @@ static void tell_access(uint32_t index, enum pto_tag tag)
                 &(struct orch_submitted){ .view = &view, .out = &out, .begin = 1, .end = 2 });
 }
 
-/* A task that reads and writes all of a region takes the place of those that wrote it before. */
+/* A task that reads and writes a whole region replaces the earlier writers of the region. */
 static void the_last_writer_of_a_region_is_its_predecessor(void **state)
 {
     struct trace_snapshot snapshot = begin();
@@ -511,7 +511,7 @@ static struct trace_snapshot begin_dumps(void)
     return snapshot;
 }
 
-/* In the order of tasks, stages and arguments, whatever the order in which they were recorded. */
+/* In the order of tasks, stages and arguments, whatever the order of the records is. */
 static void dumped_arguments_are_listed_with_their_bytes(void **state)
 {
     struct trace_snapshot snapshot = begin_dumps();
@@ -544,7 +544,7 @@ static void dumped_arguments_are_listed_with_their_bytes(void **state)
     trace_slices_free(&s);
 }
 
-/* The level below has scalars that are marked, and none is. */
+/* The lower level writes marked scalars only, and none is marked. */
 static void scalars_are_dumped_if_marked_or_if_all_are(void **state)
 {
     struct trace_snapshot snapshot = begin_dumps();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* simpler's files read as recordings, recordings of ranks as one, and graphs of recordings. */
+/* simpler's files read as recordings, joined recordings of ranks, and graphs of recordings. */
 #include "tool/see/graph_text.h"
 #include "tool/see/recording_join.h"
 #include "tool/see/swimlane_read.h"
@@ -79,7 +79,7 @@ static void files_of_simpler_are_recordings(void **state)
 
 /*
  * Rows of older versions lack a column; a graph that the host built has submits by another clock;
- * nodes of a graph that a task expands are not in deps.json.
+ * tasks of graphs that a task expands are not in deps.json.
  */
 static void files_of_other_versions_are_recordings(void **state)
 {
@@ -112,7 +112,9 @@ static void files_of_other_versions_are_recordings(void **state)
     see_recording_free(r);
 }
 
-/* Cut off anywhere, or with a character that does not belong there, a file is refused or read, and no more. */
+/*
+ * A file that is truncated anywhere, or has a wrong character, is refused or read, without a crash.
+ */
 static void damaged_files_are_refused(void **state)
 {
     struct pto_error error = { .size = sizeof(error) };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor descriptors and views. Offsets and sizes are asserted by the
- * compiler. Random chains of views are compared with a list that holds the
- * place of every element and knows nothing of strides.
+ * Tensor descriptors and views. The compiler checks offsets and sizes. Random chains of views are
+ * compared with a list that has the place of every element and does not use strides.
  */
 #include "tests/fixture/port_test.h"
 
@@ -258,7 +257,7 @@ static void every_view_forgets_manual_dep_and_keeps_the_rest(void **state)
     }
 }
 
-/* A macro, for the line number of a failure. */
+/* A macro, so that a failure has the caller's line number. */
 #define CHECK_FAULT(view, want)                     \
     do {                                            \
         struct pto_tensor fault_view = (view);      \
@@ -309,7 +308,7 @@ static void a_view_of_an_impossible_view_keeps_the_first_reason(void **state)
     CHECK_FAULT(pto_tensor_slice(&bad, 0, 0, 1, 0), PTO_VIEW_OUT_OF_RANGE);
 }
 
-/* What is known of a refused view. */
+/* What is known about a refused view. */
 static struct pto_refusal refusal_of(struct pto_tensor v)
 {
     struct pto_refusal refusal;
@@ -333,7 +332,7 @@ static void arrays_for_other_dimensions_are_refused(void **state)
 {
     struct pto_tensor t = pto_tensor_external(tensor_memory, U32(4, 4), 2, PTO_FLOAT32);
     const uint32_t pair[] = { 2, 2 }, three[] = { 1, 1, 1 };
-    volatile uint32_t ndims = 2; /* not known when it is compiled */
+    volatile uint32_t ndims = 2; /* a value that the compiler does not know */
     struct pto_tensor bad = pto_tensor_view(&t, U32(1), U32(0));
     struct pto_tensor_info info;
 

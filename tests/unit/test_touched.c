@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accesses of a kernel against the arguments of its task: random views of every size, with strides
- * that nest and that overlap, and random accesses through the hooks that a compiler would call. A
- * model that knows every byte says which of them are allowed, why not, and which argument that
- * concerns. Each access is made twice from one place in the code, so that what was allowed before
- * is remembered. Accesses are tried until there were enough of each kind. The elements that are kept
- * are those that were used.
+ * Accesses of a kernel, compared with the arguments of its task: random views of every size, with
+ * strides that nest and that overlap, and random accesses through the hooks that a compiler would
+ * call. A model that knows every byte decides which accesses are allowed, why not, and which
+ * argument is concerned. Each access is made twice from the same place in the code, because the
+ * hooks remember allowed accesses. Repeats until there were enough accesses of each kind. The
+ * recorded elements must be those that were used.
  */
 #define PTO_ACCESS_HOOKS
 #include "pto/access_hooks.h"
@@ -47,7 +47,7 @@ static void note_found(void *context, const struct touched_finding *finding)
     found.last = *finding;
 }
 
-/* The device's memory is the arena but for its last part, which is the kernel's own. */
+/* The device's memory is the arena except for its last part, which belongs to the kernel. */
 static bool is_device(void *context, uint64_t addr)
 {
     (void)context;
@@ -83,7 +83,7 @@ static void make_shape(struct pto_tensor *x)
         x->is_contiguous = x->is_contiguous && x->strides[i] == stride;
 }
 
-/* Between `from` and `to` in the arena. */
+/* A random address between `from` and `to` in the arena. */
 static bool make_argument(uint32_t index, uint64_t from, uint64_t to)
 {
     static const uint8_t dtypes[] = { PTO_FLOAT32, PTO_FLOAT16, PTO_INT8, PTO_INT64 };
@@ -134,7 +134,7 @@ static void make_task(void)
 
         if (!make_argument(task.count, from, from + (task.overlaps ? 1024 : part)))
             continue;
-        if (task.overlaps) /* else it depends on their order which of them was written */
+        if (task.overlaps) /* otherwise the result would depend on the order of the accesses */
             task.tensor[task.count].tag = random_below(2)   ? PTO_TAG_INPUT
                                           : random_below(2) ? PTO_TAG_INOUT
                                                             : PTO_TAG_NO_DEP;
@@ -155,7 +155,7 @@ static bool is_allowed(uint32_t index, uint64_t byte, bool is_write)
     return use == 0 || (use & PTO_READS) != 0 || !task.is_alone || task.is_written[index][byte];
 }
 
-/* The reason of the first byte that no argument allows; false: all are. */
+/* Returns the reason for the first byte that no argument allows; false: all are allowed. */
 static bool model_refuses(uint64_t at, uint64_t bytes, bool is_write, uint64_t *byte_out,
                           enum touched_kind *kind_out)
 {
@@ -263,8 +263,8 @@ static uint64_t begin_of(uint32_t index)
 }
 
 /*
- * Returns the argument that a refused byte concerns; -1: several could be meant. Outside of all it is
- * the nearest one.
+ * Returns the argument that a refused byte concerns; -1: several are possible. Outside of all
+ * arguments it is the nearest one.
  */
 static int32_t model_concerns(uint64_t byte, enum touched_kind kind)
 {
@@ -287,7 +287,7 @@ static int32_t model_concerns(uint64_t byte, enum touched_kind kind)
     return found;
 }
 
-/* Until one is refused. Returns its kind; KINDS: none was. */
+/* Makes accesses until one is refused. Returns its kind; KINDS: none was. */
 static uint32_t run_accesses(struct touched *t, bool only_allowed)
 {
     for (uint32_t i = 0; i < ACCESSES; i++) {
@@ -323,7 +323,7 @@ static uint32_t run_accesses(struct touched *t, bool only_allowed)
     return KINDS;
 }
 
-/* Sets what the part describes, from its dimension `d` on. */
+/* Marks the elements that the part describes, from its dimension `d` on. */
 static void set_part(bool *is_set, const struct touched_part *part, uint32_t d, uint64_t at)
 {
     if (d == part->ndims) {
@@ -347,7 +347,8 @@ static void expect_kept(const struct touched *t)
         uint64_t size = pto_dtype_size(a->tensor->dtype);
         uint32_t count;
 
-        if (kept == NULL) { /* reads of a tracked argument follow its writes; inputs have none */
+        /* reads of a tracked argument must follow its writes; inputs have no writes */
+        if (kept == NULL) {
             assert_true(i % 2 == 0 ? a->is_tracked : a->use == PTO_READS);
             continue;
         }
@@ -362,7 +363,10 @@ static void expect_kept(const struct touched *t)
     }
 }
 
-/* Runs tasks until `count` were refused for each reason, or that many if only what is allowed is tried. */
+/*
+ * Runs tasks until `count` accesses were refused for each reason or, if only allowed accesses are
+ * tried, that many tasks.
+ */
 static void run_tasks(uint32_t count, bool only_allowed)
 {
     static struct touched t;

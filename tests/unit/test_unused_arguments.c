@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments that no kernel used: which they are, the dependencies they cause, and the time. */
+/*
+ * Arguments that no kernel used: which they are, which dependencies they cause, and what they cost.
+ */
 #include "tool/see/unused_arguments.h"
 
 #include "tests/fixture/recording_test.h"
@@ -24,7 +26,7 @@ static void add_argument(struct plan *p, enum pto_tag tag, uint64_t addr, uint32
                                                               .strides = { 1 } };
 }
 
-/* Notes that the kernel of a task is known to have used its last argument, or nothing. */
+/* Records that the kernel of a task has used its last argument, or nothing. */
 static void add_touch(struct plan *p, uint32_t task, bool has_part, uint64_t addr, uint32_t bytes)
 {
     struct see_recording *r = p->r;
@@ -58,7 +60,7 @@ static uint32_t add_task(struct plan *p, uint32_t kernel, uint32_t line)
 }
 
 /*
- * A task writes the matrix, others write a tile of another buffer each and declare the matrix, and
+ * One task writes a matrix, others each write a tile of another buffer and declare the matrix, and
  * the last one reads `bytes` of the matrix. Each task waits for the one before.
  */
 static void make_chain(struct plan *p, bool is_known, bool is_used, uint64_t read_at)
@@ -147,7 +149,7 @@ static void what_is_used_or_unknown_is_left_out(void **state)
     (void)state;
     make_chain(&p, true, true, MATRIX);
     unused = analyse(&p);
-    assert_int_equal(unused.count, 1); /* the tiles, which cause no dependency */
+    assert_int_equal(unused.count, 1); /* arguments for the tiles, which cause no dependency */
     assert_int_equal(unused.of[0].argument, 0);
     expect_row(&unused.of[0], 0, 0);
     see_unused_arguments_free(&unused);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the host knows of the vendor without a card: meanings of its codes, versions by the files of an
- * installation, numbers of cards that some are hidden from, and where the registers of cores are.
+ * What the host knows about the vendor's software without a card: meanings of its codes, versions
+ * in the files of an installation, numbers of cards if some are hidden, and positions of core
+ * registers.
  */
 #include "cann/cann.h"
 
@@ -60,7 +61,7 @@ static void install(const char *inner, const char *file, const char *text)
     assert_int_equal(fclose(to), 0);
 }
 
-/* Loads an installation that has no libraries: it is refused, in this sentence. */
+/* Loads an installation without libraries: it is refused with this message. */
 static const char *refusal(struct pto_error *error)
 {
     struct vendor vendor;
@@ -76,12 +77,14 @@ static void a_version_outside_of_the_known_ones_is_named(void **state)
     static const struct {
         const char *text, *word;
     } version[] = {
-        { "version_dir=7.0.1\n", "CANN 7.0.1" }, /* too old, and not which library is missing */
+        /* too old, so the message is not about a missing library */
+        { "version_dir=7.0.1\n", "CANN 7.0.1" },
         { "other=1\nversion_dir=8.4.9\r\n", "CANN 8.4.9" },
         { "version_dir=10.0.0\n", "CANN 10.0.0" },   /* too new */
-        { "version_dir=8.5.0\n", "libascendcl.so" }, /* known: a library is missing */
+        { "version_dir=8.5.0\n", "libascendcl.so" }, /* a known version: a library is missing */
         { "version_dir=9.2.0\n", "libascendcl.so" },
-        { "version_dir=unknown\n", "libascendcl.so" }, /* no number: its functions decide */
+        /* not a number, so the functions of the libraries decide */
+        { "version_dir=unknown\n", "libascendcl.so" },
     };
     struct pto_error error;
 
@@ -96,7 +99,7 @@ static void a_version_outside_of_the_known_ones_is_named(void **state)
     unsetenv("PTO_CANN_ANY_VERSION");
 }
 
-/* The file of the run-time package counts before that of the toolkit. */
+/* The file of the run-time package takes precedence over that of the toolkit. */
 static void versions_are_in_several_files(void **state)
 {
     struct pto_error error;
@@ -181,7 +184,7 @@ static void a_cluster_of_a2a3_has_8_mib_of_registers(void **state)
 
     (void)state;
     v.call_ms = 60000;
-    cores_there[0] = ~(1ull << 3); /* sold without the fourth */
+    cores_there[0] = ~(1ull << 3); /* a cluster of this generation lacks its fourth core */
     busy_left = 1;                 /* it is tried again */
     assert_int_equal(g->map_windows(&v, 0, 25, base, &call), 0);
     assert_int_equal(base[0], REGISTERS);

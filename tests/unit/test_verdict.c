@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Analyses of recordings that are made up: each with one cause, which the verdict has to name; sums
- * that have to be whole; and what-if rows that only noise separates from nothing.
+ * Analyses of recordings that are made up: each has one cause, which the verdict must name; times
+ * must add up; and what-if rows must not report noise.
  */
 #include "tool/see/analysis.h"
 
@@ -17,7 +17,10 @@ static struct see_analysis *analyse(const struct plan *p)
     return a;
 }
 
-/* Whatever the run: the path covers it, the cores' time is all there, no bound is above it. */
+/*
+ * Checks for any run: the critical path covers it, the times of cores add up, and no lower bound
+ * exceeds it.
+ */
 static void check_sums(const struct see_analysis *a)
 {
     uint64_t span = a->work.end_ns - a->work.begin_ns, path = 0;
@@ -39,7 +42,7 @@ static void check_sums(const struct see_analysis *a)
     assert_true(a->bounds.bound_ns <= span);
 }
 
-/* Plays the plan, expects the verdict on it, and frees it. */
+/* Schedules the plan, checks the verdict on it, and frees it. */
 static void expect_cause(struct plan *p, enum see_cause cause, const char *kernel, uint32_t task)
 {
     struct see_analysis *a;
@@ -58,7 +61,7 @@ static void expect_cause(struct plan *p, enum see_cause cause, const char *kerne
     plan_end(p);
 }
 
-/* 400 tasks of 10 us on 12 cores, mixed types, without edges: what a cause is added to. */
+/* 400 tasks of 10 us on 12 cores, mixed types, without edges, to which a cause is added. */
 static void begin_busy(struct plan *p, uint32_t clusters, uint32_t tasks)
 {
     uint32_t add, mul;
@@ -123,7 +126,7 @@ static void false_dependency(void **state)
 
     (void)state;
     begin_busy(&p, 4, 120);
-    /* each "add" of a row writes what the one before reads */
+    /* each "add" of a row writes what the next one reads */
     for (uint32_t i = 3; i < 120; i += 3) {
         plan_edge(&p, i - 3, i, PTO_RECORDING_REASON_WAR, 0, 1);
         plan_edge(&p, i - 3, i + 1, PTO_RECORDING_REASON_WAR, 0, 1);
@@ -194,7 +197,7 @@ static void busy_cores(void **state)
     expect_cause(&p, SEE_CAUSE_CORES, "add", PTO_RECORDING_NONE);
 }
 
-/* Two threads instead of three cores: the verdict is about the chip, and says so. */
+/* Two threads instead of three cores: the verdict is about the chip, and its text says so. */
 static void threads_of_the_host(void **state)
 {
     struct see_analysis *a;
@@ -222,7 +225,10 @@ static const struct see_row *find_row(const struct see_analysis *a, enum see_wha
     return NULL;
 }
 
-/* Many AIV tasks and few AIC ones: a faster AIC kernel changes nothing, a faster AIV one halves it. */
+/*
+ * Many AIV tasks and few AIC tasks: a faster AIC kernel changes nothing, a faster AIV kernel halves
+ * the makespan.
+ */
 static void only_findings_leave_the_band(void **state)
 {
     struct see_analysis *a;
@@ -278,8 +284,8 @@ static void shares_of_the_path(void **state)
 }
 
 /*
- * A chip of a worker: two tasks of level 3, with 1 ms between them in which the chip had nothing to
- * do. The second one cannot submit its tasks before.
+ * A chip of a worker: two tasks of level 3, between which the chip was idle for 1 ms. The second
+ * task cannot submit its tasks earlier.
  */
 static void time_between_tasks_of_a_worker_is_no_submission(void **state)
 {

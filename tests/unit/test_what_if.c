@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What-if rows that are asked for, their sentences, and how many predictions each of them has. */
+/* What-if rows that a user asks for: their texts, and the number of predictions for each. */
 #include "tool/see/analysis.h"
 
 #include "tests/fixture/recording_test.h"
 
-/* Plays the plan, analyses it and asks one question; the caller frees the analysis. */
+/* Schedules the plan, analyses it and asks one question; the caller frees the analysis. */
 static struct see_analysis *ask(struct plan *p, const char *text)
 {
     struct see_analysis *a = NULL;
@@ -71,7 +71,7 @@ static void kernels_and_clusters(void **state)
     plan_end(&p);
 }
 
-/* A chain of 40 tasks, whose edges have one reason each; some have another one as well. */
+/* A chain of 40 tasks, whose edges have one reason each; some edges have a second reason. */
 static void begin_chain(struct plan *p, bool has_others)
 {
     uint32_t add, last = 0;
@@ -145,8 +145,8 @@ static void what_is_no_change_is_refused(void **state)
 }
 
 /*
- * A chain, in which the orchestration submits half of the tasks, waits until half of these have
- * completed, and submits the others. Without the chain it waits for a shorter time.
+ * The orchestration submits half of the tasks of a chain, waits until half of these have completed,
+ * and submits the others. Without the chain this wait is shorter.
  */
 static void a_wait_for_the_scheduler_is_no_part_of_a_submit(void **state)
 {

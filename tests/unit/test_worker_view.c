@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The analysis of a worker of level 3, on recordings that are made up: why each child was idle, the
- * path through the worker's tasks, and a planted cause for each verdict.
+ * The analysis of a level-3 worker, with recordings that are made up: why each child was idle, the
+ * path through the worker's tasks, and one cause for each verdict.
  */
 #include "tool/see/worker_view.h"
 
@@ -22,7 +22,7 @@ static void begin(void)
     r->test_case = strdup("");
     r->title = strdup("");
     r->has_edges = r->has_ready = true;
-    r->workers = 1; /* of the chips: they do not limit the worker */
+    r->workers = 1; /* threads of the chips, which do not limit the worker */
     r->group = calloc(1, sizeof(*r->group));
     r->group_count = 1;
     *r->group = (struct see_group){ .name = strdup("worker"),
@@ -49,7 +49,7 @@ static void begin(void)
     r->scalar_from = calloc(TASKS_MAX + 1, sizeof(*r->scalar_from));
 }
 
-/* A task of a callable that waits for task `by`, if it is one. Times are in us. */
+/* Adds a task of a callable, which waits for task `by` if there is one. Times are in us. */
 static uint32_t add(uint32_t callable, uint32_t child, uint32_t by, uint64_t submit, uint64_t start,
                     uint64_t end)
 {
