@@ -21,7 +21,7 @@ PTO = os.environ.get("PTO", os.path.join(ROOT, "build/bin/pto"))
 LARGE = os.path.join(ROOT, "build/browser/large_report")
 
 SLICES = 1000000
-# What is promised on a machine that does nothing else, and what a busy one may take.
+# The limit on an idle machine, and the limit on a busy one.
 SIZE_MAX, OPEN_MAX_MS, FRAME_MAX_MS, PATIENCE = 10e6, 3000, 50, 4
 SHARES = 1, 0.3, 0.05, 0.002
 

@@ -22,7 +22,7 @@ $(CARD)/orchestration.so: tests/card/orchestration.c tests/card/lines/pto/cache_
 
 -include $(CANN_SCHEDULER_SRC:%.c=$(CARD)/caches/%.d)
 
-# What a task takes: for aarch64 under an emulator, and for this machine.
+# Measures the cost of a task: for aarch64 under an emulator, and for this machine.
 CARD_WRAPPED = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 CARD_COUNT_SRC = tests/card/at_once.c tests/card/drive.c
 CARD_CC_arm = $(CANN_CC) -mno-outline-atomics

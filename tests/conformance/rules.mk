@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A suite for each contract of backends, over all that are registered: of chips, and of communication.
+# A conformance suite for each contract, run over all registered backends: of chips, and of
+# communication.
 
 CONFORMANCE_SRC = $(sort $(wildcard tests/conformance/*.c))
 

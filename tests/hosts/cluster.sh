@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# Ranks on the hosts a, b and c, started by srun (of a real Slurm) or mpirun (of Open MPI): they get the address of the
+# rendezvous by PMIx, and need a key file. Missing ranks and missing servers are named in errors.
 #
 # Ranks on the hosts a, b and c that srun (of a real Slurm) or mpirun (of Open MPI) has started: they learn by PMIx where
 # to meet, and need a key file. A rank that does not come, and servers that are not there, are named.
@@ -23,7 +25,7 @@ hosts_slurm
 ${CC:-cc} -Iinclude -o "$work/sum" tests/system/sum_run.c -Lbuild/lib -lpto -Wl,-rpath,"$PWD/build/lib"
 build/bin/pto key --new "$work/key" >/dev/null
 
-# Runs a command on host a, expects an exit code (fail: any but 0) and how many lines have a phrase.
+# Runs a command on host a, expects an exit code (fail: any but 0) and a number of lines with a phrase.
 expect() { # code lines phrase command...
     local code=$1 lines=$2 phrase=$3 got=0
     shift 3

@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# `pto launch --hosts` with a real ssh, from host `head` to the hosts a, b and c: placement and environment of ranks,
+# the end of the job, broken links, a launcher's host that vanishes, and refusals.
 #
 # `pto launch --hosts` by a real ssh, from host `head` to the hosts a, b and c: where ranks run, what they find, how the
 # job ends, links that are cut, a launcher's host that vanishes, and what is refused by name.
@@ -32,7 +34,7 @@ hosts_make a b c head
 hosts_sshd
 
 launch() { on head build/bin/pto launch --ssh "$ssh" --prefix "$work" "$@"; }
-# Runs pto launch, expects an exit code and phrases in what it prints.
+# Runs pto launch, expects an exit code and phrases in its output.
 expect() { # code phrase words...
     local code=$1 phrase=$2 got=0
     shift 2
@@ -41,7 +43,7 @@ expect() { # code phrase words...
     grep -qF -- "$phrase" "$work/out" || fail "pto launch $*: no '$phrase' in: $(cat "$work/out")"
     is_clean || fail "pto launch $*: left $(left)"
 }
-# Processes of a launch on any host: agents, runners, supervisors, ranks. All are seen from here.
+# Lists the processes of a launch on any host: agents, runners, supervisors, ranks. All are visible from here.
 left() { grep -lsaE "$mark|$work/bin/pto.launch" /proc/[0-9]*/cmdline || true; }
 is_clean() { [ -z "$(left)" ]; }
 
@@ -57,11 +59,11 @@ expect 0 "[4] 4 of 5 on c" --hosts root@a,b,c -n 5 -- sh -c "$all"
 printf 'a slots=2\n# none\nb:1\n' >"$work/hosts"
 expect 0 "[2] 2 of 3 on b" --host-file "$work/hosts" -- sh -c "$all"
 PTO_MINE=1 expect 0 "[1] 1 two words . $PWD" --hosts a,b --env "TEXT=two words" -- sh -c 'echo $PTO_MINE $TEXT $UNSEEN. $PWD'
-# One place, at the first host's address in the network of the others, which rank 0 listens at already.
+# There is one rendezvous, at the first host's address in the network of the others; rank 0 already listens there.
 expect 0 "tcp://10.94.0.1:" --hosts a,b,c -- sh -c 'echo $PTO_MEET $PTO_TOKEN; [ -z "$PTO_COMM_LISTEN_FD" ] || ls -l /proc/self/fd/$PTO_COMM_LISTEN_FD'
 [ "$(grep tcp: "$work/out" | sed 's/^\[.\] //' | sort -u | wc -l)" = 1 ] || fail "several places: $(cat "$work/out")"
 grep -q '^\[0\] .*socket:' "$work/out" && ! grep -q '^\[[12]\].*socket:' "$work/out" || fail "no socket, or too many: $(cat "$work/out")"
-# Each rank has the same key, and no process shows it in its words or its variables.
+# Each rank has the same key, and no process has it in its arguments or environment.
 expect 0 "seen" --hosts a,b,c -- bash -c 'IFS= read -r -u $PTO_KEY_FD key; export -n key; echo key $key
     if grep -qsa "$key" /proc/[0-9]*/cmdline /proc/[0-9]*/environ; then echo shown; fi; echo seen'
 [ "$(grep -oE 'key [0-9a-f]{64}$' "$work/out" | sort -u | wc -l)" = 1 ] && [ "$(grep -c 'key [0-9a-f]' "$work/out")" = 3 ] ||
@@ -82,7 +84,7 @@ ${CC:-cc} -Iinclude -o "$work/sum" tests/system/sum_run.c -Lbuild/lib -lpto -Wl,
 expect 0 "[5] sum 21" --hosts a,b,c -n 6 -- "$work/sum"
 [ "$(grep -c 'sum 21' "$work/out")" = 6 ] || fail "sums: $(cat "$work/out")"
 expect 0 "[1] sum 3" --hosts b:2 -- "$work/sum" # on one host they meet at a file
-# Another key, or none, and the ranks do not meet.
+# Ranks with different keys, or without one, do not connect.
 expect 1 "rank " --hosts a,b -- sh -c "[ \$PTO_RANK = 0 ] || unset PTO_KEY_FD; exec $work/sum"
 echo "ok    ranks that communicate"
 
@@ -92,7 +94,7 @@ expect 3 "rank 1 on b ended with code 3; the 2 others were ended" --hosts a,b,c 
     sh -c "[ \$PTO_RANK = 1 ] && exit 3; setsid sleep $mark & exec sleep $mark"
 expect 139 "rank 2 on c died: Segmentation fault" --hosts a,b,c -- sh -c "[ \$PTO_RANK = 2 ] && kill -SEGV \$\$; exec sleep $mark"
 expect 124 "time limit of 0.5 seconds was reached; 3 ranks were ended" --hosts a,b,c --timeout 0.5 -- sleep "$mark"
-# Of two ranks that fail, the first one counts, although the other one's host may tell it sooner.
+# Of two ranks that fail, the first one counts, although the report of the other one's host may arrive earlier.
 expect 4 "rank 0 on a ended with code 4" --hosts a,b -- bash -c '
     if [ $PTO_RANK = 0 ]; then touch '"$work"'/first; exec sh -c "sleep 0.2; exit 4"; fi
     while [ ! -e '"$work"'/first ]; do sleep 0.01; done; sleep 1; exit 5'
@@ -139,7 +141,7 @@ echo "ok    failures, time-outs, signals"
 
 # ---- links and hosts that disappear ----
 
-# A short cut costs time only: here the rank of b ends the job when it is over.
+# A link that is down for a short time only delays the job; here rank b ends it afterwards.
 start -- sh -c "touch $work/up.rank\$PTO_RANK; while [ ! -e $work/mended ]; do sleep 0.05; done; echo through"
 cut b
 sleep 1
@@ -150,7 +152,7 @@ undrop c
 touch "$work/mended"
 ends_with 0
 [ "$(grep -c through "$work/out")" = 3 ] || fail "a short cut: $(cat "$work/out")"
-# A host that is silent for too long is named; its ranks end although nothing reaches it.
+# A host that is silent for too long is named; its ranks end although no message reaches it.
 start --silence 2 -- sh -c "$plain"
 drop b
 ends_with 1

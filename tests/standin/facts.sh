@@ -1,5 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# Compares the facts about the vendor's software in the backend and the stand-in with tests/standin/facts.tsv, in both
+# directions: a fact of ours without a row, or with another value than its row, fails, and so does a row that names
+# something of ours which does not exist.
 #
 # Compares what the backend and the stand-in know of the vendor's software with tests/standin/facts.tsv, in both directions: what of
 # ours has no row, or another value than its row, fails, and so does a row that names something of ours which is not there.
@@ -57,7 +60,7 @@ shorten_prototypes() {
         }'
 }
 
-# Programs that print what the headers and sources of ours have.
+# Programs that print what our headers and sources contain.
 write_program() {
     echo '#include <stdio.h>'
     echo '#include "cann/vendor.h"'
@@ -73,7 +76,7 @@ write_program() {
     echo 'print_registers(); print_flags(); return print_prototypes(); }'
 }
 
-# Words of the texts that a function of the toolchain splits into words.
+# Words of those texts that a function of the tool chain splits into words.
 words_of() { # file function
     sed -n "/^static [a-z ]*\**$2(/,/^}/p" "$1" | grep -oE '"[^"%]*"' | tr -d '"' | tr -s ' \n' ' ' | sed 's/^ *//; s/ *$//'
 }
@@ -89,7 +92,7 @@ list_ours() {
     printf 'flags\tcompile\t%s\n' "$(words_of src/toolchain/command.c add_core_flags)"
     printf 'flags\tlink-program\t%s\n' "$(words_of src/toolchain/link.c link_core | sed -E 's/ -o .*/ -o/')"
     printf 'flags\tlink-kernel\t%s\n' "$(words_of src/toolchain/unit.c link_object | sed -E 's/ -o .*/ -o/')"
-    # What of the vendor's only the stand-in knows.
+    # Facts about the vendor that only the stand-in has.
     sed -nE 's/^ *(OPTION_LAZY|MAGIC_VECTOR|MAGIC_CUBE|ATTRIBUTE_TIMEOUT_US) = ([0-9a-fx]+),.*/\1 \2/p' tests/standin/standin.c |
         while read -r name value; do printf 'constant\tstandin.%s\t%d\n' "$name" "$value"; done
     sed -nE 's/^ *(A[0-9]_CPU_MS) = ([0-9]+)000,.*/limit\t\1\t\2/p' tests/standin/standin.c
@@ -125,7 +128,7 @@ compare() {
             if (!bad) print count
             exit bad
         }' "$work/facts" "$work/ours.tsv" >"$work/out" || fail "$facts: $(cat "$work/out")"
-    # What is text in our sources.
+    # Facts that are text in our sources.
     awk -F'\t' '$2 == "text" && $4 != "-" { print $4 "\t" $3 }' "$work/facts" | while IFS="	" read -r file text; do
         grep -qF -- "$text" "$file" || fail "$facts: $file has no \"$text\""
     done
@@ -135,7 +138,8 @@ compare() {
 
 # ---- the vendor's headers ----
 
-# A header of the published sources in a folder that may have it elsewhere: by as much of the end of its path as is found.
+# Finds a header of the published sources, which may be in another folder: compares the longest possible end of its
+# path.
 find_header() { # folder path
     local path=$2 found
     while :; do
@@ -149,7 +153,7 @@ find_header() { # folder path
     esac
 }
 
-# What the headers include of a library that the published sources do not have.
+# Headers of a library that the published sources do not have; other headers include them.
 write_securec() {
     mkdir -p "$work/securec"
     cat >"$work/securec/securec.h" <<'TEXT'

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The stand-in for the vendor's libraries, and the device programs built for it: for this machine, with ports of
-# its own. `build/standin/with COMMAND...` runs a command as if the vendor's software were installed.
+# The stand-in for the vendor's libraries, and the device programs built for it: for this machine, with separate
+# ports. `build/standin/with COMMAND...` runs a command as if the vendor's software were installed.
 
 STANDIN = $(B)/standin
 STANDIN_HOME = $(STANDIN)/home
@@ -29,7 +29,7 @@ $(STANDIN)/obj/%.o: src/%.c tests/standin/aicpu.h Makefile
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CC) $(STANDIN_FLAGS) $(PURE_FLAGS) -DPTO_CORES_APART -MMD -MP -c -o $@ $<
 
-# Its heap is in the account of the stand-in.
+# The stand-in counts allocations of these programs.
 STANDIN_HEAP = malloc calloc aligned_alloc free
 $(STANDIN)/programs/libpto_scheduler.so: $(STANDIN_OBJ) tests/standin/program_heap.c
 	@mkdir -p $(@D)
@@ -40,7 +40,7 @@ $(STANDIN)/programs/libpto_dispatcher.so: $(patsubst %,$(STANDIN)/obj/%.o,$(CANN
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,--build-id=sha1 -Wl,-S -o $@ $^ $(LDLIBS_ALL)
 
-# Once for each type of core, by the stand-in's own compiler, which takes what the vendor's takes.
+# Compiled once for each type of core, by the stand-in's compiler, which accepts what the vendor's accepts.
 STANDIN_CORE_a2a3 = -DPTO_CHIP_A2A3 --cce-aicore-arch=dav-c220
 STANDIN_CORE_a5 = -DPTO_CHIP_A5 --cce-aicore-arch=dav-c310
 $(STANDIN)/programs/executor-%.o: src/cann/device/executor.c src/cann/device/cce/core_port.h include/pto/cache_lines.h include/pto/aicore.h \
@@ -50,7 +50,7 @@ $(STANDIN)/programs/executor-%.o: src/cann/device/executor.c src/cann/device/cce
 	@$(STANDIN_HOME)/bin/ccec -c -O2 -Wall -Wextra $(WERROR) -x cce -std=c++17 $(STANDIN_CORE_$*)-vec -Iinclude -Isrc -Isrc/cann/device/cce -o $@.aiv.o $<
 	@$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -o $@ $@.aic.o $@.aiv.o
 
-# An installation, as far as it is looked at: compilers, and what says which version it is.
+# An installation, with the files that are looked at: compilers, and the file with the version.
 $(STANDIN_HOME)/stamp: tests/standin/ccec tests/standin/cce_dialect.h tests/standin/cce_core.h tests/standin/sync_page.h tests/standin/ld.lld tests/standin/hcc \
 		tests/standin/kernel_runtime.c Makefile
 	@mkdir -p $(STANDIN_HOME)/bin $(STANDIN_HOME)/tools/hcc/bin $(STANDIN_HOME)/runtime $(STANDIN_HOME)/share/info/runtime
@@ -63,7 +63,7 @@ $(STANDIN_HOME)/stamp: tests/standin/ccec tests/standin/cce_dialect.h tests/stan
 	@printf 'Version=9.0.0\nversion_dir=cann\n' >$(STANDIN_HOME)/share/info/runtime/version.info
 	@touch $@
 
-# The same in other versions, as far as they differ: tests/standin/with.
+# The same for other versions, with the files that differ: tests/standin/with.
 $(STANDIN)/homes: $(STANDIN_LIBS) $(STANDIN_HOME)/stamp
 	@for version in 8.5 9.1 9.2; do rm -rf $(STANDIN_HOME)-$$version && cp -rs $(abspath $(STANDIN_HOME)) $(STANDIN_HOME)-$$version && \
 		rm $(STANDIN_HOME)-$$version/share/info/runtime/version.info; done
@@ -82,7 +82,7 @@ $(STANDIN)/lifecycle $(STANDIN)/sweep $(STANDIN)/level $(STANDIN)/built $(STANDI
 $(STANDIN)/strict: tests/standin/strict.c tests/standin/standin.h tests/standin/table.h $(STANDIN_LIBS) Makefile
 	$(call quiet,LINK)$(CC) $(STANDIN_FLAGS) $(LDFLAGS_ALL) -o $@ $< -L$(STANDIN_HOME)/lib64 -lhcomm -lruntime -lascend_hal -lascendcl -pthread
 
-# Another client, with programs of its own, that has nothing of the backend's.
+# A second client with separate programs, which uses nothing of the backend.
 STANDIN_SECOND = $(STANDIN)/second
 $(STANDIN_SECOND)/client: tests/standin/second/second_client.c tests/standin/second/second.h $(STANDIN_LIBS) $(patsubst %,$(STANDIN_SECOND)/%.so,dispatcher scheduler executor) Makefile
 	$(call quiet,LINK)$(CC) -I. $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -L$(STANDIN_HOME)/lib64 -lascend_hal -lascendcl -pthread
@@ -99,7 +99,7 @@ $(STANDIN_SECOND)/dialect/executor.so: tests/standin/second/second_dialect.c tes
 	@cp $(STANDIN_SECOND)/dispatcher.so $(STANDIN_SECOND)/scheduler.so $(@D)
 $(STANDIN_SECOND)/dialect/executor.so: $(STANDIN_SECOND)/dispatcher.so $(STANDIN_SECOND)/scheduler.so
 
-# The same with a control processor that is a process: the aarch64 programs themselves, under an emulator.
+# The same with a control processor in a separate process: the aarch64 programs themselves, under an emulator.
 STANDIN_ARM = $(STANDIN)/arm
 STANDIN_QEMU = $(shell command -v qemu-aarch64 || command -v qemu-aarch64-static)
 

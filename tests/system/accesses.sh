@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# pto run --accesses names kernel, line, argument and element of an access that the arguments of its
-# task do not allow: in C and in C++, by the library's functions that move bytes, on an isolated
-# device, by pto test and from an artefact. With `examples`: in no example, workers and ranks included. With
-# `notes`: what it notes of arguments.
+# pto run --accesses names kernel, line, argument and element of an access that the arguments of its task do
+# not allow: in C and in C++, in functions of the library that copy bytes, on an isolated device, by pto test
+# and from an artefact. With `examples`: no example has such an access, including workers and ranks. With
+# `notes`: the notes about arguments.
 set -eu
 cd "$(dirname "$0")/../.."
 root=$PWD
@@ -36,7 +36,8 @@ if [ "${1:-}" = notes ]; then
     sed -i 's/pto_arg_float(args, 2)/pto_arg_float(args, 3)/' "$work/serial/kernels/axpy.c"
     "$pto" run "$work/serial" --accesses --platform a2a3sim --mode host >"$work/out" 2>&1 || fail "the scene is refused"
     grep -qE 'never uses argument 2 in 4 tasks, first task 1; without it 3 dependencies less, and the run takes ' "$work/out" || fail "no cost: unused"
-    # A kernel without hooks, as an object that was compiled before: its link to the runtime is not exported.
+    # A kernel without hooks, like an object that was compiled earlier: its link to the runtime is not
+    # exported.
     cp -r examples/transfer "$work/mixed"
     echo '__asm__(".hidden pto_access_link");' >>"$work/mixed/kernels/send.c"
     "$pto" run "$work/mixed" --accesses --platform a2a3sim --mode host >"$work/out" 2>&1 || fail "a kernel without hooks is refused"
@@ -80,7 +81,7 @@ int pto_scene_golden(const struct pto_scene *s)
     return 0;
 }
 C
-# One statement each, in line 12 of the kernel.
+# One statement each, which is inserted at line 12 of the kernel.
 kernel() {
     cat >mine/kernels/"$1" <<C
 #include <pto/kernel.h>
@@ -118,7 +119,7 @@ planted 'y[0] = x[-3]' 'read 4 bytes outside of its arguments, 12 bytes before a
 planted 'memcpy(y, x, 20)' 'read 4 bytes between the elements of argument 0'
 planted 'memset(x + 33, 0, 8)' 'wrote 8 bytes at element [2,1] of argument 0'
 few() {
-    # A helper in the user's own header is named, and so is its caller.
+    # A helper function in the user's own header is named, and so is its caller.
     inner='help (help.h:4), called from ' planted 'help(x, y)' 'wrote 4 bytes at element [0,0] of argument 0'
     planted 'memmove(y, x, 20)' 'read 4 bytes between the elements of argument 0'
 }
@@ -147,14 +148,14 @@ grep -qF 'which is an input' out || fail "pto test does not tell it"
 grep -qF 'which is an input' out || fail "the artefact does not tell it"
 "$pto" run mine.ptoc --accesses >out 2>&1 && fail "an artefact is compiled anew"
 grep -qF 'pto build --accesses' out || fail "no remedy for an artefact"
-# Virtual time does not check them, and says so.
+# In virtual time accesses are not checked, and a message says so.
 "$pto" run mine --accesses --virtual --platform a2a3sim >out 2>&1 && fail "virtual time lets it pass"
 grep -qF 'leave --accesses or --virtual out' out || fail "no remedy for virtual time"
 "$pto" run mine.ptoc --virtual --in 0=y.npy --in 1=y.npy >out 2>&1 && fail "the artefact passes in virtual time"
 grep -qF 'which are not checked in virtual time' out || fail "the artefact in virtual time"
 kernel work.c ''
 "$pto" test mine --accesses >out 2>&1 || fail "a clean kernel is refused"
-# Planted in a copy of an example, as one more statement before the text.
+# Inserted into a copy of an example, as a statement before the text.
 example() { # example kernel text statement words...
     cp -r "$root/examples/$1" .
     sed -i "0,\\|$3|s||$4\n    &|" "$1/kernels/$2"

@@ -1,11 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A chip generation and a data type are a row each, an option of a run is a field, a row and the line that obeys it: in a
-# copy of the tree that has one more generation, two more types and two more options, and no other change, commands,
-# scenes, tool chain and engine know them. The options are keywords of the Python package, in this process, on an
-# isolated device, on a card (the stand-in) and in tasks of level 3.
-# All of the copy is compiled, because every file knows the types: without optimisation, and so
-# without what a compiler warns of only then.
+# A chip generation and a data type need only a row each; an option of a run needs a field, a row, and the line that
+# uses it. In a copy of the tree with one more generation, two more types and two more options, and no other change,
+# commands, scenes, tool chain and engine support them. The options are keywords of the Python package, in this process,
+# on an isolated device, on a card (the stand-in) and in tasks of level 3. The whole copy is compiled, because every
+# file depends on the types; without optimisation, to save time, so warnings that need it do not appear.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
@@ -20,7 +19,7 @@ fail()
     exit 1
 }
 
-# Runs the copy's pto, expects an exit code and a phrase in what it prints.
+# Runs the copy's pto, expects an exit code and a phrase in its output.
 expect()
 {
     local code=$1 phrase=$2 got=0
@@ -41,7 +40,8 @@ add_row()
     cp "$work/new" "$tree/$1"
 }
 
-# Adds lines to a file of the copy: after the line that `at` matches, from the line that `from` matches on.
+# Inserts lines of a file into a file of the copy: after the line that matches `at`, beginning with the line that
+# matches `from`.
 add_lines()
 {
     awk -v from="$2" -v at="$3" -v lines="$4" '
@@ -144,7 +144,7 @@ int pto_scene_golden(const struct pto_scene *s)
 }
 C
 expect 0 'result   ok: y exact \(100 float64\)' run "$scene"
-# The row's tolerance: 1e-9 is nothing for a float32, and wrong for a float64.
+# The tolerance in the row: 1e-9 is too small for a float32, and right for a float64.
 expect 1 'y: 100 of 100 elements differ \(float64, rtol 1e-12, atol 1e-12\)' run "$scene" --flag -DOFF=1e-9
 expect 0 'ok' run "$scene" --flag -DOFF=1e-13
 expect 0 'ok' run "$scene" --mode stream --out y="$work/y.npy"

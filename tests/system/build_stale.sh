@@ -1,5 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# No stale object is used: whatever a source can see, and however it changes, the artefact has the
+# new value, or the build is refused. And nothing is compiled if nothing changed. PTO names the
+# command.
 #
 # Nothing stale is built: whatever a source can see, and however it changes, the
 # new value is in the artefact, or the build is refused. And nothing is compiled
@@ -27,7 +30,7 @@ build() { # options: exit code in $code, what was said in ./out
         >out 2>&1 || code=$?
 }
 
-# The artefact has the value, and the count of compilations is the expected one.
+# Checks that the artefact has the value, and that the number of compilations is the expected one.
 expect() { # value compiled what
     [ "$code" = 0 ] || fail "$3: exit $code"
     grep -q "compiled, .* from the store" out || fail "$3: no summary"
@@ -65,7 +68,7 @@ C
 echo '#include "deep/two.h"' >second/one.h
 echo '#define VALUE 40' >second/deep/two.h
 
-# Logs each start of a compiler that compiles; answers of its driver are not counted.
+# Logs each start of a compiler that compiles; queries of the driver are not counted.
 cat >logged <<'SH'
 #!/bin/sh
 case " $* " in
@@ -189,7 +192,7 @@ echo "ok    touched files compile nothing, another flag or compiler everything"
 mkdir hostile kept
 cat >hostile/gcc <<'SH'
 #!/bin/bash
-# Serves what it compiled first, for ever, as a cache with a bad key does.
+# Always returns the first object that it has compiled, like a cache with a wrong key.
 real=/usr/bin/gcc
 case " $* " in *" -print-search-dirs "* | *" -E "*) exec "$real" "$@" ;; esac
 for word; do
@@ -337,7 +340,7 @@ echo "ok    builds of the same at once"
 
 # ---- a store that cannot be written ----
 
-# As root modes do not count, so it needs a mount of its own.
+# Root can write despite the mode, so it needs a read-only mount.
 if unshare -rm true 2>/dev/null; then
     export pto
     build_in='"$pto" build --orchestration orch.c --kernel 0:aiv:k/a.c -I first -I second -o t.ptoc'

@@ -1,5 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# Which tools a build uses, the message when one is missing, and how a build finds, pins and patches
+# the tile library. Small scripts and a small library replace the vendor's tools and the real
+# library. PTO names the command.
 #
 # Which tools a build uses, what it says when one is missing, and how it finds,
 # pins and patches the tile library. Small scripts and a small library stand for
@@ -20,7 +23,7 @@ fail() {
     exit 1
 }
 
-# Runs `pto build`, expects an exit code and a phrase in what it prints.
+# Runs `pto build`, expects an exit code and a phrase in its output.
 expect() { # code phrase options
     local code=$1 phrase=$2 got=0
     shift 2
@@ -115,7 +118,8 @@ via="env PATH=$work/empty" expect 1 "orchestrations for a5 need an aarch64 compi
     --platform a5
 via="env PATH=$work/empty" expect 1 "; and kernels for a5 need the vendor's compiler" $c --platform a5
 mkdir -p cann/bin cann/tools/hcc/bin
-# Takes the words that only the vendor's has, and notes the core that it compiles for.
+# Accepts the options that only the vendor's compiler has, and records the core type for which it
+# compiles.
 cat >cann/bin/ccec <<'SH'
 #!/bin/bash
 words=()
@@ -136,7 +140,7 @@ cat >cann/bin/ld.lld <<'SH'
 exec ld -shared "$@"
 SH
 printf '#!/bin/sh\nexec gcc "$@"\n' >cann/tools/hcc/bin/aarch64-target-linux-gnu-gcc
-# An old one: it knows no C++ after 17.
+# An old compiler, which knows C++ up to 17.
 cat >cann/tools/hcc/bin/aarch64-target-linux-gnu-g++ <<'SH'
 #!/bin/sh
 case " $* " in *" -std=c++2"*) exit 1 ;; esac

@@ -15,7 +15,7 @@ fail() {
     exit 1
 }
 
-# Runs pto cache, expects an exit code and a phrase in what it prints.
+# Runs pto cache, expects an exit code and a phrase in its output.
 expect() {
     local code=$1 phrase=$2 got=0
     shift 2
@@ -24,7 +24,7 @@ expect() {
     grep -qF -- "$phrase" "$work/out" || fail "pto cache $*: no '$phrase' in: $(cat "$work/out")"
 }
 
-# Wants the JSON of pto cache to fulfil a condition on `d`.
+# Checks that the JSON of pto cache fulfils a condition on `d`.
 json() { # condition arguments...
     local condition=$1
     shift
@@ -94,7 +94,7 @@ while [ $SECONDS -lt $end ]; do
     json 'd["damaged"] == 0' verify --store "$work/busy"
     "$pto" cache clear --store "$work/busy" >/dev/null || fail "clear beside writers"
 done
-# Until there is an entry that is complete: what is being written is a file, too, and is no entry yet.
+# Waits for a complete entry: temporary files are not entries.
 until [ -n "$(find "$work/busy/entries" -type f ! -name '*.part' 2>/dev/null)" ]; do
     kill -0 $writers || fail "a writer has ended"
 done

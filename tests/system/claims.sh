@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# tools/claims in a separate tree, with rows that fail as real ones do: what it prints about each, the
+# commands that it names, and the logs that it keeps. Also checks that the rows run all test programs.
 #
 # tools/claims in a tree of its own, over rows that fail in the ways in which real ones do: what it prints of
 # each, the commands that it names, and the logs that it keeps. And whether the rows run all test programs.
@@ -21,7 +23,7 @@ cp tools/claims "$work/tools"
 cd "$work"
 printf 'all:\n\t@:\n' >Makefile
 
-# A log as each kind of test writes it: what decides is in the middle, and much comes after it.
+# A log as each kind of test writes it: the decisive line is in the middle, followed by many others.
 rest() { for i in $(seq 60); do echo "nothing to see in line $i"; done; }
 unit() {
     cat <<'END'
@@ -92,7 +94,7 @@ status=0
 tools/claims run quick >printed 2>&1 || status=$?
 [ $status = 1 ] || fail "exit $status instead of 1"
 
-# What belongs to a row: from its line to the next one's.
+# The output about a row: from its line to that of the next row.
 section() { awk -v id="$1" '/^\[/ { mine = $0 ~ "FAIL  " id "  " } mine' printed | sort -u; }
 has() { # row phrase...
     section "$1" >shown
@@ -144,7 +146,7 @@ printf '#!/bin/sh\necho "$1" >>installed\n' >tools/setup.sh && chmod +x tools/se
 { row one 'tools/setup.sh extra && [ "$(cat installed)" = "extra$(printf "\nextra")" ]'; row two 'grep -q extra installed'; } >tests/claims.tsv
 CLAIMS_JOBS=1 tools/claims run quick >printed 2>&1 || fail "a row that installs something"
 
-# In the real tree: the same lines, of a log that is at hand.
+# In the real tree: the same lines, from a log that exists.
 [ "$("$root/tools/claims" digest tests/logs/python | wc -l)" = 2 ] || fail "digest"
 echo "ok    what is printed of rows that fail"
 

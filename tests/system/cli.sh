@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# Output and exit codes of the command: help, refusals, JSON, `doctor`, `bench`, Ctrl-C, output that is
+# not read, and the manual page. PTO names the command.
 #
 # What the command says and how it ends: help, refusals, JSON, `doctor`, `bench`,
 # Ctrl-C, output that nobody reads, and the manual page. PTO names the command.
@@ -9,7 +11,7 @@ pto=${PTO:-build/bin/pto}
 source tests/system/expect.sh
 commands="run profile diff races test report graph launch new build check bench cache info top doctor inspect sign key drill selfcheck install-compat"
 
-# Wants the JSON in a file to fulfil a condition on `d`.
+# Checks that the JSON in a file fulfils a condition on `d`.
 json() { # file condition
     python3 - "$1" "$2" <<'PY' || fail "$1: not so: $2"
 import json, sys
@@ -198,17 +200,18 @@ echo "ok    drill"
 
 # ---- Ctrl-C ----
 
-# What a process has used of a CPU; nothing once it is over. The kernel counts hundredths.
+# Prints the CPU time that a process has used, in hundredths of a second; nothing after its end.
 cpu_ms() {
     awk '{ sub(/.*\) /, ""); print ($12 + $13) * 10 }' "/proc/$1/stat" 2>/dev/null || :
 }
 
-# Interrupts a command once it has worked for a second, or printed a phrase; it has to end with 130, and
-# to work for less than two seconds more. Time that passes says little, as others may use the machine.
+# Interrupts a command after it has used a second of CPU time, or has printed a phrase. It must end with
+# 130, and use less than two more seconds of CPU time. Real time is not judged, because other processes
+# may use the machine.
 interrupt() { # worked|phrase arguments
     local when=$1 got=0 pid before now last
     shift
-    # bash would have it ignore the signal.
+    # bash would make it ignore the signal
     env --default-signal=INT $pto "$@" >"$work/out" 2>"$work/err" </dev/null &
     pid=$!
     before=0
@@ -244,7 +247,8 @@ echo "ok    Ctrl-C"
 
 # ---- output that nobody reads, colours ----
 
-# The end by SIGPIPE is the usual one, 1 that where it is ignored; a crash is any other signal.
+# SIGPIPE usually ends the command; where SIGPIPE is ignored, the exit code is 1; any other signal is a
+# crash.
 set +e
 for arguments in --help info doctor "cache --json" "info --json" "drill --list" "drill ELOAD" "run" "bench --quick --tasks 100" "check --graphs 5"; do
     $pto $arguments 2>"$work/err" | true

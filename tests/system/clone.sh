@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What is committed builds and runs in an empty clone: nothing depends on files left in this tree.
-# Not optimised, which takes half as long; only then the compiler warns of what it does not see through.
+# The committed files build and run in an empty clone, so nothing depends on other files of this tree.
+# Compiled without optimisation, which takes half as long, but gives fewer warnings.
 set -eu
 cd "$(dirname "$0")/../.."
 git rev-parse --git-dir >/dev/null 2>&1 || { echo "not a git checkout"; exit 77; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Generated orchestrations: SUBMITS submits in one function take a compiler a small multiple of
-# as many calls, and a wrong argument is told in a sentence.
+# Generated orchestrations: a compiler takes only a small multiple of the time for SUBMITS submits in one
+# function that it takes for as many calls, and a wrong argument gives one clear error.
 set -euo pipefail
 export CCACHE_DISABLE=1 # what is measured is a compiler
 
@@ -33,7 +33,7 @@ source_of 'pto_aiv(o, K, %IN(&a[A]), %IN(&a[B]), %INOUT(&a[C]), %INT(@));' | sed
 source_of '{ struct pto_args s; pto_args_init(&s); pto_add_input(&s, &a[A]);
       pto_add_input(&s, &a[B]); pto_add_inout(&s, &a[C]); pto_add_scalar(&s, @); pto_submit_aiv(o, K, &s); }' >"$T/long.c"
 
-# CPU time in milliseconds of: compiler file
+# Prints the CPU time of a compiler for a file in milliseconds: compiler file
 cpu_ms() {
     local TIMEFORMAT=%U
     { time "$1" -O2 -Wall -Wextra -Werror -Iinclude -c -o "$T/o.o" "$T/$2.c"; } 2>"$T/time" ||

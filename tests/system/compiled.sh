@@ -1,5 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# A folder in the format of pypto runs from the command line: tests/compiled/axpy with data as .npy
+# files, in data/ or by options, with and without compiled_meta.json; a message explains what cannot
+# be run. PTO names the command.
 #
 # A folder as pypto writes it runs from the command line: tests/compiled/axpy with data as .npy
 # files, in data/ or by options, with and without compiled_meta.json; what cannot be run is

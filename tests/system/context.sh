@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# The layout of a context is an ABI: if any field of struct pto_comm_context changes its offset or
+# size, with or without the size of the struct, a program that includes pto/window.h does not compile.
 #
 # The layout of a context is an ABI: whatever field of struct pto_comm_context changes its place or its
 # size, with or without that of the whole, a program that includes pto/window.h does not compile.
@@ -33,7 +35,8 @@ fields=$(sed -n "$begin,/^};/s/^ *uint[0-9]*_t \([a-z_]*\)[[;].*/\1/p" include/p
 last=
 for field in $fields; do
     change "/ $field[[;]/i uint64_t more;"
-    # The next two keep the size of the whole: neighbours swap, or one grows and another one goes.
+    # The next two changes keep the size of the struct: neighbours swap, or one field grows and another
+    # one is removed.
     if [ -n "$last" ]; then change "s/ $last\([[;]\)/ swapped\1/; s/ $field\([[;]\)/ $last\1/; s/ swapped\([[;]\)/ $field\1/"; fi
     last=$field
 done

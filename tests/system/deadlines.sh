@@ -20,7 +20,7 @@ check() { # scene, what the error says, options
     local scene=$1 says=$2
     shift 2
     rm -f trace*
-    # The command itself gives up a minute and more after that, and says so.
+    # The command itself gives up more than a minute later, with a message.
     expect_late 1 "a2a3sim, stream, small" "not finished before the deadline" "$says" \
         -- run "$scene" --case small --platform a2a3sim --mode stream --timeout LIMIT --trace trace "$@"
     grep -qE "the run has not ended after [0-9]+ m?s: .*$says" out || fail "$scene $*: $(cat out)"
@@ -35,7 +35,7 @@ for isolated in "" --isolated; do
     check looping 'the graph is still being built' $isolated
 done
 
-# The time from the launch; and kernels have as long to come back as is said.
+# Counts from the launch; and kernels have as much time to return as requested.
 expect 1 "the run has not ended 200 ms after its launch" run hung --case small --platform a2a3sim --mode stream --launch-timeout 0.2
 "$pto" new slow >/dev/null
 cat >slow.sed <<'SED'

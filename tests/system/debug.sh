@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# Kernels that crash or race, seen by common tools: gdb, live, with a core file and with two callables of the same
+# names; valgrind; perf; ThreadSanitizer. Each shows the function and the line.
 #
 # Kernels that crash or race, as the tools that people know see them: gdb, live, on a core file and on
 # two callables of the same names; valgrind; perf; ThreadSanitizer. Each names the function and the line.
@@ -68,13 +70,13 @@ has gdb.log "apply .*$work/one/kernel.c:5\$" "kernel_entry .*$work/one/kernel.c:
     "apply .*$work/two/kernel.c:8\$" "kernel_entry .*$work/two/kernel.c:16"
 rm -rf "$TMPDIR"/*
 
-# What the error says, in the process and from one of its own. The name of a function that is not exported is known.
+# The error of a run, in this process and from an isolated device. The name of a function that is not exported is known.
 ./run one.ptoc two.ptoc >run.log 2>&1 || fail "$(cat run.log)"
 has run.log "^-215: $work/one/orch.c:5: kernel .*task 0.*, in apply \(kernel.c:5\), called from kernel_entry \(kernel.c:13\); arguments: int32\[64\] at 0x" \
     "^-215: $work/two/orch.c:5: kernel .*task 0.*, in apply \(kernel.c:8\), called from kernel_entry \(kernel.c:16\); arguments: int32\[64\] at 0x" \
     "^#0 apply \($work/one/kernel.c:5\)\$" '^argument 1: int32\[64\] at 0x'
 
-# A core file, when the process is gone. Where the system gives it to a program there is none here.
+# A core file after the end of the process. If the system pipes core files to a program, there is no file here.
 if [ "$(head -c 1 /proc/sys/kernel/core_pattern)" != '|' ]; then
     sed -i 's|\*at = value;|if (value == 2) __builtin_abort(); *at = value;|' two/kernel.c
     (cd two && "$pto" build --orchestration orch.c --kernel 0:aiv:kernel.c -o ../abort.ptoc >../build.log 2>&1)
@@ -85,7 +87,7 @@ if [ "$(head -c 1 /proc/sys/kernel/core_pattern)" != '|' ]; then
     rm -rf "$TMPDIR"/* core*
 fi
 
-# As a user of scenes: the debugger that --gdb starts, and one that is not there.
+# The debugger as users of scenes start it, with --gdb; and a missing debugger.
 "$pto" new mine >/dev/null
 cp one/kernel.c mine/kernels/axpy.c
 printf 'break apply\nrun\ncontinue\nbt\nkill\n' | timeout 120 "$pto" run mine --gdb >gdb.log 2>&1 ||
@@ -97,8 +99,8 @@ for way in '' --isolated; do
     if "$pto" run mine $way >run.log 2>&1; then fail "no crash: $(cat run.log)"; fi
     has run.log "$work/mine/orch.c:[0-9]+: kernel \"axpy\" .*apply \(axpy.c:5\), called from kernel_entry \(axpy.c:13\)"
 done
-# A function of a SUB worker and a kernel on a chip: each in a process of its own. Which of them is
-# over when gdb ends with its input is not known, and those that it kills leave their code.
+# A function of a SUB worker and a kernel on a chip, each in a separate process. Which of them has ended when gdb
+# reaches the end of its input is not determined, and killed ones leave their code files.
 mkdir "$work/killed"
 printf 'break total.c:11\nbreak negate.c:11\nrun\nbt 1\ndelete\ncontinue\n' |
     TMPDIR=$work/killed timeout 120 "$pto" run reduce --platform a2a3sim --mode stream --gdb >gdb.log 2>&1 || fail "$(cat gdb.log)"
@@ -108,7 +110,7 @@ has gdb.log 'install gdb'
 if "$pto" run mine --gdb --isolated >gdb.log 2>&1; then fail "two processes were accepted"; fi
 has gdb.log 'a single process'
 
-# Where no file can be made, code is loaded from memory, and doctor says so.
+# If no file can be created, code is loaded from memory, and doctor reports that.
 TMPDIR=/proc/none ./run one.ptoc >run.log 2>&1 || fail "$(cat run.log)"
 has run.log '^-215: .*kernel "kernel" crashed at address 0x8'
 TMPDIR=/proc/none "$pto" doctor >doctor.log 2>&1 || true
@@ -119,7 +121,7 @@ valgrind -q ./run one.ptoc >valgrind.log 2>&1 || fail "$(cat valgrind.log)"
 has valgrind.log 'Invalid write' 'kernel_entry \(kernel.c:13\)'
 [ -z "$(left)" ] || fail "left behind: $(left)"
 
-# perf looks when the process has ended, so the code has to stay.
+# perf reads the code files after the process has ended, so they must stay.
 sed -i 's|apply((int.*|for (int i = 0; i < 300000000; i++) __asm__ volatile("");|' one/kernel.c
 (cd one && "$pto" build --orchestration orch.c --kernel 0:aiv:kernel.c -o ../one.ptoc >../build.log 2>&1)
 if command -v perf >/dev/null && PTO_CODE_DIR=$work/kept perf record -q -o perf.data ./run one.ptoc >perf.log 2>&1; then
@@ -170,7 +172,7 @@ for way in '' --isolated; do
     done
     has c.log 'the orchestration crashed at address 0x10, after its submit of task 2 .*, in stumble \(orch.c:10\)'
     has o.log 'the orchestration overflowed its stack of .*, in stumble \(orch.c:[0-9]+\)'
-    # A bad address that is only passed on: the process is still there for the second mode.
+    # A bad address that is only passed on: the process continues with the second mode.
     # shellcheck disable=SC2086 # no word, or one
     if "$pto" run orc --platform a5sim --flag="-DHOW='s'" $way >s.log 2>&1; then fail "$(cat s.log)"; fi
     has s.log '^a5sim, stream, small$' '^a5sim, host, small$'

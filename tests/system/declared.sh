@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Kernels that declare their arguments: what fits runs, and a submit that does not is refused with
-# kernel, argument, both sides and its line: kernels in C, in C++17 and in the reference's style, on
-# the platform of the argument (a2a3sim) in both modes; there also isolated and in virtual time.
+# Kernels that declare their arguments: submits that fit run; others are refused with kernel,
+# argument, both sides and the line: kernels in C, in C++17 and in the reference's style, on the
+# platform of the argument (a2a3sim) in both modes; there also isolated and in virtual time.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")

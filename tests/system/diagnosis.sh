@@ -30,7 +30,7 @@ copy_home new && rm -f "$work/new/runtime/version.info" && echo version_dir=10.0
 copy_home stub && rm "$work/stub/lib64/libascendcl.so"
 echo 'int aclInit(const char *config) { (void)config; return 0; }' >"$work/stub.c"
 gcc -shared -o "$work/stub/lib64/libascendcl.so" "$work/stub.c"
-# Libraries that crash when their process ends, after the card was given back.
+# Libraries that crash when their process ends, after the card was closed.
 cat >"$work/late.c" <<'LATE'
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -44,7 +44,7 @@ LATE
 gcc -shared -fPIC -o "$work/late.so" "$work/late.c"
 copy_home no-compiler && rm "$work/no-compiler/bin/ccec"
 copy_home strange && rm "$work/strange/bin/ccec"
-# A compiler that answers to --version as the other, and takes no source.
+# A compiler that answers to --version like another one, and accepts no source.
 cat >"$work/strange/bin/ccec" <<COMPILER
 #!/bin/sh
 case " \$* " in *" -c "*) echo "mark.c:4:5: error: pointer to address space '__gm__' cannot be converted" >&2; exit 1 ;; esac
@@ -82,7 +82,7 @@ try() { # name, step, beginning of the cause, setting or option...
         code=0
         "${run[@]}" "$pto" selfcheck --runs 3 -o "$file" "${options[@]}" >"$out.said" 2>&1 </dev/null || code=$?
         [ $code = 1 ] || fail "$name: exit $code instead of 1: $(cat "$out.said")"
-        # Nothing of the installation is there for the one who reads.
+        # The reader has nothing of the installation.
         env -i "$pto" selfcheck --read "$file" >"$out.read" 2>&1 || fail "$name: $(cat "$out.read")"
         grep -qx "first step that failed: $step" "$out.read" || fail "$name: not $step: $(cat "$out.read" "$out.said")"
         grep -qF "  1. $cause" "$out.read" || fail "$name: the first cause is not '$cause': $(sed -n '/^evidence/,$p' "$out.read")"
@@ -155,12 +155,12 @@ slow() {
     start import two-cards "A card does not accept the memory of the other" 'STANDIN_PLAN=aclrtMemImportFromShareableHandle@1=507899'
 }
 
-# What rules name is there to be read.
+# Texts that rules name must exist.
 for id in $(sed -nE 's/^      "([a-z0-9-]+)", .*/\1/p' src/tool/cli/selfcheck_rules.c | sort -u); do
     grep -q "^| $id |" docs/internals/onboard.md || fail "docs/internals/onboard.md has no assumption $id"
 done
 answer_at=$((144 + $(sed -n 's/.*DISPATCHER_NAME = \([0-9]*\).*/\1/p' src/cann/device/dispatcher.h)))
-# A run in which nothing is wrong, with the numbers that the faults need; one card is named as what is missing.
+# A run without a fault, with the numbers that the faults need; it reports that only one card exists.
 good() {
     STANDIN_CARDS=1 "$with" "$pto" selfcheck --runs 3 -o "$work/good.txt" >"$work/out" 2>&1 || fail "nothing is wrong: $(cat "$work/out")"
     grep -q 'two-cards  skipped card 1 does not exist' "$work/out" || fail "$(cat "$work/out")"
@@ -187,8 +187,8 @@ CHANGE
     expect_all 0 "rights /dev/hisi_hdc: No such file" "rights /dev/davinci0: mode 0660" "1. This user may not access the card's device nodes" -- selfcheck --read "$work/rights.txt"
 }
 
-# Programs that were not built before are built by the check, and used by all of its processes. The control processor of the
-# stand-in is this machine; its executor, a shared object, gets the sections of a program for cores.
+# The check builds missing programs, and all of its processes use them. The control processor of the stand-in is this
+# machine; its executor, a shared object, gets the sections of a program for cores.
 build_programs() {
     copy_home builds
     rm "$work/builds/tools/hcc/bin/aarch64-target-linux-gnu-gcc" "$work/builds/bin/ld.lld"

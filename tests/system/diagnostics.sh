@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Diagnostics in simpler's formats say what the run was: tasks, edges with their reasons, executions,
+# Diagnostics in simpler's formats describe the run: tasks, edges with their reasons, executions,
 # phases, submits, arguments with their bytes, scopes and counters; in every mode, for every level,
-# for a run that failed, and for an isolated device. What cannot be asked for is refused.
+# for a failed run, and for an isolated device. Impossible requests are refused.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)

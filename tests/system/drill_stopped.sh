@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# A drill on one CPU whose process is stopped for longer than kernels usually have to return after the
+# deadline of their run: it passes, and its device works afterwards. PTO names the command.
 #
 # A drill on one CPU whose process is stopped for longer than kernels usually have to return after the
 # deadline of their run: it passes, and its device works afterwards. PTO names the command.
@@ -9,7 +11,7 @@ pto=${PTO:-build/bin/pto}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Sends a signal to a process and to all below it.
+# Sends a signal to a process and to all of its descendants.
 signal_all() { # signal pid
     local child
     for child in $(cat /proc/"$2"/task/*/children 2>/dev/null); do signal_all "$1" "$child"; done

@@ -31,8 +31,8 @@ expect() { # code phrase arguments...
     expect_all "$1" "$2" -- "${@:3}"
 }
 
-# As expect_all, where something has to happen before a time limit ends it, which it does not on a machine that is busy
-# enough: then the limit is longer. It stands for LIMIT in phrases and arguments, and is in the environment as LIMIT.
+# As expect_all, for a phrase that must be printed before a time limit ends the command. On a busy machine it may not
+# be; then the limit is raised. The limit replaces LIMIT in phrases and arguments, and is in the environment as LIMIT.
 expect_late() { # code phrase... -- arguments
     for LIMIT in 0.5 5; do
         export LIMIT

@@ -81,14 +81,14 @@ ends() { # rank code phrase
     [ "$got" = "$2" ] && grep -qF -- "$3" "$work/out.$1" || fail "rank $1 ended with $got, expected $2 and '$3'"
 }
 all_count() { for rank in 0 1 2; do ends "$rank" 0 "signals, the sum is 3"; done; }
-# What the ranks saw of a fault that began and ended at these times; a fault that is shorter than the lease may pass
-# unnoticed.
+# What the ranks saw of a fault that began and ended at these times; they may not notice a fault that is shorter than
+# the lease.
 report() { # name begin end
     awk -v name="$1" -v begin="$2" -v end="$3" '/suspects at/ { if ($3 > 0) { if (!told) told = $6 } else back = $6 }
         END { printf "ok    %s: %s, %s\n", name, told ? "told after " told - begin " ms" : "not noticed",
               back ? "resumed " back - end " ms after the repair" : "no pause" }' "$work"/out.*
 }
-# A fault of host 2 that lasts some seconds costs time only.
+# A fault of host 2 that lasts some seconds only delays the ranks.
 passes() { # name seconds begin-command end-command
     local begin end
     start_all count $(($2 + 4)) 500 30000
@@ -101,7 +101,7 @@ passes() { # name seconds begin-command end-command
     all_count
     report "$1" "$begin" "$end"
 }
-# A fault that stays ends the wait of the others, and the error has the name of the host.
+# A permanent fault ends the waits of the other ranks, with an error that names the host.
 stays() { # name phrase begin-command end-command
     local begin
     start_all wait 60 500 4000
@@ -128,7 +128,7 @@ echo "ok    three hosts"
 passes "link down for 2 s" 2 "unplug 2" "plug 2"
 stays "SIGKILL" "the process of rank 1 on host-1 has ended" kill_ true
 
-# Without a key no rank listens or connects beyond its machine, and with another key none is let in.
+# Without a key no rank listens or connects beyond its machine, and a rank with another key is refused.
 (unset PTO_KEY_FILE && start 0 count 1 500 1000 && ends 0 4 "need a job key") || exit 1
 (umask 077 && tr 0-9 1-90 <"$work/key" >"$work/other")
 port=$((port + 1))
@@ -152,7 +152,7 @@ start_all count 3 500 30000
 all_count
 echo "ok    and they meet again"
 
-# A network that delays each frame by 1 ms, loses 2 % and repeats 0.5 %, in the place of the switch.
+# A network that delays each frame by 1 ms, loses 2 % and repeats 0.5 %, instead of the switch.
 ${CC:-cc} -O1 -o "$work/lossy" tests/system/lossy_switch.c
 for n in 1 2 3; do drop $n; done
 ip netns exec "$tag-s" "$work/lossy" 1000 20000 5000 p1 p2 p3 &

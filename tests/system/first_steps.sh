@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# What a new user tries first: examples by name in `pto test`, a machine without a folder for the store, and
+# functions of a program on an isolated device.
 #
 # What a new user tries first: examples by name in `pto test`, a machine without a place for the store, and functions
 # of a program on a device in a process of its own.
@@ -24,7 +26,7 @@ expect 0 "vector/one a5sim stream" test vector vector --name 'vector/one' "${som
 grep -q '^1 passed' "$work/out" || fail "an example that is named twice runs twice: $(cat "$work/out")"
 expect 2 "unknown scene 'vectr': neither a folder nor an example" test vectr
 expect 2 "'./vector' does not exist" test ./vector
-# What is here comes first; a folder without a scene hides nothing.
+# A path in the current folder takes precedence over an example; a folder without a scene does not.
 mkdir vector
 expect 0 "3 passed, 0 failed" test vector "${some[@]}"
 mkdir vectors
@@ -36,7 +38,8 @@ expect_all 0 vector/small -- test vector --list
 
 # ---- a store that cannot be ----
 
-# A scene of level 3 is many builds in one process, and so are several platforms and modes.
+# A level-3 scene consists of many builds in one process, and so do several platforms and modes: the message appears
+# once.
 printed() { # arguments...
     env -u HOME "$pto" "$@" >"$work/out" 2>&1 || fail "pto $*: $(cat "$work/out")"
     grep -c 'nothing is stored: there is no folder for the store' "$work/out" || true

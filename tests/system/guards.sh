@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# pto run and pto test name the kernel that leaves its intermediate tensor, and the line of an
-# orchestration that reads scalars which it does not have, also on an isolated device, and let both
-# pass with --no-guards. With a platform, which is a card's, what cards notice: all but the scalars of
-# the entry.
+# pto run and pto test name the kernel that writes outside of an intermediate tensor, and the line of an
+# orchestration that reads scalars which it does not have, also on an isolated device; with --no-guards both
+# pass. With the platform of a card: the same as far as cards notice it, that is, except the scalars of the
+# entry.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")
@@ -70,7 +70,7 @@ done
 grep -q "$says" out || fail "pto test does not tell it"
 "$pto" test mine --platform "$platform" --name mine/odd --no-guards >out 2>&1 || fail "pto test --no-guards looks"
 
-# Lanes leave the output of their task, in front of it.
+# Lanes write before the output of their task.
 sed -i 's/pto_aiv(o, 0, PTO_IN(&entry->tensor\[0\])/pto_mix(o, PTO_LANES(-1, 0, 0), PTO_IN(\&entry->tensor[0])/' mine/orch.c
 cp mine/kernels/axpy.c whole-axpy.c
 sed -i 's/y\[n\] = 0/y[-1 - pto_sub_block(args)] = 0/' mine/kernels/axpy.c
@@ -78,7 +78,7 @@ sed -i 's/y\[n\] = 0/y[-1 - pto_sub_block(args)] = 0/' mine/kernels/axpy.c
 [ "$(grep -c 'orch.c:6: kernel "axpy" or another lane wrote up to [48] bytes before the start of argument 1 of task 0' out)" -eq 2 ] || fail "the overrun of a lane is not told"
 cp whole-axpy.c mine/kernels/axpy.c
 
-# What nobody has written is not to be read, and the kernel is not started.
+# Memory that no task has written must not be read, and the kernel is not started.
 cat >mine/orch.c <<'C'
 #include <pto/orch.h>
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Kernels find the hooks of a simulated core in the whole process, although the library was loaded
-# for its user only; each lane is told its own, and the lanes of a cluster share state.
+# locally; each lane gets its own number, and the lanes of a cluster share state.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)

@@ -22,7 +22,7 @@ for scene in examples/*/scene.yaml; do
     name=$(basename "${scene%/scene.yaml}")
     (cd / && "$root/bin/pto" run --list) | grep -q "^$name "
 done
-# Sources are compiled with the headers that were installed, and with nothing of this tree.
+# Sources are compiled with the installed headers, and with nothing of this tree.
 export XDG_CACHE_HOME=$dest/cache
 
 (cd / && "$root/bin/pto" run >"$dest/printed")
@@ -33,7 +33,7 @@ cat "$dest/printed"
 [ "$(grep -c 'result   ok' "$dest/printed")" = 4 ]
 (cd / && "$root/bin/pto" new "$dest/mine" && "$root/bin/pto" test "$dest/mine" --platform a5sim)
 
-# Nothing may be found through the tree it was built in, nor be missing.
+# No library may be found through the tree in which it was built, and none may be missing.
 ldd "$root/bin/pto" "$root"/lib/*.so.0 "$root/lib/pto/pto-child" >"$dest/needed"
 if grep -F -e "$PWD" -e 'not found' "$dest/needed"; then
     exit 1

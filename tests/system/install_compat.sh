@@ -1,5 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# `pto install-compat` replaces the libraries of simpler's package by ours, in a source tree and in
+# an installed one, built or not; the copies find this runtime; the replaced files are kept and can
+# be restored.
 #
 # `pto install-compat` puts our libraries where simpler's package has its own, in a source tree
 # and in an installed one, built or not; the copies find this runtime; what was there is kept and

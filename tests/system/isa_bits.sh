@@ -33,7 +33,7 @@ golden: golden.c
 cases:
   - { name: default, params: { n: $cases } }
 EOT
-# The golden knows nothing: what both builds write is compared with each other.
+# The golden computes nothing, because the results of both builds are compared with each other.
 cat >golden.c <<'C'
 #include <pto/scene.h>
 int pto_scene_golden(const struct pto_scene *s)

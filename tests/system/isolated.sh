@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# `pto run --isolated`: a kernel that calls exit is reported, and the command continues; Ctrl-C ends it as usual;
+# kill -9 of the command leaves no chip process behind. PTO names the command.
 #
 # `pto run --isolated`: a kernel that calls exit is told of, and the command goes on; Ctrl-C
 # ends it as without; kill -9 of the command leaves no chip behind. PTO names the command.
@@ -30,7 +32,7 @@ void kernel_entry(int64_t *args)
 }
 C
 }
-# The chips among the descendants of a process.
+# Prints the chip processes among the descendants of a process.
 chips_of() { # process
     local child
     for child in $(pgrep -P "$1"); do
@@ -38,8 +40,8 @@ chips_of() { # process
         chips_of "$child"
     done
 }
-# In the background, as a foreground job would be: with SIGINT; until its kernel runs. No time-out ends it: on a busy
-# machine seconds pass until the test goes on.
+# Starts the command in the background, but with SIGINT as in the foreground, and waits until its kernel runs. It has
+# no time-out, because on a busy machine seconds may pass until the test continues.
 export SIMPLER_SCHEDULER_TIMEOUT_MS=600000
 start() { # scene
     : >"$work/printed"

@@ -21,7 +21,7 @@ tidy_up() {
 }
 trap tidy_up EXIT
 
-# Nothing of a launch is there any more: no folder, no process with the mark.
+# Nothing of a launch is left: no folder, no process with the mark.
 is_clean() {
     [ -z "$(ls "$TMPDIR")" ] && ! grep -qs "$1" /proc/[0-9]*/cmdline
 }
@@ -36,7 +36,7 @@ expect() {
     [ -z "$(ls "$TMPDIR")" ] || fail "pto launch $*: left $(ls "$TMPDIR")"
 }
 
-# Starts ranks that say so, in the background with signals as at a terminal.
+# Starts ranks that report their start, in the background, with signals as in a terminal.
 start() { # words of the launch
     rm -f "$work"/up.*
     python3 - "$pto" launch "$@" >"$work/out" 2>&1 <<'PY' &
@@ -67,7 +67,7 @@ setsid sh -c "touch $up.1; exec sleep $nap" &
 setsid sh -c "trap '' TERM INT HUP; setsid sh -c 'touch $up.3; sleep $nap & exec sleep $nap' & touch $up.4; exec sleep $nap" &
 while ! { [ -e $up.1 ] && [ -e $up.2 ] && [ -e $up.3 ] && [ -e $up.4 ]; }; do sleep 0.01; done
 SH
-# When the command has ended there is none; not a moment later.
+# When the command has ended, none of these processes is left, not even for a moment.
 none_left() {
     ! grep -lqs "$nap" /proc/[0-9]*/cmdline || fail "$1: left $(grep -ls "$nap" /proc/[0-9]*/cmdline)"
     [ -z "$(ls "$TMPDIR")" ] || fail "$1: left $(ls "$TMPDIR")"
@@ -93,7 +93,7 @@ echo "ok    sessions that ranks start"
 
 # ---- ranks that end ----
 
-# Their end is told by a signal alone: one that comes between two sleeps must not be slept through.
+# Only a signal reports their end: one that arrives between two sleeps must not be missed.
 for ((i = 0; i < 300; i++)); do
     $pto launch -n 2 --timeout 60 -- sh -c 'exec >&- 2>&-' </dev/null || fail "launch $i did not notice that its ranks have ended"
 done
@@ -115,7 +115,7 @@ printf 'a\nb\n' | $pto launch -n 2 -- cat >"$work/out"
 [ "$(cat "$work/out")" = "$(printf '[0] a\n[0] b')" ] || fail "input: $(cat "$work/out")"
 $pto launch -n 2 -- sh -c 'echo out; echo err >&2' 2>"$work/err" >"$work/out"
 [ "$(sort "$work/err" | tr '\n' ' ')" = "[0] err [1] err " ] || fail "stderr: $(cat "$work/err")"
-# Long lines, and many of them, from both at once: nothing is lost or torn.
+# Long lines, and many of them, from both ranks at once: nothing is lost or mixed.
 $pto launch -n 2 -- sh -c 'yes $PTO_RANK$PTO_RANK$PTO_RANK | head -20000' >"$work/out"
 [ "$(sort "$work/out" | uniq -c | tr -s ' ' | tr '\n' ';')" = " 20000 [0] 000; 20000 [1] 111;" ] ||
     fail "lines are torn: $(sort "$work/out" | uniq -c | head)"
@@ -145,12 +145,12 @@ expect 3 "rank 2 ended with code 3; the 3 others were ended" -n 4 -- \
 expect 139 "rank 1 died: Segmentation fault; the other one was ended" -n 2 -- \
     sh -c '[ $PTO_RANK = 1 ] || exec sleep $nap; kill -SEGV $$'
 expect 5 "rank 0 ended with code 5" -n 2 -- sh -c 'exit $((5 - 5 * PTO_RANK))'
-# Whoever does not listen is killed.
+# A rank that ignores SIGTERM is killed.
 expect 9 "rank 0 ended with code 9; the other one was ended" -n 2 --grace 0.05 -- \
     sh -c 'trap "" TERM; [ $PTO_RANK = 1 ] || exit 9; while :; do sleep $nap; done'
 expect 124 "time limit of 0.2 seconds was reached; 3 ranks were ended" -n 3 --timeout 0.2 -- sleep $nap
 expect 124 "seconds was reached" -n 1 --timeout 0.1 --grace 0.05 -- sh -c 'kill -STOP $$; echo never'
-# What a rank started ends with it.
+# Processes that a rank has started end with it.
 expect 0 "up" -n 2 -- sh -c 'sleep $nap & echo up'
 is_clean "$nap" || fail "a process is left: $(grep -ls "$nap" /proc/[0-9]*/cmdline)"
 : >"$work/broken"
@@ -173,7 +173,7 @@ ends_with 130
 start -n 2 -- sh -c "$plain"
 kill -TERM "$launcher"
 ends_with 143
-# The launcher has no time for anything.
+# The launcher is stopped for a while.
 start -n 2 -- sh -c "sleep $nap & $deaf"
 kill -KILL "$launcher"
 ends_with 137

@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# `pto launch --hosts` and its agents without a network: a script replaces ssh and starts the agents here. Tests what
+# the command refuses, agents that send invalid data, and what an agent does with such a launcher.
 #
 # `pto launch --hosts` and its agents without a network: a script stands in for ssh and starts the agents here. What the
 # command refuses, what it makes of agents that send nonsense, and what an agent makes of such a launcher.
@@ -27,7 +29,8 @@ launch 3 "rank 1 on 127.0.0.2 ended with code 3; the other one was ended" -- \
     sh -c "[ \$PTO_RANK = 0 ] || exit 3; setsid sleep $mark & exec sleep $mark"
 launch 124 "2 ranks were ended" --timeout 0.5 -- sleep $mark
 launch 127 ": program 'nowhere' not found in PATH" -- nowhere
-# Besides what a rank of this machine has, one finds its key, and rank 0 the place: nothing else gets through.
+# In addition to the variables of a rank on one machine, a rank gets its key, and rank 0 the rendezvous; no other
+# variable of the launcher is passed.
 count='set -- /proc/self/fd/*; echo $#'
 usual=$("$pto" launch --no-prefix -- sh -c "$count" </dev/null)
 launch 0 "[1] $((usual + 1))" -- sh -c "$count"
@@ -40,7 +43,7 @@ expect 1 "$work/none cannot be read" launch --host-file "$work/none" true
 : >"$work/empty"
 expect 1 "$work/empty names no host" launch --host-file "$work/empty" true
 
-# Agents that send nonsense, too much of it, or nothing.
+# Agents that send invalid data, too much of it, or nothing.
 own=$("$pto" --version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+[^ ]*' | head -1)
 greeting="pto-agent 1 $own $("$pto" launch --agent </dev/null | sed 's/.* \([^ ]*,[^ ]*\) .*/\1/') x -"
 agent() { # code phrase commands
@@ -55,7 +58,7 @@ agent 1 "the agent on host x sent an invalid frame" "echo '$greeting'; head -c 1
 agent 1 "host x has been silent for 0.5 seconds" "echo '$greeting'; exec sleep 5"
 agent 1 "the connection to host x was lost: so it goes" "echo '$greeting'; echo so it goes >&2"
 
-# An agent ends when what it gets is nonsense, or nothing.
+# An agent ends when it receives invalid data, or nothing.
 for ((i = 0; i < 50; i++)); do
     head -c $((RANDOM % 3000)) /dev/urandom | timeout 60 "$pto" launch --agent >"$work/out" 2>&1 || fail "an agent ended with $?: $(cat "$work/out")"
 done

@@ -1,5 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# Level-3 scenes that fail: sources that do not compile, functions that fail, crash, hang or write too much, an
+# orchestration that uses something that does not exist. The command names the cause and the line of the submit, and
+# leaves nothing behind. PTO names the command.
 #
 # Scenes of level 3 that go wrong: sources that do not compile, functions that fail, crash, hang or write
 # too much, an orchestration that asks for what is not there. The command says which, where
@@ -68,8 +71,9 @@ echo "ok    what fails"
 
 # ---- what takes too long ----
 
-# The only task, so that nobody else can be busy, however slow the machine is. A task may take as long as the run: it
-# begins when half of that is over, so that it is still there when the run is late, whoever notices that how late.
+# There is only one task, so that no other child can be busy, however slow the machine is. It begins when half of the
+# run's time is over, and may take as long as the whole run, so it still runs at the deadline, however late that is
+# noticed.
 change reduce total.c 'return PTO_OK' 'for (;;) __asm__ volatile("pause");'
 sed -i 's/^    p = pto_level_task/    usleep((useconds_t)(atof(getenv("LIMIT")) * 5e5));\n    pto_level_task(level, callable[TOTAL], 0, PTO_IN(a), PTO_IN(b), PTO_WRITE(f));\n    if (last <= 1)\n        return;\n&/; 1a #include <stdlib.h>\n#include <unistd.h>' "$scene/orch.c"
 expect_late 1 "the run did not end within LIMIT s; busy: SUB worker 2" -- run "$scene" $one --timeout LIMIT --grace 0.1

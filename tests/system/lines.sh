@@ -12,7 +12,7 @@ cd "$work"
 cp mine/orch.c orch.c
 run="run mine --case odd --platform a2a3sim --lines"
 
-# Tiles of so many elements.
+# Tiles of this many elements.
 change() { # elements, how else the orchestration differs, for sed
     sed -e "s/TILE = 256/TILE = $1/" "${@:2}" orch.c >mine/orch.c
 }
@@ -29,7 +29,7 @@ change 16
 expect_all 0 "lines    ok: no two concurrent tasks write to one cache line" -- $run
 echo "  ok     tiles of 12 elements are named, tiles of 16 pass"
 
-# Each waits for the one before it, then each for the one before that: the last two may run at the same time.
+# Each task waits for the one before, then each for the one before that: the last two may run at the same time.
 change 12 -e 's/    for (/    struct pto_task_id last[2] = { pto_task_id_invalid(), pto_task_id_invalid() };\n&/' \
     -e 's/        pto_aiv(\(.*\), PTO_PASS(0));/        struct pto_task_id now = pto_aiv(\1, PTO_PASS(0), PTO_DEPS_OF(\&last[WHICH], at > WHICH * TILE)).task;\n        last[1] = last[0], last[0] = now;/'
 cp mine/orch.c both.c
@@ -37,7 +37,7 @@ sed 's/WHICH/0/g' both.c >mine/orch.c
 expect_all 0 "lines    ok" -- $run
 sed 's/WHICH/1/g' both.c >mine/orch.c
 expect_all 1 "lines    FAILED" "task 0 (axpy" "and task 1 (axpy" -- $run
-# Pieces of an output, beside tiles of the argument that end with a line.
+# Parts of an output, and tiles of the argument that end at a line boundary.
 change 16 -e 's/    for (/    struct pto_tensor_info info = pto_tensor_info_make(x->shapes, 1, PTO_FLOAT32);\n    const struct pto_tensor *z = pto_alloc(o, PTO_OUT(\&info)).tensor;\n&/' \
     -e 's/        pto_aiv(.*/&\n        const struct pto_tensor four = pto_tensor_view(x, PTO_DIMS(4), PTO_DIMS(at));\n        const struct pto_tensor piece = pto_tensor_view(z, PTO_DIMS(4), PTO_DIMS(at \/ 4));\n        pto_aiv(o, AXPY, PTO_IN(\&four), PTO_INOUT(\&piece), PTO_PASS(0));/'
 expect_all 1 "of an allocated tensor at" "task 2 (axpy, orch.c:22) and task 4 (axpy, orch.c:22)" -- $run

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# `make run` shows a correct result on every simulated chip in both modes; wrong use is refused.
+# `make run` shows a correct result on every simulated chip in both modes; invalid use is refused.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
@@ -12,7 +12,7 @@ fail()
     exit 1
 }
 
-# Runs pto, expects an exit code and a phrase in what it prints.
+# Runs pto, expects an exit code and a phrase in its output.
 expect()
 {
     local code=$1 phrase=$2 got=0

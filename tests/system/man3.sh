@@ -11,7 +11,7 @@ source tests/system/expect.sh
 make -s --no-print-directory man
 pages=build/man/man3
 
-# What there is, apart from the way in which the pages are made: the compiler lists functions.
+# The list of what exists, independent of how the pages are made: the compiler lists functions.
 cat include/pto/*.h >"$work/headers"
 for header in include/pto/*.h; do
     gcc -Iinclude -x c -fsyntax-only -aux-info "$work/prototypes" "$header"
@@ -61,7 +61,7 @@ while read -r name; do
     [ ! -s "$work/said" ] || fail "$page: $(head -3 "$work/said")"
 done <"$work/subjects"
 
-# A function that nothing is said about ends the making of pages.
+# A function without a comment ends the making of pages with an error.
 printf '/* SPDX */\n/* A subject. */\nint pto_silent(void);\n' >"$work/silent.h"
 if awk -f tools/man3 "$work" 0 "May 1, 2026" "$work/silent.h" 2>"$work/said"; then
     fail "a function without a comment was accepted"

@@ -1,5 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# Ranks in two network namespaces: every rank gets an error that says so, long before its time-out.
+# Files that a killed rank 0 has left in another namespace do not prevent ranks from meeting. If the
+# machine does not allow namespaces, nothing is tested. PTO_LIB names the folder of the library.
 #
 # Ranks in two network namespaces: every rank gets an error that says so, long before its
 # time-out. What a killed rank 0 has left in another namespace keeps no rank from meeting. Where
@@ -48,7 +51,7 @@ start() { # rank words...
     PTO_RANK=$rank "$@" "$work/rank" >"$work/out.$rank" 2>&1 &
     pid[$rank]=$!
 }
-# A rank ends with a code and a phrase.
+# Waits for a rank; expects an exit code and a phrase.
 ends() { # rank code phrase
     local got=0
     wait "${pid[$1]}" || got=$?
@@ -68,13 +71,13 @@ for order in "0 2 1" "1 2 0"; do
 done
 echo "ok    ranks in two namespaces"
 
-# A second rank 0 does not take the path of one that lives elsewhere.
+# A second rank 0 does not take over the path of a rank 0 that lives in another namespace.
 start 0 $apart
 until_true "the start of rank 0" test -s "$PTO_MEET"
 first=${pid[0]}
 PTO_RANK=0 "$work/rank" >"$work/out.second" 2>&1 && fail "a second rank 0 has met others" || true
 grep -q "another job uses" "$work/out.second" || fail "second rank 0: $(cat "$work/out.second")"
-# It is killed; what it has left is no hindrance.
+# The first one is killed; the files that it leaves do not matter.
 kill -KILL "$first" 2>/dev/null
 wait "$first" 2>/dev/null || true
 start 1

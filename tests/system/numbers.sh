@@ -91,11 +91,11 @@ if [ "$1" = nan ]; then
     kernel scale 1 1 'b[i] = 0.5f * a[i]'
     expect_all 1 "wrote NaN at element [32] of argument 1 of task 1, float32[64], and no task wrote element [32] of argument 0; write all" -- \
         run sums --nan --platform a2a3sim
-    # Copies carry it along; the first task that computes with it is named.
+    # Copies pass NaN on; the first task that computes with it is named.
     kernel scale 1 1 'b[i] = a[i]'
     expect_all 1 "kernel \"add\" wrote NaN at element [32] of argument 2 of task 2, float32[64], and no task wrote element [32] of argument 1" -- \
         run sums --nan --platform a2a3sim
-    # What the caller passes is not blamed on the task that gets it, but Inf - Inf is.
+    # The task that gets NaN from the caller is not named, but one that computes Inf - Inf is.
     right
     sed -i 's/y\[i\] = x\[i\] + 1;/y[i] = x[i] + 1;\n    ((float *)x)[5] = y[5] = __builtin_inff();/' sums/golden.c
     expect_all 0 "result   ok" -- run sums --nan --platform a2a3sim
@@ -146,7 +146,7 @@ END
     exit 0
 fi
 if [ "$1" = input ]; then
-    # A kernel writes its input: named without --accesses, and with --accesses its line.
+    # A kernel writes to its input: it is named without --accesses, and with --accesses its line.
     right
     kernel scale 1 1 'b[i] = 0.5f * a[i]; a[9] = 3'
     for how in '' --isolated; do

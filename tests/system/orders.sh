@@ -1,5 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# Scenes that lack a dependency: the usual order gives the expected result, --orders finds an order that
+# does not, and prints its seed and the command that repeats it, and that command fails as well. A scene
+# without this mistake passes in all orders. PTO names the command.
 #
 # Scenes that lack a dependency: the usual order gives what is expected, --orders finds the one in
 # which they do not, prints its seed and the command that repeats it, and the command does. A scene
@@ -121,7 +124,8 @@ while read -r command; do
     grep -q "order seed" again || fail "$command: $(cat again)"
     grep -qF "y[0]: expected 14, got 4" again || fail "$command: $(cat again)"
 done <commands
-# However many threads the usual run has, whose own result is open: an order that fails is always found.
+# With any number of threads in the usual run, whose own result may be right or wrong, a failing order
+# is always found.
 for threads in 2 3 4; do
     expect_all 1 "2 passed, 4 failed" "y[0]: expected 14, got 4" -- test rely --orders 6 --threads $threads
 done
@@ -175,7 +179,7 @@ for mode in stream host; do
     [ "$(sha256sum $mode-[1-6]-a.npy | cut -d' ' -f1 | sort -u | wc -l)" = 6 ] ||
         fail "$mode: different seeds give the same order"
 done
-# Nothing says what is expected: all orders have to give what the usual one gives.
+# There is no expected result: all orders have to give the result of the usual order.
 expect_all 1 "result   ok: not compared" "orders   FAILED with order seed 1" "--out 0=any.npy" -- \
     run trail.ptoc --mode host --threads 1 --orders 6 --no-guards --out '0=any.npy:int32[201]'
 echo "ok    repeated exactly"

@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# Input from outside: names with control characters, files of absurd sizes, full disks, scenes for
+# chips that do not exist.
 #
 # What comes from outside: names with control characters, files of absurd sizes,
 # disks without room, scenes for chips that do not exist.
@@ -11,7 +13,7 @@ cd "$work"
 export PTO_STORE=$work/store
 export TERM=xterm
 
-# As expect; and what is printed has no control character but line ends and tabs.
+# As expect; and the output has no control characters except line ends and tabs.
 expect_clean() { # code phrase arguments...
     expect "$@"
     ! LC_ALL=C grep -qa "[$(printf '\001')-$(printf '\010')$(printf '\013')-$(printf '\037')$(printf '\177')]" "$work/out" ||

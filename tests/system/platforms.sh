@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Prints the platforms that can be opened, a line each: what a test of every platform goes through.
+# Prints the platforms that can be opened, one per line, for tests that run on every platform.
 set -eu
 cd "$(dirname "$0")/../.."
 "${PTO:-build/bin/pto}" info --json | python3 -c '

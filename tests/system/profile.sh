@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# `pto profile`: with a scene and with a recording, as tables and as JSON whose sums are consistent; with a
+# planted cause; and what it refuses. Nothing is left in the temporary folder.
 #
 # `pto profile`: of a scene and of a recording, as tables and as JSON whose sums are whole; with a planted
 # cause; and what it refuses. Nothing is left in the temporary folder.
@@ -42,7 +44,7 @@ expect_all 0 'virtual clock' 'makespan' 'clusters' -- profile matmul --virtual
 "$pto" profile matmul --virtual --clusters 4 --json 2>/dev/null >v1.json
 "$pto" profile matmul --virtual --clusters 4 --json 2>/dev/null >v2.json
 cmp v1.json v2.json || fail "virtual runs differ"
-# The verdict saves what the what-if row of the same cause does.
+# The gain in the verdict equals that in the what-if row of the same cause.
 "$pto" profile matmul --virtual --clusters 24 --json 2>/dev/null >v3.json
 python3 - v3.json <<'P' || fail "the verdict and the rows disagree"
 import json, sys

@@ -6,7 +6,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 
-# What objects need that none of them defines, but for memcpy and its like and ports.
+# Symbols that the objects need and none of them defines, except memcpy and similar functions, and
+# ports.
 imports()
 {
     local nm=$1
@@ -26,7 +27,7 @@ check()
         echo "the pure folders import (${1:-native}):" $outside
         return 1
     fi
-    # What src/overlap asks of the graph is in its contract.
+    # The functions of the graph that src/overlap calls are listed in its contract.
     for name in $(imports "$2" $(grep '/obj/overlap/' <<<"$objects")); do
         grep -q "[ *]$name(" src/overlap/overlap.h || { echo "src/overlap imports $name"; return 1; }
     done

@@ -22,7 +22,7 @@ PYTHONPATH=python/backend PYTHONDONTWRITEBYTECODE=1 "$python" -c \
 tar -xzf "$work"/pto_runtime-*.tar.gz -C "$work"
 source=$(echo "$work"/pto_runtime-*[0-9])
 test -e "$source/PKG-INFO"
-# What was built here is as good as what the archive's make would build: its files have their times.
+# Files that were built here count as built by the archive's make, because they get the same times.
 [ "${1:-}" = whole ] || { mkdir "$source/build" && cp -a build/obj build/lib build/bin "$source/build"; }
 
 "$python" -m venv --without-pip "$work/env"
@@ -65,7 +65,7 @@ ldd "$site"/pto/*.so "$site"/pto/tree/bin/pto "$site"/pto/tree/lib/*.so.0 >"$wor
 if grep -F -e "$root" -e "$source" -e 'not found' "$work/needed"; then
     exit 1
 fi
-# A C program is built with what the wheel has.
+# A C program is built with the files of the wheel.
 tools/readme-example c >"$work/hello.c"
 (cd / && PKG_CONFIG_PATH=$site/pto/tree/lib/pkgconfig gcc "$work/hello.c" -o "$work/hello" \
     $(PKG_CONFIG_PATH=$site/pto/tree/lib/pkgconfig pkg-config --cflags --libs pto))

@@ -22,7 +22,7 @@ if [ "${1:-}" = examples ]; then # one declares more than it uses (docs/user/rac
 fi
 cd "$work"
 
-# A scene of two kernels on one matrix; the orchestration is that of the test.
+# A scene with two kernels on one matrix; each test has its own orchestration.
 mkdir -p mine/kernels
 cat >mine/scene.yaml <<'Y'
 name: mine
@@ -108,7 +108,8 @@ C
     expect_all 1 'read/write: 1 pair' 'orch.c:14) reads argument 0' -- "${strong[@]}" --isolated
     kernel second 9 '(void)*(volatile float *)&x[16 * i + k]'
     expect_all 0 'none: 2 tasks' -- "${strong[@]}"
-    # Blocks of one task: of four, the first and the third use the same rows; not if they start together.
+    # Blocks of one task race: of four blocks, the first and the third use the same rows; they do not race if they start
+    # together.
     orchestrate '    pto_aiv(o, 0, PTO_INOUT(x), PTO_BLOCKS(4));'
     expect_all 1 'write/write: 1 pair' 'block 0 of task 0' 'block 2 of task 0' -- "${strong[@]}"
     orchestrate '    pto_aiv(o, 0, PTO_INOUT(x), PTO_BLOCKS(2));'
@@ -116,7 +117,7 @@ C
     exit 0
 fi
 
-# In order, or without anything in common: the halves of each row.
+# Tasks that are in order, or that use nothing in common: the halves of each row.
 orchestrate '    pto_aiv(o, 0, PTO_INOUT(&left));
     pto_aiv(o, 1, PTO_INOUT(&right));
     pto_aiv(o, 1, PTO_IN(x));'
@@ -152,7 +153,7 @@ orchestrate '    PTO_MANUAL(o) {
     }'
 expect_all 1 '1 pair of' 'write/write: 1 pair' 'task 1 (second, orch.c:14)' 'task 2 (second, orch.c:15)' -- "${run[@]}"
 
-# A write after a read has no order under the rules of simpler.
+# A write after a read is not ordered by the rules of simpler.
 orchestrate '    pto_aiv(o, 0, PTO_IN(x));
     pto_aiv(o, 1, PTO_INOUT(x));'
 expect_all 0 'none: 2 tasks' -- "${run[@]}"
@@ -196,7 +197,7 @@ expect_all 1 'read/write: 1 pair' 'reads the operand of its predicate, float32[1
     -- "${run[@]}"
 sed -i '/^deps/d' mine/scene.yaml
 
-# Memory that is used again: each intermediate has the address of the one before.
+# Reused memory: each intermediate tensor has the address of the one before.
 orchestrate '    struct pto_tensor_info info = pto_tensor_info_make(PTO_DIMS(16, 16), 2, PTO_FLOAT32);
     for (int i = 0; i < 50; i++)
         PTO_SCOPE(o) {
@@ -205,7 +206,7 @@ orchestrate '    struct pto_tensor_info info = pto_tensor_info_make(PTO_DIMS(16,
         }'
 expect_all 0 'none: 100 tasks' -- run mine --platform a2a3sim --mode stream --races
 
-# A recording: the same answer later; an incomplete one is never without races.
+# A recording: a search in it gives the same answer; an incomplete one is never reported as free of races.
 "$pto" run mine --platform a2a3sim --mode stream --trace t.ptrec >"$work/out" || fail "$(cat "$work/out")"
 expect_all 0 'none: 100 tasks' -- races t-a2a3sim-stream.ptrec
 expect_all 1 'unknown: records were lost' -- run mine --platform a2a3sim --mode stream --races --trace-records 16

@@ -42,7 +42,7 @@ grep -q '^\[2\].*output\[5\]: expected' "$work/out" || fail "$(cat "$work/out")"
 change allreduce golden.c 'return 0;' 'if (rank == 3) output[5] += 100;'
 expect 1 "[3]   result   FAILED: the result is not the expected one" run "$work/scene" $one
 grep -q '\[3\].*output\[5\]: expected' "$work/out" || fail "$(cat "$work/out")"
-# The others are heard to the end: rank 0 is right, and says so for all that are.
+# The other ranks continue: rank 0 is right, and reports that for all right ones.
 grep -q '^\[0\]   result   ok: output exact' "$work/out" || fail "rank 0 is not heard: $(cat "$work/out")"
 grep -q '^  ranks    FAILED: 1 of 4$' "$work/out" || fail "$(cat "$work/out")"
 expect 1 "rank 3: the result is not the expected one" test "$work/scene" --name 'allreduce/four' $one
@@ -52,7 +52,7 @@ change ring kernels/send.c 'ring_send' 'if (((const struct pto_comm_context *)ar
 expect_late 1 "]   result   FAILED: not finished before the deadline" -- run "$work/scene" $one --timeout LIMIT --grace 60
 expect_late 1 "rank " -- test "$work/scene" --name 'ring/four' $one --timeout LIMIT --grace 60
 
-# A golden that never returns.
+# A golden function that never returns.
 change moe golden.c 'return 0;' 'while (rank == 1 && ranks == 4) usleep(1000);'
 sed -i '1a #include <unistd.h>' "$work/scene/golden.c"
 expect 1 " did not " run "$work/scene" $one --timeout 0.3
@@ -70,7 +70,8 @@ expect 0 "orders   ok: 2" run moe --case two $one --orders 2
 ls "$work"/t-four-a2a3sim-stream-rank[0-3].json >/dev/null || fail "a rank has no timeline"
 echo "ok    options"
 
-# What a rank started in a session of its own ends with the command, however that ends.
+# Processes that a rank has started in a session of their own end with the command, however the
+# command ends.
 away() { # line of the golden after it
     change moe golden.c 'return 0;' "if (rank == 1) (void)!system(\"setsid sh -c 'touch $work/up; exec sleep 3217.$$' & while ! [ -e $work/up ]; do sleep 0.01; done\"); $1"
     sed -i '1a #include <stdlib.h>\n#include <unistd.h>' "$work/scene/golden.c"

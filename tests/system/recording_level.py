@@ -28,7 +28,8 @@ tasks = [s for s in slices if s["cat"] == "task" and "run" in s["args"]]
 kernels = Counter(s["name"] for s in slices if s not in tasks)
 assert tasks and kernels
 
-# The worker: each task once, on the children of the timeline, and each ns of a child has a reason.
+# The worker: each task once, on the children that the timeline shows, and a reason for each ns of a
+# child.
 all_groups = profile()
 worker, groups = all_groups["worker"], {g["name"]: g for g in all_groups["groups"]}
 assert worker["tasks"] == len(tasks) == groups["worker"]["executions"], (worker, len(tasks))
@@ -63,7 +64,7 @@ for chip in chips:
 assert ran == kernels, (ran, kernels)
 assert "group" not in profile("--group", "worker")
 
-# The clock is the machine's, for all parts.
+# All parts use the clock of the machine.
 data, at = open(recording, "rb").read(), 0
 while at < len(data):
     magic, version, sections, size, begin_ns = struct.unpack_from("<QIIQQ", data, at)

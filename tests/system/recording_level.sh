@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# Recordings of level-3 scenes: their groups and executions are those of the JSON timeline, and the commands
+# for recordings read them. PTO names the command.
 #
 # Recordings of scenes of level 3: their groups and executions are those of the JSON timeline, and the commands
 # for recordings read them. PTO names the command.
@@ -49,7 +51,7 @@ head -c -100 "$work/feed_forward-two-a5sim-stream.ptrec" >"$work/cut.ptrec"
 expect 1 'cut.ptrec' profile "$work/cut.ptrec"
 echo "ok    commands"
 
-# The rows of a comparison: name, time before, time now. A recording of ranks is one file for each.
+# The rows of a comparison: name, time before, time now. Each rank writes a separate recording.
 compared() { # before, after
     "$pto" report "$2" --compare "$1" -o "$work/compared.html" >"$work/out" 2>&1 || fail "report --compare: $(cat "$work/out")"
     python3 - "$work/compared.html" <<'PY'

@@ -29,7 +29,7 @@ def deps(folder):
     for task in about["tasks"]:
         for arg in task["args"]:
             arg.pop("tensor_id", None)
-    # Others follow from addresses, which are given out again when they happen to be free.
+    # Other differences follow from addresses, which are reused when they happen to be free.
     edges = sorted((edge["pred"], edge["succ"]) for edge in about["edges"] if edge["source"] in ("creator", "explicit"))
     return about["tasks"], edges
 

@@ -1,5 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# A case for which ThreadSanitizer reports something fails, with the report, and every case has
+# exactly one outcome; also if the process ends with an error after its last case. PTO names a
+# command that was built with ThreadSanitizer.
 #
 # A case of which ThreadSanitizer reports something has failed, its report is shown, and every case
 # has one outcome; so it has if the process ends badly after its last case. PTO names a command that
@@ -56,7 +59,7 @@ run_racy
 run_racy --isolated
 echo "ok    a race is told once"
 
-# The golden's code ends the process when it exits.
+# The code of the golden ends the process when the process exits.
 "$pto" new late >out
 sed -i -e 's/^#include <pto.scene.h>/&\n#include <stdlib.h>\n#include <unistd.h>\nstatic void end(void) { _exit(9); }/' \
     -e 's/^{$/&\n    atexit(end);/' late/golden.c

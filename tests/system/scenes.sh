@@ -1,5 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# Scenes as a user meets them: a new one passes; one that is wrong, crashes or hangs is reported as
+# such and does not affect others; filters, rounds, JUnit, Ctrl-C; the user's own data. PTO names the
+# command.
 #
 # Scenes as a user meets them: a new one passes; one that is wrong, crashes or hangs is told as
 # what it is and takes no other one down; filters, rounds, JUnit, Ctrl-C; the user's own data.
@@ -58,7 +61,8 @@ grep -qE 'y\[265\]: expected [-0-9.e]+, got [-0-9.e]+ \([0-9]+ ULP\); last writt
 grep -qE 'largest error: [0-9.]+ at y\[[0-9]+\]; relative: [0-9.]+ at y\[[0-9]+\]; [0-9]+ ULP at most' out || fail "$(cat out)"
 grep -qx '        and 3 more' out || fail "$(cat out)"
 expect_all 1 "FAILED: the result is not the expected one (-220)" "y[7]: expected" -- run wrong --mode host
-# What no task writes shows, in each round, though the run before left the right numbers in the buffer.
+# Elements that no task writes are wrong in each round, although the run before left the right values
+# in the buffer.
 variant part orch.c 's/at < n; at/at + TILE < n; at/'
 sed -i 's/direction: inout/direction: out/' part/scene.yaml
 sed -i 's/pto_scene_data(s, "y")/pto_scene_data(s, "x")/; /random(s, "y"/d' part/golden.c
@@ -74,7 +78,7 @@ sed -i 's/PTO_INOUT(&to)/PTO_WRITE(\&to)/' beyond/orch.c
 expect_all 1 "argument 'y'" "(-211)" -- test beyond --name '*/small' --platform a5sim
 variant over kernels/axpy.c 's/y\[i\] = alpha/y[i == 231 ? i + 1 : i] = alpha/' # 1000 = 3 * 256 + 232
 expect_all 1 "argument 'y'" "(-211)" -- test over --name '*/odd' --platform a5sim
-# A process that says 0 without a result has not passed.
+# A process that exits with code 0 without reporting a result has not passed.
 variant leaves kernels/axpy.c '1a #include <stdlib.h>
 s/y\[i\] = alpha/if (i == 9) exit(0); else y[i] = alpha/'
 for command in run test; do
@@ -184,7 +188,7 @@ expect_all 1 "the entry has 1 scalars; give each with --scalar" -- run new.ptoc 
 expect_all 1 "argument 2 does not exist: the entry has 2" -- run new.ptoc --in 0=x.npy --in 1=y.npy --in 2=y.npy --scalar 1
 expect_all 1 "arguments of an artefact have numbers" -- run new.ptoc --in x=x.npy
 expect_all 1 "--scalar must be a number that fits its type, not '9223372036854775808'" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 9223372036854775808
-# What would have no effect is refused.
+# Options that would have no effect are refused.
 expect_all 2 "--scalar is for artefacts" -- run new --scalar 3
 expect_all 2 "--expect-isa is for artefacts" -- run new --expect-isa "$work"
 expect_all 2 "--case is for scenes" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --case odd
@@ -210,7 +214,7 @@ echo "ok    the user's own data"
 
 # ---- Ctrl-C ----
 
-# Interrupts pto once a condition holds. Its exit code is in $code.
+# Interrupts pto when a condition holds. Its exit code is in $code.
 interrupt() { # condition arguments
     local condition=$1 pid
     shift
@@ -236,7 +240,8 @@ interrupt '[ -n "$(pgrep -P $pid)" ]' test new --rounds 1000000 --junit j.xml
 [ "$code" = 130 ] && grep -qx interrupted out && grep -q 'not reached' out || fail "Ctrl-C: exit $code: $(cat out)"
 [ -s j.xml ] || fail "Ctrl-C: no junit.xml"
 gone "$pto test new" || fail "Ctrl-C leaves processes behind"
-# While it compiles: compilers, what they started, and the folder that they work in are gone.
+# Interrupted during a compilation: compilers, processes that they have started, and the work folder
+# are gone.
 nap=$((1000000 + $$)) # seconds; no other process sleeps as long
 cat >slow <<END
 #!/bin/sh

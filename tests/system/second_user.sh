@@ -1,5 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# Another user of the machine, who can write to shared folders, plants headers, links and entries of
+# the store. None of them gets into what this user builds, and none of this user's files is
+# overwritten.
 #
 # A second user of the machine, who can write to shared folders, plants headers,
 # links and entries of the store. None of them gets into what this user builds,
@@ -22,7 +25,7 @@ if ! other test -x "$pto"; then
     exit 77
 fi
 
-# The kernel itself may protect links in sticky folders; in the other one nothing does.
+# The kernel may protect links in sticky folders; the second folder is not sticky.
 chmod 711 "$work"
 mkdir -m 1777 "$work/sticky"
 mkdir -m 0777 "$work/open"
@@ -31,7 +34,7 @@ cd "$work/mine"
 "$pto" new scene >/dev/null
 export PTO_STORE=$work/mine/store
 
-# Runs pto, wants an exit code.
+# Runs pto, expects an exit code.
 want() { # code arguments...
     local code=$1 got=0
     shift
@@ -53,18 +56,19 @@ for place in sticky open; do
     want 1 run scene --case small --platform a2a3sim --mode stream --trace "$dir/t"
     want 1 test scene --platform a2a3sim --mode stream --junit "$dir/r.xml"
     [ "$(cat victim)" = precious ] || fail "$place: a planted link was followed"
-    # A link of one's own is followed, and stays.
+    # A link of this user is followed, and stays.
     ln -s a-real.ptoc "$dir/own.ptoc"
     want 0 build scene -o "$dir/own.ptoc"
     [ -L "$dir/own.ptoc" ] && [ -s "$dir/a-real.ptoc" ] || fail "$place: a link of one's own"
-    # The name that is written first cannot be foreseen, even if the process can.
+    # The name of the temporary file cannot be predicted, even if the process id can.
     export -f other
     bash -c 'for n in "" -0 -1 -2; do other ln -s "$3" "$2/c.ptoc.$$$n.part"; done
         exec "$1" build scene -o "$2/c.ptoc"' - "$pto" "$dir" "$PWD/victim" >out 2>&1 || fail "$(cat out)"
     [ "$(cat victim)" = precious ] || fail "$place: a planted part was followed"
     rm -f "$dir"/*
 done
-# The same bytes, but not ours: replaced, so that nobody changes them later.
+# A file with the same bytes that belongs to the other user is replaced, so that the other user
+# cannot change it later.
 want 0 build scene -o "$work/open/d.ptoc"
 chown 65534 "$work/open/d.ptoc"
 want 0 build scene -o "$work/open/d.ptoc"
@@ -82,7 +86,7 @@ cp a.ptoc good.ptoc
 entry=$(find store/entries -type f -size +3k | head -n 1)
 [ "$(stat -c %a "$entry")" = 600 ] && [ "$(stat -c %a store)" = 700 ] || fail "the store is not private"
 
-# Another user's entries, right by their digest: from a store that the other user made.
+# Entries of the other user, made by that user's store, with the right digest.
 mkdir -m 0777 "$work/theirs"
 cp -r scene "$work/theirs/scene"
 sed -i 's/alpha \* x\[i\]/666 * x[i]/' "$work"/theirs/scene/kernels/*.c
@@ -94,7 +98,7 @@ grep -q "the store is not used: $work/theirs/store belongs to another user" out 
 grep -q "2 compiled" out || fail "another user's store was used: $(cat out)"
 cmp good.ptoc b.ptoc || fail "another user's store changes what is built"
 
-# An entry of theirs under our key.
+# An entry of the other user with the key of this user's store.
 chmod -R a+rX "$work/theirs/store"
 planted=$(find "$work/theirs/store/entries" -type f -size +3k | head -n 1)
 for entry in $(find store/entries -type f); do cp "$planted" "$entry"; done
@@ -102,7 +106,7 @@ want 0 build scene -o b.ptoc
 grep -q "was damaged" out || fail "planted entries: $(cat out)"
 cmp good.ptoc b.ptoc || fail "a planted entry was used"
 
-# A store that is open to all.
+# A store to which all users can write.
 chmod 777 store
 want 0 build scene -o b.ptoc
 grep -q 'others can write to .*chmod -R go-w' out || fail "an open store: $(cat out)"
@@ -114,7 +118,7 @@ grep -q "^warn *store .*others can write" out || fail "pto doctor: $(cat out)"
 chmod -R go-w store
 want 0 build scene -o b.ptoc
 grep -q "0 compiled" out || fail "the advice did not help: $(cat out)"
-# Before it exists: somebody else was first.
+# The other user has created the store's folder first.
 other mkdir "$work/sticky/first"
 PTO_STORE=$work/sticky/first want 0 build scene -o b.ptoc
 grep -q "belongs to another user" out || fail "a planted store: $(cat out)"
@@ -147,7 +151,7 @@ is_right() { grep -q "THE RIGHT HEADER" tile.ptoc && ! grep -q "A PLANTED HEADER
 tile
 dir=$(dirname "$(find store/overlay -type d -name pto)")
 name=$(basename "$dir")
-# In TMPDIR, where it can be foreseen; the store cannot be used.
+# A predictable folder in TMPDIR, because the store cannot be used.
 mkdir -m 1777 shared
 cat >plant <<'SH'
 mkdir -p "$1/pto/cpu" "$1/pto/common"
@@ -161,7 +165,7 @@ other bash "$PWD/plant" "$PWD/shared/pto-overlay-$(id -u)/$name" "$PWD/patched.h
 TMPDIR=$PWD/shared PTO_STORE=/proc/none tile
 is_right || fail "a planted header was compiled: TMPDIR"
 [ "$(ls shared)" = "pto-overlay-$(id -u)" ] || fail "the build left something in TMPDIR: $(ls shared)"
-# In a store that was open for a while, and was closed as advised.
+# A store to which all users could write for a while, and which was closed as the message advises.
 bash plant "$dir" patched.hpp
 rm -f tile.ptoc
 tile

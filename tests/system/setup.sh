@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# Plain `make` without headers of other packages, in a separate build folder: the compiler gets a folder with this
+# machine's headers, from which some are left out. Also tests what `make VARIANT=arm` builds.
 #
 # Plain `make` where headers of other packages are missing, in a build folder of its own: the compiler gets a folder
 # of headers from which some were left out. And what `make VARIANT=arm` builds.
@@ -8,7 +10,7 @@ cd "$(dirname "$0")/../.."
 source tests/system/expect.sh
 unset MAKEFLAGS MFLAGS MAKELEVEL CC CPPFLAGS CPATH
 
-# Every header of this machine is there but those of some packages.
+# Makes a folder with every header of this machine except those of some packages.
 multiarch=$(gcc -print-multiarch)
 hide() { # name...
     rm -rf "$work/include"
@@ -29,7 +31,7 @@ fi
 ! grep -q 'fatal error' "$work/out" || fail "make compiles what cannot be compiled: $(cat "$work/out")"
 [ -z "$(find "$work/build" -type f 2>/dev/null)" ] || fail "make leaves $(find "$work/build" -type f | head -3)"
 
-# Each header that is asked for is one without which something does not compile, and none is forgotten.
+# Each header in the list is one without which some file does not compile, and none is missing in the list.
 for pair in nettle:nettle-dev gnutls:libgnutls28-dev libelf.h:libelf-dev elfutils:libdw-dev yaml.h:libyaml-dev zlib.h:zlib1g-dev stdlib.h:libc6-dev; do
     hide "${pair%:*}"
     ! CC=$cc tools/setup.sh --look base >"$work/out" 2>&1 || fail "nothing is missing without ${pair%:*}"
@@ -41,14 +43,15 @@ hide
 CC=$cc tools/setup.sh --look base >"$work/out" 2>&1 || fail "nothing was hidden: $(cat "$work/out")"
 [ ! -s "$work/out" ] || fail "it is not silent: $(cat "$work/out")"
 
-# When the packages are there the same command goes on, also with a header where only CPPFLAGS lead.
+# When the packages are installed the same command continues, also if only CPPFLAGS name the folder of a header.
 hide yaml.h
 mkdir "$work/elsewhere"
 ln -s /usr/include/yaml.h "$work/elsewhere/"
 build CPPFLAGS="-I$work/elsewhere" "$work/build/obj/tool/scene/document.o" || fail "a header elsewhere: $(cat "$work/out")"
 [ -s "$work/build/obj/tool/scene/document.o" ] || fail "nothing was built"
 
-# The variant for aarch64 is the pure folders and their tests; what it cannot be is refused before anything is built.
+# The variant for aarch64 consists of the pure folders and their tests; other targets are refused before anything is
+# built.
 if command -v aarch64-linux-gnu-gcc >/dev/null; then
     make -n VARIANT=arm >"$work/out" 2>&1 || fail "make VARIANT=arm: $(cat "$work/out")"
     ! grep -q 'obj/host/\|obj/tool/scene/\|libpto' "$work/out" || fail "make VARIANT=arm builds the library"

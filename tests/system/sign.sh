@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# `pto sign`, and --require-signature of the commands that load artefacts.
 #
 # `pto sign`, and --require-signature of those who load artefacts.
 set -eu

@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# Runs of a program's own functions make no system call for the signal mask, unless something in the program could
+# change it; then the mask is restored. A preloaded library counts the calls.
 #
 # Runs of a program's own functions make no system call for the signal mask, unless something in the
 # program could change it; then the mask is put back. A library that is loaded first counts the calls.
@@ -79,8 +81,8 @@ for changes in "" -DCHANGES; do
 done
 calls() { LD_PRELOAD=$work/count.so "$work/program$1" "$2"; } # program runs
 
-# On a busy machine the monitor may replace a thread that does not run, and a thread that starts makes four calls.
-# So 1000 further runs may make up to 100 calls more than they should, which is a tenth of a call per run.
+# On a busy machine the monitor may replace a thread that does not run, and a new thread makes four calls. So 1000
+# further runs may make up to 100 calls more than expected, a tenth of a call per run.
 grow() { # calls-per-run program
     few=$(calls "$2" 10)
     many=$(calls "$2" 1010)
@@ -90,7 +92,7 @@ grow() { # calls-per-run program
 
 grow 0 ""
 echo "ok    no call in a run: $many"
-# A run saves and restores, and its kernel makes a call.
+# A run saves and restores the mask, and its kernel makes one call.
 grow 3 -DCHANGES
 [ "${many#*, }" = "not blocked" ] || { echo "FAIL  a kernel's signal stays blocked" && exit 1; }
 echo "ok    what a kernel blocks is put back: $many"

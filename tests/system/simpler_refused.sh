@@ -12,7 +12,7 @@ source=tests/simpler/refused.cpp
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# What the preprocessor leaves of the marked lines, by number; comments are kept.
+# The marked lines after preprocessing, with their numbers; comments are kept.
 marked() {
     "${CXX:-g++}" -std=c++17 -E -C "$@" $source | awk -v source="$source" '
         /^# [0-9]+ "/ { file = $3; gsub(/"/, "", file); line = $2 - 1; next }
@@ -29,7 +29,7 @@ for purpose in "A2A3 STREAM" "A2A3 HOST" "A5 STREAM" "A5 HOST"; do
         echo "$purpose: everything compiles"
         exit 1
     fi
-    # An error is at the line, or in a header on behalf of it.
+    # An error is at the line, or in a header that the line uses.
     sed -n "s#^$source:\([0-9]*\):[0-9]*: *\(error\|required from here\).*#\1#p" "$work/errors" | sort -nu >"$work/found"
     if ! diff "$work/marked" "$work/found"; then
         echo "$purpose: < should not compile, > should; see $source"

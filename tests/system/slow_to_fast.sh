@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# The three versions of docs/user/slow-to-fast.md, made from examples/matmul: their figures in virtual time equal
+# those in the document. With the argument "pictures" it makes the document's pictures again, in a browser.
 #
 # The three versions of docs/user/slow-to-fast.md, made from examples/matmul: their figures in virtual time are those
 # of the document. With the argument "pictures" it writes the document's pictures anew, in a browser.
@@ -13,7 +15,7 @@ number=0
 cp -r examples/matmul "$work/tiles"
 cd "$work"
 
-# The scene of the document: its durations, and its sizes.
+# The document's scene, with its durations and sizes.
 sed -i -e 's|\(name: multiply.*core: aic\) }|\1, cost: "6us * dim(0, 1) / 32" }|' \
     -e 's|^\(  - { id: 1, name: finish.*core: aiv\) }|\1, cost: 2us }\n  - { id: 2, name: clear, source: kernels/clear.c, core: aiv, cost: 1us }|' \
     -e '/name: edges/d; /name: row/d; s/m: 128, k: 128, n: 128/m: 512, k: 128, n: 512/' tiles/scene.yaml

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The libraries export the functions that their headers declare, no others: libpto those of
-# $api, which pto.map lists, libptosim those of sim.h.
+# The libraries export exactly the functions that their headers declare: libpto those of $api, which
+# pto.map lists, libptosim those of sim.h.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)

@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# An orchestration in C++ that throws an exception, loaded into a program without C++, fails its run and
+# has no other effect.
 #
 # An orchestration in C++ that throws, loaded into a program without C++, ends its run and nothing else.
 set -eu

@@ -1,5 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# Generated kernels define names that the tile library has in simulation as well. They compile, and
+# call their own functions; other kernels use the library's. A small library replaces the real one.
+# PTO names the command.
 #
 # Generated kernels bring names that the tile library has in simulation, too. They compile, and
 # call what they bring; others find the library's. A small library stands for the real one. PTO
@@ -75,7 +78,7 @@ extern "C" void kernel_entry(long *args)
     args[0] = calls;
 }
 C
-# The library's own header came first, so the names are the library's.
+# The library's own header was included first, so the names are the library's.
 cat >late.cpp <<'C'
 #include "pto/common/stub.hpp"
 #include <pto/pto-inst.hpp>

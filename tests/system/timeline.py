@@ -87,13 +87,14 @@ for index, mine in tasks.items():
                    f"task {index}: lanes on {cores}")
     else:
         expect(all(len(b) == 1 for b in blocks.values()), f"task {index}: a block has two slices")
-    # What meets is on cores of its own at one time.
+    # Kernels that meet are on different cores at the same time.
     for together in [mine] if name == "gang" else blocks.values() if name.startswith("mix") else []:
         expect(len({s["tid"] for s in together}) == len(together), f"task {index} shares a core")
         expect(max(s["ts"] for s in together) <= min(map(end, together)) + ROUNDING,
                f"task {index} met, but not at one time")
 if is_exact:
-    # An edge: no execution of one ends after the first begin of the other.
+    # An edge: no execution of the successor begins before the last one of the predecessor has
+    # ended.
     at = {(s["tid"], s["ts"]): s for s in slices}
     for i, a in starts.items():
         before, after = (tasks[at[(e["tid"], e["ts"])]["args"]["task"]] for e in (a, ends[i]))

@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The timeline has one named slice for each execution, of blocks and lanes too, on the core that
-# was occupied, and one flow for each wired edge; it says so when records were lost. Also for a run
-# that failed, and for one that ended its process. Slices have submit line and arguments if that
-# was asked for.
+# The timeline has one named slice for each execution, including blocks and lanes, on the occupied core,
+# and one flow for each wired edge; it reports lost records. Also for a failed run, and for one that
+# ended its process. Slices have submit line and arguments if requested.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
@@ -36,7 +35,8 @@ for ending, most in ("", 530), (".pftrace", 75), (".ptrec", 41):
     assert size <= most, f"more than {most}"
 P
 
-# A kernel, and an orchestration, that call abort: what ran before is there, in the process and isolated.
+# A kernel, and an orchestration, that call abort: the timeline has what ran before, in this process and
+# isolated.
 pto=$(realpath build/bin/pto)
 export XDG_CACHE_HOME=$work/cache
 cd "$work"

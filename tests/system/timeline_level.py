@@ -45,7 +45,7 @@ for s in tasks:
     expect(s["args"]["child"] == s["pid"] - 2 and s["dur"] >= 0 and s["ts"] >= 0, f"{s}")
     expect((s["args"]["status"] == 0) == (s["args"]["result"] == "ok"), f"{s}")
 
-# A flow from each submit, which lies in the orchestration, to the begin of the task.
+# A flow from each submit, which is on the track of the orchestration, to the begin of the task.
 starts = {e["id"]: e for e in events if e["ph"] == "s" and e["cat"] == "submit"}
 ends = {e["id"]: e for e in events if e["ph"] == "f" and e["cat"] == "submit"}
 expect(starts.keys() == ends.keys() and len(starts) == len(tasks), "one flow for each task")
@@ -56,7 +56,8 @@ for i, e in ends.items():
     o = orchestrations[0]
     expect(o["ts"] - ROUNDING <= starts[i]["ts"] <= end(o) + ROUNDING, "a submit outside of the orchestration")
 
-# The clocks are one: kernels run while their task does, and tasks of a child one after the other.
+# All parts use one clock: kernels run while their task does, and tasks of a child one after the
+# other.
 for k in kernels:
     expect(any(t["pid"] == k["pid"] and t["ts"] - ROUNDING <= k["ts"] and end(k) <= end(t) + ROUNDING for t in tasks),
            f"a kernel outside of all tasks: {k}")

@@ -111,7 +111,7 @@ echo "ok    other processes"
 
 # ---- processes without devices ----
 
-# Ends with an error, as any process that holds files which look like a device's.
+# Ends with an error, as with any process that has files which look like a device's.
 exec python3 -c '
 import os, struct, time
 for text in b"", b"x" * 9, bytes(range(256)) * 400, struct.pack("<QIiII", 0x3173757461747370, 7, os.getpid(), 0, 0):

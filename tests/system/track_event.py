@@ -142,7 +142,7 @@ lanes = defaultdict(list)
 for e in events:
     if e["ph"] == "X":
         lanes[e["tid"]].append((e["ts"], e["ts"] + e["dur"]))
-# Times of batches are estimates, and may overlap: here the later slice begins later then.
+# Times in a batch of records are estimates and may overlap: the later slice then begins later in the file.
 is_exact = all(a[1] <= b[0] + 0.002 for lane in lanes.values() for a, b in zip(sorted(lane), sorted(lane)[1:]))
 assert is_exact or not IS_EXACT
 assert not is_exact or abs(sum(s[3] for s in slices) - lengths) < 2 * len(slices) + lengths / 1000, "the slices have other lengths"

@@ -1,5 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# Two callables whose files, functions and symbols all have the same names run in one program, alternately and
+# at the same time, and each runs its own code, even if the second one's file replaces the first one's. Also
+# tests what `pto inspect` prints about them and about invalid files.
 #
 # Two callables whose files, functions and symbols all have the same names run in one program, in turn and
 # at once, and each runs its own code; the second one's file even takes the place of the first one's. And what
@@ -15,7 +18,7 @@ ${CC:-gcc} -std=gnu11 -Wall -Wextra -Werror -Iinclude -Isrc -o "$work/make_artef
 ${CC:-gcc} -std=gnu11 -Wall -Wextra -Werror -Iinclude -o "$work/run" tests/system/two_callables_run.c \
     -Lbuild/lib -lpto -pthread -Wl,-rpath,"$PWD/build/lib"
 
-# The operation comes from a header, so that the sources are the same, too.
+# The operation is defined in a header, so that the sources are equal as well.
 for operation in add subtract; do
     mkdir "$work/$operation"
     [ $operation = add ] && sign=+ || sign=-

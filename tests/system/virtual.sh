@@ -77,7 +77,7 @@ run_same() {
     cmp "$work/out1" "$work/out2"
 }
 
-# Kernels wait for each other in windows, and hosts in barriers.
+# Kernels wait for each other through windows, and hosts in barriers.
 run_ranks() {
     for i in 1 2; do
         for scene in $ranks; do
@@ -91,7 +91,7 @@ run_ranks() {
     [ "$(grep -c "result   ok" "$work/out1")" = 40 ] || fail "cases with ranks are missing: $(cat "$work/out1")"
 }
 
-# Kernels of different chips wait for each other here, and a SUB worker for both chips.
+# Kernels of different chips wait for each other here, and a SUB worker waits for both chips.
 run_level() {
     for i in 1 2; do
         for scene in $level; do
@@ -131,7 +131,7 @@ run_durations() {
     grep -q " 7.00 .* --cost" "$work/out" || fail "--cost does not go first: $(cat "$work/out")"
     ! grep -q default "$work/out" || fail "a kernel has no duration: $(cat "$work/out")"
     expect_all 1 "has durations of no kernel of vector" -- run vector --virtual --durations "$file"
-    # What was recorded in virtual time comes back.
+    # Durations recorded in virtual time are reproduced.
     "$pto" run matmul --virtual --platform a2a3sim --mode stream --cost 'multiply=3us + 2 * bytes(0)' --trace "$work/v.ptrec" >"$work/first"
     "$pto" run matmul --virtual --platform a2a3sim --mode stream --durations "$(ls "$work"/v-*.ptrec)" >"$work/second"
     for line in time virtual busy; do
@@ -155,7 +155,8 @@ make_tile_scene() {
     cat >"$work/tile/kernels/axpy.cpp"
 }
 
-# A library with the published interface of the tile library's cost model, which counts what a kernel adds to `cycles`.
+# A library with the published interface of the tile library's cost model, which reports the sum that a kernel adds to
+# `cycles`.
 run_isa() {
     mkdir -p "$work/library/include/pto/costmodel/perf_sim"
     cat >"$work/library/include/pto/pto-inst.hpp" <<'C'
@@ -306,7 +307,7 @@ P
     expect_all 2 "--durations is for --virtual; add that" -- profile vector --durations "$work/none.ptrec"
 }
 
-# A kernel that computes for longer than the scheduler waits in real time counts as one that waits for another kernel.
+# A kernel that computes for longer than the scheduler waits in real time counts as waiting for another kernel.
 run_late() {
     (cd "$work" && "$pto" new late >/dev/null)
     sed -i 's|^  - { id: 0, .*|&\n  - { id: 1, name: spin, source: kernels/spin.c, core: aiv }|' "$work/late/scene.yaml"

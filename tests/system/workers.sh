@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# `pto info --workers` shows a level-3 scene that is blocked, from another process, with what each child does,
+# and also a child that is killed; files that only look like a worker's memory do no harm. PTO names the command.
 #
 # `pto info --workers`: a scene of level 3 that holds is shown from outside, with what each child
 # does; so is a child that is killed; memory that only looks like a worker's does no harm. PTO names the command.
@@ -13,7 +15,7 @@ sed -i "1i #include <unistd.h>" "$scene/total.c"
 sed -i "s|^    return PTO_OK|    while (access(\"$work/go\", F_OK) != 0)\n        usleep(1000);\n&|" "$scene/total.c"
 
 all() { cat "$work/out"; }
-# The lines of our worker: others of this user may be there.
+# The lines about our worker; this user may have other workers.
 ours() { sed -n "/: .*run ${scene//\//\\/}/,/^process/p" "$work/out"; }
 until_shown() { # all|ours phrase
     for ((i = 0; i < 6000; i++)); do
@@ -45,7 +47,7 @@ json 'w["children"][2]["running_ns"] > 0'
 json '[c.get("device") for c in w["children"]] == [0, 1, None]'
 echo "ok    what children do"
 
-# A process that holds files which look like a worker's memory.
+# A process that has files which look like a worker's memory.
 python3 -c '
 import os, struct, sys, time
 for text in b"", b"x" * 9, bytes(range(256)) * 400, struct.pack("<QIIIIi", 0x3133656572746f70, 7, 9, 1 << 31, 3, os.getpid()) + b"\xff" * 70000:
