@@ -7,7 +7,11 @@
  * define it: __aicore__.
  */
 #define __gm__ __attribute__((address_space(1)))
-#define __global__ /* clang's own allows no second mark; the entry is marked as a core's anyway */
+/*
+ * clang allows no second attribute of its own kind, and the entry is marked as a core's function
+ * anyway
+ */
+#define __global__
 #define CCE_INTRINSIC __attribute__((device))
 
 enum cache_line_t { SINGLE_CACHE_LINE, ENTIRE_DATA_CACHE };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* State, memory, streams, programs and launches of the stand-in: standin.h tells the whole. */
+/* State, memory, streams, programs and launches of the stand-in; standin.h describes it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -36,7 +36,7 @@ enum {
     COUNTERS = 64,
     PLANS = 32,
     TRACED = 1024,
-    HANGS = -1, /* what is planned and no code */
+    HANGS = -1, /* effects of planned calls that are not codes */
     GOES_DOWN = -2,
     KILLS = -3,
     DIES = -4,
@@ -49,7 +49,7 @@ enum {
     A2_CPU_MS = 28000,
     A3_CPU_MS = 60000,
     A5_CPU_MS = 28000,
-    INTERVALS_MAX = 254, /* of a time limit */
+    INTERVALS_MAX = 254, /* maximum number of intervals in a time limit */
     OPTION_LAZY = 1,
     OPTION_MAGIC = 2,
     OPTION_CPU_MODE = 3,
@@ -59,9 +59,10 @@ enum {
     MAGIC = 0x43554245,
     MAGIC_CUBE = 0x41494343,
     MAGIC_VECTOR = 0x41415246,
-    HEADROOM = 4096,   /* beside a program's copy on the card */
-    STUCK_MS = 2000,   /* for a kernel that is still there when its card is forced */
-    FORCED_MS = 60000, /* for all else, on a machine that others use as well */
+    HEADROOM = 4096, /* bytes on the card in addition to a program's copy */
+    STUCK_MS = 2000, /* time that a kernel gets to end when its card is reset by force */
+    /* time for everything else, because other processes use the machine as well */
+    FORCED_MS = 60000,
     DESTROYED_MS = 5000,
 };
 
@@ -71,7 +72,7 @@ struct standin standin = { .lock = PTHREAD_MUTEX_INITIALIZER,
 __thread struct context *standin_here;
 __thread jmp_buf *standin_escape;
 __thread uint64_t standin_cpu_until_ms;
-static __thread int64_t flips = -1; /* the byte with a wrong bit of the copy that follows */
+static __thread int64_t flips = -1; /* number of the byte in which the next copy has a wrong bit */
 
 static struct {
     char name[NAME_MAX_BYTES];
@@ -82,11 +83,11 @@ static struct planned {
     char name[NAME_MAX_BYTES];
     uint64_t first, last;
     int code;
-    uint32_t number; /* of milliseconds, or of a byte */
+    uint32_t number; /* parameter of the effect: milliseconds, or a byte */
 } plan[PLANS];
 static uint32_t plan_count;
-static const char *called[TRACED]; /* names are those of the code: they stay */
-static char met[NAME_MAX_BYTES];   /* the planned call that came */
+static const char *called[TRACED]; /* the names are string literals, so they stay valid */
+static char met[NAME_MAX_BYTES];   /* the planned call that was made last */
 
 /* ---- set-up and accounts ---- */
 
@@ -97,7 +98,7 @@ static uint64_t number_from(const char *name, uint64_t otherwise)
     return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 0) : otherwise;
 }
 
-/* A code, or one of the words. */
+/* Parses a code, or one of the words for effects. */
 static void read_what(struct planned *p, const char *text)
 {
     static const struct {
@@ -201,7 +202,7 @@ static void get_ready(void)
         standin.memory = standin_memory_file();
 }
 
-/* Until a card is forced, or there is another plan. Under the lock. */
+/* Waits until a card is reset by force, or there is another plan. The lock is held. */
 static int hang(void)
 {
     uint64_t epoch = standin.epoch;
@@ -211,7 +212,7 @@ static int hang(void)
     return ERR_LINK;
 }
 
-/* Those that are processes; nobody else notices. Under the lock. */
+/* Kills control processors that are processes; no other thread is notified. The lock is held. */
 static void kill_processors(void)
 {
     for (uint32_t i = 0; i < CARDS_MAX; i++)
@@ -254,7 +255,7 @@ const char *standin_met(void)
     return met[0] != '\0' ? met : NULL;
 }
 
-/* Under the lock, which is left for that time. */
+/* The lock is held, and released during the wait. */
 static int delay(uint32_t ms)
 {
     pthread_mutex_unlock(&standin.lock);
@@ -271,7 +272,10 @@ static bool has_failed(const struct card *c)
     return false;
 }
 
-/* Until a launch on the card of the calling thread has failed, or there is another plan. Under the lock. */
+/*
+ * Waits until a launch on the card of the calling thread has failed, or there is another plan. The
+ * lock is held.
+ */
 static void await_failure(void)
 {
     uint64_t epoch = standin.epoch;
@@ -281,7 +285,7 @@ static void await_failure(void)
         pthread_cond_wait(&standin.changed, &standin.lock);
 }
 
-/* The planned thing happens. Under the lock. */
+/* Executes the planned effect. The lock is held. */
 static int follow_plan(const struct planned *p)
 {
     switch (p->code) {
@@ -312,7 +316,10 @@ static int follow_plan(const struct planned *p)
     }
 }
 
-/* What is planned for the next time by this name, which is counted; NULL: nothing. Under the lock. */
+/*
+ * Counts a call of this name, and returns its planned effect; NULL: nothing is planned. The lock is
+ * held.
+ */
 static const struct planned *find_plan(const char *name, bool is_call)
 {
     const struct planned *found = NULL;
@@ -335,7 +342,7 @@ static const struct planned *find_plan(const char *name, bool is_call)
     return found;
 }
 
-/* The code of a call that is planned to fail. Under the lock. */
+/* Returns the code with which the call is planned to fail. The lock is held. */
 static int take_plan(const char *name, bool is_call)
 {
     const struct planned *p = find_plan(name, is_call);
@@ -471,7 +478,7 @@ uint64_t standin_count(const char *what)
     return count;
 }
 
-/* Several processes can have one each. */
+/* Each process can write its own report, because %p in the path is its number. */
 static void find_report(char *path, size_t bytes)
 {
     const char *text = getenv("STANDIN_REPORT");
@@ -483,7 +490,7 @@ static void find_report(char *path, size_t bytes)
         snprintf(path, bytes, "%s", text);
 }
 
-/* What a process leaves behind is told, and where it asked for it. */
+/* Reports what a process has left on the card, and where it was allocated. */
 __attribute__((destructor)) static void report(void)
 {
     static const char *const things[] = { "calls",       "violations", "streams",  "acl",
@@ -544,7 +551,7 @@ int aclFinalizeReference(uint64_t *left)
     return code;
 }
 
-/* All references at once, whoever has them. */
+/* Releases all references to the card at once, of all threads. */
 int aclFinalize(void)
 {
     int code = 0;
@@ -601,7 +608,10 @@ int aclrtSetDevice(int32_t device)
     return 0;
 }
 
-/* Ends all that is left on the card; what was not given back is told, unless it was forced. */
+/*
+ * Ends everything that is left on the card, and reports what was not released, unless the card was
+ * reset by force.
+ */
 static void tear_down(uint32_t card, bool is_forced);
 
 int aclrtResetDevice(int32_t device)
@@ -667,7 +677,7 @@ int aclrtGetDevice(int32_t *device)
     return code;
 }
 
-/* What nearly every call begins with. */
+/* Called at the beginning of nearly every function. */
 static int check_bound(void)
 {
     return standin_here == NULL || standin_here->is_dead ? ERR_CONTEXT : 0;
@@ -754,7 +764,10 @@ uint32_t standin_driver_card(uint32_t card)
 
 /* ---- memory ---- */
 
-/* Addresses of a card's that nobody had before. Private, unless the control processor is a process. */
+/*
+ * Returns addresses of a card that were never used. The memory is private, unless the control
+ * processor is a process.
+ */
 char *standin_map(size_t bytes, int protection)
 {
     enum { GAP = 4096 };
@@ -781,7 +794,7 @@ char *standin_reserve(size_t bytes)
     return at;
 }
 
-/* Addresses are never used twice, have gaps between them, and are aligned to 512 bytes only. */
+/* Addresses are never reused, have gaps between them, and are aligned to 512 bytes only. */
 static struct allocation *give(uint32_t card, size_t bytes, bool is_module)
 {
     enum { PAGE = 4096, SHIFT = 512 };
@@ -825,7 +838,10 @@ static void drop(struct allocation **link)
     free(a);
 }
 
-/* The link to the allocation that has all of these bytes; to NULL: there is none. Under the lock. */
+/*
+ * Returns the pointer to the allocation that contains all of these bytes; it points to NULL if
+ * there is none. The lock is held.
+ */
 static struct allocation **find(const void *at, size_t bytes)
 {
     struct allocation **link = &standin.allocations;
@@ -855,8 +871,8 @@ void standin_take_back(void *at)
 }
 
 /*
- * Cores keep instructions that they have seen until their stream is made again. That is known of the
- * older generation; the reference keeps the stream of the newer one, and works.
+ * Cores keep cached instructions until their stream is created again. This is known for the older
+ * generation; for the newer one, the reference keeps the stream and works.
  */
 void standin_check_code(uint64_t addr)
 {
@@ -961,7 +977,7 @@ int aclrtGetMemInfo(int kind, size_t *left, size_t *total)
 
 /* ---- programs ---- */
 
-/* From a file with a name of its own, as the loader and a debugger want it. */
+/* Loads a program from a file with a unique name, as the loader and a debugger need it. */
 static int load_elf(struct binary *b)
 {
     char path[300];
@@ -986,10 +1002,13 @@ struct options {
     size_t count;
 };
 
-/* What a program is loaded with. A code: an option that is none, or has no such value. */
+/*
+ * The options with which a program is loaded. read_options returns a code if an option is unknown or
+ * has an invalid value.
+ */
 struct load {
     bool is_cpu;
-    uint32_t mode; /* of one for the control processor */
+    uint32_t mode; /* option of a program for the control processor */
     bool is_lazy;
 };
 
@@ -1080,7 +1099,7 @@ int aclrtBinaryLoadFromData(const void *data, size_t bytes, const struct options
     return standin_add_executor(data, bytes, load.is_lazy, binary);
 }
 
-/* A whole file, and a 0 after it. NULL: it cannot be read. */
+/* Returns a whole file, followed by a zero byte. NULL: it cannot be read. */
 static char *read_text(const char *path)
 {
     FILE *file = fopen(path, "re");
@@ -1101,7 +1120,10 @@ static char *read_text(const char *path)
     return text;
 }
 
-/* Whatever the file is called: what is read is the one by its name with the suffix .json. */
+/*
+ * Whatever the name of the file is, the description is read from the file with its name and the
+ * suffix .json.
+ */
 int aclrtBinaryLoadFromFile(const char *path, struct options *options, void **binary)
 {
     char json[4096], *text;
@@ -1127,22 +1149,22 @@ int aclrtBinaryLoadFromFile(const char *path, struct options *options, void **bi
 }
 
 /*
- * The copy of a program on the card, which stays until the program is given back: made when a
- * function is looked up (CopySoAndNameToCurrentDevice of the published runtime), or for one that is
- * loaded lazily by its first launch.
+ * Makes the copy of a program on the card, which stays until the program is unloaded: when a
+ * function is looked up (CopySoAndNameToCurrentDevice of the published runtime) or, for a program
+ * that is loaded lazily, at its first launch.
  */
 static int ready_module(struct binary *b)
 {
     bool is_answering = standin_is_answering(standin_here->card);
 
-    if (b->kind != KIND_CORES) /* only the names of its functions */
+    if (b->kind != KIND_CORES) /* the card has only names of its functions */
         return is_answering ? 0 : ERR_MEMORY;
     if (b->module != NULL)
         return 0;
     if (is_answering)
         b->module = give(standin_here->card, b->size + HEADROOM, true);
     if (b->module == NULL) {
-        standin_worsen(standin_here->card, POISONED); /* what follows says something else */
+        standin_worsen(standin_here->card, POISONED); /* later calls report another error */
         return ERR_MEMORY;
     }
     return load_elf(b);
@@ -1164,7 +1186,7 @@ static int add_function(struct binary *b, const struct entry *entry, void **func
     return 0;
 }
 
-/* Every failure has one code, that of the copy included. */
+/* Every failure has the same code, also that of the copy. */
 int aclrtBinaryGetFunction(void *binary, const char *name, void **function)
 {
     struct binary *b = binary;
@@ -1269,14 +1291,16 @@ bool standin_is_cpu_late(void)
     return standin_cpu_until_ms != 0 && standin_now_ms() > standin_cpu_until_ms;
 }
 
-/* Where a block runs, and until when. */
+/* The card on which a block runs, and its time limit. */
 struct cpu_place {
     struct context *context;
     uint64_t until_ms; /* 0: any time */
 };
 
-/* A forced reset, or the end of its time, ends a block wherever it waits, as it would end the
- * vendor's process. */
+/*
+ * A forced reset, or the end of its time, ends a block wherever it is, as it would end the vendor's
+ * process.
+ */
 static uint32_t call_block(uint32_t (*function)(void *), void *args, void *arg)
 {
     const struct cpu_place *place = arg;
@@ -1310,7 +1334,7 @@ static uint32_t run_program(const struct entry *op, struct context *context, str
     return standin_process_run(context->card, &request, t->cores_due);
 }
 
-/* What the control processor does with a launch: names are looked at there, and not before. */
+/* What the control processor does for a launch: only here are names checked. */
 static int run_cpu(const struct entry *op, struct context *context, struct task *t)
 {
     int code;
@@ -1348,7 +1372,7 @@ static int run_task(struct stream *s, struct task *t)
                                         : run_cpu(f->entry, s->context, t);
 }
 
-/* Nothing of it is begun any more. Under the lock. */
+/* Drops all work that has not begun. The lock is held. */
 static void empty_stream(struct stream *s)
 {
     for (struct task *t = s->first, *next; t != NULL; t = next) {
@@ -1360,8 +1384,9 @@ static void empty_stream(struct stream *s)
 }
 
 /*
- * What it has to do next; NULL: nothing, or it waits for an event, or it ends. A forced reset begins
- * nothing: cores would start while the program before them is still on its way out. Under the lock.
+ * Returns the next work of the stream; NULL: there is none, or it waits for an event, or it ends.
+ * After a forced reset nothing begins, because cores would start while the program before them is
+ * still ending. The lock is held.
  */
 static struct task *take_task(struct stream *s)
 {
@@ -1384,7 +1409,7 @@ static void *stream_main(void *arg)
     struct stream *s = arg;
     struct card *c = &standin.card[s->context->card];
 
-    standin_here = s->context; /* as if it were the card */
+    standin_here = s->context; /* this thread counts as a thread of the card */
     pthread_mutex_lock(&standin.lock);
     while (s->first != NULL || !s->is_ending) {
         struct task *t = take_task(s);
@@ -1467,7 +1492,7 @@ bool standin_await(bool (*is_so)(const void *what), const void *what, int32_t ms
     return true;
 }
 
-/* Nothing is left to do, or it has failed. */
+/* Nothing is left to do, or the stream has failed. */
 static bool is_stream_done(const void *what)
 {
     const struct stream *s = what;
@@ -1488,8 +1513,9 @@ static bool has_stream_ended(const void *what)
 }
 
 /*
- * Under the lock. False: it is still busy, and left alone. Kernels cannot be ended, and are not waited
- * for much longer; all else ends by itself, however long the machine takes.
+ * Waits until a stream is idle. The lock is held. False: it is still busy, and is left alone.
+ * Kernels cannot be ended and get only a short time; everything else ends by itself, however long
+ * the machine takes.
  */
 static bool end_stream(struct stream *s, int32_t ms, int32_t most_ms)
 {
@@ -1564,7 +1590,7 @@ int aclrtSynchronizeStream(void *stream)
     return wait_for_stream(stream, -1);
 }
 
-/* Counts tasks, and says nothing of one that has failed. */
+/* Reports whether tasks of the stream are left, but not that one has failed. */
 int aclrtStreamQuery(void *stream, int32_t *status)
 {
     enum { COMPLETE, NOT_READY };
@@ -1578,7 +1604,7 @@ int aclrtStreamQuery(void *stream, int32_t *status)
     return 0;
 }
 
-/* The mode with bit 0 ends a stream at its first failure, and cannot be left. */
+/* If bit 0 of the mode is set, a stream ends at its first failure; this mode cannot be left. */
 int aclrtSetStreamFailureMode(void *stream, uint64_t mode)
 {
     struct stream *s = stream;
@@ -1597,8 +1623,8 @@ int aclrtSetStreamFailureMode(void *stream, uint64_t mode)
 }
 
 /*
- * For launches of the process that say nothing of their time, on cores and on the control
- * processor: a number of intervals from 1 to 254, which 0 is taken for.
+ * Sets the time limit for launches that have none, on cores and on the control processor: a number
+ * of intervals from 1 to 254; 0 means 254.
  */
 int aclrtSetOpExecuteTimeOutV2(uint64_t us, uint64_t *actual_us)
 {
@@ -1619,7 +1645,7 @@ int aclrtSynchronizeDeviceWithTimeout(int32_t ms)
     (void)ms;
     ENTER(aclrtSynchronizeDeviceWithTimeout);
     BOUND();
-    return 0; /* also on a card that has failed */
+    return 0; /* also works on a card that has failed */
 }
 
 int aclrtGetStreamResLimit(void *stream, int kind, uint32_t *value)
@@ -1642,7 +1668,8 @@ int aclrtGetHardwareSyncAddr(void **at)
     c = &standin.card[standin_here->card];
     pthread_mutex_lock(&standin.lock);
     if (c->sync == NULL)
-        c->sync = standin_map(4096, PROT_NONE); /* registers, which only cores reach */
+        /* addresses of registers, which only cores can access */
+        c->sync = standin_map(4096, PROT_NONE);
     pthread_mutex_unlock(&standin.lock);
     *at = c->sync;
     return 0;
@@ -1683,7 +1710,7 @@ struct config {
     size_t count;
 };
 
-/* Whether all cores of a launch start together: the attribute of that name, with the value 1. */
+/* Whether all cores of a launch start together: the attribute of that name has the value 1. */
 static bool is_together(const struct config *config)
 {
     for (size_t i = 0; config != NULL && i < config->count; i++)
@@ -1692,7 +1719,7 @@ static bool is_together(const struct config *config)
     return false;
 }
 
-/* What a launch says of the time that it has, in s (7) or us (8); 0 of these is any time. A code. */
+/* Returns the time limit of a launch in s (attribute 7) or us (8); 0 means none. Or a code. */
 static int read_limit(const struct config *config, uint64_t *limit_ms)
 {
     bool has_limit = false;
@@ -1714,7 +1741,7 @@ static int read_limit(const struct config *config, uint64_t *limit_ms)
     return 0;
 }
 
-/* The arguments are copied before it returns. */
+/* The arguments are copied before the call returns. */
 static int launch(struct function *f, uint32_t blocks, void *stream, const struct config *config,
                   const void *args, size_t bytes)
 {

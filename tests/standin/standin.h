@@ -72,7 +72,7 @@ enum standin_call {
     STANDIN_CALLS
 };
 
-#ifndef STANDIN_CLIENT /* who calls them has prototypes of his own */
+#ifndef STANDIN_CLIENT /* programs that use these functions have their own prototypes */
 #define X(library, returns, name, parameters) EXPORT returns name parameters;
 STANDIN_MAP(X)
 #undef X
@@ -90,38 +90,40 @@ struct allocation {
     char *at;
     size_t bytes;
     uint32_t card;
-    bool is_module;   /* a copy of a program, which its owner gives back */
-    uint64_t written; /* when the host wrote to it last: a number of a call */
+    bool is_module;   /* holds the copy of a program, which the program's owner frees */
+    uint64_t written; /* number of the call by which the host last wrote to it */
 };
 
 struct context {
-    struct context *next; /* of all that there ever were: who still has one is told */
+    /* list of all contexts that ever existed, so that uses of dead ones are noticed */
+    struct context *next;
     uint32_t card;
     bool is_dead;
 };
 
-/* An event: how often it was recorded, and which of these its stream has come to. */
+/* An event: how often it was recorded, and which recording its stream has reached. */
 struct event {
     struct event *next;
     struct context *context;
-    struct stream *stream; /* that it was recorded on last; NULL: none */
+    struct stream *stream; /* stream on which it was last recorded; NULL: none */
     uint64_t recorded;
     uint64_t reached;
-    int error; /* of the stream, when it came there */
+    int error; /* error of the stream when it reached the event */
 };
 
-/* What a stream does next: it runs a function, or records an event, or waits for one. */
+/* Work of a stream: it calls a function, records an event, or waits for one. */
 struct task {
     struct task *next;
-    struct function *function; /* NULL: it is about an event, or another library has work */
+    /* function; NULL: the work concerns an event, or belongs to another library */
+    struct function *function;
     int (*work)(void *arg);
     void *arg;
     struct event *event;
-    uint64_t number; /* which time that the event was recorded */
-    bool is_waiting; /* for the event; else it has come to it */
+    uint64_t number; /* number of the recording of the event */
+    bool is_waiting; /* waits for the event; else records it */
     uint32_t blocks;
-    uint32_t cores_due; /* that were launched before it */
-    uint64_t limit_ms;  /* that the control processor has; 0: any time */
+    uint32_t cores_due; /* number of cores that were launched before it */
+    uint64_t limit_ms;  /* time limit on the control processor; 0: none */
     size_t bytes;
     _Alignas(16) char args[CPU_ARGS];
 };
@@ -131,29 +133,29 @@ struct stream {
     struct context *context;
     pthread_t thread;
     struct task *first, **last;
-    int error;        /* that a task ended with; it stays */
+    int error;        /* code with which a task ended; it stays set */
     bool is_reported; /* the error, once */
     bool is_busy;
     bool is_ending;
     bool has_ended;
-    bool is_stopping; /* nothing of it is begun after a failure */
-    int kind;         /* of its functions: they must not mix; -1: none yet */
-    uint64_t made;    /* when: a number of a call */
+    bool is_stopping; /* after a failure no work of the stream begins */
+    int kind;         /* kind of its functions, which must not be mixed; -1: none yet */
+    uint64_t made;    /* time of its creation, as a number of a call */
 };
 
-/* KIND_OTHER: the control processor would run it, and the stand-in does not: programs of users. */
+/* KIND_OTHER: a program of users, which a control processor would run and the stand-in does not. */
 enum kind { KIND_CORES, KIND_CPU, KIND_EXTEND, KIND_OTHER };
 
 /* A function of a program: an op of a description, or an entry for cores. */
 struct entry {
     struct entry *next;
     enum kind kind;
-    char name[ENTRY_NAME]; /* without the suffix of a half */
-    uint64_t key;          /* of an entry for cores */
-    bool has_half[2];      /* the same: _mix_aic and _mix_aiv */
-    bool is_mixed;         /* it has the name of one of the two */
-    bool is_custom;        /* an op: userDefined is True */
-    bool is_dropped;       /* an op: a member that is read is no string */
+    char name[ENTRY_NAME]; /* name without the suffix of a half */
+    uint64_t key;          /* key of an entry for cores */
+    bool has_half[2];      /* for cores: it has the half _mix_aic, the half _mix_aiv */
+    bool is_mixed;         /* its name ends like that of one of the halves */
+    bool is_custom;        /* for an op: userDefined is True */
+    bool is_dropped;       /* for an op: a member that must be a string is none */
     char so[CPU_NAME];
     char function[CPU_NAME];
     char library[CPU_NAME];
@@ -165,8 +167,8 @@ struct binary {
     struct entry *entries;
     void *bytes;
     size_t size;
-    bool is_lazy;              /* its copy is made by the first launch */
-    void *handle;              /* of the executor, once it is on the card */
+    bool is_lazy;              /* the first launch makes its copy */
+    void *handle;              /* handle of the executor, once it is on the card */
     struct allocation *module; /* its copy on the card */
     uint32_t card;
 };
@@ -181,31 +183,34 @@ struct card {
     uint32_t references;
     struct context *context;
     struct stream *streams;
-    size_t used, peak;            /* by this process */
-    size_t launched;              /* used when cores were launched last */
-    struct cpu_programs programs; /* of the control processor, for the life of the process */
-    pid_t cpu;                    /* the control processor, if it is a process; 0: none yet */
+    size_t used, peak; /* by this process */
+    size_t launched;   /* bytes in use when cores were launched last */
+    /* programs that the control processor has loaded, as long as this process lives */
+    struct cpu_programs programs;
+    /* process of the control processor, if it is a process; 0: not started yet */
+    pid_t cpu;
     int cpu_socket;
-    pthread_mutex_t cpu_lock; /* one request at a time */
-    char *sync;               /* where cores signal each other; NULL: not asked for yet */
+    pthread_mutex_t cpu_lock; /* held during a request, so that there is one at a time */
+    char *sync;               /* memory by which cores signal each other; NULL: not requested yet */
     char *registers;
     size_t register_bytes;
-    uint64_t stream_made;   /* of the cores' stream that was launched on last */
-    bool is_haunted;        /* a core did not end: what it runs stays where it is */
-    uint32_t core_error;    /* of the launch that goes on, which ends all its cores; atomic */
+    uint64_t stream_made;   /* `made` of the cores' stream that was launched on last */
+    bool is_haunted;        /* a core did not end, so the program that it runs stays loaded */
+    uint32_t core_error;    /* failure of the current launch, which ends all its cores; atomic */
     uint64_t core_begin_ms; /* of the launch */
-    uint32_t is_aborting;   /* cores and streams are to end; atomic */
-    uint32_t event;         /* changes when a core answers; atomic */
-    uint32_t in_kernels;    /* cores that are inside of one; atomic */
-    uint32_t cores_due;     /* that were launched, all in all */
-    uint32_t cores_come;    /* to their bells; atomic */
+    uint32_t is_aborting;   /* request to cores and streams to end; atomic */
+    uint32_t event;         /* incremented when a core answers; atomic */
+    uint32_t in_kernels;    /* number of cores that are in a kernel; atomic */
+    uint32_t cores_due;     /* number of cores that were launched so far */
+    uint32_t cores_come;    /* number of cores that have reached their doorbells; atomic */
     struct event *events;
-    /* Runs: cores that were launched, and the program of the control processor that leads them. */
+    /* Runs: launches of cores, and of the program of the control processor that leads them. */
     bool is_running;
     uint64_t runs_launched, runs_ended;
-    uint64_t runs_behind; /* that were launched before the one before them had ended */
-    uint64_t run_ns;      /* when the last one ended */
-    uint64_t idle_ns;     /* from the end of one to the launch of the next */
+    /* number of runs that were launched before the run before them had ended */
+    uint64_t runs_behind;
+    uint64_t run_ns;  /* time at which the last run ended */
+    uint64_t idle_ns; /* time from the end of a run to the launch of the next */
 };
 
 struct standin {
@@ -218,49 +223,53 @@ struct standin {
     char soc[32];
     char disk[256];
     bool is_own_disk;
-    char known_folder[272];   /* of programs, as versions so far have had it */
-    char program_folder[272]; /* where programs are looked for */
+    char known_folder[272];   /* folder of programs in the versions so far */
+    char program_folder[272]; /* folder in which programs are searched */
     char server_folder[272];  /* of the dispatcher */
-    pid_t process;            /* the one that uses it */
+    pid_t process;            /* process that uses this state */
     uint32_t heals;
     uint32_t grace;
     uint32_t op_ms;
-    uint64_t cpu_ms; /* of a launch of the control processor that says nothing of it */
+    uint64_t cpu_ms; /* time limit of a launch of the control processor that sets none */
     uint64_t acl_references;
-    bool is_over; /* the last reference to ACL is gone */
+    bool is_over; /* the last reference to ACL was released */
     struct card card[CARDS_MAX];
     struct context *contexts;
     struct allocation *allocations;
     struct binary *binaries;
     struct function *functions;
     uint64_t calls;
-    uint64_t moment;     /* as calls, but never set back */
-    uint64_t epoch;      /* of hangs: those of an earlier one return */
-    uint32_t busy;       /* calls that are left to find the driver busy */
+    uint64_t moment;     /* like `calls`, but never reset */
+    uint64_t epoch;      /* generation of hanging calls: those of an earlier one return */
+    uint32_t busy;       /* number of further calls that will find the driver busy */
     bool is_part;        /* of a card */
-    uint32_t log_level;  /* that was set, and 1; 0: none was */
-    uint32_t card_level; /* the same, when the last card was taken */
-    bool is_mute;        /* events say nothing of failures */
+    uint32_t log_level;  /* log level that was set, plus 1; 0: none was set */
+    uint32_t card_level; /* its value when a card was last bound */
+    bool is_mute;        /* events do not report failures */
     uint64_t violations;
-    uint64_t address;        /* of the next allocation: none is given out twice */
-    const char *cpu_command; /* NULL: threads are the control processors */
-    int memory;              /* file that cards have their memory in, then */
+    uint64_t address; /* address of the next allocation, because none is reused */
+    /* command of the control processor's process; NULL: threads are used */
+    const char *cpu_command;
+    int memory; /* file with the memory of the cards, if processes are used */
 };
 
 EXPORT extern struct standin standin;
 extern __thread struct context *standin_here;
-/* Where a program of the control processor ends that is forced to; NULL: the thread runs none. */
+/*
+ * Where a program of the control processor continues when it is ended by force; NULL: the thread
+ * runs none.
+ */
 extern __thread jmp_buf *standin_escape;
 
-/* The control processor's launch on this thread ends then; 0: never. */
+/* Time limit of the control processor's launch on this thread; 0: none. */
 extern __thread uint64_t standin_cpu_until_ms;
 EXPORT uint64_t standin_now_ms(void);
-/* Whether it has taken too long: its program is ended. */
+/* Whether the launch has taken too long, so that its program is ended. */
 EXPORT bool standin_is_cpu_late(void);
 /* Whether the calling thread is a block of a program of the control processor. */
 EXPORT bool standin_is_cpu(void);
 
-/* Counts the call. Not 0: it is planned to fail with this code. */
+/* Counts the call. Not 0: the call is planned to fail with this code. */
 EXPORT int standin_enter(enum standin_call call);
 #define ENTER(name)                                \
     do {                                           \
@@ -269,143 +278,176 @@ EXPORT int standin_enter(enum standin_call call);
             return planned_;                       \
     } while (0)
 
-/* A rule was broken that no code of the vendor's tells of. */
+/* Reports the breach of a rule for which the vendor has no code. */
 EXPORT void standin_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /*
- * For tests in the same process: another plan, in place of the one of the environment; calls are
- * counted anew, and those that hang return. The name of the call that it has met; NULL: none.
+ * For tests in the same process: replaces the plan of the environment; calls are counted from 0
+ * again, and hanging calls return. Returns the name of the call that has met the plan; NULL: none.
  */
 EXPORT void standin_plan(const char *text);
 EXPORT const char *standin_met(void);
-/* The name of the Nth call since then, from 1; NULL: there was none. */
+/* Returns the name of the Nth call since then, from 1; NULL: there was none. */
 EXPORT const char *standin_call(uint64_t number);
-/* A core is about to call a kernel there. */
+/* Called when a core is about to call a kernel. */
 EXPORT void standin_check_code(uint64_t addr);
-/* For tests in the same process: how often a function was called, or how many of a thing there are. */
+/*
+ * For tests in the same process: how often a function was called, or how many objects of a kind
+ * exist.
+ */
 EXPORT uint64_t standin_count(const char *what);
 
-/* Of the next core that starts. */
+/* Returns the planned effect for the next core that starts. */
 enum core_plan { CORE_RUNS, CORE_IS_SILENT, CORE_FAILS };
 enum core_plan standin_core_plan(void);
-/* Milliseconds by which the next write of a condition register is late; UINT32_MAX: it never comes. */
+/*
+ * Returns by how many milliseconds the next write of a condition register is late; UINT32_MAX: it
+ * never happens.
+ */
 uint32_t standin_cond_delay(void);
 
-/* Addresses of cards that nobody had before. Under the lock, or by the only thread. */
+/*
+ * Maps memory at addresses of cards that were never used. The lock is held, or there is only one
+ * thread.
+ */
 char *standin_map(size_t bytes, int protection);
-/* What nearly every call begins with: the thread has a card; and the card is well. Codes. */
+/*
+ * Called at the beginning of nearly every function: checks that the thread is bound to a card, and
+ * that the card works. Return codes.
+ */
 EXPORT int standin_check_bound(void);
 EXPORT int standin_check_well(void);
-/* Addresses that nothing else gets, inaccessible. */
+/* Reserves addresses that no other allocation gets; they are not accessible. */
 EXPORT char *standin_reserve(size_t bytes);
-/* Memory of a card, charged to it, until the end of the card or standin_take_back. NULL: none is left. */
+/*
+ * Allocates memory of a card, charged to it, until the card is closed or standin_take_back is
+ * called. NULL: no memory is left.
+ */
 EXPORT void *standin_give(uint32_t card, size_t bytes);
 EXPORT void standin_take_back(void *at);
-/* So much more or less of a card is in use. False: it has not so much left. */
+/* Changes the amount of used memory of a card. False: there is not so much free memory. */
 EXPORT bool standin_charge(uint32_t card, int64_t bytes);
-/* The same for the accounts of this process alone. Under the lock. */
+/* The same for the account of this process only. The lock is held. */
 void standin_count_bytes(uint32_t card, int64_t bytes);
-/* Work that a stream does in its turn. A code. */
+/* Appends work to a stream. Returns a code. */
 EXPORT int standin_enqueue(void *stream, int (*work)(void *arg), void *arg);
-/* What the thread is bound to. */
+/* Returns the card to which the thread is bound. */
 EXPORT struct context *standin_bound(void);
-/* Programs for cores, for libruntime: one is added, launched on all its blocks, taken away. Codes. */
+/*
+ * Programs for cores, for libruntime: adds one, launches it on all its blocks, removes it. Return
+ * codes.
+ */
 EXPORT int standin_add_executor(const void *data, size_t bytes, bool is_lazy, void **binary);
 EXPORT int standin_launch_executor(void *binary, uint64_t key, uint32_t blocks, void *stream,
                                    void *args, size_t bytes, bool is_together);
 EXPORT int standin_remove_binary(void *binary);
-/* Memory of another library's that copies may use, and is that no more. */
+/* Registers memory of another library for copies, and unregisters it. */
 EXPORT void standin_register_window(char *at, size_t bytes);
 EXPORT void standin_unregister_window(const char *at);
-/* The driver's number of a card: ASCEND_RT_VISIBLE_DEVICES. */
+/* Returns the driver's number of a card: ASCEND_RT_VISIBLE_DEVICES. */
 EXPORT uint32_t standin_driver_card(uint32_t card);
 
-/* standin_card.c: what processes share, by the number of a card that this one has */
+/* standin_card.c: state that processes share, by the number that a card has in this process */
 void standin_open_cards(void);
 EXPORT enum health standin_health(uint32_t card);
-/* It is well, or acts as if it were. */
+/* Whether the card works, or acts as if it did. */
 EXPORT bool standin_is_answering(uint32_t card);
 void standin_worsen(uint32_t card, enum health health);
-/* A call goes by. */
+/* Called for each call, to count it. */
 void standin_age(uint32_t card);
-/* By a forced reset. False: not yet. */
+/* Repairs a card by a forced reset. False: further resets are needed. */
 bool standin_heal(uint32_t card);
-/* What all processes have of it. */
+/* Returns how much of its memory all processes use. */
 uint64_t standin_used(uint32_t card);
-/* More or less of it for this process. False: there is not so much left. */
+/* Changes the memory that this process uses. False: there is not so much free memory. */
 bool standin_take(uint32_t card, int64_t bytes);
-/* Memory that others may get: it is charged while anybody holds it. By the driver's number. */
+/*
+ * Memory that other processes may import: it is charged as long as any process holds it. Uses the
+ * driver's numbers.
+ */
 bool standin_lend(uint32_t card, uint32_t key, uint64_t bytes);
 void standin_hold(uint32_t driver_card, uint32_t key);
 void standin_let_go(uint32_t driver_card, uint32_t key);
 
-/* standin_vmm.c; under the lock */
+/* standin_vmm.c; the lock is held */
 bool standin_is_mapped(const void *at, size_t bytes);
-/* What was not given back of a card. */
+/* Reports what was not released of a card. */
 uint32_t standin_forget_shared(uint32_t card);
 uint64_t standin_count_shared(void);
-/* Not under it: zeroes whole pages without touching them. False: they are not shared ones. */
+/*
+ * Zeroes whole pages without touching them; the lock is not held. False: the pages are not shared
+ * memory.
+ */
 bool standin_clear_shared(void *at, size_t bytes);
 
 /* standin_programs.c */
-/* The ops of a description. False: it is no JSON. */
+/* Reads the ops of a description. False: it is not JSON. */
 bool standin_read_description(const char *text, struct entry **ops);
-/* The entries of a program for cores. False: there is none, or two of them collide. */
+/* Reads the entries of a program for cores. False: there is none, or two entries collide. */
 bool standin_read_entries(const void *bytes, size_t size, struct entry **entries);
 struct entry *standin_find_entry(struct entry *list, const char *name);
 void standin_free_entries(struct entry *list);
 
-/* standin_events.c; all under the lock */
-/* Does what a stream has come to. False: the event that it waits for has not come. */
+/* standin_events.c; the lock is held in all of these */
+/*
+ * Does the event work that a stream has reached. False: the event for which it waits has not been
+ * recorded.
+ */
 bool standin_do_event(const struct stream *s, const struct task *t);
-/* A stream ends: nothing is asked of it any more. */
+/* A stream ends, and is not used any more. */
 void standin_forget_stream(const struct stream *s);
-/* What was not given back of a card. */
+/* Reports what was not released of a card. */
 uint32_t standin_forget_events(struct card *c);
 uint64_t standin_count_events(void);
-/* A run is launched, by its cores. */
+/* A run is launched; called for its cores. */
 void standin_note_launch(struct card *c);
-/* A stream of the card begins with something, or is done with it. */
+/* A stream of the card begins some work, or has completed it. */
 void standin_note_begin(struct card *c, const struct task *t);
 void standin_note_end(struct card *c, const struct task *t);
-/* standin.c: the stream gets one more thing to do; under the lock. */
+/* standin.c: appends work to the stream; the lock is held. */
 void standin_push(struct stream *s, struct task *t);
-/* Until it is so, or the time is over; under the lock. */
+/* Waits until the condition holds, or the time is over; the lock is held. */
 bool standin_await(bool (*is_so)(const void *what), const void *what, int32_t ms);
 
 /* standin_cores.c */
-/* Register windows, made once. */
+/* Makes the register windows, once. */
 EXPORT int standin_map_registers(uint32_t card);
 char *standin_window(uint32_t card, uint32_t number);
 EXPORT uint32_t standin_core_numbers(void);
 EXPORT bool standin_has_core(uint32_t index);
-/* Runs an entry of the executor on so many clusters, to its end. */
+/* Runs an entry of the executor on this many clusters, until it ends. */
 int standin_run_cores(const struct function *function, uint32_t card, uint32_t blocks, void *args);
 void standin_wake(uint32_t card);
-/* The calling core enters a kernel; it has left it when it says anything else. */
+/* The calling core enters a kernel; it has left it when it calls any other function. */
 void standin_core_enter_kernel(void);
-/* What kernels and the executor reach there: SYNC_PAGE of cce_core.h. */
+/* Functions that kernels and the executor call through the page SYNC_PAGE of cce_core.h. */
 void standin_map_sync(void);
-/* The register windows of a card's cores, as far as there are any; how many. */
+/* Returns the register windows of a card's cores that have one, and their number. */
 uint32_t standin_list_windows(uint32_t card, struct cpu_range *range);
 
-/* standin_heap.c: of programs, where threads run them */
-/* It is in the account from now on; NULL stays NULL. */
+/* standin_heap.c: heaps of programs, if threads run them */
+/* Adds an allocation to the account and returns it; NULL stays NULL. */
 EXPORT void *standin_heap_keep(void *at);
 EXPORT void standin_heap_free(void *at);
-/* What the programs of a card did not free. Under the lock. */
+/* Reports what the programs of a card did not free. The lock is held. */
 uint32_t standin_forget_heap(uint32_t card);
 
 /* standin_messages.c */
-/* A call of this thread fails with this code: its message, and a line of the host's log. */
+/*
+ * A call of this thread fails with this code: sets its message, and writes a line to the host's
+ * log.
+ */
 EXPORT void standin_fail(const char *name, int code);
-/* Lines of the host's and of a card's log. */
+/* Write a line to the host's log, or to that of a card. */
 EXPORT void standin_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 EXPORT void standin_device_log(uint32_t card, bool is_error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* standin_process.c */
 int standin_memory_file(void);
-/* Runs a program of the control processor's to its end, once so many cores have come. Not 0: it failed, or was ended. */
+/*
+ * Runs a program of the control processor until it ends, when this many cores have started. Not 0:
+ * it failed, or was ended.
+ */
 uint32_t standin_process_run(uint32_t card, const struct cpu_request *wanted, uint32_t cores_due);
 void standin_process_end(struct card *c);
 
