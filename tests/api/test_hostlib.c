@@ -12,7 +12,8 @@
 #include "tests/fixture/compat_plays.h"
 #include "tests/fixture/hostlib_call.h"
 
-static struct bytes add_blob, act_blob, bad_blob, compat_blob[2]; /* kind of the orchestration */
+static struct bytes add_blob, act_blob, bad_blob,
+    compat_blob[2]; /* compat_blob is indexed by is_host */
 
 /* ---- fixtures ---- */
 

@@ -56,7 +56,7 @@ static void launch(struct stage *s, uint64_t kernel, uint64_t timeout_ns)
 
     pto_run_options_init(&options);
     options.launch_timeout_ns = timeout_ns;
-    options.stall_timeout_ns = 600000 * MS; /* kernel of the run at the gate */
+    options.stall_timeout_ns = 600000 * MS; /* long, because the first run stays at the gate */
     assert_int_equal(pto_run_prepare(s->device, s->callable, &entry, &options, &s->run[s->count]),
                      PTO_OK);
     assert_int_equal(pto_run_launch(s->run[s->count++]), PTO_OK);

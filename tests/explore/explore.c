@@ -139,7 +139,7 @@ struct trace {
 
 enum action {
     ACTION_RUN,
-    ACTION_FLUSH_ONE, /* after this number of steps the current thread yields */
+    ACTION_FLUSH_ONE, /* afterwards the current thread yields */
     ACTION_FLUSH_ALL, /* the same */
     ACTION_FLUSH_FOR, /* address that the current thread is about to access */
 };
@@ -186,7 +186,7 @@ static struct {
     struct trace *trace;
     size_t trace_capacity;
     size_t trace_count;
-    /* option of an operation: the operation itself; flushes of other buffers follow */
+    /* index in the trace of the operation itself; its flushes follow */
     size_t trace_current;
     jmp_buf outside; /* where a failure outside of threads continues */
 } run;

@@ -8,7 +8,7 @@
 #include "scenario_sim.h"
 
 static bool close_result;
-static bool is_released_late; /* returns when everything else has ended */
+static bool is_released_late; /* the kernel is released when everything else has ended */
 
 static void run_only(void (*build)(void *))
 {

@@ -449,6 +449,6 @@ int main(void)
         TEST(a_library_of_another_version_is_refused),
     };
 
-    alarm(2 * HANG_SECONDS); /* one build for all tests, which start many processes */
+    alarm(2 * HANG_SECONDS); /* one limit for all tests, which start many processes */
     return cmocka_run_group_tests(tests, set_up_isolated, tear_down_isolated);
 }

@@ -500,7 +500,7 @@ int main(int argc, char **argv)
         TEST(the_process_ends_with_its_host),
     };
 
-    alarm(2 * HANG_SECONDS); /* one build for all tests, which start many processes */
+    alarm(2 * HANG_SECONDS); /* one limit for all tests, which start many processes */
     if (argc > 1 && strcmp(argv[1], "victim") == 0)
         return be_killed();
     if (argc > 1)

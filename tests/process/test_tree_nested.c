@@ -485,7 +485,7 @@ static void all_levels_end_with_the_root(void **state)
 
 /* ---- further down: each worker has one that is nested in it, and a SUB worker before it ---- */
 
-enum { DEEP_MAX = 17 }; /* one more child than is possible */
+enum { DEEP_MAX = 17 }; /* one more level than is possible */
 
 static int try_deep(uint32_t depth, struct pto_error *error)
 {
@@ -638,7 +638,7 @@ static void long_paths_keep_their_ends(void **state)
     struct deep x;
 
     (void)state;
-    open_deep(DEPTH); /* two more levels than possible */
+    open_deep(DEPTH); /* two more than there can be */
     x = make_deep(DEPTH);
     assert_deep_works(&x);
     x.callable = register_deep(add_artefact, PTO_CHILD_CHIP, NULL, DEPTH);

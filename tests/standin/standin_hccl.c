@@ -41,14 +41,14 @@ struct slot {
     uint32_t card; /* the driver's number */
     uint32_t pid;
     uint32_t file;
-    uint64_t at;       /* bytes of both windows, which are adjacent */
+    uint64_t at;       /* address of both windows, which are adjacent */
     uint32_t barriers; /* number of barriers that its stream has reached */
 };
 
 struct table {
     uint32_t magic;
     uint32_t key;
-    uint32_t count; /* fields that the first rank has set */
+    uint32_t count; /* number of ranks as given by the first rank */
     struct slot slot[RANKS];
 };
 
@@ -63,7 +63,7 @@ struct comm {
     struct comm *next;
     uint32_t rank, count;
     struct table *table;
-    int file; /* addresses of this rank's windows */
+    int file; /* file with this rank's windows */
     uint64_t bytes;
     uint32_t card; /* this process's number */
     void *at;      /* address of the struct on the card; NULL: none */

@@ -63,7 +63,7 @@ struct reservation {
     char *at;
     uint64_t bytes;
     uint32_t card;
-    struct physical *physical; /* address; NULL: not mapped */
+    struct physical *physical; /* physical memory that is mapped; NULL: none */
     bool is_huge;
     bool is_open; /* the card has access */
     bool is_lent; /* mapped by another library, which unmaps it */

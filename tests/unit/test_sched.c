@@ -18,7 +18,7 @@ struct shop {
     struct rig *rig;
     uint32_t wakes;
     uint32_t cores_free[PTO_CORE_TYPES];
-    uint32_t room;   /* number of tasks that can start with one core */
+    uint32_t room;   /* number of tasks for which there is a core */
     bool takes_away; /* threads lose their places while they are in kernels */
     struct slot *away;
 };
