@@ -76,8 +76,9 @@ static uint64_t turns;
 static uint64_t fetched, published, undone;
 static uint64_t seed_now;
 static const char *scene_now = "";
-static uint64_t cancel_number; /* for the run that the host ends: after how many turns; 0: none */
-static bool is_talking;        /* the host, with the run */
+static uint64_t
+    cancel_number;      /* number of the run that the host cancels after some turns; 0: none */
+static bool is_talking; /* the host, with the run */
 
 /* ---- turns ---- */
 

@@ -186,7 +186,7 @@ static void functions_of_this_process_run(void **state)
     memset(&seen, 0, sizeof(seen));
     assert_int_equal(suite_execute(&run), PTO_OK);
     assert_true(seen.is_builder);
-    /* only the thread of the orchestration is the builder */
+    /* only the orchestration may call this */
     assert_int_equal(seen.status_in_kernel, PTO_EINVAL);
     /* and only while the orchestration executes */
     assert_int_equal(pto_orch_status(seen.orch), PTO_EINVAL);

@@ -141,7 +141,7 @@ enum action {
     ACTION_RUN,
     ACTION_FLUSH_ONE, /* afterwards the current thread yields */
     ACTION_FLUSH_ALL, /* the same */
-    ACTION_FLUSH_FOR, /* address that the current thread is about to access */
+    ACTION_FLUSH_FOR, /* up to the entry that the current thread is about to access */
 };
 
 struct option {

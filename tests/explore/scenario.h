@@ -287,7 +287,7 @@ static void write_kernel(int64_t *args)
     run_cells(args, (uint64_t)args[1], 0);
 }
 
-static struct a32 counter[2]; /* cells for which the next kernel waits, each until it is 1 */
+static struct a32 counter[2]; /* counters for which the next kernel waits, each until it is 1 */
 
 static void defer_kernel(int64_t *args)
 {

@@ -11,7 +11,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while a program is loaded */
 
-static struct cpu_loaded *all; /* folder of all cards, which share one disk */
+static struct cpu_loaded *all; /* programs of all cards, which share one disk */
 
 static uint64_t digest_of(const char *path)
 {

@@ -39,7 +39,7 @@ static struct pto_worker *worker;
 static struct pto_error error;
 static uint64_t callable;
 static const char *platform, *artefact;
-static int32_t *numbers; /* index of the first task; COUNT for each chip */
+static int32_t *numbers; /* COUNT numbers for each chip */
 static bool is_card;
 
 #define EXPECT(what)                                                                    \

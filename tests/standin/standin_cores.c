@@ -70,7 +70,8 @@ struct core_here {
     uint64_t sync_base;
     /* number of signals that have arrived and that no core has waited for */
     uint32_t flag[FLAGS];
-    uint32_t sent[SYNC_MODES][FLAGS]; /* number of cores that wait for this signal */
+    uint32_t sent[SYNC_MODES]
+                 [FLAGS]; /* number of cores that have sent it and wait for the other senders */
 };
 
 static __thread struct core_here *here;

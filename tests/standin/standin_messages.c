@@ -18,7 +18,7 @@
 enum { MESSAGE_BYTES = 2048, LEVEL_DEFAULT = 3 };
 
 static __thread char message[MESSAGE_BYTES];
-static __thread char given[MESSAGE_BYTES]; /* file that was returned last */
+static __thread char given[MESSAGE_BYTES]; /* message that was returned last */
 
 const char *aclGetRecentErrMsg(void)
 {

@@ -34,11 +34,11 @@ static const char *artefact;
 static uint64_t stall_ns; /* time limit of runs; 0: the default */
 
 struct outcome {
-    int status; /* number of the first step that failed */
+    int status; /* status of the first step that failed */
     char text[TEXT];
-    bool is_right; /* results of the runs */
+    bool is_right; /* the runs computed the right results */
     bool is_open;  /* the device was */
-    bool is_lost;  /* state before the device was closed */
+    bool is_lost;  /* the device was lost before it was closed */
     double ms;
 };
 
@@ -544,7 +544,7 @@ int main(int argc, char **argv)
     }
     for (char **w = what; *w != NULL; w++)
         if (strcmp(*w, "hang") == 0)
-            /* minimum share of successful cases for calls that do not hang */
+            /* calls that do not hang take less than this time */
             setenv("PTO_CANN_CALL_MS", "2000", 1);
     sweep(is_few, what);
     return 0;

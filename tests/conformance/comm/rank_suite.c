@@ -31,8 +31,7 @@ struct backend {
     bool is_team; /* the ranks are threads of one process */
     bool has_addresses;
     /*
-     * environment variable with the device that the backend needs; without it the backend is
-     * skipped; NULL: none
+     * platform of the device that the backend needs, which is tested only if it is named; NULL: none
      */
     const char *platform;
     const char *opened;    /* name of the backend that is opened; NULL: `name` */

@@ -20,7 +20,7 @@ enum {
     BELL_WORK = 41,
     BELL_END = 42,
     BELL_HIGH = 5, /* value in the word after the bell */
-    MEET_S = 20,   /* number of blocks that should run at the same time */
+    MEET_S = 20,   /* seconds that blocks may take to meet */
 };
 
 /* A run, in memory of the card. */
