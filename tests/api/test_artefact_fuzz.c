@@ -20,7 +20,7 @@ static const char elf_mark[] = "\x7f"
 static uint64_t accepted, refused, objects_accepted;
 static char texts[TEXTS_MAX][PTO_ERROR_TEXT_MAX]; /* messages of the readers, without numbers */
 static uint32_t text_count;
-/* sum of all bytes that were read, so that the compiler keeps the reads */
+/* digest of all bytes that were read, so that the compiler keeps the reads */
 static struct digest_state everything;
 
 /* ---- what is changed ---- */

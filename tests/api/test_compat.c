@@ -370,7 +370,8 @@ static void lines_below_the_threshold_are_dropped(void **state)
 
 static void run_fatal(struct pto_device *device, enum kind kind, enum pto_mode mode)
 {
-    int ran = mode == PTO_MODE_HOST ? 0 : 3; /* one of three tasks that were submitted before */
+    int ran =
+        mode == PTO_MODE_HOST ? 0 : 3; /* how many of three tasks that were submitted before */
     struct pto_log quiet;
     struct play p;
 

@@ -71,7 +71,7 @@ static volatile int *volatile nowhere;
 /* ---- in place of libc's ---- */
 
 static int64_t heap_bytes;   /* in use */
-static int64_t mapped_bytes; /* calls by the library; calls inside of libc do not get here */
+static int64_t mapped_bytes; /* by the library; mappings that libc makes itself are not counted */
 
 static inline void note_alloc(void *memory)
 {

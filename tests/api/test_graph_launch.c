@@ -1257,7 +1257,7 @@ static void a_launch_after_a_failed_one_is_right(void)
 
 struct opener {
     pthread_t thread;
-    uint32_t is_over; /* the launch is cancelled, maybe before a kernel is at the gate */
+    uint32_t is_over; /* the launch has ended, maybe before a kernel was at the gate */
     uint64_t delay_ns;
 };
 

@@ -35,7 +35,7 @@ enum call {
 
 /* Shared memory in which the ranks of one case store results for the test. */
 struct outcome {
-    int status; /* number of the call that failed */
+    int status; /* status of the call that failed */
     int call;
     int32_t about;
     uint64_t ns; /* when it returned */

@@ -12,7 +12,7 @@
 
 #define US 1000ull
 
-/* address of the domain's context, for kernels of this process */
+/* the domain, for kernels of this process */
 static const struct pto_domain_info *about_here;
 
 static void work(int64_t *args)

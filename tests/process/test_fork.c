@@ -19,7 +19,7 @@ static struct {
     enum deed deed;
     pthread_t caller;
     uint32_t has_forked;
-    int state;      /* exit code of the child */
+    int state;      /* wait status of the child */
     char said[400]; /* by the child */
 } play;
 

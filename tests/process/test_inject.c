@@ -122,7 +122,7 @@ struct site {
     uint32_t what;
     uint32_t count;   /* calls from this place, counted by the child */
     uint32_t refused; /* by all children */
-    bool is_usual;    /* number of its calls in a scenario without refusals */
+    bool is_usual;    /* scenarios without refusals make this call */
 };
 
 /* Memory shared by a child and its parent. */

@@ -521,7 +521,7 @@ static void open_deep(uint32_t depth)
 /* A task that is passed down to the last worker, and there to a child. */
 struct deep {
     uint32_t depth;
-    uint64_t down[DEEP_MAX]; /* number of levels below the root */
+    uint64_t down[DEEP_MAX]; /* indexed by the level below the root */
     uint64_t callable;
     int *word;
 };
