@@ -25,7 +25,7 @@ static struct core core_of[EXPLORE_THREAD_MAX];
 static struct a32 stop;
 static struct a32 event;
 static uint32_t submitted;
-static struct pto_kernels lanes;   /* id of the kernel for tasks without tensors */
+static struct pto_kernels lanes;   /* kernels of tasks without tensors */
 static int32_t block_count;        /* the same */
 static int32_t timing_slot;        /* the same; -1: none */
 static uint8_t core_types[PLACES]; /* which cores port_core_acquire may return, by place */

@@ -1100,7 +1100,7 @@ struct model_task {
     bool is_back; /* taken back */
     bool is_ready;
     uint64_t bytes;
-    uint64_t top;    /* bytes allocated in its ring's heap before it */
+    uint64_t top;    /* top of its ring's heap before it */
     bool is_rebased; /* the heap was empty, and it started at 0 */
     uint32_t entries;
     bool retains[MODEL_TASKS];

@@ -27,7 +27,7 @@ static _Alignas(128) struct shop shop;
 
 static uint32_t ran[SHOP_TASKS_MAX]; /* numbers of tasks, in the order of execution */
 static uint32_t ran_count;
-static int64_t ran_args[PTO_ARG_COUNT]; /* number of the last task */
+static int64_t ran_args[PTO_ARG_COUNT]; /* arguments of the last task */
 static struct pto_local_context ran_local;
 static struct pto_global_context ran_global;
 
