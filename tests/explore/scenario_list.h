@@ -60,7 +60,7 @@ static inline int scenario_main(int argc, char **argv, const struct scenario *li
         else if (strcmp(argv[i], "--random") == 0)
             walk = 0;
         else if (strcmp(argv[i], "--long") == 0)
-            walk = 4;
+            walk = 12;
         else if (strcmp(argv[i], "--label") == 0 && i + 1 < argc)
             label = argv[++i];
     }
