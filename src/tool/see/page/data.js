@@ -104,6 +104,7 @@ function decodeTasks(columns) {
   }
   Object.assign(run, { submit, ready, readyBy, site: columns.site, shapes: columns.shapes, flags: columns.flags,
     onPath: columns.onPath });
+  run.hot = Uint8Array.from(run.task, t => run.onPath[t]);
 }
 
 function decodeEdges(columns) {
@@ -206,13 +207,12 @@ function fillLevel(level, lower) {
       level.begin[q] = lower.begin[i];
       level.end[q] = lower.end[last - 1];
       for (; i < last; i++) {
+        level.hot[q] |= lower.hot[i];
         if (isSlices) {
           addShare(lower.kernel[i], lower.end[i] - lower.begin[i]);
-          level.hot[q] |= run.onPath[lower.task[i]];
         } else {
           addShare(lower.kernel[i], lower.first[i]);
           addShare(lower.other[i], lower.second[i]);
-          level.hot[q] |= lower.hot[i];
         }
       }
       takeShares(level, q);
