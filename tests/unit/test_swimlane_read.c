@@ -62,6 +62,8 @@ static void files_of_simpler_are_recordings(void **state)
     assert_int_equal(r->task_count, 2);
     assert_int_equal(r->slice_count, 2);
     assert_string_equal(r->kernel[0].name, "matmul");
+    assert_int_equal(r->kernel[0].core, PTO_CORE_AIC);
+    assert_int_equal(r->kernel[r->slice[1].kernel].core, PTO_CORE_AIV);
     assert_string_equal(r->kernel[r->slice[1].kernel].name, "add");
     assert_int_equal(r->slice[0].begin_ns, 2000); /* 100 cycles after the first submit */
     assert_int_equal(r->slice[1].end_ns, 6000);

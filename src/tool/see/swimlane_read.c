@@ -500,6 +500,8 @@ static int make_slices(struct reading *w)
                                  .task = (uint32_t)(t - r->task),
                                  .lane = lane };
         s->kernel = kernel >= 0 ? (uint32_t)kernel : w->kernels;
+        if (kernel >= 0) /* the files do not tell the core of a kernel */
+            r->kernel[kernel].core = w->is_aiv[lane] ? PTO_CORE_AIV : PTO_CORE_AIC;
         t->start_ns = s->begin_ns < t->start_ns ? s->begin_ns : t->start_ns;
         t->end_ns = s->end_ns > t->end_ns ? s->end_ns : t->end_ns;
         r->length_ns = s->end_ns > r->length_ns ? s->end_ns : r->length_ns;
