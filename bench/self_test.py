@@ -59,7 +59,7 @@ def canned():
                          "recorded_bytes": 5000, "different_bytes": 0, "busy": [[1, 99.9, 3.3, 99.9, 3.0]], "runs": 5,
                          "accuracy": [{"graph": "chain", "clusters": 2, "predicted_ms": 9.0, "median_ms": 10.0, "spread": 1.0,
                                        "error": error} for error in (-12.0, 2.0, 1.0)]}],
-            "page": [{"executions": 1000000, "bytes": 8400000, "open_ms": 700, "ready_ms": 900,
+            "page": [{"executions": 1000000, "bytes": 8400000, "open_ms": 700, "ready_ms": 900, "ready_cpu_ms": 800,
                       "frames": {"zoom": {"cpu_ms": 7.5, "cpu_max_ms": 12.5, "clock_max_ms": 40.5}}}]}
 
 
