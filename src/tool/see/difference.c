@@ -274,7 +274,7 @@ static void judge(const struct comparison_of *c, double machine, struct see_gap 
     if (!gap.is_known)
         return;
     if (row->is_kernel)
-        gap.difference = (1 + gap.difference) / (1 + machine) - 1;
+        gap.difference = (1 + gap.difference) / (1 + machine) - 1; /* mutation: diff-machine */
     row->ratio = 1 + gap.difference;
     row->spread = floor;
     row->changed = SEE_CHANGED_SAME;
