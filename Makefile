@@ -27,7 +27,7 @@ LINK_SRC = channel.c endpoint.c hello.c line.c observe.c payload.c shared_clock.
 # What connects processes of several hosts.
 NET_SRC = gate.c lane.c lane_link.c mesh.c net_address.c secure.c
 SIM_SRC = isolated.c isolated_memory.c isolated_record.c isolated_report.c isolated_runs.c isolated_serve.c isolated_wait.c port_sim.c sim.c sim_crash.c \
-	sim_device.c sim_dump.c sim_graphs.c sim_guards.c sim_inputs.c sim_memory.c sim_record.c sim_run.c sim_status.c sim_steps.c sim_stuck.c sim_teams.c sim_threads.c sim_touched.c touched.c touched_parts.c finite.c
+	sim_device.c sim_dump.c sim_graphs.c sim_guards.c sim_inputs.c sim_memory.c sim_record.c sim_run.c sim_signals.c sim_status.c sim_steps.c sim_stuck.c sim_teams.c sim_threads.c sim_touched.c touched.c touched_parts.c finite.c
 # The real chips: the host's side. What runs on them is in src/cann/device.
 CANN_SRC = driver_thread.c bring_up.c cann.c cann_build.c cann_code.c cann_cores.c cann_failures.c cann_graphs.c cann_mc2.c cann_memory.c cann_record.c \
 	cann_runs.c cann_window.c generations.c vendor.c
@@ -70,7 +70,7 @@ BENCH_CHILD_SRC = bench_child.c
 # What recorded runs are read with.
 SEE_SRC = analysis.c chip_model.c chip_work.c critical_path.c difference.c edge_groups.c idle_time.c kernel_table.c list_schedule.c recording_index.c \
 	recording_read.c samples.c schedule_jobs.c verdict.c what_if.c
-SEE_SRC += unused_arguments.c byte_view.c precedence.c race_graph.c races.c
+SEE_SRC += unused_arguments.c byte_view.c precedence.c race_graph.c race_order.c races.c
 # The page of a report, and what else is drawn of a recording.
 SEE_SRC += columns.c graph_text.c json_text.c legend.c group_time.c links.c page_lanes.c page_write.c recording_join.c recording_part.c swimlane_read.c worker_view.c
 # The script of the page, in the order in which it is read.
