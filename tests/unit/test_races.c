@@ -619,7 +619,6 @@ static void add_signals(struct plan *p, struct moments *m)
                                                    .kind = PTO_RECORDING_TOUCH_END,
                                                    .before = point });
     }
-    p->r->segment_count = m->count;
 }
 
 /*
@@ -633,8 +632,9 @@ static void add_touches(struct plan *p, enum shape shape, bool has_signals)
 
     assert_non_null(m);
     make_moments(p, m, has_signals);
-    if (has_signals)
+    if (has_signals && random_below(2) == 0)
         add_signals(p, m);
+    r->segment_count = m->count;
     r->allocation_count = 3;
     for (uint32_t task = 0; task < r->task_count; task++) {
         uint32_t arguments = (uint32_t)(r->argument_from[task + 1] - r->argument_from[task]);
