@@ -38,6 +38,9 @@ ORCH = f"""#include <pto/orch.h>
 
 void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 {{
+    struct pto_task_id done[{GANGS}];
+
+    (void)done;
     for (uint32_t i = 0; i < {GANGS}; i++) {{
         struct pto_tensor row[5];
 
@@ -50,13 +53,15 @@ void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 GANG = f"""pto_aiv(o, 0, PTO_IN(&row[0]), PTO_INOUT(&row[1]), PTO_INOUT(&row[2]), PTO_INOUT(&row[3]),
                 PTO_INOUT(&row[4]), PTO_INT(-1), PTO_GANG({BLOCKS}));"""
 TRANSFER = f"""PTO_MANUAL(o) {{
-            struct pto_task_id received = pto_aiv(o, 1, PTO_IN(&row[0]), PTO_AFTER(&row[4])).task;
+            struct pto_task_id received = /* of 64 tasks that may wait at a time */
+                i < 32 ? pto_aiv(o, 1, PTO_IN(&row[0]), PTO_AFTER(&row[4])).task
+                       : pto_aiv(o, 1, PTO_IN(&row[0]), PTO_AFTER(&row[4]), PTO_DEPS(done[i - 32])).task;
 
             for (int k = 0; k < {BLOCKS - 1}; k++)
                 pto_aiv(o, 0, PTO_IN(&row[0]), PTO_AFTER(&row[1]), PTO_AFTER(&row[2]), PTO_AFTER(&row[3]),
                         PTO_AFTER(&row[4]), PTO_INT(k));
-            pto_aiv(o, 0, PTO_IN(&row[0]), PTO_AFTER(&row[1]), PTO_AFTER(&row[2]), PTO_AFTER(&row[3]),
-                    PTO_AFTER(&row[4]), PTO_INT({BLOCKS - 1}), PTO_DEPS(received));
+            done[i] = pto_aiv(o, 0, PTO_IN(&row[0]), PTO_AFTER(&row[1]), PTO_AFTER(&row[2]), PTO_AFTER(&row[3]),
+                              PTO_AFTER(&row[4]), PTO_INT({BLOCKS - 1}), PTO_DEPS(received)).task;
         }}"""
 RECEIVE = f"""#include <pto/kernel.h>
 
@@ -118,8 +123,8 @@ def make_gang(rng):
         elif kind == SIGNAL and counter not in waited:
             signals[counter] += 1
             steps[block].append([kind, counter, 0])
-        elif kind == WAIT and signals[counter] != 0:
-            waited.add(counter)
+        elif kind == WAIT and signals[counter] != 0 and [WAIT, counter, signals[counter]] not in steps[block]:
+            waited.add(counter)  # a second wait of a block would find no other signal, and divide nothing
             steps[block].append([kind, counter, signals[counter]])
     return steps, signals
 
