@@ -426,6 +426,7 @@ void sim_note_signal(void *context, uint64_t addr, int how);
 /* Called before such a kernel, and after it, under memory_lock, for its conditions of pto_defer. */
 void sim_signals_begin(struct sim *m);
 void sim_signals_defer(struct thread *th);
+/* Called after the run, under memory_lock. */
 void sim_forget_signals(struct sim *m);
 /* sim_touched.c: calls a kernel that reports its accesses, and checks them. */
 void sim_call_touching(struct thread *th, const struct pto_access_link *link, pto_kernel_fn fn,

@@ -372,6 +372,7 @@ void sim_record_touches(struct sim *m)
             memcpy(to, task, bytes);
     }
     records->bytes = 0;
+    sim_forget_signals(m); /* the counters that tasks wait for may be freed from now on */
     pthread_mutex_unlock(&m->memory_lock);
 }
 
@@ -428,7 +429,6 @@ void sim_forget_uses(struct sim *m)
     m->use_max = 0;
     free(m->touches.at);
     m->touches = (struct touched_records){ 0 };
-    sim_forget_signals(m);
 }
 
 void sim_call_touching(struct thread *th, const struct pto_access_link *link, pto_kernel_fn fn,
