@@ -53,7 +53,7 @@ TREE_SRC = child_copy.c child_domain.c child_load.c child_nested.c child_region.
 # The program that they start for each child.
 CHILD_MAIN_SRC = child_main.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c store_owner.c
-TOOLCHAIN_SRC += build.c command.c compilers.c core_program.c identity.c isa.c link.c manifest.c note.c overlay.c pack.c process.c unit.c \
+TOOLCHAIN_SRC += build.c command.c compilers.c core_program.c identity.c isa.c link.c manifest.c note.c overlay.c pack.c precompiled.c process.c unit.c \
 	words.c work.c
 TRACE_SRC = args_dump.c deps.c name_map.c perfetto.c pmu.c recording.c recording_edges.c recording_file.c recording_regions.c recording_rules.c scope_stats.c slices.c slices_cpu.c swimlane.c track_event.c
 SCENE_SRC = compare.c document.c element.c names.c npy.c python.c python_paths.c python_text.c scene.c scene_build.c scene_costs.c scene_data.c scene_isa.c \
