@@ -113,8 +113,10 @@ def test_a_kernel_can_be_replaced(usual, tmp_path):
     other.write_text(kernel.replace("= x[i]", "= x[i] + 1"))
     text = run(LAYERS, "--replace", f"3={other}", code=1)
     assert text.count("WRONG") == 2 and "3200 of 30720 elements differ" in text
-    other.write_text(kernel)
-    assert digest(run_command(LAYERS, "--replace", f"layers:3={other}")) == digest(usual)
+    other.write_text(kernel + "// AtomicType::AtomicAdd\n")
+    adding = run(LAYERS, "--replace", f"layers:3={other}")
+    assert digest(adding) == digest(usual)
+    assert "kernels that add to tensors (AtomicAdd): 1;" in adding and "(AtomicAdd)" not in usual
     assert "ids are 0 to 3" in run(LAYERS, "--replace", f"9={other}", code=2)
     vector = ROOT / "examples/vector"
     same, wrong = vector / "kernels/add.c", vector / "kernels/mul.c"
