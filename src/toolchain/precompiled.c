@@ -24,14 +24,14 @@ enum {
 
 /* ---- the lines that sources begin with ---- */
 
-/* Skips white space and comments. */
+/* Skips white space and comments, but no comment that may continue in the next line. */
 static const char *skip_blank(const char *at)
 {
     for (;;) {
         const char *end;
 
         at += strspn(at, " \t\r\n");
-        if (at[0] == '/' && at[1] == '/')
+        if (at[0] == '/' && at[1] == '/' && at[strcspn(at, "\\\n")] != '\\')
             at += strcspn(at, "\n");
         else if (at[0] == '/' && at[1] == '*' && (end = strstr(at + 2, "*/")) != NULL)
             at = end + 2;
