@@ -11,9 +11,9 @@ VERSION = 0.1.0
 SOVERSION = 0
 
 PUBLIC_HEADERS = access_hooks.h aicore.h build.h cache_lines.h callable.h collective.h comm.h cost_entry.h device.h dtype.h error.h graph.h half.h kernel.h level.h log.h memory.h orch.h platform.h \
-	pto.h recording.h region.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h virtual.h watch.h window.h worker.h worker_domain.h worker_region.h worker_trace.h worker_virtual.h
+	pto.h recording.h region.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h virtual.h wake.h watch.h window.h window_far.h worker.h worker_domain.h worker_region.h worker_trace.h worker_virtual.h
 
-BASE_SRC = status.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c job_key.c limit.c lines.c object.c os.c os_futex.c peek.c platforms.c \
+BASE_SRC = status.c absent.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c job_key.c limit.c lines.c object.c os.c os_futex.c peek.c platforms.c \
 	program.c sized.c spawn.c tcp_listen.c thread_state.c waker.c
 OVERLAP_SRC = geom.c regions.c region_index.c region_frame.c region_table.c region_query.c region_join.c region_tree.c
 GRAPH_SRC = graph.c graph_tasks.c data.c image.c ledger.c slots.c scope.c submit.c submit_tensors.c declared.c edges.c buffers.c guards.c
@@ -45,7 +45,7 @@ HOST_SRC = built_graphs.c callable.c callable_load.c device.c device_status.c di
 # Ranks.
 COMM_SRC = card_context.c collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_data.c comm_device.c comm_domain.c comm_env.c comm_hccl.c comm_keep.c comm_null.c comm_pmix.c \
 	comm_shared.c comm_shared_domain.c comm_shared_turns.c comm_shm.c comm_thread.c comm_tls.c dispatch.c meet.c meet_file.c meet_host.c meet_socket.c reduce.c \
-	tls_apply.c tls_local.c tls_meet.c tls_meet_host.c tls_send.c tls_wire.c
+	tls_apply.c tls_far.c tls_local.c tls_meet.c tls_meet_host.c tls_send.c tls_wire.c
 # Workers of level 3.
 TREE_SRC = child_copy.c child_domain.c child_load.c child_nested.c child_region.c child_serve.c child_task.c child_time.c child_trace.c tree_children.c tree_clock.c tree_copy.c tree_dispatch.c \
 	tree_cards.c tree_domain.c tree_failed.c tree_in_flight.c tree_memory.c tree_mirror.c tree_nested.c tree_options.c tree_recording.c tree_region.c tree_register.c tree_run.c tree_shared_queue.c tree_show.c tree_submit.c \

@@ -25,9 +25,18 @@ struct tls_block {
     char *at;
 };
 
-/* A get or a fetch_add that waits for answers; on the caller's stack. */
+struct tls;
+struct tls_far;
+
+/* A get or a fetch_add that waits for answers. Under call_lock while it is open. */
 struct tls_call {
     struct tls_call *next;
+    bool is_open; /* it is in the list of calls */
+    /*
+     * Called with the first answer, or if the rank is lost, when the call is not open any more; the
+     * lock is held. NULL: a thread waits for the answers.
+     */
+    void (*done)(struct tls *t, struct tls_call *call);
     uint64_t number;
     uint32_t rank;
     char *to; /* buffer for the data of answers; NULL: they have none */
@@ -49,6 +58,8 @@ struct tls {
     pthread_cond_t answered;
     struct tls_call *calls;
     uint64_t calls_made;
+    pthread_mutex_t far_lock; /* held while `far` is made */
+    struct aptr far;          /* struct tls_far: comm/tls_far.h; NULL: not needed yet */
 };
 
 static inline struct tls *comm_tls_of(struct shared *shared)
@@ -61,14 +72,20 @@ static inline struct tls *comm_tls_of(struct shared *shared)
  */
 extern const struct shared_remote tls_send_remote;
 int tls_send_put(struct domain *domain, uint32_t rank, uint64_t offset, const void *from,
-                 uint64_t bytes);
+                 uint64_t bytes, uint64_t deadline_ns);
 int tls_send_get(struct domain *domain, uint32_t rank, uint64_t offset, void *to, uint64_t bytes);
 int tls_send_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
                     int32_t *before_out);
-/*
- * Waits until the members of the domain on other hosts have received everything that was sent to
- * them.
- */
+/* Sends one record: a signal, which is answered unless `call` is 0; or a question for data. */
+int tls_send_word(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
+                  uint64_t call, uint64_t deadline_ns);
+int tls_send_ask(struct domain *domain, uint32_t rank, uint64_t offset, uint32_t bytes,
+                 uint64_t call, uint64_t deadline_ns);
+/* Opens a call, which gets a number. */
+void tls_call_begin(struct tls *t, struct tls_call *call);
+/* Closes a call; then calls `done`, unless it is NULL. call_lock is held. */
+void tls_call_close(struct tls *t, struct tls_call *call);
+/* Waits until all ranks of other hosts have what was sent to them. `domain`: only its members. */
 int tls_send_drain(struct domain *domain, uint64_t deadline_ns);
 /* Called when a rank is lost: ends the calls that wait for its answers, with PTO_EPEER. */
 void tls_send_lose(struct tls *t, uint32_t rank);

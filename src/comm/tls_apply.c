@@ -251,7 +251,10 @@ static int apply_answer(struct tls *t, uint32_t peer, const uint8_t *payload, si
         c->before = w.before;
         c->status = w.status;
         c->answers++;
-        pthread_cond_broadcast(&t->answered);
+        if (c->done != NULL)
+            tls_call_close(t, c);
+        else
+            pthread_cond_broadcast(&t->answered);
     }
     pthread_mutex_unlock(&t->call_lock);
     return status;

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "base/lock.h"
 #include "comm/comm_tls.h"
 
 /* maximum number of bytes that a get has requested and not received */
@@ -202,10 +203,9 @@ static struct tls_wire_place tls_place_of(struct domain *domain, uint32_t rank, 
 }
 
 int tls_send_put(struct domain *domain, uint32_t rank, uint64_t offset, const void *from,
-                 uint64_t bytes)
+                 uint64_t bytes, uint64_t deadline_ns)
 {
     struct lane *lane = lane_to(shared_of(domain->comm), domain->ranks[rank]);
-    uint64_t deadline_ns = comm_deadline(domain->comm->timeout_ns, 0);
     struct tls_wire_place place = tls_place_of(domain, rank, offset);
     uint8_t head[TLS_WIRE_HEAD_MAX];
     int status = PTO_OK;
@@ -244,32 +244,49 @@ int tls_send_drain(struct domain *domain, uint64_t deadline_ns)
 
 /* ---- calls that wait for answers ---- */
 
-static void begin_call(struct tls *t, struct tls_call *call)
+void tls_call_begin(struct tls *t, struct tls_call *call)
 {
     pthread_mutex_lock(&t->call_lock);
     call->number = ++t->calls_made;
+    call->is_open = true;
     call->next = t->calls;
     t->calls = call;
     pthread_mutex_unlock(&t->call_lock);
 }
 
-static void end_call(struct tls *t, struct tls_call *call)
+void tls_call_close(struct tls *t, struct tls_call *call)
 {
     struct tls_call **link;
 
-    pthread_mutex_lock(&t->call_lock);
+    assert_held(&t->call_lock);
     for (link = &t->calls; *link != call; link = &(*link)->next)
         ;
     *link = call->next;
+    call->is_open = false;
+    if (call->done != NULL)
+        call->done(t, call);
+}
+
+static void end_call(struct tls *t, struct tls_call *call)
+{
+    pthread_mutex_lock(&t->call_lock);
+    tls_call_close(t, call);
     pthread_mutex_unlock(&t->call_lock);
 }
 
 void tls_send_lose(struct tls *t, uint32_t rank)
 {
+    struct tls_call *next;
+
     pthread_mutex_lock(&t->call_lock);
-    for (struct tls_call *c = t->calls; c != NULL; c = c->next)
-        if (c->rank == rank && c->status >= 0)
-            c->status = PTO_EPEER;
+    for (struct tls_call *c = t->calls; c != NULL; c = next) {
+        next = c->next;
+        if (c->rank != rank || c->status < 0)
+            continue;
+        c->status = PTO_EPEER;
+        if (c->done != NULL)
+            tls_call_close(t, c);
+    }
     pthread_cond_broadcast(&t->answered);
     pthread_mutex_unlock(&t->call_lock);
 }
@@ -289,24 +306,42 @@ static int await_answers(struct tls *t, struct tls_call *call, uint64_t bytes, u
     return status;
 }
 
+/* Asks for a part of a window, to be stored at `to` in the caller's buffer. */
+static int send_ask(struct domain *domain, uint32_t rank, const struct tls_wire_get *get,
+                    uint64_t deadline_ns)
+{
+    uint8_t head[TLS_WIRE_HEAD_MAX];
+
+    return lane_send(lane_to(shared_of(domain->comm), domain->ranks[rank]),
+                     &(struct lane_letter){ .kind = TLS_KIND_GET,
+                                            .head = head,
+                                            .head_bytes = tls_wire_pack_get(get, head),
+                                            .deadline_ns = deadline_ns });
+}
+
+int tls_send_ask(struct domain *domain, uint32_t rank, uint64_t offset, uint32_t bytes,
+                 uint64_t call, uint64_t deadline_ns)
+{
+    struct tls_wire_get get = { .place = tls_place_of(domain, rank, offset),
+                                .call = call,
+                                .bytes = bytes };
+
+    return send_ask(domain, rank, &get, deadline_ns);
+}
+
 int tls_send_get(struct domain *domain, uint32_t rank, uint64_t offset, void *to, uint64_t bytes)
 {
     struct tls *t = comm_tls_of(shared_of(domain->comm));
-    struct lane *lane = lane_to(&t->shm.shared, domain->ranks[rank]);
     struct tls_call call = { .rank = domain->ranks[rank], .to = to, .bytes = bytes };
     uint64_t deadline_ns = comm_deadline(domain->comm->timeout_ns, 0);
     struct tls_wire_get get = { .place = tls_place_of(domain, rank, offset) };
-    uint8_t head[TLS_WIRE_HEAD_MAX];
     int status = PTO_OK;
 
-    begin_call(t, &call);
+    tls_call_begin(t, &call);
     get.call = call.number;
     while (get.to < bytes && status >= 0) {
         get.bytes = (uint32_t)(bytes - get.to < LANE_DATA_MAX ? bytes - get.to : LANE_DATA_MAX);
-        status = lane_send(lane, &(struct lane_letter){ .kind = TLS_KIND_GET,
-                                                        .head = head,
-                                                        .head_bytes = tls_wire_pack_get(&get, head),
-                                                        .deadline_ns = deadline_ns });
+        status = send_ask(domain, rank, &get, deadline_ns);
         get.to += get.bytes;
         get.place.at += get.bytes;
         if (status >= 0 && get.to > ASKED_MAX)
@@ -318,29 +353,34 @@ int tls_send_get(struct domain *domain, uint32_t rank, uint64_t offset, void *to
     return status;
 }
 
+int tls_send_word(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
+                  uint64_t call, uint64_t deadline_ns)
+{
+    struct tls_wire_signal wire = { .place = tls_place_of(domain, rank, signal->offset),
+                                    .how = signal->how,
+                                    .value = signal->value,
+                                    .call = call };
+    uint8_t head[TLS_WIRE_HEAD_MAX];
+
+    return lane_send(lane_to(shared_of(domain->comm), domain->ranks[rank]),
+                     &(struct lane_letter){ .kind = TLS_KIND_SIGNAL,
+                                            .head = head,
+                                            .head_bytes = tls_wire_pack_signal(&wire, head),
+                                            .deadline_ns = deadline_ns });
+}
+
 int tls_send_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
                     int32_t *before_out)
 {
     struct tls *t = comm_tls_of(shared_of(domain->comm));
     uint64_t deadline_ns = comm_deadline(domain->comm->timeout_ns, 0);
     struct tls_call call = { .rank = domain->ranks[rank] };
-    struct tls_wire_signal wire = { .place = tls_place_of(domain, rank, signal->offset),
-                                    .how = signal->how,
-                                    .value = signal->value };
-    uint8_t head[TLS_WIRE_HEAD_MAX];
     int status;
 
-    if (before_out != NULL) {
-        begin_call(t, &call);
-        wire.call = call.number;
-    }
-    status = lane_send(lane_to(&t->shm.shared, domain->ranks[rank]),
-                       &(struct lane_letter){ .kind = TLS_KIND_SIGNAL,
-                                              .head = head,
-                                              .head_bytes = tls_wire_pack_signal(&wire, head),
-                                              .deadline_ns = deadline_ns });
     if (before_out == NULL)
-        return status;
+        return tls_send_word(domain, rank, signal, 0, deadline_ns);
+    tls_call_begin(t, &call);
+    status = tls_send_word(domain, rank, signal, call.number, deadline_ns);
     if (status >= 0)
         status = await_answers(t, &call, 0, 1, deadline_ns);
     end_call(t, &call);
