@@ -31,8 +31,6 @@ static int tls_signal(struct domain *domain, uint32_t rank, const struct pto_sig
 static int tls_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error);
 static int tls_alloc(struct shared *s, uint64_t bytes, uint64_t *offset_out, char **at_out);
 static void tls_free(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free);
-static char *tls_map(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes);
-static void tls_unmap(struct shared *s, uint32_t rank, char *at, uint64_t bytes);
 
 const struct comm_ops comm_tls_ops = {
     .name = "tls",
@@ -57,8 +55,8 @@ const struct comm_ops comm_tls_ops = {
 static const struct shared_memory tls_memory = {
     .alloc = tls_alloc,
     .free = tls_free,
-    .map = tls_map,
-    .unmap = tls_unmap,
+    .map = comm_shm_map,
+    .unmap = comm_shm_unmap,
     .copy = comm_shm_copy,
     .fence = os_fence_processes,
 };
@@ -90,6 +88,7 @@ static void tls_destroy(struct tls *t)
     tls_far_free(t);
     free(t->host);
     free(t->is_remote);
+    free(t->local);
     pthread_mutex_destroy(&t->far_lock);
     pthread_mutex_destroy(&t->block_lock);
     pthread_mutex_destroy(&t->call_lock);
@@ -114,7 +113,8 @@ static int tls_create(const struct comm_request *request, struct tls **tls_out)
     t->shm.shared.remote = &tls_send_remote;
     t->host = calloc(request->rank_count, sizeof(*t->host));
     t->is_remote = calloc(request->rank_count, sizeof(*t->is_remote));
-    if (status < 0 || t->host == NULL || t->is_remote == NULL) {
+    t->local = calloc(request->rank_count, sizeof(*t->local));
+    if (status < 0 || t->host == NULL || t->is_remote == NULL || t->local == NULL) {
         tls_destroy(t);
         return PTO_ENOMEM;
     }
@@ -141,6 +141,7 @@ static int tls_make_heads(struct tls *t, struct pto_error *error)
         t->is_remote[i] = t->shm.memory[i] < 0;
         remote_count += t->is_remote[i];
         if (!t->is_remote[i]) {
+            t->local[t->local_count++] = i;
             status = comm_shm_map_head(&t->shm, i, error);
             continue;
         }
@@ -310,6 +311,7 @@ static int tls_open_domain(struct comm *comm, const struct domain_request *reque
 static int tls_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error)
 {
     tls_far_remove(comm_tls_of(shared_of(domain->comm)), domain, deadline_ns);
+    tls_settle_mirrors(shared_domain_of(domain), deadline_ns);
     return shared_close_domain(domain, deadline_ns, error);
 }
 
@@ -325,8 +327,7 @@ struct tls_block *comm_tls_block(struct tls *t, uint32_t rank, uint64_t offset)
     return b;
 }
 
-/* Adds a block to the list; from then on records can store in it. False: out of memory. */
-static bool tls_enlist(struct tls *t, uint32_t rank, uint64_t offset, uint64_t bytes, char *at)
+bool comm_tls_enlist(struct tls *t, uint32_t rank, uint64_t offset, uint64_t bytes, char *at)
 {
     struct tls_block *b = malloc(sizeof(*b));
 
@@ -339,8 +340,7 @@ static bool tls_enlist(struct tls *t, uint32_t rank, uint64_t offset, uint64_t b
     return true;
 }
 
-/* Removes the block at an address from the list; from then on no record can store in it. */
-static void tls_delist(struct tls *t, const char *at)
+void comm_tls_delist(struct tls *t, const char *at)
 {
     struct tls_block **link, *b;
 
@@ -358,7 +358,7 @@ static int tls_alloc(struct shared *s, uint64_t bytes, uint64_t *offset_out, cha
 {
     int status = comm_shm_alloc(s, bytes, offset_out, at_out);
 
-    if (status < 0 || tls_enlist(comm_tls_of(s), s->base.rank, *offset_out, bytes, *at_out))
+    if (status < 0 || comm_tls_enlist(comm_tls_of(s), s->base.rank, *offset_out, bytes, *at_out))
         return status;
     comm_shm_free(s, *offset_out, bytes, *at_out, true);
     return PTO_ENOMEM;
@@ -367,42 +367,8 @@ static int tls_alloc(struct shared *s, uint64_t bytes, uint64_t *offset_out, cha
 static void tls_free(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free)
 {
     if (at != NULL)
-        tls_delist(comm_tls_of(s), at);
+        comm_tls_delist(comm_tls_of(s), at);
     comm_shm_free(s, offset, bytes, at, is_free);
-}
-
-/* Returns the size of a block's mirror, which has control and scratch, but no window. */
-static uint64_t mirror_bytes(uint64_t bytes)
-{
-    const uint64_t most = SHARED_CONTROL_BYTES + SHARED_SCRATCH_BYTES;
-
-    return bytes < most ? bytes : most;
-}
-
-static char *tls_map(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes)
-{
-    struct tls *t = comm_tls_of(s);
-    char *at;
-
-    if (!t->is_remote[rank])
-        return comm_shm_map(s, rank, offset, bytes);
-    at = map_nothing(mirror_bytes(bytes));
-    if (at == NULL || tls_enlist(t, rank, offset, mirror_bytes(bytes), at))
-        return at;
-    (void)munmap(at, mirror_bytes(bytes));
-    return NULL;
-}
-
-static void tls_unmap(struct shared *s, uint32_t rank, char *at, uint64_t bytes)
-{
-    struct tls *t = comm_tls_of(s);
-
-    if (!t->is_remote[rank]) {
-        comm_shm_unmap(s, rank, at, bytes);
-        return;
-    }
-    tls_delist(t, at);
-    (void)munmap(at, mirror_bytes(bytes));
 }
 
 /* ---- operations ---- */

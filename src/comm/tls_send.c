@@ -30,13 +30,10 @@ static void tls_tell(struct shared *s, uint32_t rank, enum tls_kind kind, const 
                     &(struct lane_letter){ .kind = kind, .head = head, .head_bytes = bytes });
 }
 
-/* Sends a record to all members of a domain that are on other hosts. */
-static void tell_members(struct shared *s, const struct domain *domain, enum tls_kind kind,
-                         const void *head, size_t bytes)
+/* Whether a member on another host receives what this rank sends to the ranks of that host. */
+static bool is_receiver(struct shared *s, const struct shared_domain *sd, uint32_t rank)
 {
-    for (uint32_t i = 0; i < domain->rank_count; i++)
-        if (tls_is_remote(s, domain->ranks[i]))
-            tls_tell(s, domain->ranks[i], kind, head, bytes);
+    return tls_is_remote(s, sd->base.ranks[rank]) && sd->peer[rank].receiver == rank;
 }
 
 /* ---- sending what this rank has stored in its own memory ---- */
@@ -45,6 +42,7 @@ static void tls_send_entry(struct shared *s, const struct shared_domain *sd)
 {
     const struct shared_entry *e = &s->own->entry[sd->entry];
     uint8_t bytes[TLS_WIRE_HEAD_MAX];
+    size_t size;
     /* relaxed: only this rank writes its entries */
     struct tls_wire_entry entry = { .index = sd->entry,
                                     .state = a32_load_relaxed(&e->state),
@@ -54,11 +52,18 @@ static void tls_send_entry(struct shared *s, const struct shared_domain *sd)
                                     .digest = a64_load_relaxed(&e->digest),
                                     .window_bytes = a64_load_relaxed(&e->window_bytes),
                                     .offset = a64_load_relaxed(&e->offset),
-                                    .other_bytes = a64_load_relaxed(&e->other_bytes) };
+                                    .other_bytes = a64_load_relaxed(&e->other_bytes),
+                                    .host_first = a32_load_relaxed(&e->host_first),
+                                    .host_index = a32_load_relaxed(&e->host_index),
+                                    .host_count = a32_load_relaxed(&e->host_count) };
 
     for (uint32_t i = 0; i < SHARED_MEMBER_WORDS; i++)
         entry.member[i] = a64_load_relaxed(&e->member[i]);
-    tell_members(s, &sd->base, TLS_KIND_ENTRY, bytes, tls_wire_pack_entry(&entry, bytes));
+    size = tls_wire_pack_entry(&entry, bytes);
+    /* to all members: the directory is mirrored in each process */
+    for (uint32_t i = 0; i < sd->base.rank_count; i++)
+        if (tls_is_remote(s, sd->base.ranks[i]))
+            tls_tell(s, sd->base.ranks[i], TLS_KIND_ENTRY, bytes, size);
 }
 
 static void tls_send_control(struct shared *s, const struct shared_domain *sd)
@@ -70,7 +75,11 @@ static void tls_send_control(struct shared *s, const struct shared_domain *sd)
                                         a32_load_relaxed(&own->given_up),
                                         a32_load_relaxed(&own->torn) };
 
-    tell_members(s, &sd->base, TLS_KIND_CONTROL, bytes, tls_wire_pack_control(&control, bytes));
+    size_t size = tls_wire_pack_control(&control, bytes);
+
+    for (uint32_t i = 0; i < sd->base.rank_count; i++)
+        if (is_receiver(s, sd, i))
+            tls_tell(s, sd->base.ranks[i], TLS_KIND_CONTROL, bytes, size);
 }
 
 /* Sends bytes of this rank's scratch to another rank. */
@@ -114,15 +123,23 @@ static void tls_send_round(struct shared *s, const struct shared_domain *sd,
     size = tls_wire_pack_round(&round, bytes);
     for (uint32_t i = 1; i < sd->base.rank_count; i++) {
         /* each rank starts with a different peer, to spread the load */
-        uint32_t rank = (sd->base.rank + i) % sd->base.rank_count;
+        uint32_t rank = (sd->base.rank + i) % sd->base.rank_count, only = sends->only;
 
         if (!tls_is_remote(s, sd->base.ranks[rank]))
             continue;
-        if (sends->only == UINT32_MAX || sends->only == rank)
+        /* its slot, to the member of its host that holds the mirror */
+        send_scratch(s, sd, sd->base.ranks[sd->peer[rank].receiver],
+                     half + (uint64_t)rank * sends->each_stride, sends->each_bytes);
+        if (is_receiver(s, sd, rank) &&
+            (only == UINT32_MAX ||
+             (tls_is_remote(s, sd->base.ranks[only]) && sd->peer[only].receiver == rank)))
             send_scratch(s, sd, sd->base.ranks[rank], half + sends->all_at, sends->all_bytes);
-        send_scratch(s, sd, sd->base.ranks[rank], half + (uint64_t)rank * sends->each_stride,
-                     sends->each_bytes);
-        tls_tell(s, sd->base.ranks[rank], TLS_KIND_ROUND, bytes, size);
+    }
+    for (uint32_t i = 1; i < sd->base.rank_count; i++) {
+        uint32_t rank = (sd->base.rank + i) % sd->base.rank_count;
+
+        if (is_receiver(s, sd, rank))
+            tls_tell(s, sd->base.ranks[rank], TLS_KIND_ROUND, bytes, size);
     }
 }
 
@@ -173,6 +190,9 @@ static void tls_describe_loss(const struct shared *s, uint32_t rank, char *text,
 
 const struct shared_remote tls_send_remote = {
     .is_remote = tls_is_remote,
+    .make_mirrors = tls_make_mirrors,
+    .map_mirrors = tls_map_mirrors,
+    .free_mirrors = tls_free_mirrors,
     .send_entry = tls_send_entry,
     .send_control = tls_send_control,
     .send_round = tls_send_round,
