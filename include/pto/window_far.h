@@ -115,12 +115,16 @@ static inline struct pto_far_request *pto_far_take(struct pto_far_queue *q, uint
 
     for (uint32_t i = 0; i < PTO_FAR_REQUESTS; i++) {
         struct pto_far_request *r = &q->request[i];
+        /*
+         * First the state: a request that is this thread's now was so before, and one that is not
+         * posted stays this thread's.
+         */
+        uint32_t state = __atomic_load_n(&r->state, __ATOMIC_ACQUIRE);
         uint64_t thread = __atomic_load_n(&r->thread, __ATOMIC_RELAXED);
 
         if (thread == 0 ? !__atomic_compare_exchange_n(&r->thread, &thread, self, false,
                                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
-                        : thread != self || r->call == call ||
-                              __atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == PTO_FAR_POSTED)
+                        : thread != self || state == PTO_FAR_POSTED || r->call == call)
             continue;
         r->call = call;
         __atomic_store_n(&r->state, (uint32_t)PTO_FAR_FILLED, __ATOMIC_RELAXED);
