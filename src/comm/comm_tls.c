@@ -311,7 +311,7 @@ static int tls_open_domain(struct comm *comm, const struct domain_request *reque
 static int tls_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error)
 {
     tls_far_remove(comm_tls_of(shared_of(domain->comm)), domain, deadline_ns);
-    tls_settle_mirrors(shared_domain_of(domain), deadline_ns);
+    tls_mirrors_settle(shared_domain_of(domain), deadline_ns);
     return shared_close_domain(domain, deadline_ns, error);
 }
 

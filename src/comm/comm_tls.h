@@ -91,20 +91,20 @@ int tls_send_word(struct domain *domain, uint32_t rank, const struct pto_signal_
 int tls_send_ask(struct domain *domain, uint32_t rank, uint64_t offset, uint32_t bytes,
                  uint64_t call, uint64_t deadline_ns);
 /* Opens a call, which gets a number. */
-void tls_call_begin(struct tls *t, struct tls_call *call);
+void tls_send_begin_call(struct tls *t, struct tls_call *call);
 /* Closes a call; then calls `done`, unless it is NULL. call_lock is held. */
-void tls_call_close(struct tls *t, struct tls_call *call);
+void tls_send_close_call(struct tls *t, struct tls_call *call);
 /* Waits until all ranks of other hosts have what was sent to them. `domain`: only its members. */
 int tls_send_drain(struct domain *domain, uint64_t deadline_ns);
 /* Called when a rank is lost: ends the calls that wait for its answers, with PTO_EPEER. */
 void tls_send_lose(struct tls *t, uint32_t rank);
 
 /* tls_mirrors.c: mirrors of blocks; functions of struct shared_remote. */
-int tls_make_mirrors(struct shared *s, struct shared_domain *sd);
-int tls_map_mirrors(struct shared *s, struct shared_domain *sd, struct pto_error *error);
-void tls_free_mirrors(struct shared *s, struct shared_domain *sd, bool is_free);
+int tls_mirrors_make(struct shared *s, struct shared_domain *sd);
+int tls_mirrors_map(struct shared *s, struct shared_domain *sd, struct pto_error *error);
+void tls_mirrors_free(struct shared *s, struct shared_domain *sd, bool is_free);
 /* Waits until holders on other hosts have what this rank has sent them. */
-void tls_settle_mirrors(struct shared_domain *sd, uint64_t deadline_ns);
+void tls_mirrors_settle(struct shared_domain *sd, uint64_t deadline_ns);
 
 /* tls_apply.c: handles a record; called by the thread of the mesh. Negative: it is invalid. */
 int tls_apply_record(void *context, uint32_t peer, uint8_t kind, const uint8_t *payload,

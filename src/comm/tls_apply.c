@@ -262,7 +262,7 @@ static int apply_answer(struct tls *t, uint32_t peer, const uint8_t *payload, si
         c->status = w.status;
         c->answers++;
         if (c->done != NULL)
-            tls_call_close(t, c);
+            tls_send_close_call(t, c);
         else
             pthread_cond_broadcast(&t->answered);
     }

@@ -148,7 +148,7 @@ static void far_fail(struct tls *t, struct tls_call *call, int status)
     pthread_mutex_lock(&t->call_lock);
     if (call->is_open) {
         call->status = status;
-        tls_call_close(t, call);
+        tls_send_close_call(t, call);
     }
     pthread_mutex_unlock(&t->call_lock);
 }
@@ -172,7 +172,7 @@ static void far_serve(struct tls_far *far, struct far_domain *d, struct pto_far_
         c->base.to = (char *)r->data;
     else if (r->kind == PTO_FAR_GET_OWN)
         c->base.to = d->domain->own + r->to;
-    tls_call_begin(far->t, &c->base);
+    tls_send_begin_call(far->t, &c->base);
     status = far_send(far, d, r, c->base.number);
     if (status < 0)
         far_fail(far->t, &c->base, status);
@@ -458,7 +458,7 @@ static void far_fail_all(struct tls *t, const struct far_domain *d)
         if (c->done != far_answered || ((struct far_call *)(void *)c)->domain != d)
             continue;
         c->status = PTO_EPEER;
-        tls_call_close(t, c);
+        tls_send_close_call(t, c);
     }
     pthread_mutex_unlock(&t->call_lock);
 }

@@ -24,7 +24,7 @@ static void hosts_find(const struct tls *t, const struct domain *domain, struct 
             h->held[i % h->count]++;
 }
 
-int tls_make_mirrors(struct shared *s, struct shared_domain *sd)
+int tls_mirrors_make(struct shared *s, struct shared_domain *sd)
 {
     struct shared_peer *own = &sd->peer[sd->base.rank];
     struct hosts h;
@@ -72,7 +72,7 @@ static bool map_held(struct shared *s, struct shared_domain *sd, const struct ho
     return true;
 }
 
-int tls_map_mirrors(struct shared *s, struct shared_domain *sd, struct pto_error *error)
+int tls_mirrors_map(struct shared *s, struct shared_domain *sd, struct pto_error *error)
 {
     struct tls *t = comm_tls_of(s);
     struct hosts h;
@@ -102,7 +102,7 @@ int tls_map_mirrors(struct shared *s, struct shared_domain *sd, struct pto_error
     return PTO_OK;
 }
 
-void tls_free_mirrors(struct shared *s, struct shared_domain *sd, bool is_free)
+void tls_mirrors_free(struct shared *s, struct shared_domain *sd, bool is_free)
 {
     struct tls *t = comm_tls_of(s);
     struct shared_peer *own = &sd->peer[sd->base.rank];
@@ -120,7 +120,7 @@ void tls_free_mirrors(struct shared *s, struct shared_domain *sd, bool is_free)
         comm_shm_free(s, own->mirrors_offset, own->mirrors_bytes, own->mirrors, is_free);
 }
 
-void tls_settle_mirrors(struct shared_domain *sd, uint64_t deadline_ns)
+void tls_mirrors_settle(struct shared_domain *sd, uint64_t deadline_ns)
 {
     struct shared *s = shared_of(sd->base.comm);
     struct tls *t = comm_tls_of(s);

@@ -190,9 +190,9 @@ static void tls_describe_loss(const struct shared *s, uint32_t rank, char *text,
 
 const struct shared_remote tls_send_remote = {
     .is_remote = tls_is_remote,
-    .make_mirrors = tls_make_mirrors,
-    .map_mirrors = tls_map_mirrors,
-    .free_mirrors = tls_free_mirrors,
+    .make_mirrors = tls_mirrors_make,
+    .map_mirrors = tls_mirrors_map,
+    .free_mirrors = tls_mirrors_free,
     .send_entry = tls_send_entry,
     .send_control = tls_send_control,
     .send_round = tls_send_round,
@@ -264,7 +264,7 @@ int tls_send_drain(struct domain *domain, uint64_t deadline_ns)
 
 /* ---- calls that wait for answers ---- */
 
-void tls_call_begin(struct tls *t, struct tls_call *call)
+void tls_send_begin_call(struct tls *t, struct tls_call *call)
 {
     pthread_mutex_lock(&t->call_lock);
     call->number = ++t->calls_made;
@@ -274,7 +274,7 @@ void tls_call_begin(struct tls *t, struct tls_call *call)
     pthread_mutex_unlock(&t->call_lock);
 }
 
-void tls_call_close(struct tls *t, struct tls_call *call)
+void tls_send_close_call(struct tls *t, struct tls_call *call)
 {
     struct tls_call **link;
 
@@ -290,7 +290,7 @@ void tls_call_close(struct tls *t, struct tls_call *call)
 static void end_call(struct tls *t, struct tls_call *call)
 {
     pthread_mutex_lock(&t->call_lock);
-    tls_call_close(t, call);
+    tls_send_close_call(t, call);
     pthread_mutex_unlock(&t->call_lock);
 }
 
@@ -305,7 +305,7 @@ void tls_send_lose(struct tls *t, uint32_t rank)
             continue;
         c->status = PTO_EPEER;
         if (c->done != NULL)
-            tls_call_close(t, c);
+            tls_send_close_call(t, c);
     }
     pthread_cond_broadcast(&t->answered);
     pthread_mutex_unlock(&t->call_lock);
@@ -357,7 +357,7 @@ int tls_send_get(struct domain *domain, uint32_t rank, uint64_t offset, void *to
     struct tls_wire_get get = { .place = tls_place_of(domain, rank, offset) };
     int status = PTO_OK;
 
-    tls_call_begin(t, &call);
+    tls_send_begin_call(t, &call);
     get.call = call.number;
     while (get.to < bytes && status >= 0) {
         get.bytes = (uint32_t)(bytes - get.to < LANE_DATA_MAX ? bytes - get.to : LANE_DATA_MAX);
@@ -399,7 +399,7 @@ int tls_send_signal(struct domain *domain, uint32_t rank, const struct pto_signa
 
     if (before_out == NULL)
         return tls_send_word(domain, rank, signal, 0, deadline_ns);
-    tls_call_begin(t, &call);
+    tls_send_begin_call(t, &call);
     status = tls_send_word(domain, rank, signal, call.number, deadline_ns);
     if (status >= 0)
         status = await_answers(t, &call, 0, 1, deadline_ns);

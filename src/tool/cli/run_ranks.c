@@ -37,7 +37,7 @@ static int run_rank(void *context, uint32_t rank)
     return code;
 }
 
-static unsigned long number_of(const char *variable)
+static unsigned long launched_number(const char *variable)
 {
     const char *text = getenv(variable);
 
@@ -49,7 +49,7 @@ bool cli_run_is_launched(const struct scene_case *test_case)
     const char *meet = getenv("PTO_MEET");
 
     return test_case->ranks > 1 && meet != NULL &&
-           (number_of("PTO_RANKS") == test_case->ranks || strncmp(meet, "tcp:", 4) == 0);
+           (launched_number("PTO_RANKS") == test_case->ranks || strncmp(meet, "tcp:", 4) == 0);
 }
 
 int cli_run_launched(struct session *s, const struct scene_case *test_case,
@@ -57,7 +57,7 @@ int cli_run_launched(struct session *s, const struct scene_case *test_case,
                      int (*run)(struct session *s, const struct scene_case *test_case,
                                 const struct run_request *request))
 {
-    unsigned long count = number_of("PTO_RANKS"), rank = number_of("PTO_RANK");
+    unsigned long count = launched_number("PTO_RANKS"), rank = launched_number("PTO_RANK");
 
     if (count != test_case->ranks || rank >= count) {
         printf("\n%s\n  result   FAILED: case '%s' has %u ranks, but %lu were launched; choose "
