@@ -136,9 +136,9 @@ static inline uint64_t pto_window_offset(const struct pto_comm_context *c, const
  * What reaches a rank's window if it is on another host; NULL: its window has an address here. Bytes
  * that are not inside the window, and words that are not aligned, end the run.
  */
-static inline const struct pto_comm_far *pto_window_far(const struct pto_comm_context *c,
-                                                        uint32_t rank, const void *own,
-                                                        uint64_t bytes, uint32_t align)
+static inline const struct pto_comm_far *pto_window_reach(const struct pto_comm_context *c,
+                                                          uint32_t rank, const void *own,
+                                                          uint64_t bytes, uint32_t align)
 {
     const struct pto_comm_wakers *w = (const struct pto_comm_wakers *)(uintptr_t)c->work_space;
     const struct pto_comm_far *far;
@@ -186,7 +186,7 @@ static inline PTO_AICORE void pto_window_signal(PTO_GM const struct pto_comm_con
     PTO_GM uint32_t *word = PTO_WINDOW_PEER(c, rank, own, uint32_t);
 
 #ifdef PTO_CAN_WAKE
-    const struct pto_comm_far *far = pto_window_far(c, rank, own, sizeof(*own), sizeof(*own));
+    const struct pto_comm_far *far = pto_window_reach(c, rank, own, sizeof(*own), sizeof(*own));
 
     if (far != NULL) {
         pto_far_signal(far, rank, pto_window_offset(c, own), how, value);
@@ -206,7 +206,7 @@ static inline PTO_AICORE void pto_window_put(PTO_GM const struct pto_comm_contex
                                              uint64_t bytes)
 {
 #ifdef PTO_CAN_WAKE
-    const struct pto_comm_far *far = pto_window_far(c, rank, own, bytes, 1);
+    const struct pto_comm_far *far = pto_window_reach(c, rank, own, bytes, 1);
 
     if (far != NULL) {
         pto_far_put(far, rank, pto_window_offset(c, own), from, bytes);
@@ -237,7 +237,7 @@ static inline PTO_AICORE int pto_window_get(PTO_GM const struct pto_comm_context
     PTO_GM const void *from = pto_window_peer(c, rank, own);
 
 #ifdef PTO_CAN_WAKE
-    const struct pto_comm_far *far = pto_window_far(c, rank, own, bytes, 1);
+    const struct pto_comm_far *far = pto_window_reach(c, rank, own, bytes, 1);
 
     if (far != NULL)
         return pto_far_get(far, rank, pto_window_offset(c, own), to, bytes);
@@ -260,10 +260,10 @@ static inline PTO_AICORE void pto_window_get_later(PTO_GM const struct pto_comm_
                                                    PTO_GM uint32_t *counter)
 {
 #ifdef PTO_CAN_WAKE
-    const struct pto_comm_far *far = pto_window_far(c, rank, own, bytes, 1);
+    const struct pto_comm_far *far = pto_window_reach(c, rank, own, bytes, 1);
 
-    if (far != NULL && pto_window_far(c, rank, to, bytes, 1) != NULL &&
-        pto_window_far(c, rank, counter, sizeof(*counter), sizeof(*counter)) != NULL) {
+    if (far != NULL && pto_window_reach(c, rank, to, bytes, 1) != NULL &&
+        pto_window_reach(c, rank, counter, sizeof(*counter), sizeof(*counter)) != NULL) {
         pto_far_get_own(far, rank, pto_window_offset(c, own), pto_window_offset(c, to), bytes,
                         pto_window_offset(c, counter));
         return;
@@ -285,7 +285,7 @@ static inline int32_t pto_window_fetch_add(const struct pto_comm_context *c, uin
 {
     int32_t before;
 #ifdef PTO_CAN_WAKE
-    const struct pto_comm_far *far = pto_window_far(c, rank, own, sizeof(*own), sizeof(*own));
+    const struct pto_comm_far *far = pto_window_reach(c, rank, own, sizeof(*own), sizeof(*own));
 
     if (far != NULL)
         return pto_far_fetch_add(far, rank, pto_window_offset(c, own), value);

@@ -95,11 +95,13 @@ static inline uint64_t pto_far_thread(void)
 #endif
 }
 
+/* Returns the bytes of the next request of a copy. */
 static inline uint64_t pto_far_least(uint64_t bytes, uint64_t limit)
 {
     return bytes < limit ? bytes : limit;
 }
 
+/* Begins an operation. Returns its number. */
 static inline uint64_t pto_far_begin(struct pto_far_queue *q)
 {
     return __atomic_add_fetch(&q->calls, 1, __ATOMIC_RELAXED);
@@ -181,6 +183,7 @@ static inline struct pto_far_request *pto_far_make(const struct pto_comm_far *fa
     return r;
 }
 
+/* Copies to the window of a rank. The bytes have left `from` on return. */
 static inline void pto_far_put(const struct pto_comm_far *far, uint32_t rank, uint64_t offset,
                                const void *from, uint64_t bytes)
 {
@@ -197,6 +200,7 @@ static inline void pto_far_put(const struct pto_comm_far *far, uint32_t rank, ui
     }
 }
 
+/* Changes a word of the window of a rank. */
 static inline void pto_far_signal(const struct pto_comm_far *far, uint32_t rank, uint64_t offset,
                                   uint32_t how, int32_t value)
 {
