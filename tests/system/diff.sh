@@ -1,12 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # `pto diff` of real runs: a kernel with a quarter more work is found, and invalid calls are refused. With a
 # number as the argument: of that many pairs of equal runs 95 % have no difference, and a kernel with 10 % more
 # work is found in 95 %.
-#
-# `pto diff` of real runs: a kernel that does twice the work is found, and what it refuses. With a number:
-# of so many pairs of equal runs 95 % have no difference, and a kernel that does 10 % more work is found
-# in 95 %.
 set -eu
 cd "$(dirname "$0")/../.."
 pairs=${1:-0}
