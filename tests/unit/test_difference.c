@@ -104,7 +104,7 @@ static void expect_no_difference(unsigned int seed)
         wrong += d.changed != 0;
         drop(&d, p);
     }
-    if (wrong * 20 > pairs)
+    if (wrong > (pairs + 19) / 20)
         fail_msg("%u of %u pairs of equal runs differ", wrong, pairs);
 }
 
@@ -145,7 +145,7 @@ static void a_slower_kernel_is_found(void **state)
             assert_in(d.text, kernel_names[i % KERNELS]);
         drop(&d, p);
     }
-    if (missed * 20 > pairs)
+    if (missed > (pairs + 19) / 20)
         fail_msg("%u of %u slower kernels were missed", missed, pairs);
 }
 
@@ -170,7 +170,7 @@ static void another_speed_of_the_machine_is_no_change(void **state)
                  (i % 4 >= 2 && strcmp(d.row[0].name, kernel_names[i % KERNELS]) != 0);
         drop(&d, p);
     }
-    if (wrong * 20 > pairs)
+    if (wrong > (pairs + 19) / 20)
         fail_msg("%u of %u pairs", wrong, pairs);
 }
 
