@@ -29,7 +29,10 @@
 extern "C" void kernel_entry(int64_t *args);
 extern "C" void cost_entry(int64_t *args);
 
-/* A pointer, because a compiler cannot inline a kernel here that is marked as always inlined. */
+/*
+ * The kernel is called through a pointer, because a compiler cannot inline a kernel here that is
+ * marked as always inlined.
+ */
 static void (*volatile cost_kernel)(int64_t *args) = kernel_entry;
 
 static inline void cost_run(int64_t *args)
@@ -37,7 +40,10 @@ static inline void cost_run(int64_t *args)
     cost_kernel(args);
 }
 
-/* Runs the kernel in the cost model, which writes its cycles below the current folder. */
+/*
+ * Runs the kernel in the cost model, which writes the kernel's cycles to files below the current
+ * folder.
+ */
 extern "C" void cost_entry(int64_t *args)
 {
     LAUNCH_KERNEL(cost_run, , (1, nullptr, nullptr), args);

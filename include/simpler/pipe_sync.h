@@ -15,7 +15,7 @@
 #endif
 #include "pto/aicore.h"
 
-#ifndef __aicore__ // pto/aicore.h has defined it for cores
+#ifndef __aicore__ // pto/aicore.h has defined __aicore__ for cores
 #define __aicore__
 #endif
 

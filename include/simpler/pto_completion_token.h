@@ -46,7 +46,7 @@ static_assert(sizeof(DeferredCompletionEntry) == sizeof(struct pto_completion) &
                   offsetof(DeferredCompletionEntry, completion_type) ==
                       offsetof(struct pto_completion, type) &&
                   sizeof(DeferredCompletionSlab) == 2112,
-              "conditions are an ABI");
+              "the layout of conditions is an ABI");
 
 struct CompletionToken {
     uint64_t addr;

@@ -4,8 +4,8 @@
 // compile with these headers; `pto build`, `pto run` and `pto test` have them in their
 // path. docs/compat/code.md lists the differences.
 //
-// The functions have no handle: it is a variable of the object, which therefore is loaded
-// once for each device. The loader knows such an object by pto_simpler_bind.
+// The functions take no handle: the handle is a variable of the object, so the object is loaded
+// once for each device. The loader recognises such an object by its symbol pto_simpler_bind.
 #ifndef PTO_SIMPLER_ORCHESTRATION_API_H
 #define PTO_SIMPLER_ORCHESTRATION_API_H
 
@@ -36,12 +36,12 @@ using LogFunction = void (*)(int level, const char *function, const char *format
 __attribute__((visibility("hidden"))) inline struct pto_orch *runtime;
 __attribute__((visibility("hidden"))) inline EntryFunction entry_function;
 __attribute__((visibility(
-    "hidden"))) inline ConfigFunction config_function; // function of the configuration; may be NULL
+    "hidden"))) inline ConfigFunction config_function; // returns the configuration; may be NULL
 __attribute__((visibility("hidden"))) inline LogFunction log_function;
 
-// The runtime keeps the address of a source location until it is no longer needed for errors:
-// each location has an entry, found by its line. One object runs on one device, so one thread at a
-// time is here.
+// The runtime keeps the address of a source location for later errors, so each location has an
+// entry that stays, found by its line. One object runs on one device, so one thread at a time uses
+// these entries.
 enum { SITES = 4096, SITE_PROBES = 64 };
 __attribute__((visibility("hidden"))) inline struct pto_site sites[SITES];
 
@@ -306,8 +306,8 @@ inline void rt_orchestration_done()
 namespace simpler
 {
 
-// The function that the runtime calls. An exception that is not one of the standard library passes
-// to the runtime.
+// The function that the runtime calls. It catches exceptions that derive from std::exception only;
+// the runtime catches all others.
 inline void orchestrate(struct pto_orch *handle, const struct pto_entry *entry)
 {
     ChipTaskArgs args;

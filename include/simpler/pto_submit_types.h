@@ -22,7 +22,7 @@ struct MixedKernels {
 };
 
 static_assert(sizeof(MixedKernels) == sizeof(struct pto_kernels),
-              "lanes are passed on as they are");
+              "lanes are passed on unchanged, so both layouts must be equal");
 
 enum class PredicateOp : uint8_t { NONE, EQ, NE, GT, LT, GE, LE };
 
@@ -44,10 +44,10 @@ static_assert(sizeof(CoreTaskPredicate) == sizeof(struct pto_predicate) &&
                   offsetof(CoreTaskPredicate, target) == offsetof(struct pto_predicate, target) &&
                   offsetof(CorePredicateOperand, indices) ==
                       offsetof(struct pto_predicate, indices),
-              "a predicate is passed on as it is");
+              "a predicate is passed on unchanged, so both layouts must be equal");
 
-// One generation calls blocks cores. Code tests which of the two names exists, so only one of them
-// is defined.
+// The API of one generation says "cores" for blocks. Code tests which of the two names exists, so
+// only one of them is defined.
 class PTO2LaunchSpec
 {
   public:

@@ -44,6 +44,6 @@ struct PTO2TaskId {
     }
 };
 
-static_assert(sizeof(PTO2TaskId) == 8, "ids are stored in tensors");
+static_assert(sizeof(PTO2TaskId) == 8, "tensors store task ids of 8 bytes");
 
 #endif

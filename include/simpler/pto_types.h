@@ -5,7 +5,7 @@
 #ifndef PTO_SIMPLER_TYPES_H
 #define PTO_SIMPLER_TYPES_H
 
-// Code tests whether this name is defined, to learn whether blocks are called cores.
+// Code tests whether this name is defined, to learn whether the API says "cores" for blocks.
 #if defined(PTO_FOR_A5) && !defined(PTO_FOR_HOST)
 #define SRC_A5_RUNTIME_TENSORMAP_AND_RINGBUFFER_RUNTIME_PTO_TYPES_H_
 #endif

@@ -3,8 +3,9 @@
 // ChipTensor: struct pto_tensor under the names, and with the methods, that sources
 // written for simpler use. Orchestrations and kernels share this file.
 //
-// Unlike with pto/tensor.h, an impossible view throws if debug_assert is enabled. Unit dimensions
-// are not special: a tensor is contiguous if every stride is the product of the later shapes.
+// Unlike with pto/tensor.h, an impossible view throws if debug_assert is enabled. Dimensions of
+// size 1 are not special: a tensor is contiguous if every stride is the product of the later
+// shapes.
 #ifndef PTO_SIMPLER_TENSOR_H
 #define PTO_SIMPLER_TENSOR_H
 
@@ -277,11 +278,11 @@ struct alignas(64) ChipTensor {
 
 static_assert(sizeof(ChipTensor) == sizeof(struct pto_tensor) &&
                   std::is_trivially_copyable_v<ChipTensor>,
-              "a tensor is an ABI");
+              "the layout of a tensor is an ABI");
 #define PTO_SIMPLER_SAME(field, ours)                                                 \
     static_assert(offsetof(ChipTensor, field) == offsetof(struct pto_tensor, ours) && \
                       sizeof(ChipTensor::field) == sizeof(pto_tensor::ours),          \
-                  "a tensor is an ABI")
+                  "the layout of a tensor is an ABI")
 PTO_SIMPLER_SAME(owner_task_id, owner);
 PTO_SIMPLER_SAME(start_offset, start);
 PTO_SIMPLER_SAME(version, version);

@@ -60,7 +60,7 @@ static_assert(sizeof(TensorCreateInfo) == sizeof(struct pto_tensor_info) &&
                   offsetof(TensorCreateInfo, start_offset) == offsetof(ChipTensor, start_offset) &&
                   offsetof(TensorCreateInfo, dtype) == offsetof(ChipTensor, dtype) &&
                   offsetof(TensorCreateInfo, shapes) == offsetof(ChipTensor, shapes),
-              "a create info is the first line of a tensor");
+              "a create info has the layout of the first cache line of a tensor");
 
 // Makes `t` the tensor that `ci` describes, in the caller's memory, filled if `ci` has a value.
 inline void init_tensor_from_create_info(ChipTensor &t, const TensorCreateInfo &ci, void *addr,

@@ -21,6 +21,6 @@ struct CommContext {
 };
 
 static_assert(sizeof(CommContext) == 1056 && offsetof(CommContext, windowsIn) == 32,
-              "a context is an ABI");
+              "the layout of a context is an ABI");
 
 #endif

@@ -4,13 +4,14 @@
 //
 // Generated kernels define names of their chip's compiler that older libraries lacked in
 // simulation: a namespace cache_line_t, and dcci() and dsb(). Newer libraries define them as well,
-// and the two clash. So the library's definitions are renamed here, and serve kernels without such
-// definitions: through a namespace that is searched last, or as a template, which is the worse
-// match.
+// and the two clash. So the library's definitions are renamed here. Kernels that define none of
+// these names still find the library's: in a namespace that is searched last, or as a template,
+// which overload resolution prefers less.
 #ifndef PTO_SIMPLER_PTO_INST_HPP
 #define PTO_SIMPLER_PTO_INST_HPP
 
-#if defined(__CPU_SIM) && !defined(PTO_CPUSTUB_HPP) // the library's, that has those names
+#if defined(__CPU_SIM) && \
+    !defined(PTO_CPUSTUB_HPP) // the library's header, which defines those names
 
 #define cache_line_t pto_tile_cache_line_t
 #define dcci pto_tile_dcci
