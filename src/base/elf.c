@@ -211,7 +211,7 @@ static int read_segments(struct object_view *v, struct pto_error *error)
     }
     elf_end(elf);
     if (status >= 0 && v->load_count == 0)
-        status = elf_damaged(error, "it has nothing to load");
+        status = elf_damaged(error, "it has no segment to load");
     return status;
 }
 

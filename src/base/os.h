@@ -98,7 +98,7 @@ bool os_fence_processes_init(void);
 void os_fence_processes(void);
 
 /*
- * Describes what machines have in common that can run the ranks of one job, as one word:
+ * Describes, as one word, the properties that all machines of one job must share:
  * "x86_64,64-bit,pages-of-4096".
  */
 enum { OS_PLATFORM_TEXT = 64 };
