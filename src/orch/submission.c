@@ -3,9 +3,9 @@
  * The submit function of orchestrations: housekeeping first, then the task itself (graph/submit.h),
  * then the hand-over of a ready task to a worker.
  *
- * Most runs are streamed and have no limits. Until their quota is used up, their submits have no
- * housekeeping. Runs whose graph is complete before anything runs, or whose rings have sizes, admit
- * and count their tasks one by one.
+ * Most runs are streamed and have no limits. In such a run only every so many submits (set_quota)
+ * are preceded by housekeeping. Runs whose graph is complete before anything runs, or whose rings
+ * have sizes, admit and count their tasks one by one.
  */
 #include "orch/submission.h"
 
