@@ -85,7 +85,7 @@ int comm_global_domain_prepare(uint64_t id, uint32_t rank, uint32_t ranks, size_
         base_out == NULL) {
         LOG(PTO_LOG_ERROR,
             "domain %" PRIu64 ", rank %" PRIu32 " of %" PRIu32 ", %zu bytes, profile %" PRIu32
-            ": ids begin with 1, there are 1 to %d ranks, and the profile of a simulation is %d",
+            ": ids begin with 1, there are 1 to %d ranks, and the profile must be %d",
             id, rank, ranks, bytes, profile, PTO_CONTEXT_RANKS, WORKER_DOMAIN_SIM);
         return WORKER_FAILED;
     }
@@ -129,8 +129,8 @@ int comm_global_domain_import(uint64_t id, const struct worker_domain *theirs, s
     g = *global_find(id);
     if (g == NULL || g->is_imported || count != g->own.rank_count)
         LOG(PTO_LOG_ERROR, "domain %" PRIu64 ": %s", id,
-            g == NULL        ? "it was not prepared"
-            : g->is_imported ? "it is complete already"
+            g == NULL        ? "the domain was not prepared"
+            : g->is_imported ? "the domain is complete already"
                              : "there must be one description for each rank");
     else
         status = import_all(g, theirs);
