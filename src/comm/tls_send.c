@@ -184,8 +184,8 @@ const struct shared_remote tls_send_remote = {
 /* ---- windows ---- */
 
 /*
- * Returns the place of a rank's window: its block in the domain that has created the windows, and
- * the offset there.
+ * Returns the position of a rank's window: its block in the domain that has created the windows,
+ * and the offset there.
  */
 static struct tls_wire_place tls_place_of(struct domain *domain, uint32_t rank, uint64_t offset)
 {

@@ -428,7 +428,7 @@ static void append_ring(const struct failure *f, struct pto_error *error)
 {
     uint64_t ring = f->value[0], needed = f->value[1], size = f->value[2], head = f->value[3];
     const char *why = f->kind == FAILURE_RING_HELD ? "a scope that is open holds its oldest task"
-                                                   : "nothing of it was freed for 500 ms";
+                                                   : "no part of the ring was freed for 500 ms";
 
     switch (f->status) {
     case PTO_ESCOPE_DEADLOCK:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Describes a crash: the signal, the place, and the arguments of the kernel. */
+/* Describes a crash: the signal, the code in which it occurred, and the arguments of the kernel. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

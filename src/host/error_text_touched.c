@@ -149,7 +149,9 @@ void error_text_touched(const struct chip_result *result, const char *kernel,
                            kernel, f->value[1], element, argument, line);
 }
 
-/* Writes "element [3,5]", or the place if the tensor is not known. */
+/*
+ * Writes "element [3,5]"; or "element 35", counted from the first one, if the tensor is not known.
+ */
 static void touched_describe_place(const struct pto_tensor *x, uint64_t place, char *text,
                                    size_t size)
 {
