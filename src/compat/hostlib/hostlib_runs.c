@@ -212,7 +212,7 @@ static const char *find_fault(const struct worker_device *d, const struct worker
     if (run->magic != 0)
         return "the memory of a run must be zero before it is first used";
     if (id < 0 || id >= WORKER_CALLABLES_MAX || d->callable[id].callable == NULL)
-        return "the callable is not registered";
+        return "it is not registered";
     if (config->aicpu_threads < 0 || config->aicpu_threads == 1 ||
         config->aicpu_threads > hostlib_variant.threads_max)
         return "aicpu_thread_num must be 0 (the platform's default), or from 2 to the platform's "
