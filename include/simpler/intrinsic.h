@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The contexts that follow a kernel's arguments: its block, its lane, and where it registers
-// conditions for its completion. The structs are those of pto/kernel.h.
+/*
+ * The contexts that follow a kernel's arguments: its block, its lane, and where it registers
+ * conditions for its completion. The structs are those of pto/kernel.h.
+ */
 #ifndef PTO_SIMPLER_INTRINSIC_H
 #define PTO_SIMPLER_INTRINSIC_H
 

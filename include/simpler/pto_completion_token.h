@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Conditions for the completion of a task, as kernels register them: struct
-// pto_completion.
+/*
+ * Conditions for the completion of a task, as kernels register them: struct
+ * pto_completion.
+ */
 #ifndef PTO_SIMPLER_COMPLETION_TOKEN_H
 #define PTO_SIMPLER_COMPLETION_TOKEN_H
 

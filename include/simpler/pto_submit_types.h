@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// How a task is launched: kernels by lane, blocks, a predicate.
-//
-// The tool chain defines PTO_FOR_A5 for that chip, and PTO_FOR_HOST if the graph is complete
-// before the first task runs.
+/*
+ * How a task is launched: kernels by lane, blocks, a predicate.
+ *
+ * The tool chain defines PTO_FOR_A5 for that chip, and PTO_FOR_HOST if the graph is complete
+ * before the first task runs.
+ */
 #ifndef PTO_SIMPLER_SUBMIT_TYPES_H
 #define PTO_SIMPLER_SUBMIT_TYPES_H
 
@@ -46,8 +47,10 @@ static_assert(sizeof(CoreTaskPredicate) == sizeof(struct pto_predicate) &&
                       offsetof(struct pto_predicate, indices),
               "a predicate is passed on unchanged, so both layouts must be equal");
 
-// The API of one generation says "cores" for blocks. Code tests which of the two names exists, so
-// only one of them is defined.
+/*
+ * The API of one generation says "cores" for blocks. Code tests which of the two names exists, so
+ * only one of them is defined.
+ */
 class PTO2LaunchSpec
 {
   public:

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // The identity of a task: struct pto_task_id as a C++ aggregate.
 #ifndef PTO_SIMPLER_TASK_ID_H
 #define PTO_SIMPLER_TASK_ID_H

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// TensorCreateInfo: struct pto_tensor_info, the shape and type of a new output. It must
-// live until the submit.
+/*
+ * TensorCreateInfo: struct pto_tensor_info, the shape and type of a new output. It must
+ * live until the submit.
+ */
 #ifndef PTO_SIMPLER_TENSOR_CREATE_INFO_H
 #define PTO_SIMPLER_TENSOR_CREATE_INFO_H
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Replaces the tile library's first header of this name, which it includes.
-//
-// Generated kernels define names of their chip's compiler that older libraries lacked in
-// simulation: a namespace cache_line_t, and dcci() and dsb(). Newer libraries define them as well,
-// and the two clash. So the library's definitions are renamed here. Kernels that define none of
-// these names still find the library's: in a namespace that is searched last, or as a template,
-// which overload resolution prefers less.
+/*
+ * Replaces the tile library's first header of this name, which it includes.
+ *
+ * Generated kernels define names of their chip's compiler that older libraries lacked in
+ * simulation: a namespace cache_line_t, and dcci() and dsb(). Newer libraries define them as well,
+ * and the two clash. So the library's definitions are renamed here. Kernels that define none of
+ * these names still find the library's: in a namespace that is searched last, or as a template,
+ * which overload resolution prefers less.
+ */
 #ifndef PTO_SIMPLER_PTO_INST_HPP
 #define PTO_SIMPLER_PTO_INST_HPP
 
