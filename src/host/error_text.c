@@ -159,12 +159,13 @@ static void append_unwritten(const struct failure *f, const char *name, struct p
 static const char *data_reason(uint64_t reason)
 {
     static const char *const text[] = {
-        [DATA_TENSOR] = "it is not a valid tensor",
+        [DATA_TENSOR] = "the tensor is NULL or not a valid tensor",
         [DATA_NDIMS] = "there are more indices than dimensions, or they are NULL",
         [DATA_INDEX] = "an index is beyond the shape, or the view beyond its buffer",
         [DATA_OPERATOR] = "the comparison does not exist; use one of enum pto_predicate_op",
-        [DATA_ADDRESS] = "it has no storage: its address is 0",
-        [DATA_UNMAPPED] = "there is no memory at its address, or none that can be written",
+        [DATA_ADDRESS] = "the tensor has no storage: its address is 0",
+        [DATA_UNMAPPED] =
+            "there is no memory at the element's address, or none that can be written",
         [DATA_HELD] = "the graph is built before anything runs (PTO_MODE_HOST), and a submitted "
                       "task uses it; read and write it before, or stream the graph",
         [DATA_OWNED] = "the graph is built before anything runs (PTO_MODE_HOST), so only memory "
@@ -177,9 +178,9 @@ static const char *data_reason(uint64_t reason)
 static const char *view_reason(uint64_t reason)
 {
     static const char *const text[] = {
-        [PTO_VIEW_OK] = "it was never initialised",
+        [PTO_VIEW_OK] = "the tensor was never initialised",
         [PTO_VIEW_BAD_NDIMS] = "a tensor has 1 to 5 dimensions",
-        [PTO_VIEW_BAD_DTYPE] = "its data type does not exist",
+        [PTO_VIEW_BAD_DTYPE] = "the data type does not exist",
         [PTO_VIEW_OUT_OF_RANGE] = "offset + shape exceeds the parent tensor",
         [PTO_VIEW_STRIDED] = "only a contiguous tensor can be reshaped",
         [PTO_VIEW_NUMEL] = "the new shape has another number of elements",
@@ -427,7 +428,7 @@ static void append_ring(const struct failure *f, struct pto_error *error)
 {
     unsigned long long ring = f->value[0], needed = f->value[1], size = f->value[2];
     unsigned long long head = f->value[3];
-    const char *why = f->kind == FAILURE_RING_HELD ? "a scope that is open holds its oldest task"
+    const char *why = f->kind == FAILURE_RING_HELD ? "an open scope holds the ring's oldest task"
                                                    : "no part of the ring was freed for 500 ms";
 
     switch (f->status) {

@@ -8,12 +8,11 @@
 
 static const char *signal_name(uint64_t number)
 {
-    return number == SIGSEGV ? "SIGSEGV: it accessed memory that is not mapped"
+    return number == SIGSEGV ? "SIGSEGV: access to memory that is not mapped"
            : number == SIGBUS
-               ? "SIGBUS: it accessed memory that is not aligned, or that the system cannot provide"
-           : number == SIGFPE
-               ? "SIGFPE: it divided by zero, or a division overflowed"
-               : "SIGILL: it executed an instruction that this processor does not have";
+               ? "SIGBUS: access to memory that is not aligned, or that the system cannot provide"
+           : number == SIGFPE ? "SIGFPE: division by zero, or overflow of a division"
+                              : "SIGILL: instruction that this processor does not have";
 }
 
 static int describe_tensor(const struct pto_tensor *t, char *text, size_t size)

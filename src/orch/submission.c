@@ -163,7 +163,10 @@ static void set_quota(struct orch *o)
 
 /* ---- submits of runs with limits or without streaming ---- */
 
-/* Whether a submit states more than its arguments, which recorders of later launches need. */
+/*
+ * Whether recorders of later launches need more of a submit than its arguments, such as its explicit
+ * dependencies or its predicate.
+ */
 static inline bool states_orders(const struct orch *o, const struct pto_args *args)
 {
     return (args->dep_count != 0 || args->predicate != NULL || args->allow_early_resolve ||
