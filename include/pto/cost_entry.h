@@ -23,7 +23,7 @@
 #include <pto/costmodel/perf_sim/launch.hpp>
 
 #ifndef EVENT_ID7
-#define EVENT_ID7 7 /* a name of the card's compiler that the cost model lacks */
+#define EVENT_ID7 7 /* a name that the card's compiler defines and the cost model does not */
 #endif
 
 extern "C" void kernel_entry(int64_t *args);

@@ -164,8 +164,8 @@ static void set_quota(struct orch *o)
 /* ---- submits of runs with limits or without streaming ---- */
 
 /*
- * Whether recorders of later launches need more of a submit than its arguments, such as its explicit
- * dependencies or its predicate.
+ * Whether recorders of later launches need more of a submit than its arguments, such as its
+ * explicit dependencies or its predicate.
  */
 static inline bool states_orders(const struct orch *o, const struct pto_args *args)
 {
