@@ -57,10 +57,10 @@ struct chip_task {
     uint32_t reserved;
 };
 
-/* What a record of used elements says if it has none. */
+/* Meaning of a record of used elements that lists no elements. */
 enum chip_touch {
     CHIP_TOUCH_KNOWN,   /* all uses of the invocation were recorded */
-    CHIP_TOUCH_SIGNALS, /* the same, but signals that were not recorded may order them */
+    CHIP_TOUCH_SIGNALS, /* as KNOWN, but unrecorded signals may order these uses */
     CHIP_TOUCH_STEP,    /* segment `begin` of the task comes after segment `end` of the run */
     CHIP_TOUCH_END      /* the task was complete after segment `end` of the run */
 };
