@@ -38,7 +38,8 @@ struct pto_access_place {
     uint64_t *bits;
     uint64_t origin;  /* address of the element to which the first bit belongs */
     uint64_t element; /* log2 of the size of an element in bytes */
-    uint64_t marks;   /* 1: an access sets the bits; 0: it is allowed if they are set */
+    /* 1: an access sets its bits; 0: an access is allowed only if its bits are set */
+    uint64_t marks;
 };
 
 /* An invocation of a kernel, as the hooks see it; filled in by the runtime. */
@@ -97,8 +98,8 @@ extern __attribute__((visibility("default"))) const struct pto_access_link pto_a
 const struct pto_access_link pto_access_link = { PTO_ACCESS_VERSION, pto_access_set };
 
 /*
- * Called for an access to these elements. If place->marks is set, sets their bits. Returns whether
- * all of these bits are set afterwards.
+ * Called for an access to a range of elements. If place->marks is set, sets their bits. Returns
+ * whether all of these bits are set afterwards.
  */
 PTO_ACCESS_INLINE int pto_access_mark(const struct pto_access_place *place, uint64_t addr,
                                       uint64_t bytes)

@@ -157,8 +157,8 @@ struct pto_domain_params {
      */
     uint64_t id;
     /*
-     * Numbers in the communicator of the domain's ranks, each once, including this rank's; NULL:
-     * all ranks.
+     * Numbers that the domain's ranks have in the communicator, each once, including this rank's;
+     * NULL: all ranks.
      */
     const uint32_t *ranks;
     uint32_t rank_count;
@@ -219,8 +219,8 @@ struct pto_domain_info {
      */
     uint64_t context;
     /*
-     * Number in the communicator of the first rank that is on another host, so that its window has
-     * no address here, and kernels use it by the functions of pto/window.h only; -1: none.
+     * First rank that is on another host, by its number in the communicator: its window has no
+     * address here, and kernels use it by the functions of pto/window.h only; -1: no such rank.
      */
     int32_t elsewhere;
 };

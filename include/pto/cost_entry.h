@@ -23,13 +23,16 @@
 #include <pto/costmodel/perf_sim/launch.hpp>
 
 #ifndef EVENT_ID7
-#define EVENT_ID7 7 /* a name of the card's compiler that the cost model lacks */
+#define EVENT_ID7 7 /* a name that the card's compiler defines and the cost model does not */
 #endif
 
 extern "C" void kernel_entry(int64_t *args);
 extern "C" void cost_entry(int64_t *args);
 
-/* A pointer, because a compiler cannot inline a kernel here that is marked as always inlined. */
+/*
+ * The kernel is called through a pointer, because a compiler cannot inline a kernel here that is
+ * marked as always inlined.
+ */
 static void (*volatile cost_kernel)(int64_t *args) = kernel_entry;
 
 static inline void cost_run(int64_t *args)
@@ -37,7 +40,10 @@ static inline void cost_run(int64_t *args)
     cost_kernel(args);
 }
 
-/* Runs the kernel in the cost model, which writes its cycles below the current folder. */
+/*
+ * Runs the kernel in the cost model, which writes the kernel's cycles to files below the current
+ * folder.
+ */
 extern "C" void cost_entry(int64_t *args)
 {
     LAUNCH_KERNEL(cost_run, , (1, nullptr, nullptr), args);

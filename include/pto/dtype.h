@@ -62,7 +62,7 @@ struct pto_dtype_info {
     char npy;
     /*
      * The layout of a floating-point type. The bias is half the range of the exponent; a type
-     * without fraction has no 0.
+     * without fraction bits cannot represent 0.
      */
     struct {
         uint8_t sign_bits;
@@ -72,7 +72,8 @@ struct pto_dtype_info {
         uint8_t digits;  /* number of decimal digits that distinguish all values of the type */
     } layout;
     /*
-     * Largest deviation of a result: atol + rtol * |expected|, or a number of representable values.
+     * Largest deviation of a result: atol + rtol * |expected|, or a distance counted in
+     * representable values.
      */
     struct {
         double rtol;

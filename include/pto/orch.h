@@ -39,10 +39,10 @@ enum { PTO_ENTRY_TENSORS_MAX = 256, PTO_ENTRY_SCALARS_MAX = 128, PTO_SCOPE_DEPTH
 enum { PTO_TIMING_SLOTS = 16 };
 
 /*
- * How a task uses a tensor argument: X(name, text, uses that order it)
+ * How a task uses a tensor argument: X(name, text, uses that order the task)
  *
- * INPUT: reads. OUTPUT: the runtime allocates it, the task writes. INOUT: reads
- * and writes. OUTPUT_EXISTING: writes. NO_DEP: ordered after its creator only.
+ * INPUT: reads. OUTPUT: the runtime allocates it, the task writes. INOUT: reads and writes.
+ * OUTPUT_EXISTING: writes. NO_DEP: ordered after its creator only.
  */
 #define PTO_TAG_MAP(X)                         \
     X(INPUT, "in", PTO_READS)                  \

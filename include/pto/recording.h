@@ -96,7 +96,7 @@ enum pto_recording_flag {
     PTO_RECORDING_TEAM = 32,      /* the task has kernels on several lanes of a cluster */
     PTO_RECORDING_DEFERRED = 64,  /* the task completed later than its kernels returned */
     PTO_RECORDING_MANUAL = 128,   /* the task was submitted in a MANUAL scope */
-    PTO_RECORDING_LAUNCHED = 256, /* the task belongs to a graph that the run launched, not built */
+    PTO_RECORDING_LAUNCHED = 256, /* the run launched the task's graph, and did not build it */
     PTO_RECORDING_CUT = 512       /* a kernel of the task had not returned when the run ended */
 };
 
@@ -123,7 +123,7 @@ enum pto_recording_element {
 
 /* How a kernel used elements, in a run with `--accesses`. */
 enum pto_recording_touch {
-    /* all elements that the task used are in its other rows, if it has any */
+    /* the other rows of the task, if any, list all elements that it used */
     PTO_RECORDING_TOUCH_KNOWN,
     PTO_RECORDING_TOUCH_READ,
     PTO_RECORDING_TOUCH_WRITE,
@@ -227,7 +227,7 @@ enum pto_recording_section_kind {
     X(CLOCK)                                                                                  \
     X(LEVEL)     /* enum pto_trace */                                                         \
     X(HAS_EDGES) /* 1: EDGES has all that the rules require; 0: only those that were wired */ \
-    X(HAS_READY) /* TASKS has times when tasks became ready, and their causes */              \
+    X(HAS_READY) /* TASKS says when each task became ready, and which task made it ready */   \
     X(STATUS)    /* status of the run, zigzag */                                              \
     X(LENGTH_NS)                                                                              \
     X(RECORDS_LOST)                                                                           \

@@ -270,9 +270,10 @@ struct pto_queue_way {
     uint64_t slots; /* offset of the slots in the payload */
     uint64_t arena; /* offset of the arena (the bytes of messages) in the payload */
     uint64_t arena_bytes;
-    uint64_t tail, head; /* number of messages that were sent, and whose room was reclaimed */
-    uint64_t taken;      /* number of messages that the receiver has received */
-    uint64_t done;       /* bit k: message number head + k was received and released */
+    /* tail: number of messages that were sent; head: number of messages whose room was reclaimed */
+    uint64_t tail, head;
+    uint64_t taken; /* number of messages that the receiver has received */
+    uint64_t done;  /* bit k: message number head + k was received and released */
     /*
      * Bytes of the arena up to the messages that `tail`, `head` and `taken` count; these counts
      * never wrap.
@@ -340,7 +341,7 @@ static inline int pto_queue_init(struct pto_queue *q, const uint64_t *scalars, b
     q->out = is_chip ? output : input;
     q->own_end_at = is_chip ? 320 : 256;
     q->other_end_at = is_chip ? 256 : 320;
-    /* the slots of both directions */
+    /* fetches the slots of both directions */
     pto_lines_fetch((const void *)(uintptr_t)q->region.payload, input.arena);
     return PTO_OK;
 }
@@ -365,8 +366,8 @@ static inline bool pto_queue_is_aborted(const struct pto_queue *q)
 }
 
 /*
- * Computes a whole number from the low half that a counter holds. Returns false if the value is
- * impossible.
+ * Computes a 64-bit count from its low half, which a counter holds. Returns false if no valid count
+ * has this low half.
  */
 static inline bool pto_queue_refresh(const struct pto_queue *q, uint32_t at, uint64_t *number)
 {

@@ -247,8 +247,8 @@ struct pto_timing {
 };
 
 /*
- * How tasks used an argument, in a run of kernels that report their accesses, other than the tag
- * suggests. Neither case is an error.
+ * How tasks used an argument differently from what its tag says, in a run of kernels that report
+ * their accesses. No case is an error.
  */
 enum pto_argument_kind {
     /* tasks accessed the argument, although PTO_AFTER does not order accesses */
@@ -280,7 +280,7 @@ struct pto_run_report {
      * is submitted needs no edge to it, so the count of a streamed run depends on timing.
      * PTO_MODE_HOST and built graphs wire all edges. Where n tasks wait for the same m, there are n
      * + m or 2m + n edges (docs/user/ordering.md: joins), unless `edge` of the options or a
-     * recorder requests each.
+     * recorder needs every edge.
      */
     uint64_t edges;
     uint64_t ns;     /* time in ns from the first submit to the last completion */

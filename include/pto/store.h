@@ -25,7 +25,7 @@ struct pto_store_info {
     uint64_t max_bytes;
     uint64_t entries;
     uint64_t entry_bytes;
-    uint64_t names; /* number of hints about the latest builds */
+    uint64_t names; /* number of files that store the digests of the latest builds */
     uint64_t name_bytes;
     uint64_t leftovers; /* number of files of writers that are active or were killed */
     uint64_t leftover_bytes;

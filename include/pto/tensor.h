@@ -152,11 +152,11 @@ struct pto_tensor_info {
 };
 
 #ifdef __cplusplus
-static_assert(sizeof(struct pto_tensor) == 128, "tensor descriptor is an ABI");
-static_assert(sizeof(struct pto_tensor_info) == 64, "create info is an ABI");
+static_assert(sizeof(struct pto_tensor) == 128, "the size of a tensor is an ABI");
+static_assert(sizeof(struct pto_tensor_info) == 64, "the size of create info is an ABI");
 #else
-_Static_assert(sizeof(struct pto_tensor) == 128, "tensor descriptor is an ABI");
-_Static_assert(sizeof(struct pto_tensor_info) == 64, "create info is an ABI");
+_Static_assert(sizeof(struct pto_tensor) == 128, "the size of a tensor is an ABI");
+_Static_assert(sizeof(struct pto_tensor_info) == 64, "the size of create info is an ABI");
 #endif
 
 /* Returns the number of elements of a tensor. */
@@ -181,7 +181,7 @@ static inline PTO_AICORE PTO_GM void *pto_tensor_data(PTO_GM const struct pto_te
     return (PTO_GM void *)(uintptr_t)(t->addr + t->start * pto_element_bytes(t->dtype));
 }
 
-/* pto_tensor_data with the type of an element, as C++ and cores require. */
+/* pto_tensor_data, converted to a pointer to `type`, as C++ and cores require. */
 #define PTO_DATA(tensor, type) ((PTO_GM type *)pto_tensor_data(tensor))
 
 #ifndef PTO_ON_CORE /* code on cores makes no views */
@@ -476,7 +476,7 @@ static inline struct pto_tensor pto_tensor_miscounted(const struct pto_tensor *t
     return bad;
 }
 
-/* pto_tensor_external with the number of elements of `shapes`. */
+/* pto_tensor_external that also gets the number of elements of `shapes`, to check it. */
 static inline struct pto_tensor pto_tensor_external_of(void *addr, const uint32_t shapes[],
                                                        uint32_t ndims, enum pto_dtype dtype,
                                                        uint32_t given, uint32_t line)
@@ -490,7 +490,9 @@ static inline struct pto_tensor pto_tensor_external_of(void *addr, const uint32_
     return pto_tensor_miscounted(&none, given, ndims, line);
 }
 
-/* pto_tensor_view with the numbers of elements of `shapes` and `offsets`. */
+/*
+ * pto_tensor_view that also gets the numbers of elements of `shapes` and `offsets`, to check them.
+ */
 static inline struct pto_tensor pto_tensor_view_of(const struct pto_tensor *t,
                                                    const uint32_t shapes[],
                                                    const uint32_t offsets[], uint32_t shape_given,
@@ -503,7 +505,7 @@ static inline struct pto_tensor pto_tensor_view_of(const struct pto_tensor *t,
     return pto_tensor_view(t, shapes, offsets);
 }
 
-/* pto_tensor_reshape with the number of elements of `shapes`. */
+/* pto_tensor_reshape that also gets the number of elements of `shapes`, to check it. */
 static inline struct pto_tensor pto_tensor_reshape_of(const struct pto_tensor *t,
                                                       const uint32_t shapes[], uint32_t ndims,
                                                       uint32_t given, uint32_t line)
@@ -513,7 +515,7 @@ static inline struct pto_tensor pto_tensor_reshape_of(const struct pto_tensor *t
     return pto_tensor_reshape(t, shapes, ndims);
 }
 
-/* pto_tensor_permute with the number of elements of `order`. */
+/* pto_tensor_permute that also gets the number of elements of `order`, to check it. */
 static inline struct pto_tensor pto_tensor_permute_of(const struct pto_tensor *t,
                                                       const uint32_t order[], uint32_t given,
                                                       uint32_t line)
@@ -523,7 +525,7 @@ static inline struct pto_tensor pto_tensor_permute_of(const struct pto_tensor *t
     return pto_tensor_permute(t, order);
 }
 
-/* pto_tensor_info_make with the number of elements of `shapes`. */
+/* pto_tensor_info_make that also gets the number of elements of `shapes`, to check it. */
 static inline struct pto_tensor_info pto_tensor_info_of(const uint32_t shapes[], uint32_t ndims,
                                                         enum pto_dtype dtype, uint32_t given,
                                                         uint32_t line)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Windows of other ranks, as kernels access them. A kernel gets the address of a context as a
- * scalar: struct pto_comm_context has the address of the window of each rank of a domain. A place
- * in a peer's window is found by adding the distance of the two windows to its address in the own
- * window.
+ * scalar: struct pto_comm_context has the address of the window of each rank of a domain. Data at
+ * the same offset in a peer's window has the address of the data in the own window, plus the
+ * distance from the own window to the peer's.
  *
  * Order: data that a kernel wrote before pto_window_signal is visible to a rank that has seen the
  * signal through pto_window_wait, pto_comm_wait or a condition of pto_defer. A signal may also be
@@ -43,7 +43,10 @@ struct pto_comm_context {
     uint64_t window_out[PTO_CONTEXT_RANKS]; /* for writes: address of each rank's window */
 };
 
-/* The wakers of a domain, to which work_space of a context points. */
+/*
+ * Addresses with which the ranks of a domain wake each other from waits; the field work_space of a
+ * domain's context has the address of this struct.
+ */
 struct pto_comm_wakers {
     uint64_t lost; /* address of a uint32_t, which is not 0 once a rank has died or aborted */
     uint64_t rank[PTO_CONTEXT_RANKS]; /* waker of each rank, for pto_wake */
@@ -117,7 +120,9 @@ static inline PTO_AICORE PTO_GM const struct pto_comm_context *pto_arg_context(
 #define PTO_WINDOW_OWN(context, type) \
     ((PTO_GM type *)(uintptr_t)(context)->window_in[(context)->rank])
 
-/* Returns the place in a rank's window that corresponds to an address in this rank's own window. */
+/*
+ * Returns the address in a rank's window that corresponds to an address in this rank's own window.
+ */
 static inline PTO_AICORE PTO_GM void *pto_window_peer(PTO_GM const struct pto_comm_context *c,
                                                       uint32_t rank, PTO_GM const void *own)
 {
@@ -200,7 +205,9 @@ static inline PTO_AICORE void pto_window_signal(PTO_GM const struct pto_comm_con
     pto_window_wake(c, rank);
 }
 
-/* Copies to a rank's window; `own` is the address of the same place in this rank's own window. */
+/*
+ * Copies to a rank's window; `own` is the address with the same offset in this rank's own window.
+ */
 static inline PTO_AICORE void pto_window_put(PTO_GM const struct pto_comm_context *c, uint32_t rank,
                                              PTO_GM const void *own, PTO_GM const void *from,
                                              uint64_t bytes)
@@ -228,7 +235,7 @@ static inline PTO_AICORE void pto_window_put_signal(PTO_GM const struct pto_comm
 }
 
 /*
- * Copies from a rank's window; `own` is the address of the same place in this rank's own window.
+ * Copies from a rank's window; `own` is the address with the same offset in this rank's own window.
  * PTO_EPEER: the rank is on another host and lost.
  */
 static inline PTO_AICORE int pto_window_get(PTO_GM const struct pto_comm_context *c, uint32_t rank,

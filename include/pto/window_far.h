@@ -36,22 +36,23 @@ enum pto_far_kind {
     PTO_FAR_SIGNAL,  /* changes a word of the rank's window */
     PTO_FAR_GET,     /* from the rank's window to `data` */
     PTO_FAR_GET_OWN, /* from the rank's window to the own window; then a counter there is raised */
-    PTO_FAR_FETCH_ADD, /* adds to a word of the rank's window; its old value becomes `value` */
+    /* adds to a word of the rank's window; the request's `value` becomes the word's old value */
+    PTO_FAR_FETCH_ADD,
 };
 
 enum pto_far_state { PTO_FAR_FILLED, PTO_FAR_POSTED, PTO_FAR_DONE };
 
 struct pto_far_request {
     uint64_t thread; /* thread that uses the request; 0: it is free */
-    uint64_t call;   /* number of the operation that it belongs to */
+    uint64_t call;   /* number of the operation to which the request belongs */
     uint32_t state;  /* enum pto_far_state */
     uint32_t next;   /* next request of the list `posted`, plus 1; 0: none */
     uint64_t domain; /* `domain` of struct pto_comm_far */
     uint32_t kind;   /* enum pto_far_kind */
     uint32_t rank;
-    uint64_t offset; /* in the window of the rank */
+    uint64_t offset; /* offset of the data in the rank's window */
     uint64_t bytes;
-    uint64_t to; /* PTO_FAR_GET_OWN: offset in the own window */
+    uint64_t to; /* PTO_FAR_GET_OWN: offset of the data in the own window */
     uint64_t
         counter;  /* PTO_FAR_GET_OWN: offset of the counter in the own window, plus 1; 0: none */
     uint32_t how; /* enum pto_signal */
@@ -74,7 +75,7 @@ struct pto_comm_far {
     uint64_t ranks;  /* one bit for each rank that is on another host */
 };
 
-/* Lets others run while a kernel waits. */
+/* Yields the CPU to other threads while a kernel waits. */
 static inline void pto_far_pause(void)
 {
     if (pto_sim_waits != NULL)
@@ -118,8 +119,8 @@ static inline struct pto_far_request *pto_far_take(struct pto_far_queue *q, uint
     for (uint32_t i = 0; i < PTO_FAR_REQUESTS; i++) {
         struct pto_far_request *r = &q->request[i];
         /*
-         * First the state: a request that is this thread's now was so before, and one that is not
-         * posted stays this thread's.
+         * Load `state` first: a request that belongs to this thread now also belonged to it before,
+         * and a request that is not posted stays with this thread.
          */
         uint32_t state = __atomic_load_n(&r->state, __ATOMIC_ACQUIRE);
         uint64_t thread = __atomic_load_n(&r->thread, __ATOMIC_RELAXED);
@@ -135,7 +136,10 @@ static inline struct pto_far_request *pto_far_take(struct pto_far_queue *q, uint
     return NULL;
 }
 
-/* The state stays, so that the thread that used the request does not take it for an unposted one. */
+/*
+ * Leave `state` unchanged, so that the thread that used the request before does not take it for one
+ * that is not posted.
+ */
 static inline void pto_far_free(struct pto_far_request *r)
 {
     __atomic_store_n(&r->thread, 0, __ATOMIC_RELEASE);
@@ -163,7 +167,10 @@ static inline int pto_far_await(struct pto_far_request *r)
     return r->status;
 }
 
-/* Takes a request and fills in what all kinds have. `waits`: until one is free; else NULL. */
+/*
+ * Takes a request and fills in the fields that all kinds of requests have. If `waits` is set, waits
+ * until a request is free; else returns NULL if none is.
+ */
 static inline struct pto_far_request *pto_far_make(const struct pto_comm_far *far, uint64_t call,
                                                    uint32_t rank, uint64_t offset, bool waits)
 {
@@ -281,7 +288,10 @@ static inline void pto_far_get_own(const struct pto_comm_far *far, uint32_t rank
         r->bytes = pto_far_least(bytes - at, PTO_FAR_OWN);
         r->to = to + at;
         at += r->bytes;
-        /* a rank answers in the order of requests, so the last answer means all */
+        /*
+         * a rank answers in the order of requests, so its last answer means that all have been
+         * answered
+         */
         r->counter = at == bytes ? counter + 1 : 0;
         pto_far_post(q, r);
     } while (at < bytes);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Assertions that throw: an exception in an orchestration ends its run, with the
-// exception's text. debug_assert is checked unless NDEBUG is defined; orchestrations are compiled
-// without it, kernels with it.
+/*
+ * Assertions that throw: an exception in an orchestration ends its run, with the
+ * exception's text. debug_assert is checked unless NDEBUG is defined; orchestrations are compiled
+ * without it, kernels with it.
+ */
 #ifndef PTO_SIMPLER_ASSERT_COMPAT_H
 #define PTO_SIMPLER_ASSERT_COMPAT_H
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Data types and scalars, as sources written for simpler name them, with the rows of
-// pto/dtype.h. Orchestrations and kernels share this file.
+/*
+ * Data types and scalars, as sources written for simpler name them, with the rows of
+ * pto/dtype.h. Orchestrations and kernels share this file.
+ */
 #ifndef PTO_SIMPLER_DATA_TYPE_H
 #define PTO_SIMPLER_DATA_TYPE_H
 
@@ -53,8 +54,10 @@ inline constexpr bool is_supported_scalar_arg_v =
     std::is_arithmetic_v<std::remove_cv_t<std::remove_reference_t<T>>> ||
     std::is_enum_v<std::remove_cv_t<std::remove_reference_t<T>>>;
 
-// Returns the type with which a scalar is displayed, by its kind and width; a double is shown as a
-// float.
+/*
+ * Returns the type with which a scalar is displayed, by its kind and width; a double is shown as a
+ * float.
+ */
 template <typename T> inline constexpr uint8_t dtype_of()
 {
     static_assert(is_supported_scalar_arg_v<T>, "dtype_of: arithmetic types and enums only");

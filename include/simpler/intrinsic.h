@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The contexts that follow a kernel's arguments: its block, its lane, and where it registers
-// conditions for its completion. The structs are those of pto/kernel.h.
+/*
+ * The contexts that follow a kernel's arguments: its block, its lane, and where it registers
+ * conditions for its completion. The structs are those of pto/kernel.h.
+ */
 #ifndef PTO_SIMPLER_INTRINSIC_H
 #define PTO_SIMPLER_INTRINSIC_H
 
@@ -17,7 +18,7 @@
 #ifndef __gm__
 #define __gm__
 #endif
-#ifndef __aicore__ // pto/aicore.h has defined it for cores
+#ifndef __aicore__ // pto/aicore.h has defined __aicore__ for cores
 #define __aicore__
 #endif
 
@@ -61,7 +62,7 @@ static_assert(sizeof(LocalContext) == sizeof(struct pto_local_context) &&
                   sizeof(GlobalContext) == sizeof(struct pto_global_context) &&
                   offsetof(GlobalContext, dma_workspace) ==
                       offsetof(struct pto_global_context, dma_workspace),
-              "contexts are an ABI");
+              "the layout of contexts is an ABI");
 
 static __aicore__ inline __gm__ LocalContext *pto_simpler_local(__gm__ int64_t *args)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// pipe_sync(): called after the last store of a tile kernel, so that the store is complete when
-// the kernel returns. Include it after the tile library's headers and `using namespace pto`, whose
-// names it uses.
+/*
+ * pipe_sync(): called after the last store of a tile kernel, so that the store is complete when
+ * the kernel returns. Include it after the tile library's headers and `using namespace pto`, whose
+ * names it uses.
+ */
 #ifndef PTO_SIMPLER_PIPE_SYNC_H
 #define PTO_SIMPLER_PIPE_SYNC_H
 
@@ -15,7 +16,7 @@
 #endif
 #include "pto/aicore.h"
 
-#ifndef __aicore__ // pto/aicore.h has defined it for cores
+#ifndef __aicore__ // pto/aicore.h has defined __aicore__ for cores
 #define __aicore__
 #endif
 

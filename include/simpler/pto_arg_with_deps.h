@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Arguments that keep their own list of tasks to wait for.
 #ifndef PTO_SIMPLER_ARG_WITH_DEPS_H
 #define PTO_SIMPLER_ARG_WITH_DEPS_H

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// For kernels that return before their task is complete: the task completes when every
-// condition that they registered holds.
+/*
+ * For kernels that return before their task is complete: the task completes when every
+ * condition that they registered holds.
+ */
 #ifndef PTO_SIMPLER_ASYNC_KERNEL_API_H
 #define PTO_SIMPLER_ASYNC_KERNEL_API_H
 

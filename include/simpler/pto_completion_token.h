@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Conditions for the completion of a task, as kernels register them: struct
-// pto_completion.
+/*
+ * Conditions for the completion of a task, as kernels register them: struct
+ * pto_completion.
+ */
 #ifndef PTO_SIMPLER_COMPLETION_TOKEN_H
 #define PTO_SIMPLER_COMPLETION_TOKEN_H
 
@@ -46,7 +47,7 @@ static_assert(sizeof(DeferredCompletionEntry) == sizeof(struct pto_completion) &
                   offsetof(DeferredCompletionEntry, completion_type) ==
                       offsetof(struct pto_completion, type) &&
                   sizeof(DeferredCompletionSlab) == 2112,
-              "conditions are an ABI");
+              "the layout of conditions is an ABI");
 
 struct CompletionToken {
     uint64_t addr;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Graphs of host-built orchestrations. The body of a graph is called directly each time:
-// its tasks are submitted like any others, so nothing has to be recorded, and no key is
-// looked up.
+/*
+ * Graphs of host-built orchestrations. The body of a graph is called directly each time:
+ * its tasks are submitted like any others, so nothing has to be recorded, and no key is
+ * looked up.
+ */
 #ifndef PTO_SIMPLER_GRAPH_API_H
 #define PTO_SIMPLER_GRAPH_API_H
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The orchestration API of simpler, in C++17, over pto/orch.h. Sources written for it
-// compile with these headers; `pto build`, `pto run` and `pto test` have them in their
-// path. docs/compat/code.md lists the differences.
-//
-// The functions have no handle: it is a variable of the object, which therefore is loaded
-// once for each device. The loader knows such an object by pto_simpler_bind.
+/*
+ * The orchestration API of simpler, in C++17, over pto/orch.h. Sources written for it
+ * compile with these headers; `pto build`, `pto run` and `pto test` have them in their
+ * path. docs/compat/code.md lists the differences.
+ *
+ * The functions take no handle: the handle is a variable of the object, so the object is loaded
+ * once for each device. The loader recognises such an object by its symbol pto_simpler_bind.
+ */
 #ifndef PTO_SIMPLER_ORCHESTRATION_API_H
 #define PTO_SIMPLER_ORCHESTRATION_API_H
 
@@ -36,12 +37,14 @@ using LogFunction = void (*)(int level, const char *function, const char *format
 __attribute__((visibility("hidden"))) inline struct pto_orch *runtime;
 __attribute__((visibility("hidden"))) inline EntryFunction entry_function;
 __attribute__((visibility(
-    "hidden"))) inline ConfigFunction config_function; // function of the configuration; may be NULL
+    "hidden"))) inline ConfigFunction config_function; // returns the configuration; may be NULL
 __attribute__((visibility("hidden"))) inline LogFunction log_function;
 
-// The runtime keeps the address of a source location until it is no longer needed for errors:
-// each location has an entry, found by its line. One object runs on one device, so one thread at a
-// time is here.
+/*
+ * The runtime keeps the address of a source location for later errors, so each location has an
+ * entry that stays, found by its line. One object runs on one device, so one thread at a time uses
+ * these entries.
+ */
 enum { SITES = 4096, SITE_PROBES = 64 };
 __attribute__((visibility("hidden"))) inline struct pto_site sites[SITES];
 
@@ -84,8 +87,10 @@ __attribute__((cold, noinline, format(printf, 3, 4))) inline void report_fatal(i
         (void)runtime->ops->report(runtime, code > 0 ? -code : code, text);
 }
 
-// Writes a log line. Levels are those of simpler's log: 10 debug, 20 info, 25 timing, 30 warning,
-// 40 error.
+/*
+ * Writes a log line. Levels are those of simpler's log: 10 debug, 20 info, 25 timing, 30 warning,
+ * 40 error.
+ */
 __attribute__((cold, noinline, format(printf, 3, 4))) inline void log(int level,
                                                                       const char *function,
                                                                       const char *format, ...)
@@ -130,8 +135,10 @@ inline TaskOutputTensors alloc(const CoreTaskArgs &args, const struct pto_site *
 
 // ---- tasks ----
 
-// Submits a task with kernels for the lanes of one cluster; the run fails if no lane has a kernel.
-// A single AIV kernel runs on the first AIV lane.
+/*
+ * Submits a task with kernels for the lanes of one cluster; the run fails if no lane has a kernel.
+ * A single AIV kernel runs on the first AIV lane.
+ */
 inline TaskOutputTensors rt_submit_task(const MixedKernels &mixed_kernels, const CoreTaskArgs &args,
                                         const char *file = __builtin_FILE(),
                                         int line = __builtin_LINE())
@@ -306,8 +313,10 @@ inline void rt_orchestration_done()
 namespace simpler
 {
 
-// The function that the runtime calls. An exception that is not one of the standard library passes
-// to the runtime.
+/*
+ * The function that the runtime calls. It catches exceptions that derive from std::exception only;
+ * the runtime catches all others.
+ */
 inline void orchestrate(struct pto_orch *handle, const struct pto_entry *entry)
 {
     ChipTaskArgs args;
@@ -331,8 +340,10 @@ inline void orchestrate(struct pto_orch *handle, const struct pto_entry *entry)
 
 } // namespace simpler
 
-// Called by the loader with the callable's entry, its configuration, which may be NULL, and
-// the log function. Returns the function that the runtime calls.
+/*
+ * Called by the loader with the callable's entry, its configuration, which may be NULL, and
+ * the log function. Returns the function that the runtime calls.
+ */
 extern "C" __attribute__((weak, visibility("default"))) pto_orch_fn pto_simpler_bind(
     simpler::EntryFunction entry, simpler::ConfigFunction config, simpler::LogFunction log)
 {

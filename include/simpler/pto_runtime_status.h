@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Codes with which a run ends, as positive numbers: the status of the run is the negated code, with
-// a name in pto/status.h.
+/*
+ * Codes with which a run ends, as positive numbers: the status of the run is the negated code, with
+ * a name in pto/status.h.
+ */
 #ifndef PTO_SIMPLER_RUNTIME_STATUS_H
 #define PTO_SIMPLER_RUNTIME_STATUS_H
 

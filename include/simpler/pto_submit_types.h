@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// How a task is launched: kernels by lane, blocks, a predicate.
-//
-// The tool chain defines PTO_FOR_A5 for that chip, and PTO_FOR_HOST if the graph is complete
-// before the first task runs.
+/*
+ * How a task is launched: kernels by lane, blocks, a predicate.
+ *
+ * The tool chain defines PTO_FOR_A5 for that chip, and PTO_FOR_HOST if the graph is complete
+ * before the first task runs.
+ */
 #ifndef PTO_SIMPLER_SUBMIT_TYPES_H
 #define PTO_SIMPLER_SUBMIT_TYPES_H
 
@@ -22,7 +23,7 @@ struct MixedKernels {
 };
 
 static_assert(sizeof(MixedKernels) == sizeof(struct pto_kernels),
-              "lanes are passed on as they are");
+              "lanes are passed on unchanged, so both layouts must be equal");
 
 enum class PredicateOp : uint8_t { NONE, EQ, NE, GT, LT, GE, LE };
 
@@ -44,10 +45,12 @@ static_assert(sizeof(CoreTaskPredicate) == sizeof(struct pto_predicate) &&
                   offsetof(CoreTaskPredicate, target) == offsetof(struct pto_predicate, target) &&
                   offsetof(CorePredicateOperand, indices) ==
                       offsetof(struct pto_predicate, indices),
-              "a predicate is passed on as it is");
+              "a predicate is passed on unchanged, so both layouts must be equal");
 
-// One generation calls blocks cores. Code tests which of the two names exists, so only one of them
-// is defined.
+/*
+ * The API of one generation says "cores" for blocks. Code tests which of the two names exists, so
+ * only one of them is defined.
+ */
 class PTO2LaunchSpec
 {
   public:

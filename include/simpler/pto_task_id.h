@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // The identity of a task: struct pto_task_id as a C++ aggregate.
 #ifndef PTO_SIMPLER_TASK_ID_H
 #define PTO_SIMPLER_TASK_ID_H
@@ -44,6 +43,6 @@ struct PTO2TaskId {
     }
 };
 
-static_assert(sizeof(PTO2TaskId) == 8, "ids are stored in tensors");
+static_assert(sizeof(PTO2TaskId) == 8, "tensors store task ids of 8 bytes");
 
 #endif

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The arguments of a task, and the result of a submit. An Arg holds struct pto_args, which
-// the runtime takes directly: a submit copies only the launch spec.
+/*
+ * The arguments of a task, and the result of a submit. An Arg holds struct pto_args, which
+ * the runtime takes directly: a submit copies only the launch spec.
+ */
 #ifndef PTO_SIMPLER_TYPES_H
 #define PTO_SIMPLER_TYPES_H
 
-// Code tests whether this name is defined, to learn whether blocks are called cores.
+// Code tests whether this name is defined, to learn whether the API says "cores" for blocks.
 #if defined(PTO_FOR_A5) && !defined(PTO_FOR_HOST)
 #define SRC_A5_RUNTIME_TENSORMAP_AND_RINGBUFFER_RUNTIME_PTO_TYPES_H_
 #endif
@@ -64,8 +65,10 @@ constexpr bool dep_has_retain(DepFlags f)
     return (f & DEP_RETAIN) != DEP_NONE;
 }
 
-// The outputs of a submit, in the order of the calls of add_output(TensorCreateInfo). Valid until
-// the scope of the submit ends.
+/*
+ * The outputs of a submit, in the order of the calls of add_output(TensorCreateInfo). Valid until
+ * the scope of the submit ends.
+ */
 class TaskOutputTensors
 {
   public:
@@ -160,8 +163,10 @@ template <size_t MaxT, size_t MaxS> void clear(ArgFields<MaxT, MaxS> &args)
     args.timing_slot = TASK_TIMING_SLOT_NONE;
 }
 
-// Returns a bit for each argument that is marked for a dump: tensors from bit 0 on, then scalars.
-// Only arguments of tasks can be marked.
+/*
+ * Returns a bit for each argument that is marked for a dump: tensors from bit 0 on, then scalars.
+ * Only arguments of tasks can be marked.
+ */
 inline uint64_t marked(const TaskFields &args)
 {
     return args.is_marked
@@ -215,8 +220,10 @@ template <size_t MaxT, size_t MaxS> struct Arg {
         check_tensors<Args...>();
         add<PTO_TAG_NO_DEP>(args...);
     }
-    // Adds outputs: either tensors that exist, or create infos of tensors for the runtime to
-    // allocate.
+    /*
+     * Adds outputs: either tensors that exist, or create infos of tensors for the runtime to
+     * allocate.
+     */
     template <typename... Args> void add_output(Args &&...args)
     {
         if constexpr ((std::is_same_v<std::decay_t<Args>, TensorCreateInfo> && ...)) {
@@ -569,8 +576,10 @@ struct ChipTaskArgs : Arg<CHIP_MAX_TENSOR_ARGS, CHIP_MAX_SCALAR_ARGS> {
 
         create_from_entry(entry);
     }
-    // Takes over the arguments of an entry. Tensors after the entry's last one are placeholders,
-    // which submits refuse.
+    /*
+     * Takes over the arguments of an entry. Tensors after the entry's last one are placeholders,
+     * which submits refuse.
+     */
     void create_from_entry(const struct pto_entry &entry)
     {
         reset();

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Includes pto_orchestration_api.h, for orchestrations that name this header as well.
 #ifndef PTO_SIMPLER_RUNTIME_H
 #define PTO_SIMPLER_RUNTIME_H

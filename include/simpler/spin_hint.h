@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // A pause for loops that poll memory which another thread writes.
 #ifndef PTO_SIMPLER_SPIN_HINT_H
 #define PTO_SIMPLER_SPIN_HINT_H

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// ChipTensor: struct pto_tensor under the names, and with the methods, that sources
-// written for simpler use. Orchestrations and kernels share this file.
-//
-// Unlike with pto/tensor.h, an impossible view throws if debug_assert is enabled. Unit dimensions
-// are not special: a tensor is contiguous if every stride is the product of the later shapes.
+/*
+ * ChipTensor: struct pto_tensor under the names, and with the methods, that sources
+ * written for simpler use. Orchestrations and kernels share this file.
+ *
+ * Unlike with pto/tensor.h, an impossible view throws if debug_assert is enabled. Dimensions of
+ * size 1 are not special: a tensor is contiguous if every stride is the product of the later
+ * shapes.
+ */
 #ifndef PTO_SIMPLER_TENSOR_H
 #define PTO_SIMPLER_TENSOR_H
 
@@ -74,8 +76,10 @@ struct alignas(64) ChipTensor {
         return reinterpret_cast<T *>(static_cast<uintptr_t>(buffer.addr));
     }
 
-    // Returns the distance from the start of the storage to the element with these indices, in
-    // elements.
+    /*
+     * Returns the distance from the start of the storage to the element with these indices, in
+     * elements.
+     */
     uint64_t compute_flat_offset(const uint32_t indices[], uint32_t in_ndims) const
     {
         uint64_t at = start_offset;
@@ -117,8 +121,10 @@ struct alignas(64) ChipTensor {
         *this = other;
     }
 
-    // Returns a view of a box of this tensor. If a shape is zero, the view is empty, and its
-    // position is unspecified.
+    /*
+     * Returns a view of a box of this tensor. If a shape is zero, the view is empty, and its
+     * position is unspecified.
+     */
     ChipTensor view(const uint32_t view_shapes[], const uint32_t view_offsets[],
                     bool in_manual_dep = false) const
     {
@@ -201,8 +207,10 @@ struct alignas(64) ChipTensor {
         return v;
     }
 
-    // Returns a view of every step-th element of one dimension, from start up to but not including
-    // end.
+    /*
+     * Returns a view of every step-th element of one dimension, from start up to but not including
+     * end.
+     */
     ChipTensor slice(uint32_t dim, uint32_t start, uint32_t end, uint32_t step = 1,
                      bool in_manual_dep = false) const
     {
@@ -277,11 +285,11 @@ struct alignas(64) ChipTensor {
 
 static_assert(sizeof(ChipTensor) == sizeof(struct pto_tensor) &&
                   std::is_trivially_copyable_v<ChipTensor>,
-              "a tensor is an ABI");
+              "the layout of a tensor is an ABI");
 #define PTO_SIMPLER_SAME(field, ours)                                                 \
     static_assert(offsetof(ChipTensor, field) == offsetof(struct pto_tensor, ours) && \
                       sizeof(ChipTensor::field) == sizeof(pto_tensor::ours),          \
-                  "a tensor is an ABI")
+                  "the layout of a tensor is an ABI")
 PTO_SIMPLER_SAME(owner_task_id, owner);
 PTO_SIMPLER_SAME(start_offset, start);
 PTO_SIMPLER_SAME(version, version);

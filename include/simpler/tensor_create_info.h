@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// TensorCreateInfo: struct pto_tensor_info, the shape and type of a new output. It must
-// live until the submit.
+/*
+ * TensorCreateInfo: struct pto_tensor_info, the shape and type of a new output. It must
+ * live until the submit.
+ */
 #ifndef PTO_SIMPLER_TENSOR_CREATE_INFO_H
 #define PTO_SIMPLER_TENSOR_CREATE_INFO_H
 
@@ -60,7 +61,7 @@ static_assert(sizeof(TensorCreateInfo) == sizeof(struct pto_tensor_info) &&
                   offsetof(TensorCreateInfo, start_offset) == offsetof(ChipTensor, start_offset) &&
                   offsetof(TensorCreateInfo, dtype) == offsetof(ChipTensor, dtype) &&
                   offsetof(TensorCreateInfo, shapes) == offsetof(ChipTensor, shapes),
-              "a create info is the first line of a tensor");
+              "a create info has the layout of the first cache line of a tensor");
 
 // Makes `t` the tensor that `ci` describes, in the caller's memory, filled if `ci` has a value.
 inline void init_tensor_from_create_info(ChipTensor &t, const TensorCreateInfo &ci, void *addr,

@@ -71,7 +71,7 @@ int artefact_glance(const void *bytes, size_t have, size_t size, struct pto_erro
     if (size > ARTEFACT_BYTES_MAX)
         return error_setf(
             error, PTO_EFORMAT,
-            "it has %zu bytes, and no callable has more than %u; it is something else", size,
+            "it has %zu bytes, and no callable has more than %u; it is another kind of file", size,
             (unsigned)ARTEFACT_BYTES_MAX);
     switch (artefact_recognise(bytes, have)) {
     case ARTEFACT_FILE:

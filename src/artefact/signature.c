@@ -11,8 +11,8 @@
 #include "base/sized.h"
 #include "artefact/artefact.h"
 
-static_assert(PTO_KEY_BYTES == ED25519_KEY_SIZE, "the size in libhogweed");
-static_assert(SIGNATURE_BYTES == ED25519_SIGNATURE_SIZE, "the size in libhogweed");
+static_assert(PTO_KEY_BYTES == ED25519_KEY_SIZE, "must equal the size in libhogweed");
+static_assert(SIGNATURE_BYTES == ED25519_SIGNATURE_SIZE, "must equal the size in libhogweed");
 
 static const char magic[SIGNATURE_MAGIC_BYTES] = "PTOSIG1\n";
 

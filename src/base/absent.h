@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses behind which there is no memory on purpose, and what they stand for: an access to one
- * crashes, and the report of the crash says what the code tried to reach. The list is process-wide,
- * because a kernel on any device can have such an address. Any thread may call the functions.
+ * Addresses that have no memory on purpose, each with a description of the memory that they stand
+ * for, such as a window on another host. An access to such an address crashes, and the report of
+ * the crash has the description. The list is process-wide, because a kernel on any device can have
+ * such an address. Any thread may call these functions.
  */
 #ifndef PTO_ABSENT_H
 #define PTO_ABSENT_H
@@ -11,11 +12,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Reserves addresses for something, for example "the window of rank 3". NULL: there are none. */
+/*
+ * Reserves addresses for memory with this description, for example "the window of rank 3". NULL: no
+ * addresses are free.
+ */
 char *absent_reserve(uint64_t bytes, const char *what);
-/* Gives addresses back. Accepts NULL. */
+/* Releases reserved addresses. Accepts NULL. */
 void absent_release(char *at);
-/* Copies what an address stands for. False: it is not reserved. */
+/* Copies the description of an address. False: the address is not reserved. */
 bool absent_find(uint64_t addr, char *text, size_t size);
 
 #endif

@@ -17,8 +17,9 @@ int arena_open(int file, void *addr, uint64_t bytes, struct arena **arena_out);
 /* Opens an arena in a part of a file that the caller has mapped and keeps mapped. */
 int arena_open_part(int file, uint64_t offset, void *addr, uint64_t bytes,
                     struct arena **arena_out);
-void arena_close(struct arena *arena);                 /* accepts NULL */
-char *arena_take(struct arena *arena, uint64_t bytes); /* NULL: no memory is left */
+void arena_close(struct arena *arena); /* accepts NULL */
+/* Allocates a piece; NULL: no memory is left. */
+char *arena_take(struct arena *arena, uint64_t bytes);
 void arena_give(struct arena *arena, char *memory);
 
 /*

@@ -43,7 +43,7 @@ enum {
 };
 
 struct folder {
-    const char *root; /* name of the root, before the id of the user */
+    const char *root; /* name of the root folder, without the user id at its end */
     const char *prefix;
     char path[PATH_MAX]; /* path of the folder of this process; empty: there is none */
     pid_t owner;         /* process that made the folder; a forked child makes its own */

@@ -7,9 +7,10 @@
  * later process removes it, after a day if there may be a core file.
  *
  * The folders of a user are in TMPDIR/pto-UID, those with orchestrations in simpler's API in
- * TMPDIR/orch_so_pto-UID, of mode 700, which is removed with the last folder in it. A process that looks for folders of killed processes reads only that folder, which other
- * users cannot fill. If another user has taken that name, the process makes its folder in TMPDIR
- * itself; no later process removes that one after a kill.
+ * TMPDIR/orch_so_pto-UID, of mode 700, which is removed with the last folder in it. A process that
+ * looks for folders of killed processes reads only that folder, which other users cannot fill. If
+ * another user has taken that name, the process makes its folder in TMPDIR itself; if the process
+ * is killed, no later process removes that folder.
  *
  * PTO_CODE_DIR names another folder, in which the files stay, for tools that read them after the
  * process has ended.

@@ -75,8 +75,8 @@ void crash_set_last(void (*handler)(int number))
 }
 
 /*
- * Fork handler: detaches a forked child from the crash states of its only thread, after calling
- * their `forked`.
+ * Fork handler: in a forked child, calls `forked` of each crash state of the only thread, then
+ * detaches the thread from these states.
  */
 static void leave_to_parent(void)
 {
@@ -140,7 +140,7 @@ static void crash_await_quick_exit(void)
     await_report(at_quick_exit, crash_await_quick_exit);
 }
 
-/* If there is no memory to register these handlers, the place of an exit is not reported. */
+/* If there is no memory to register these handlers, no report says which code called exit. */
 static void crash_register(void)
 {
     (void)pthread_atfork(crash_lock_users, crash_unlock_users, crash_unlock_users);
@@ -358,7 +358,10 @@ bool crash_call_in_child(void (*fn)(void *context), void *context)
  */
 struct end_frames {
     struct os_range libc;
-    /* the walk has found frames of libc; it has found another frame after them */
+    /*
+     * has_entered: the walk has reached frames of libc; has_left: it has reached another frame
+     * after them
+     */
     bool has_entered, has_left;
     uint32_t count;
     uintptr_t frame[CRASH_FRAMES_MAX];

@@ -3,12 +3,12 @@
  * Calls of code that may crash. Signal handlers are process-wide, so there is one handler for
  * SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT, and one for SIGURG, which makes a thread leave such
  * code (recalls it). They act only on a thread that has registered and is inside such code; any
- * other signal goes to the previous handler. SIGABRT always goes to the previous handler, but the
- * thread's place is reported before. There are no handlers in programs built with AddressSanitizer,
- * which has its own.
+ * other signal goes to the previous handler. SIGABRT always goes to the previous handler, after a
+ * report of the code that the thread executes. There are no handlers in programs built with
+ * AddressSanitizer, which has its own.
  *
- * A thread that calls exit or quick_exit inside such code reports its place, too. A thread that
- * calls _exit does not: no handler runs.
+ * A thread that calls exit or quick_exit inside such code reports the code that it executes, too. A
+ * thread that calls _exit does not: no handler runs.
  *
  * A crash in a forked child ends the child, because the run that would survive it belongs to the
  * parent.

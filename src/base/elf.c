@@ -177,13 +177,15 @@ static int keep_segment(struct object_view *v, const GElf_Phdr *p, struct pto_er
 {
     if (p->p_type == PT_LOAD) {
         if (!is_loadable(v, p))
-            return elf_damaged(error, "it is damaged or truncated: a segment lies outside of it");
+            return elf_damaged(error,
+                               "it is damaged or truncated: a segment lies outside of the file");
         v->load[v->load_count++] = *p;
     }
     if (p->p_type == PT_DYNAMIC) {
         if (p->p_offset > v->size || p->p_filesz > v->size - p->p_offset ||
             p->p_offset % sizeof(uint64_t) != 0)
-            return elf_damaged(error, "it is damaged: its dynamic section lies outside of it");
+            return elf_damaged(error,
+                               "it is damaged: the dynamic section lies outside of the file");
         v->dynamic_at = p->p_offset;
         v->dynamic_room = p->p_filesz / sizeof(Elf64_Dyn);
     }
@@ -200,18 +202,19 @@ static int read_segments(struct object_view *v, struct pto_error *error)
     elf = elf_memory((char *)v->bytes, v->size);
     status = check_machine(elf, v->machine, error);
     if (status >= 0 && elf_getphdrnum(elf, &count) != 0)
-        status = elf_damaged(error, "it is damaged: it has no table of segments");
+        status = elf_damaged(error, "it is damaged: there is no table of segments");
     for (size_t i = 0; i < count && status >= 0; i++) {
         GElf_Phdr p;
 
         if (gelf_getphdr(elf, (int)i, &p) == NULL)
-            status = elf_damaged(error, "it is damaged: its table of segments lies outside of it");
+            status =
+                elf_damaged(error, "it is damaged: the table of segments lies outside of the file");
         else
             status = keep_segment(v, &p, error);
     }
     elf_end(elf);
     if (status >= 0 && v->load_count == 0)
-        status = elf_damaged(error, "it has nothing to load");
+        status = elf_damaged(error, "it has no segment to load");
     return status;
 }
 
@@ -281,7 +284,7 @@ static int read_dynamic(struct object_view *v, struct pto_error *error)
         has_end = dynamic_at(v, v->dynamic_count++).d_tag == DT_NULL;
     if (!has_end)
         return elf_damaged(error,
-                           "it is damaged, or linked statically: its dynamic section is missing "
+                           "it is damaged, or linked statically: the dynamic section is missing "
                            "or has no end");
     for (uint32_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
         uint64_t start, size, at;
@@ -290,8 +293,8 @@ static int read_dynamic(struct object_view *v, struct pto_error *error)
             continue;
         if (!find_dynamic(v, tables[i].size, &size) || size % (uint64_t)tables[i].entry != 0 ||
             !elf_find_address(v, start, size, &at))
-            return elf_damaged(error, "it is damaged: a table of its dynamic section lies outside "
-                                      "of it");
+            return elf_damaged(error, "it is damaged: a table of the dynamic section lies "
+                                      "outside of the file");
     }
     return PTO_OK;
 }
@@ -355,8 +358,8 @@ static int count_symbols(struct object_view *v, struct pto_error *error)
     if (!is_there || !find_dynamic(v, DT_SYMENT, &entry) || entry != sizeof(Elf64_Sym) ||
         !elf_find_address(v, symbols, v->symbol_count * sizeof(Elf64_Sym), &v->symbol_at))
         return elf_damaged(error,
-                           "it is damaged: its table of symbols is missing or lies outside of "
-                           "it");
+                           "it is damaged: the table of symbols is missing or lies outside of "
+                           "the file");
     return PTO_OK;
 }
 

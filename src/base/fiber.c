@@ -204,7 +204,7 @@ struct frame {
     uint64_t unused; /* padding: sp has to be a multiple of 16 */
 };
 
-static_assert(sizeof(struct frame) == 176, "the assembly knows the layout");
+static_assert(sizeof(struct frame) == 176, "the assembly code depends on this layout");
 
 static struct frame *push_first_frame(struct fiber *fiber)
 {
@@ -307,7 +307,7 @@ struct frame {
     uint64_t r15, r14, r13, r12, rbx, rbp, rip;
 };
 
-static_assert(sizeof(struct frame) == 64, "the assembly knows the layout");
+static_assert(sizeof(struct frame) == 64, "the assembly code depends on this layout");
 static_assert(alignof(struct fiber) % 16 == 0, "fiber_entry calls with an aligned stack");
 
 static struct frame *push_first_frame(struct fiber *fiber)

@@ -42,7 +42,7 @@ int file_part_open(const char *path, uint32_t mode, struct file_part *part);
  */
 int file_part_close(struct file_part *part, bool is_good);
 
-/* Writes a whole file in one step. */
+/* Writes a whole file with one call: completely, or not at all. */
 int file_write(const char *path, const void *bytes, size_t size);
 /* Writes a whole file that only this user can read. */
 int file_write_private(const char *path, const void *bytes, size_t size);

@@ -68,7 +68,7 @@ __asm__(".text\n"
         "    ret\n"
         "    .cfi_endproc\n");
 #else
-#error "guard_enter for this processor"
+#error "guard_enter is not written for this processor"
 #endif
 
 _Unwind_Reason_Code guard_personality(int version, _Unwind_Action actions,
@@ -117,10 +117,10 @@ static void guard_describe(struct _Unwind_Exception *exception, char text[GUARD_
         take(exception, text, GUARD_TEXT);
         return;
     }
-    snprintf(
-        text, GUARD_TEXT, "%s",
-        is_cxx ? "libptoguard.so.0, which would read its text, is not in the folder of the library"
-               : "not one of C++");
+    snprintf(text, GUARD_TEXT, "%s",
+             is_cxx ? "libptoguard.so.0, which reads the text of exceptions, is not in the folder "
+                      "of the library"
+                    : "it is not a C++ exception");
     _Unwind_DeleteException(exception);
 }
 

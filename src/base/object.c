@@ -386,7 +386,7 @@ static int explain_load(const char *label, struct pto_error *error)
     uint64_t mappings = count_mappings();
 
     if (text == NULL)
-        text = "without a reason from the system";
+        text = "the system gives no reason";
     if (most != 0 && mappings + MAPPINGS_EACH > most)
         return error_setf(error, PTO_ELOAD,
                           "%s cannot be loaded: the process has %llu mappings, and the system "

@@ -98,7 +98,7 @@ bool os_fence_processes_init(void);
 void os_fence_processes(void);
 
 /*
- * Describes what machines have in common that can run the ranks of one job, as one word:
+ * Describes, as one word, the properties that all machines of one job must share:
  * "x86_64,64-bit,pages-of-4096".
  */
 enum { OS_PLATFORM_TEXT = 64 };
@@ -127,7 +127,7 @@ static inline bool os_is_in(struct os_range range, uintptr_t addr)
 /* Returns the segment of a loaded object that contains the address; an empty range if none does. */
 struct os_range os_find_code(uintptr_t addr);
 
-/* Whether a function begins at this address whose name other objects can look up. */
+/* Whether a function that other objects can look up by name begins at this address. */
 bool os_is_exported(uintptr_t function);
 
 /* Yields the CPU to another thread. */

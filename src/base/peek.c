@@ -101,7 +101,7 @@ __asm__(".text\n"
         "    ret\n"
         "    .cfi_endproc\n");
 #else
-#error "peek_load and peek_store for this processor"
+#error "peek_load and peek_store are not written for this processor"
 #endif
 
 extern const char peek_first[], peek_last[], peek_failed[];

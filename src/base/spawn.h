@@ -11,8 +11,8 @@
 #include <sys/types.h>
 
 /*
- * A started program has descriptors below this number only; spawn_lift moves those of this process
- * above.
+ * A started program has descriptors below this number only; spawn_lift moves descriptors of this
+ * process to higher numbers.
  */
 enum { SPAWN_FD_MAX = 24 };
 

@@ -114,7 +114,10 @@ struct spin_policy {
     uint32_t yield_ns;     /* how long to yield after spinning */
     uint32_t yield_ns_max; /* maximum of the yield time after waits that slept for a short time */
 };
-/* Returns the policy for a number of processes that wait for each other; it may exceed the CPUs. */
+/*
+ * Returns the policy for a number of processes that wait for each other; there may be more
+ * processes than CPUs.
+ */
 struct spin_policy waker_spin_policy(uint32_t processes);
 
 struct waker_wait {

@@ -124,7 +124,7 @@ static void cost_refuse(struct parser *p, const char *wrong)
 static void cost_put_step(struct parser *p, struct cost_step step)
 {
     if (p->formula->count == STEPS_MAX)
-        cost_refuse(p, "it is too long");
+        cost_refuse(p, "the formula is too long");
     else
         p->formula->step[p->formula->count++] = step;
 }
@@ -188,10 +188,9 @@ static void cost_parse_name(struct parser *p)
                 parse_call(p, functions[i].op);
             return;
         }
-    cost_refuse(p,
-                length != 0
-                    ? "it may name min, max, elements, bytes, dim, scalar and blocks, nothing else"
-                    : "a number or a function is missing");
+    cost_refuse(p, length != 0
+                       ? "a formula may name only min, max, elements, bytes, dim, scalar and blocks"
+                       : "a number or a function is missing");
 }
 
 static void cost_parse_number(struct parser *p)
@@ -213,7 +212,7 @@ static void parse_factor(struct parser *p)
 {
     cost_skip_blanks(p);
     if (++p->depth > NESTED_MAX) {
-        cost_refuse(p, "it is nested too deeply");
+        cost_refuse(p, "the formula is nested too deeply");
     } else if (cost_take(p, '(')) {
         parse_sum(p);
         if (!cost_take(p, ')'))
@@ -265,7 +264,7 @@ static const char *parse_formula(const char *text, struct formula *formula)
     parse_sum(&p);
     cost_skip_blanks(&p);
     if (*p.at != '\0')
-        cost_refuse(&p, "there is text after its end");
+        cost_refuse(&p, "text follows the end of the formula");
     return p.wrong;
 }
 

@@ -3,28 +3,28 @@
  * Collectives of ranks that share memory: rounds.
  *
  * Ranks exchange data in rounds, which are numbered while the domain is open. In a round every rank
- * publishes data, waits until all have published, and reads what it needs. A rank has two places
- * for its data, for even and for odd rounds. Each place is a line (a note: the number and a few
- * bytes of data), a line that describes the call, and a half of the rank's scratch:
+ * publishes data, waits until all have published, and reads what it needs. A rank has two areas
+ * for its data, for even and for odd rounds. Each area is a cache line (a note: the number and a
+ * few bytes of data), a line that describes the call, and a half of the rank's scratch:
  *
- *     write into the place of round n    after it has waited for round n - 1
+ *     write into the area of round n    after it has waited for round n - 1
  *     publish n, wait for n of all       R35, A35
- *     read others' places of round n     before it publishes n + 1
+ *     read others' areas of round n     before it publishes n + 1
  *
  * After a rank has waited for round n + 1, all have read its data of round n, so it may overwrite
- * that place without a second wait. A rank that fails to wait sets `torn` and takes part in no more
+ * that area without a second wait. A rank that fails to wait sets `torn` and takes part in no more
  * rounds; its published data stays.
  *
- * Ranks on other hosts get a copy of the place by messages, which the ranks of a host share. For
- * them a call names the parts of its place that they will read, with collective_send and
+ * Ranks on other hosts get a copy of the area by messages, which the ranks of a host share. For
+ * them a call names the parts of its area that they will read, with collective_send and
  * collective_send_slots, before each round. So the order of a reduction is the same for every
  * placement: operands are moved, never combined on the way.
  *
  * The first round of a call describes the call. Ranks continue only if all descriptions are equal.
  *
  * Ordering
- *   R35 number of a note -> A35 (shared_arrive)   what was written into the place; and that the
- *                                               places of the round before have been read
+ *   R35 number of a note -> A35 (shared_arrive)   what was written into the area; and that the
+ *                                               areas of the round before have been read
  */
 #ifndef PTO_COLLECTIVE_H
 #define PTO_COLLECTIVE_H
@@ -108,7 +108,7 @@ int collective_give_up(struct collective *c, int status, const char *why);
  */
 int collective_agree(struct collective *c);
 
-/* Adds bytes of this rank's place to what the next round sends to all ranks on other hosts. */
+/* Adds bytes of this rank's area to what the next round sends to all ranks on other hosts. */
 static inline void collective_send(struct collective *c, uint64_t at, uint64_t bytes)
 {
     c->sends.all_at = (uint32_t)at;

@@ -24,10 +24,11 @@ static const char *const kind_names[] = {
 static const char *const reduce_names[] = { "sum", "max", "min" };
 static const char *const algorithm_names[] = { "auto", "one-shot", "two-phase", "ring" };
 
-static_assert(sizeof(struct shared_note) == SHARED_LINE, "a note is one line");
-static_assert(offsetof(struct shared_note, word) == 4, "number and word are one store");
+static_assert(sizeof(struct shared_note) == SHARED_LINE, "a note must take one cache line");
+static_assert(offsetof(struct shared_note, word) == 4,
+              "number and word must be written by one store");
 static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == COLLECTIVE_COMBINE + 1,
-              "a name for each kind");
+              "each kind of collective needs a name");
 
 static bool has_reduction(enum collective_kind kind)
 {
@@ -264,11 +265,11 @@ void collective_describe(const struct shared_call *call, char *text, size_t size
         return;
     }
     if (kind >= COLLECTIVE_DISPATCH) {
-        snprintf(text, size, "%s of rows of %llu %s to %u of %u experts", kind_names[kind], count,
-                 dtype, (unsigned)(call->args[1] >> 40), root);
+        snprintf(text, size, "%s of rows of %llu %s elements to %u of %u experts", kind_names[kind],
+                 count, dtype, (unsigned)(call->args[1] >> 40), root);
         return;
     }
-    used = snprintf(text, size, "%s of %llu %s", kind_names[kind], count, dtype);
+    used = snprintf(text, size, "%s of %llu %s elements", kind_names[kind], count, dtype);
     if (has_reduction(kind))
         snprintf(text + used, size - (size_t)used, " (%s, %s)", reduce_names[reduce],
                  algorithm_names[call->args[1] >> 14 & 3]);

@@ -159,7 +159,7 @@ static int hold_device(struct pto_comm_params *params, struct device **device_ou
                       "the backend %s is for windows in %s; omit it to select one by the device",
                       params->backend,
                       has_cards ? "host memory, and the device is a card"
-                                : "the memory of a card, and the device is none");
+                                : "the memory of a card, and the device is not a card");
 }
 
 /* Completes the parameters from the environment of the launcher, and checks all of them. */
@@ -246,8 +246,8 @@ int pto_comm_open_team(const struct pto_comm_params *given, uint32_t rank_count,
         return PTO_EINVAL;
     if (comms_out == NULL || rank_count == 0 || rank_count > COMM_RANKS_MAX)
         return error_setf(params.error, PTO_EINVAL,
-                          "a team has 1 to %d ranks, not %u, and a place for each", COMM_RANKS_MAX,
-                          rank_count);
+                          "a team has 1 to %d ranks, not %u, and an array for their handles",
+                          COMM_RANKS_MAX, rank_count);
     if (params.timeout_ns == 0)
         params.timeout_ns = PTO_COMM_TIMEOUT_DEFAULT_NS;
     status = comm_team_open(rank_count, comms, params.error);

@@ -91,7 +91,7 @@ struct announcement {
 };
 
 static_assert(sizeof(struct announcement) <= SHARED_SCRATCH_BYTES / 2,
-              "announcements fit the scratch");
+              "an announcement must fit into half of the scratch");
 
 /* State of opening a domain on this rank. */
 struct opening {

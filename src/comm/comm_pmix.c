@@ -48,7 +48,7 @@ struct pmix_info {
 
 _Static_assert(sizeof(struct pmix_process) == 260 && sizeof(struct pmix_value) == 32 &&
                    sizeof(struct pmix_info) == 552,
-               "sizes of the PMIx standard");
+               "the structs must have the sizes of the PMIx standard");
 
 struct pmix_calls {
     int (*init)(struct pmix_process *own, struct pmix_info *info, size_t count);

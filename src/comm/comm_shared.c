@@ -27,7 +27,8 @@ enum {
     CROWD_KNOWN = 64,
 };
 
-static_assert(sizeof(struct shared_control) <= SHARED_CONTROL_BYTES, "a block's control fits");
+static_assert(sizeof(struct shared_control) <= SHARED_CONTROL_BYTES,
+              "struct shared_control must fit into its part of a block");
 
 int shared_init(struct shared *s, uint32_t rank, uint32_t rank_count)
 {

@@ -155,8 +155,8 @@ struct shared_memory {
 /* Parts of this rank's scratch that a round of a collective sends to ranks on other hosts. */
 struct shared_sends {
     /*
-     * offset in the half of the scratch, and size, of what goes to all ranks, or only to rank
-     * `only` unless that is UINT32_MAX
+     * offset in the half of the scratch, and size, of the data for all ranks; if `only` is not
+     * UINT32_MAX, for rank `only` alone
      */
     uint32_t all_at, all_bytes;
     uint32_t only;
@@ -322,7 +322,9 @@ struct shared_arrival {
     struct pto_error *error;
 };
 int shared_arrive(struct shared_domain *sd, const struct shared_arrival *arrival);
-/* collective_round.c: formats a call, for example "all-reduce of 12 float32 (sum, auto)". */
+/*
+ * collective_round.c: formats a call, for example "all-reduce of 12 float32 elements (sum, auto)".
+ */
 void collective_describe(const struct shared_call *call, char *text, size_t size);
 
 /* The following is defined in comm_shared_domain.c. */

@@ -40,7 +40,7 @@ struct tls_far;
 /* A get or a fetch_add that waits for answers. Under call_lock while it is open. */
 struct tls_call {
     struct tls_call *next;
-    bool is_open; /* it is in the list of calls */
+    bool is_open; /* the call is in the list of calls */
     /*
      * Called with the first answer, or if the rank is lost, when the call is not open any more; the
      * lock is held. NULL: a thread waits for the answers.
@@ -94,7 +94,7 @@ int tls_send_ask(struct domain *domain, uint32_t rank, uint64_t offset, uint32_t
 void tls_send_begin_call(struct tls *t, struct tls_call *call);
 /* Closes a call; then calls `done`, unless it is NULL. call_lock is held. */
 void tls_send_close_call(struct tls *t, struct tls_call *call);
-/* Waits until all ranks of other hosts have what was sent to them. `domain`: only its members. */
+/* Waits until the domain's members on other hosts have received all that was sent to them. */
 int tls_send_drain(struct domain *domain, uint64_t deadline_ns);
 /* Called when a rank is lost: ends the calls that wait for its answers, with PTO_EPEER. */
 void tls_send_lose(struct tls *t, uint32_t rank);

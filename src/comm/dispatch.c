@@ -297,7 +297,7 @@ static int plan_open(struct plan *p, struct pto_domain *handle, const struct pto
     p->weight = calloc((size_t)p->r.top_k + 1, sizeof(*p->weight));
     if (p->offer == NULL || p->pair_first == NULL || p->sent == NULL || p->expert_rows == NULL ||
         p->source == NULL || p->weight == NULL)
-        (void)collective_refuse(&p->c, PTO_ENOMEM, "there is no memory for its tables");
+        (void)collective_refuse(&p->c, PTO_ENOMEM, "there is no memory for the tables of the call");
     return PTO_OK;
 }
 
@@ -351,7 +351,7 @@ static int gather_experts(struct plan *p)
 
     p->row = malloc((p->pair_first[c->rank_count] + 1) * sizeof(*p->row));
     if (p->row == NULL)
-        return collective_give_up(c, PTO_ENOMEM, "there is no memory for its routing");
+        return collective_give_up(c, PTO_ENOMEM, "there is no memory for the routing of all ranks");
     for (uint64_t at = 0; at < most; at += chunk) {
         uint64_t own = p->pair_first[c->rank + 1] - p->pair_first[c->rank];
 

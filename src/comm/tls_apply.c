@@ -71,7 +71,7 @@ static int apply_control(struct tls *t, uint32_t peer, const uint8_t *payload, s
     }
     pthread_mutex_unlock(&t->block_lock);
     wake_host(t);
-    /* the sender's alarm may have come to the others before they could see this */
+    /* the sender's alarm may have reached the other ranks before they could see this */
     for (uint32_t i = 0; i < t->local_count && w.torn != 0; i++)
         shared_raise_trouble(&t->shm.shared, t->local[i]);
     return PTO_OK;

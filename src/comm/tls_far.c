@@ -9,17 +9,22 @@
 #include "base/lock.h"
 #include "pto/window_far.h"
 
-#define FAR_SLICE_NS 20000000ull  /* how long a full lane is waited for before looking around */
-#define FAR_IDLE_NS 100000000ull  /* how long the thread sleeps at most */
+/* how long the thread waits for room in a full lane before it looks for other work */
+#define FAR_SLICE_NS 20000000ull
+#define FAR_IDLE_NS 100000000ull  /* maximum time for which the thread sleeps */
 #define FAR_CLOSE_NS 100000000ull /* how long a close without a deadline waits for requests */
 
 /* A domain that has ranks on other hosts, and a context. */
 struct far_domain {
     struct far_domain *next;
     struct domain *domain;
-    struct a32 is_closing; /* full lanes are not waited for any more */
+    struct a32 is_closing; /* the thread no longer waits for room in full lanes */
     struct pto_comm_far far;
-    char *reserved[PTO_CONTEXT_RANKS]; /* addresses in place of windows; NULL: there is a window */
+    /*
+     * addresses that stand for the windows of ranks on other hosts; NULL: the rank's window has an
+     * address
+     */
+    char *reserved[PTO_CONTEXT_RANKS];
 };
 
 /* A request that waits for an answer. Under call_lock. */
@@ -39,8 +44,8 @@ struct tls_far {
     struct far_domain *domains;       /* under the lock */
     const struct far_domain *current; /* domain that the thread uses now; under the lock */
     /*
-     * Odd while the thread has taken requests from the list that are not carried out yet. Changed
-     * under the lock, by the thread: to odd before it takes the list.
+     * Odd while the thread has taken requests from the list and not carried them all out yet.
+     * Changed under the lock, by the thread: to odd before it takes the list.
      */
     struct a64 batch;
     struct a32 is_ending;
@@ -65,7 +70,7 @@ static void far_finish(struct pto_far_request *r, int status)
     __atomic_store_n(&r->state, (uint32_t)PTO_FAR_DONE, __ATOMIC_RELEASE);
 }
 
-/* Called under call_lock when an answer has come, or none will. */
+/* Called under call_lock when an answer has come, or when it is known that none will come. */
 static void far_answered(struct tls *t, struct tls_call *call)
 {
     struct far_call *c = (struct far_call *)(void *)call;
@@ -91,7 +96,10 @@ static bool far_is_inside(const struct domain *domain, uint64_t offset, uint64_t
     return offset <= domain->window_bytes && bytes <= domain->window_bytes - offset;
 }
 
-/* Checks what a kernel has posted: a record that no rank sends would make the peer give us up. */
+/*
+ * Checks a request that a kernel has posted. If this rank sent an invalid record, the peer would
+ * give this rank up.
+ */
 static int far_check(const struct far_domain *d, const struct pto_far_request *r)
 {
     bool has_word = r->kind == PTO_FAR_SIGNAL || r->kind == PTO_FAR_FETCH_ADD;
@@ -219,7 +227,8 @@ static void far_step(struct tls_far *far)
     if (a32_load_relaxed(far_posted(far)) == 0)
         return;
     far_count_batch(far);
-    number = a32_swap_acq_rel(far_posted(far), 0); /* what kernels have filled in is visible */
+    /* acquire: the fields that kernels have filled in are visible */
+    number = a32_swap_acq_rel(far_posted(far), 0);
     while (number != 0) {
         uint32_t next = request[number - 1].next;
 
@@ -231,7 +240,7 @@ static void far_step(struct tls_far *far)
         struct pto_far_request *r = &request[oldest - 1];
         struct far_domain *d = far_hold(far, r->domain);
 
-        oldest = r->next; /* the request may be free afterwards */
+        oldest = r->next; /* read before far_serve, after which the request may be free */
         if (d != NULL)
             far_serve(far, d, r);
         else
@@ -369,7 +378,10 @@ static void far_release(struct far_domain *d)
     free(d);
 }
 
-/* Reserves addresses in place of the windows of other hosts. False: there are none. */
+/*
+ * Reserves addresses that stand for the windows of ranks on other hosts. False: no addresses are
+ * free.
+ */
 static bool far_reserve(const struct tls *t, struct far_domain *d)
 {
     const struct domain *domain = d->domain;

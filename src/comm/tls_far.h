@@ -21,8 +21,8 @@ struct tls_far;
  */
 int tls_far_add(struct tls *t, struct shared_domain *sd);
 /*
- * Takes the context away, before the domain is closed: earlier requests are carried out until the
- * deadline. Also for a domain without one.
+ * Frees the domain's context before the domain is closed. Requests that were posted before are
+ * carried out until the deadline. Accepts a domain without such a context.
  */
 void tls_far_remove(struct tls *t, struct domain *domain, uint64_t deadline_ns);
 /*

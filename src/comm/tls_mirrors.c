@@ -9,7 +9,8 @@ enum { MIRROR_BYTES = SHARED_CONTROL_BYTES + SHARED_SCRATCH_BYTES };
 struct hosts {
     uint32_t count;
     uint32_t local[COMM_RANKS_MAX];
-    uint32_t held[COMM_RANKS_MAX]; /* by number in `local`: how many mirrors the member holds */
+    /* by number in `local`: number of mirrors that the member holds */
+    uint32_t held[COMM_RANKS_MAX];
 };
 
 /* All members of a host get equal results, because they agree on who is elsewhere. */
@@ -37,7 +38,7 @@ int tls_mirrors_make(struct shared *s, struct shared_domain *sd)
     own->mirrors_bytes = (uint64_t)h.held[own->host_index] * MIRROR_BYTES;
     if (own->mirrors_bytes == 0)
         return PTO_OK;
-    /* unlike a block it is not listed, so that no record writes to it as to a window */
+    /* a mirror is not in the list of blocks, so that no record writes to it as to a window */
     return comm_shm_alloc(s, own->mirrors_bytes, &own->mirrors_offset, &own->mirrors);
 }
 

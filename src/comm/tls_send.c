@@ -60,7 +60,7 @@ static void tls_send_entry(struct shared *s, const struct shared_domain *sd)
     for (uint32_t i = 0; i < SHARED_MEMBER_WORDS; i++)
         entry.member[i] = a64_load_relaxed(&e->member[i]);
     size = tls_wire_pack_entry(&entry, bytes);
-    /* to all members: the directory is mirrored in each process */
+    /* sends the entry to all members, because each process has its own mirror of the directory */
     for (uint32_t i = 0; i < sd->base.rank_count; i++)
         if (tls_is_remote(s, sd->base.ranks[i]))
             tls_tell(s, sd->base.ranks[i], TLS_KIND_ENTRY, bytes, size);
@@ -205,8 +205,8 @@ const struct shared_remote tls_send_remote = {
 /* ---- windows ---- */
 
 /*
- * Returns the place of a rank's window: its block in the domain that has created the windows, and
- * the offset there.
+ * Returns the position of a rank's window: its block in the domain that has created the windows,
+ * and the offset there.
  */
 static struct tls_wire_place tls_place_of(struct domain *domain, uint32_t rank, uint64_t offset)
 {

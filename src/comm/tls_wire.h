@@ -51,7 +51,7 @@ struct tls_wire_round {
     uint64_t args[2];
 };
 
-/* A place in a block, or in its window. In the record, data for this place follow. */
+/* An offset in a block, or in the block's window. In a record, the data for this offset follow. */
 struct tls_wire_place {
     uint64_t offset; /* offset of the block in the memory of its rank */
     uint64_t at;

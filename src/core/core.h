@@ -35,7 +35,7 @@ enum core_lost {
 
 static_assert(offsetof(struct pto_local_context, block_count) ==
                   offsetof(struct pto_local_context, block_index) + 4,
-              "they are written as one word");
+              "block_index and block_count are written as one word");
 
 struct core {
     _Alignas(128) struct a32 exec; /* odd inside a kernel; written by the owning thread only */

@@ -4,8 +4,9 @@
  * and every task that it was passed to has completed. A free buffer keeps its memory and is the
  * next one taken of its size.
  *
- * Under the reference's rules freed memory rests first: the reference's rings reuse memory late,
- * and existing code passes an output on after its scope has ended and its users have completed.
+ * Under the reference's rules freed memory is reused only after a while: the reference's rings
+ * reuse memory late, and existing code passes an output on after its scope has ended and its users
+ * have completed.
  */
 #include <string.h>
 

@@ -74,7 +74,8 @@ struct buffer {
     /* number of the task that created it; 0: its scope has ended, or the buffer is free */
     uint32_t seq;
     uint64_t addr;
-    uint32_t next;   /* next in the list of its scope, or in the free list of its class */
+    /* next buffer in the list of its scope, or in the free list of its size class */
+    uint32_t next;
     struct a32 link; /* next in the list of buffers that other threads freed */
     /* bytes that its ring had allocated before this buffer, in units of GRAPH_OUTPUT_ALIGN */
     uint32_t born;
@@ -209,8 +210,8 @@ struct graph {
     uint32_t free_descriptor_chunk; /* the descriptor chunk that has been free for longest */
     uint32_t descriptor_chunk_count;
     uint32_t buffer_total;
-    uint32_t free_buffer[GRAPH_HEAP_CLASSES]; /* next free buffer of each class */
-    /* last free buffer of each class whose list is not empty */
+    uint32_t free_buffer[GRAPH_HEAP_CLASSES]; /* next free buffer of each size class */
+    /* last free buffer of each size class whose list is not empty */
     uint32_t last_free[GRAPH_HEAP_CLASSES];
     /* bytes that each ring has allocated, in units of GRAPH_OUTPUT_ALIGN; may wrap */
     uint32_t heap_given[GRAPH_RINGS];
@@ -453,7 +454,7 @@ static inline struct buffer *graph_buffer(const struct graph *g, uint32_t index)
     return (struct buffer *)(void *)g->buffer_pool.base + index;
 }
 
-/* Frees the slot of a completed task; the next task of its class gets this slot. */
+/* Frees the slot of a completed task; the next task of its size class gets this slot. */
 static inline void graph_retire(struct graph *g, uint32_t slot_number)
 {
     struct slot_info *info = &g->info[slot_number];

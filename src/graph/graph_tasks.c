@@ -30,7 +30,8 @@ void graph_complete(struct slot *s, void (*each)(void *context, struct slot *nex
 {
     struct edge *e = aptr_load_relaxed(&s->successors); /* accessed by one thread */
 
-    port_check(e != SLOT_SEALED); /* a task completes only once: its list is not closed yet */
+    /* a task completes only once, so its list of successors is not sealed yet */
+    port_check(e != SLOT_SEALED);
     aptr_store_relaxed(&s->successors, SLOT_SEALED); /* accessed by one thread */
     while (e != NULL) {
         struct slot *next = e->self;

@@ -30,7 +30,7 @@ enum { NOTE_AT = 2 }; /* offset of the note in the reserved bytes; aligns it to 
 static_assert((offsetof(struct pto_tensor, reserved) + NOTE_AT) % 8 == 0 &&
                   NOTE_AT + sizeof(struct guard_note) <=
                       sizeof(((struct pto_tensor *)NULL)->reserved),
-              "a note fits the reserved bytes");
+              "a note must fit into the reserved bytes of a tensor");
 
 static void add_span(struct guard_record *r, uint64_t lo, uint64_t hi);
 

@@ -165,7 +165,10 @@ static int refuse_regions_for_now(struct ledger *l, const struct graph *g, uint3
     return status;
 }
 
-/* Whether the fields of the arguments that the ledger reads are valid. The graph refuses others. */
+/*
+ * Whether the fields of the arguments that the ledger reads are valid. The graph refuses invalid
+ * arguments later.
+ */
 static bool ledger_is_sound(const struct pto_args *args)
 {
     if (args->error != NULL || args->tensor_count > PTO_TASK_TENSORS_MAX ||

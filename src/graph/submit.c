@@ -33,7 +33,7 @@ static_assert(SLOT_LANE_AIC == 1 << PTO_CORE_AIC && SLOT_LANE_AIV0 == 1 << PTO_C
 static_assert((int)SLOT_LANES == PTO_CLUSTER_CORES,
               "there must be one lane for each core of a cluster");
 static_assert(SLOT_LANE_AIV0 - SLOT_LANE_AIC == PTO_CORE_AIV,
-              "so that adding a lane's number replaces a shift");
+              "adding a core type to SLOT_LANE_AIC must give the lane's bit");
 
 uint32_t submit_class_with_tail(const struct pto_args *args)
 {

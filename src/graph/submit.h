@@ -214,7 +214,10 @@ __attribute__((always_inline)) static inline struct record_at locate_record(
 
     memcpy(&kind, &x->ndims, sizeof(kind));
     memcpy(&open, &any, sizeof(open));
-    /* Outputs have no quick path: the caller of a submit describes them with half a tensor only. */
+    /*
+     * Outputs have no quick path: a submit describes them by a struct pto_tensor_info, which is
+     * half a tensor.
+     */
     if (g->regions.quick[tag] == 0 || (kind & ~open) != g->quick_traits)
         return at;
     /* If both factors are below the size, no product wraps, even in a forged descriptor. */

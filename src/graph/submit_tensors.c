@@ -81,7 +81,7 @@ int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, 
      * makes the compiler reload these values here, which is cheaper than to keep them in registers
      */
     fence_light();
-    /* do not read outputs here: they are half a tensor */
+    /* do not read outputs here: they are described by half a tensor (struct pto_tensor_info) */
     if (index + 1 < args->tensor_count && args->output_count == 0)
         region_prefetch_tile(&g->regions, args->tensor[index + 1]);
     if (e == NULL)

@@ -4,7 +4,6 @@
  */
 #include "host/error_text.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -142,18 +141,17 @@ static void append_unwritten(const struct failure *f, const char *name, struct p
                "(pto_tensor_info_fill, pto_set_data)");
     else if (f->value[3] == UNWRITTEN_PREDICATE)
         APPEND(
-            "the predicate of task %" PRIu64 " reads an element of a new tensor that no task "
+            "the predicate of task %llu reads an element of a new tensor that no task "
             "submitted before it writes; submit the writer first, or let the tensor start with a "
             "value (pto_tensor_info_fill, pto_set_data)",
-            f->value[2]);
+            (unsigned long long)f->value[2]);
     else
         APPEND(
-            "argument %d of task %" PRIu64 " (\"%s\") reads %" PRIu64
-            " bytes of a new tensor that no "
+            "argument %d of task %llu (\"%s\") reads %llu bytes of a new tensor that no "
             "task submitted before it writes; submit the writer first, let the tensor start with a "
             "value (pto_tensor_info_fill), or pass it as NO_DEP (PTO_AFTER) if the kernel does not "
             "read it",
-            f->argument, f->value[2], name, f->value[1]);
+            f->argument, (unsigned long long)f->value[2], name, (unsigned long long)f->value[1]);
 }
 
 /* ---- submits that the graph refuses ---- */
@@ -161,12 +159,13 @@ static void append_unwritten(const struct failure *f, const char *name, struct p
 static const char *data_reason(uint64_t reason)
 {
     static const char *const text[] = {
-        [DATA_TENSOR] = "it is not a valid tensor",
+        [DATA_TENSOR] = "the tensor is NULL or not a valid tensor",
         [DATA_NDIMS] = "there are more indices than dimensions, or they are NULL",
         [DATA_INDEX] = "an index is beyond the shape, or the view beyond its buffer",
         [DATA_OPERATOR] = "the comparison does not exist; use one of enum pto_predicate_op",
-        [DATA_ADDRESS] = "it has no storage: its address is 0",
-        [DATA_UNMAPPED] = "there is no memory at its address, or none that can be written",
+        [DATA_ADDRESS] = "the tensor has no storage: its address is 0",
+        [DATA_UNMAPPED] =
+            "there is no memory at the element's address, or none that can be written",
         [DATA_HELD] = "the graph is built before anything runs (PTO_MODE_HOST), and a submitted "
                       "task uses it; read and write it before, or stream the graph",
         [DATA_OWNED] = "the graph is built before anything runs (PTO_MODE_HOST), so only memory "
@@ -179,9 +178,9 @@ static const char *data_reason(uint64_t reason)
 static const char *view_reason(uint64_t reason)
 {
     static const char *const text[] = {
-        [PTO_VIEW_OK] = "it was never initialised",
+        [PTO_VIEW_OK] = "the tensor was never initialised",
         [PTO_VIEW_BAD_NDIMS] = "a tensor has 1 to 5 dimensions",
-        [PTO_VIEW_BAD_DTYPE] = "its data type does not exist",
+        [PTO_VIEW_BAD_DTYPE] = "the data type does not exist",
         [PTO_VIEW_OUT_OF_RANGE] = "offset + shape exceeds the parent tensor",
         [PTO_VIEW_STRIDED] = "only a contiguous tensor can be reshaped",
         [PTO_VIEW_NUMEL] = "the new shape has another number of elements",
@@ -203,20 +202,19 @@ static void append_view(const struct failure *f, struct pto_error *error)
     char where[40] = "";
 
     if (f->value[3] != 0)
-        snprintf(where, sizeof(where), ", made in line %" PRIu64, f->value[3]);
+        snprintf(where, sizeof(where), ", made in line %llu", (unsigned long long)f->value[3]);
     if (f->kind == FAILURE_INFO && f->value[2] == 0)
         APPEND("argument %d is a new output without a valid shape or data type; use "
                "pto_tensor_info_make with 1 to 5 dimensions",
                f->argument);
     else if (f->kind == FAILURE_INFO || f->value[0] == PTO_VIEW_MISCOUNTED)
-        APPEND("argument %d is not a valid %s%s: an array of %" PRIu64
-               " elements is used for %" PRIu64 " dimensions",
-               f->argument, f->kind == FAILURE_INFO ? "new output" : "view", where, f->value[1],
-               f->value[2]);
+        APPEND("argument %d is not a valid %s%s: an array of %llu elements is used for %llu "
+               "dimensions",
+               f->argument, f->kind == FAILURE_INFO ? "new output" : "view", where,
+               (unsigned long long)f->value[1], (unsigned long long)f->value[2]);
     else if (f->value[0] == PTO_VIEW_NO_ENTRY)
-        APPEND("argument %d is entry->tensor[%" PRIu64
-               "] or a view of it, but the entry has %" PRIu64 " tensors",
-               f->argument, f->value[1], f->value[2]);
+        APPEND("argument %d is entry->tensor[%llu] or a view of it, but the entry has %llu tensors",
+               f->argument, (unsigned long long)f->value[1], (unsigned long long)f->value[2]);
     else
         APPEND("argument %d is not a valid view: %s", f->argument, view_reason(f->value[0]));
 }
@@ -231,15 +229,16 @@ static void append_scope_ended(const struct failure *f, const struct callable *c
     if (f->argument < 0)
         snprintf(what, sizeof(what), "the element's tensor");
     else if (f->value[4] == (uint64_t)f->argument)
-        snprintf(what, sizeof(what), "the predicate's operand of task %" PRIu64, f->value[3]);
+        snprintf(what, sizeof(what), "the predicate's operand of task %llu",
+                 (unsigned long long)f->value[3]);
     else
-        snprintf(what, sizeof(what), "argument %d of task %" PRIu64 " (\"%.60s\")", f->argument,
-                 f->value[3], error_text_kernel_name(c, f->kernel));
+        snprintf(what, sizeof(what), "argument %d of task %llu (\"%.60s\")", f->argument,
+                 (unsigned long long)f->value[3], error_text_kernel_name(c, f->kernel));
     if (f->value[2] != 0)
-        snprintf(creator, sizeof(creator), "by task %" PRIu64 " ", f->value[2] - 1);
+        snprintf(creator, sizeof(creator), "by task %llu ", (unsigned long long)f->value[2] - 1);
     if (f->text[0] != '\0')
-        snprintf(scope, sizeof(scope), "the scope of %s:%" PRIu64 ", which has ended", f->text,
-                 f->value[1]);
+        snprintf(scope, sizeof(scope), "the scope of %s:%llu, which has ended", f->text,
+                 (unsigned long long)f->value[1]);
     APPEND("%s was created %sin %s; use it inside that scope, or create it in an outer one", what,
            creator, scope);
 }
@@ -369,10 +368,11 @@ static bool append_refusal(const struct failure *f, const struct callable *c,
         APPEND("a scope was ended that was never begun; match pto_scope_begin and pto_scope_end");
         return true;
     case FAILURE_MEMORY:
-        APPEND("the device's memory budget of %" PRIu64 " MiB is exhausted: %" PRIu64 " more bytes "
-               "were needed at task %" PRIu64 " in scope %u (%" PRIu64 " tasks live); raise "
+        APPEND("the device's memory budget of %llu MiB is exhausted: %llu more bytes "
+               "were needed at task %llu in scope %u (%llu tasks live); raise "
                "memory_max of the device, or end scopes earlier",
-               f->value[0] >> 20, f->value[1], f->value[2], f->scope_depth, f->value[3]);
+               (unsigned long long)f->value[0] >> 20, (unsigned long long)f->value[1],
+               (unsigned long long)f->value[2], f->scope_depth, (unsigned long long)f->value[3]);
         return true;
     default:
         return append_argument(f, c, error) || append_task(f, c, error);
@@ -387,9 +387,9 @@ static bool append_orchestration(const struct failure *f, struct pto_error *erro
 
     switch (f->kind) {
     case FAILURE_SCOPES_OPEN:
-        APPEND("the orchestration returned with %" PRIu64 " scopes open; end each scope that it "
+        APPEND("the orchestration returned with %llu scopes open; end each scope that it "
                "begins",
-               value[0]);
+               (unsigned long long)value[0]);
         return true;
     case FAILURE_GAVE_UP:
         APPEND("the orchestration gave up: %s", f->text);
@@ -402,16 +402,16 @@ static bool append_orchestration(const struct failure *f, struct pto_error *erro
                "instead");
         return true;
     case FAILURE_DATA_LATE:
-        APPEND("task %" PRIu64 ", which uses the element, did not complete in %" PRIu64
-               " ms; if its "
+        APPEND("task %llu, which uses the element, did not complete in %llu ms; if its "
                "kernel waits for the orchestration, pass the tensor as NO_DEP",
-               value[0], value[1]);
+               (unsigned long long)value[0], (unsigned long long)value[1]);
         return true;
     case FAILURE_CANCELLED_EARLY:
         APPEND("the run was cancelled while its graph was built");
         return true;
     case FAILURE_CANCELLED:
-        APPEND("the run was cancelled after %" PRIu64 " of %" PRIu64 " tasks", value[0], value[1]);
+        APPEND("the run was cancelled after %llu of %llu tasks", (unsigned long long)value[0],
+               (unsigned long long)value[1]);
         return true;
     case FAILURE_NO_RECORDER:
         APPEND("there is no memory for the recorder; lower trace_records");
@@ -426,36 +426,34 @@ static bool append_orchestration(const struct failure *f, struct pto_error *erro
  */
 static void append_ring(const struct failure *f, struct pto_error *error)
 {
-    uint64_t ring = f->value[0], needed = f->value[1], size = f->value[2], head = f->value[3];
-    const char *why = f->kind == FAILURE_RING_HELD ? "a scope that is open holds its oldest task"
-                                                   : "nothing of it was freed for 500 ms";
+    unsigned long long ring = f->value[0], needed = f->value[1], size = f->value[2];
+    unsigned long long head = f->value[3];
+    const char *why = f->kind == FAILURE_RING_HELD ? "an open scope holds the ring's oldest task"
+                                                   : "no part of the ring was freed for 500 ms";
 
     switch (f->status) {
     case PTO_ESCOPE_DEADLOCK:
-        APPEND("the scope has %" PRIu64 " tasks, and ring %" PRIu64 " has room for %" PRIu64
-               "; end "
+        APPEND("the scope has %llu tasks, and ring %llu has room for %llu; end "
                "scopes earlier, or raise ring_task_window",
-               f->value[4], ring, size);
+               (unsigned long long)f->value[4], ring, size);
         break;
     case PTO_EWINDOW:
-        APPEND("ring %" PRIu64 " has room for %" PRIu64 " tasks and no more: %s (task %" PRIu64
-               "); "
+        APPEND("ring %llu has room for %llu tasks and no more: %s (task %llu); "
                "end scopes earlier, or raise ring_task_window",
                ring, size, why, head);
         break;
     case PTO_EHEAP:
-        APPEND("ring %" PRIu64 " has no %" PRIu64 " bytes in its heap of %" PRIu64 ": %s (task "
-               "%" PRIu64 "); end scopes earlier, or raise ring_heap",
+        APPEND("ring %llu has no %llu bytes in its heap of %llu: %s (task "
+               "%llu); end scopes earlier, or raise ring_heap",
                ring, needed, size, why, head);
         break;
     case PTO_EDEP_POOL:
-        APPEND("the task needs %" PRIu64 " entries for predecessors, and ring %" PRIu64 " has "
-               "%" PRIu64 ": %s; give it fewer predecessors, or raise ring_dep_pool",
+        APPEND("the task needs %llu entries for predecessors, and ring %llu has "
+               "%llu: %s; give it fewer predecessors, or raise ring_dep_pool",
                needed, ring, size, why);
         break;
     default:
-        APPEND("%s: %" PRIu64 " are needed, and the reference has room for %" PRIu64
-               " (limits=reference)",
+        APPEND("%s: %llu are needed, and the reference has room for %llu (limits=reference)",
                pto_strerror(f->status), needed, size);
     }
 }
@@ -470,19 +468,19 @@ static void append_overrun(const struct failure *f, const char *name, struct pto
     const char *most = (flags & OVERRUN_FAR) != 0 ? "at least" : "up to";
 
     if ((flags & OVERRUN_EARLIER) != 0)
-        APPEND("%s %" PRIu64 " bytes %s of argument %d of task %" PRIu64
-               " (\"%s\"), an intermediate "
-               "tensor of %" PRIu64 " bytes, were written before its kernel started, by a kernel "
+        APPEND("%s %llu bytes %s of argument %d of task %llu (\"%s\"), an intermediate "
+               "tensor of %llu bytes, were written before its kernel started, by a kernel "
                "whose task does not have this tensor; look for a pointer that was kept, or for a "
                "kernel that runs at the same time",
-               most, f->value[0], side, f->argument, f->value[2], name, f->value[1]);
+               most, (unsigned long long)f->value[0], side, f->argument,
+               (unsigned long long)f->value[2], name, (unsigned long long)f->value[1]);
     else
         APPEND(
-            "kernel \"%s\"%s wrote %s %" PRIu64 " bytes %s of argument %d of task %" PRIu64 ", an "
-            "intermediate tensor of %" PRIu64
-            " bytes%s; check the size and the offset that it uses",
-            name, (flags & OVERRUN_LANES) != 0 ? " or another lane" : "", most, f->value[0], side,
-            f->argument, f->value[2], f->value[1],
+            "kernel \"%s\"%s wrote %s %llu bytes %s of argument %d of task %llu, an "
+            "intermediate tensor of %llu bytes%s; check the size and the offset that it uses",
+            name, (flags & OVERRUN_LANES) != 0 ? " or another lane" : "", most,
+            (unsigned long long)f->value[0], side, f->argument, (unsigned long long)f->value[2],
+            (unsigned long long)f->value[1],
             (flags & OVERRUN_UNSURE) != 0
                 ? ", of which its task has another part, unless another task that ran at the same "
                   "time wrote there"
@@ -494,30 +492,28 @@ static void append_overrun(const struct failure *f, const char *name, struct pto
 static void append_thrown(const struct failure *f, const char *name, struct pto_error *error)
 {
     if (f->kind == FAILURE_THREW)
-        APPEND("kernel \"%s\" threw an exception in block %" PRIu64 " of task %" PRIu64
-               ": %s; catch "
+        APPEND("kernel \"%s\" threw an exception in block %llu of task %llu: %s; catch "
                "it inside the kernel",
-               name, f->value[1], f->value[2], f->text);
+               name, (unsigned long long)f->value[1], (unsigned long long)f->value[2], f->text);
     else
-        APPEND("kernel \"%s\" called pthread_exit in block %" PRIu64 " of task %" PRIu64 ", on a "
+        APPEND("kernel \"%s\" called pthread_exit in block %llu of task %llu, on a "
                "thread that is not its own; return instead",
-               name, f->value[1], f->value[2]);
+               name, (unsigned long long)f->value[1], (unsigned long long)f->value[2]);
 }
 
 static void append_kernel(const struct failure *f, const char *name, struct pto_error *error)
 {
     switch (f->status) {
     case PTO_EARGS:
-        APPEND("the predicate of task %" PRIu64
-               ", kernel \"%s\", cannot be read: there is no memory at %#" PRIx64
-               "; keep it allocated until the task is ready",
-               f->value[2], name, f->value[0]);
+        APPEND("the predicate of task %llu, kernel \"%s\", cannot be read: there is no memory at "
+               "%#llx; keep it allocated until the task is ready",
+               (unsigned long long)f->value[2], name, (unsigned long long)f->value[0]);
         break;
     case PTO_ECOMPLETION:
         if (f->value[0] != 0) {
-            APPEND("task %" PRIu64 ", kernel \"%s\", waits for a counter at %#" PRIx64 ", where "
+            APPEND("task %llu, kernel \"%s\", waits for a counter at %#llx, where "
                    "there is no memory; keep it allocated until the task has completed",
-                   f->value[2], name, f->value[0]);
+                   (unsigned long long)f->value[2], name, (unsigned long long)f->value[0]);
             break;
         }
         APPEND(
@@ -554,48 +550,44 @@ static void append_stall(const struct chip_result *result, const struct callable
 {
     const struct failure *f = &result->failure;
     char where[180];
-    uint64_t ms = f->value[0], task = f->value[2];
+    unsigned long long ms = f->value[0], task = f->value[2];
 
     lines_describe(&result->trace.lines, where, sizeof(where));
     switch (f->value[1]) {
     case STALL_RUNS:
         APPEND(
-            "no progress for %" PRIu64 " ms: kernel \"%s\" of task %" PRIu64
-            " does not return (sub_class=S1)%s; "
+            "no progress for %llu ms: kernel \"%s\" of task %llu does not return (sub_class=S1)%s; "
             "if it waits for another task, make sure that the other task is submitted and does not "
             "depend on it",
             ms, error_text_kernel_name(c, f->kernel), task, where);
         break;
     case STALL_DEFERRED:
         APPEND(
-            "no progress for %" PRIu64 " ms: task %" PRIu64
-            " waits for a condition that never becomes true "
+            "no progress for %llu ms: task %llu waits for a condition that never becomes true "
             "(sub_class=S4); make sure that a task which does not depend on it raises its counter "
             "far enough",
             ms, task);
         break;
     case STALL_QUEUED:
     case STALL_READY:
-        APPEND("no progress for %" PRIu64 " ms: task %" PRIu64
-               " is ready, but gets no core (sub_class=S3)",
-               ms, task);
+        APPEND("no progress for %llu ms: task %llu is ready, but gets no core (sub_class=S3)", ms,
+               task);
         break;
     case STALL_WAITS:
-        APPEND("no progress for %" PRIu64 " ms: task %" PRIu64
-               " waits for others, and none of them runs "
+        APPEND("no progress for %llu ms: task %llu waits for others, and none of them runs "
                "(sub_class=S4)",
                ms, task);
         break;
     default:
-        APPEND("no progress for %" PRIu64 " ms: the graph is still being built (sub_class=S5)%s",
-               ms, where);
+        APPEND("no progress for %llu ms: the graph is still being built (sub_class=S5)%s", ms,
+               where);
     }
 }
 
 void error_text_time(uint64_t ns, char text[ERROR_TEXT_TIME])
 {
     if (ns < 1000)
-        snprintf(text, ERROR_TEXT_TIME, "%" PRIu64 " ns", ns);
+        snprintf(text, ERROR_TEXT_TIME, "%llu ns", (unsigned long long)ns);
     else if (ns < 1000000)
         snprintf(text, ERROR_TEXT_TIME, "%g us", (double)ns / 1e3);
     else if (ns < 1000000000)
@@ -613,25 +605,25 @@ static void append_late(const struct chip_result *result, const struct callable 
 {
     const struct failure *f = &result->failure;
     bool is_from_launch = f->kind == FAILURE_LATE_SINCE_LAUNCH;
-    uint64_t task = f->value[2];
+    unsigned long long task = f->value[2];
     char time[ERROR_TEXT_TIME], where[PTO_ERROR_TEXT_MAX / 2] = "", line[180] = "";
 
     error_text_time(f->value[0], time);
     lines_describe(&result->trace.lines, line, sizeof(line));
     if (f->value[1] == STALL_RUNS)
-        snprintf(where, sizeof(where), "kernel \"%s\" of task %" PRIu64 " is still running%s",
+        snprintf(where, sizeof(where), "kernel \"%s\" of task %llu is still running%s",
                  error_text_kernel_name(c, f->kernel), task, line);
     else if (f->value[1] == STALL_DEFERRED)
-        snprintf(where, sizeof(where), "task %" PRIu64 " waits for a condition", task);
+        snprintf(where, sizeof(where), "task %llu waits for a condition", task);
     else if (f->value[1] == STALL_QUEUED)
-        snprintf(where, sizeof(where), "task %" PRIu64 " waits for cores that are free together",
-                 task);
+        snprintf(where, sizeof(where), "task %llu waits for cores that are free together", task);
     else if (f->value[1] == STALL_BUILDS)
         snprintf(where, sizeof(where), "the graph is still being built%s", line);
-    APPEND("the run has not ended %s%s%s%s%s (kernels run: %" PRIu64 ", tasks submitted: %" PRIu64
-           "); raise the time-out, or look in a timeline for where the time went",
+    APPEND("the run has not ended %s%s%s%s%s (kernels run: %llu, tasks submitted: %llu); raise the "
+           "time-out, or look in a timeline for where the time went",
            is_from_launch ? "" : "after ", time, is_from_launch ? " after its launch" : "",
-           where[0] != '\0' ? ": " : "", where, f->value[3], f->value[4]);
+           where[0] != '\0' ? ": " : "", where, (unsigned long long)f->value[3],
+           (unsigned long long)f->value[4]);
 }
 
 /* ---- launches that differ from the build of the graph ---- */
@@ -642,63 +634,61 @@ static bool append_launch(const struct failure *f, struct pto_error *error)
 
     switch (f->kind) {
     case FAILURE_LAUNCH_COUNTS:
-        APPEND("the graph was built with %" PRIu64 " tensors and %" PRIu64
-               " scalars; the launch has "
-               "%" PRIu64 " and %" PRIu64,
-               value[0], value[1], value[2], value[3]);
+        APPEND("the graph was built with %llu tensors and %llu scalars; the launch has "
+               "%llu and %llu",
+               (unsigned long long)value[0], (unsigned long long)value[1],
+               (unsigned long long)value[2], (unsigned long long)value[3]);
         return true;
     case FAILURE_LAUNCH_SHAPE:
-        APPEND("tensor %" PRIu64
-               " of the entry has another shape, type or size than when the graph "
+        APPEND("tensor %llu of the entry has another shape, type or size than when the graph "
                "was built, or its address is 0 in one of them only; build a graph for each",
-               value[0]);
+               (unsigned long long)value[0]);
         return true;
     case FAILURE_LAUNCH_SCALAR:
         APPEND(
-            "scalar %" PRIu64 " of the entry was %" PRIu64 " when the graph was built and is "
-            "%" PRIu64 " now, but %s; or build another graph",
-            value[0], value[1], value[2],
+            "scalar %llu of the entry was %llu when the graph was built and is "
+            "%llu now, but %s; or build another graph",
+            (unsigned long long)value[0], (unsigned long long)value[1],
+            (unsigned long long)value[2],
             value[3] != 0
                 ? "no task gets it: let the orchestration pass it on with pto_pass_scalar"
                 : "it was not declared to vary: if the orchestration only passes it on, with "
                   "pto_pass_scalar, declare it with pto_run_options_vary when the graph is built");
         return true;
     case FAILURE_VARYING_ABSENT:
-        APPEND("scalar %" PRIu64
-               " was declared to vary with pto_run_options_vary, but the entry has "
-               "%" PRIu64 " scalars",
-               value[0], value[1]);
+        APPEND("scalar %llu was declared to vary with pto_run_options_vary, but the entry has "
+               "%llu scalars",
+               (unsigned long long)value[0], (unsigned long long)value[1]);
         return true;
     case FAILURE_VARYING_READ:
-        APPEND("the orchestration reads scalar %" PRIu64
-               " of the entry with pto_scalar, but it was "
+        APPEND("the orchestration reads scalar %llu of the entry with pto_scalar, but it was "
                "declared to vary; pass it on with pto_pass_scalar, or do not declare it",
-               value[0]);
+               (unsigned long long)value[0]);
         return true;
     case FAILURE_LAUNCH_ALIAS:
-        APPEND("tensors %" PRIu64 " and %" PRIu64 " of the entry %s; build another graph for that",
-               value[0], value[1],
+        APPEND("tensors %llu and %llu of the entry %s; build another graph for that",
+               (unsigned long long)value[0], (unsigned long long)value[1],
                value[2] != 0 ? "do not overlap as they did when the graph was built"
                              : "overlap, and did not when the graph was built");
         return true;
     case FAILURE_LAUNCH_OUTSIDE:
         APPEND(
-            "tensor %" PRIu64 " of the entry overlaps, or did when the graph was built, memory "
+            "tensor %llu of the entry overlaps, or did when the graph was built, memory "
             "that the orchestration names by itself; also pass this memory through the entry, or "
             "build another graph",
-            value[0]);
+            (unsigned long long)value[0]);
         return true;
     case FAILURE_LAUNCH_DATA:
         error->argument = -1;
-        APPEND("when the graph was built, the orchestration read %#" PRIx64 " at byte %" PRIu64
-               " of tensor %d of the entry, and it would read %#" PRIx64
-               " now; build another graph",
-               value[0], value[1], f->argument, value[2]);
+        APPEND("when the graph was built, the orchestration read %#llx at byte %llu of tensor %d "
+               "of the entry, and it would read %#llx now; build another graph",
+               (unsigned long long)value[0], (unsigned long long)value[1], f->argument,
+               (unsigned long long)value[2]);
         return true;
     case FAILURE_LAUNCH_MEMORY:
-        APPEND("the graph takes %" PRIu64 " bytes, more than the device's memory budget of %" PRIu64
-               " MiB has left; raise memory_max of the device",
-               value[0], value[1] >> 20);
+        APPEND("the graph takes %llu bytes, more than the device's memory budget of %llu MiB has "
+               "left; raise memory_max of the device",
+               (unsigned long long)value[0], (unsigned long long)value[1] >> 20);
         return true;
     default:
         return false;
@@ -738,7 +728,7 @@ static void append_peer(const struct chip_result *result, const struct callable 
 {
     const struct failure *f = &result->failure;
     const char *name = error_text_kernel_name(c, f->kernel);
-    uint64_t task = f->value[3], block = f->value[4];
+    unsigned long long task = f->value[3], block = f->value[4];
     char end[100], where[180];
 
     describe_end(f, end, sizeof(end));
@@ -746,19 +736,19 @@ static void append_peer(const struct chip_result *result, const struct callable 
     switch (f->kernel >= 0 || f->value[2] == SUSPECT_ORCHESTRATION ? f->value[2] : SUSPECT_NONE) {
     case SUSPECT_CAUGHT:
         APPEND(
-            "kernel \"%s\" in block %" PRIu64 " of task %" PRIu64 " ended the process of the "
+            "kernel \"%s\" in block %llu of task %llu ended the process of the "
             "device, which %s%s; nothing else is affected: close the device and open another one",
             name, block, task, end, where);
         break;
     case SUSPECT_RUNNING:
-        APPEND("the process of the device %s while kernel \"%s\" ran block %" PRIu64 " of task "
-               "%" PRIu64 "; nothing else is affected: close the device and open another one",
+        APPEND("the process of the device %s while kernel \"%s\" ran block %llu of task "
+               "%llu; nothing else is affected: close the device and open another one",
                end, name, block, task);
         break;
     case SUSPECT_LAST:
         APPEND("the process of the device %s outside of kernels; a kernel that ran last may have "
-               "written outside of its memory, such as kernel \"%s\" in block %" PRIu64 " of task "
-               "%" PRIu64 "; close the device and open another one",
+               "written outside of its memory, such as kernel \"%s\" in block %llu of task "
+               "%llu; close the device and open another one",
                end, name, block, task);
         break;
     case SUSPECT_ORCHESTRATION:

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Describes a crash: the signal, the place, and the arguments of the kernel. */
-#include <inttypes.h>
+/* Describes a crash: the signal, the code in which it occurred, and the arguments of the kernel. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,12 +9,11 @@
 
 static const char *signal_name(uint64_t number)
 {
-    return number == SIGSEGV ? "SIGSEGV: it accessed memory that is not mapped"
+    return number == SIGSEGV ? "SIGSEGV: access to memory that is not mapped"
            : number == SIGBUS
-               ? "SIGBUS: it accessed memory that is not aligned, or that the system cannot provide"
-           : number == SIGFPE
-               ? "SIGFPE: it divided by zero, or a division overflowed"
-               : "SIGILL: it executed an instruction that this processor does not have";
+               ? "SIGBUS: access to memory that is not aligned, or that the system cannot provide"
+           : number == SIGFPE ? "SIGFPE: division by zero, or overflow of a division"
+                              : "SIGILL: instruction that this processor does not have";
 }
 
 static int describe_tensor(const struct pto_tensor *t, char *text, size_t size)
@@ -25,8 +23,8 @@ static int describe_tensor(const struct pto_tensor *t, char *text, size_t size)
     for (uint32_t i = 0; i < t->ndims && i < PTO_MAX_DIMS && (size_t)used < size; i++)
         used += snprintf(text + used, size - (size_t)used, i == 0 ? "%u" : ",%u", t->shapes[i]);
     if ((size_t)used < size)
-        used += snprintf(text + used, size - (size_t)used, "] at %#" PRIx64,
-                         (uint64_t)(uintptr_t)pto_tensor_data(t));
+        used += snprintf(text + used, size - (size_t)used, "] at %#llx",
+                         (unsigned long long)(uintptr_t)pto_tensor_data(t));
     return used;
 }
 
@@ -48,7 +46,7 @@ static void describe_arguments(const struct backtrace *t, char *text, size_t siz
         if (is_tensor && i < BACKTRACE_ARGS)
             (void)describe_tensor(&t->tensor[i], one, sizeof(one));
         else if (!is_tensor && scalar < BACKTRACE_ARGS)
-            snprintf(one, sizeof(one), "%#" PRIx64, t->scalar[scalar]);
+            snprintf(one, sizeof(one), "%#llx", (unsigned long long)t->scalar[scalar]);
         else
             snprintf(one, sizeof(one), "...");
         if (used + strlen(one) + 16 > size)
@@ -68,18 +66,19 @@ void error_text_crash(const struct chip_result *result, const char *name, struct
     char what[240], where[180], with[160], absent[120];
 
     if (result->trace.overflow_bytes != 0) {
-        snprintf(what, sizeof(what), "overflowed its stack of %" PRIu64 " KiB",
-                 result->trace.overflow_bytes >> 10);
+        snprintf(what, sizeof(what), "overflowed its stack of %llu KiB",
+                 (unsigned long long)result->trace.overflow_bytes >> 10);
         signal = "SIGSEGV: its calls are nested too deep, or its variables too large";
     } else if (f->kernel < 0 && f->value[1] != 0)
-        snprintf(what, sizeof(what),
-                 "used entry->scalar[%" PRIu64 "], but the entry has %" PRIu64 " scalars",
-                 f->value[0] + f->value[1] - 1, f->value[0]);
+        snprintf(what, sizeof(what), "used entry->scalar[%llu], but the entry has %llu scalars",
+                 (unsigned long long)f->value[0] + f->value[1] - 1,
+                 (unsigned long long)f->value[0]);
     else if (absent_find(f->value[0], absent, sizeof(absent))) {
-        snprintf(what, sizeof(what), "accessed address %#" PRIx64 " in %s", f->value[0], absent);
+        snprintf(what, sizeof(what), "accessed address %#llx in %s",
+                 (unsigned long long)f->value[0], absent);
         signal = "kernels reach a window on another host by pto_window_put, _get and _signal only";
     } else
-        snprintf(what, sizeof(what), "crashed at address %#" PRIx64, f->value[0]);
+        snprintf(what, sizeof(what), "crashed at address %#llx", (unsigned long long)f->value[0]);
     lines_describe(&result->trace.lines, where, sizeof(where));
     if (f->kernel < 0) {
         char last[100] = "before its first submit";
@@ -88,14 +87,15 @@ void error_text_crash(const struct chip_result *result, const char *name, struct
             snprintf(last, sizeof(last),
                      "in an operation of the runtime, to which it passed a bad address");
         else if (f->value[2] != 0)
-            snprintf(last, sizeof(last), "after its submit of task %" PRIu64, f->value[2] - 1);
+            snprintf(last, sizeof(last), "after its submit of task %llu",
+                     (unsigned long long)f->value[2] - 1);
         error_text_appendf(error, "the orchestration %s, %s (%s)%s", what, last, signal, where);
         return;
     }
     describe_arguments(&result->trace, with, sizeof(with));
-    error_text_appendf(
-        error, "kernel \"%s\" %s in block %" PRIu64 " of task %" PRIu64 ", lane %s (%s)%s%s", name,
-        what, f->value[1], f->value[2], lanes[f->value[3] % 3], signal, where, with);
+    error_text_appendf(error, "kernel \"%s\" %s in block %llu of task %llu, lane %s (%s)%s%s", name,
+                       what, (unsigned long long)f->value[1], (unsigned long long)f->value[2],
+                       lanes[f->value[3] % 3], signal, where, with);
 }
 
 /*
@@ -118,6 +118,7 @@ void failure_report_add_crash(struct failure_report *report, const struct backtr
         failure_report_addf(report, "argument %u: %s\n", i, text);
     }
     for (uint32_t i = 0; i < trace->scalar_count && i < BACKTRACE_ARGS; i++)
-        failure_report_addf(report, "argument %u: scalar %" PRIu64 " (%#" PRIx64 ")\n",
-                            trace->tensor_count + i, trace->scalar[i], trace->scalar[i]);
+        failure_report_addf(report, "argument %u: scalar %llu (%#llx)\n", trace->tensor_count + i,
+                            (unsigned long long)trace->scalar[i],
+                            (unsigned long long)trace->scalar[i]);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Describes a submit whose arguments differ from those that its kernel declares. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,17 +49,17 @@ void error_text_declared(const struct failure *f, const char *kernel, struct pto
     switch (misfit) {
     case DECLARED_TENSORS:
     case DECLARED_SCALARS:
-        error_text_appendf(error,
-                           "kernel \"%s\" declares %u %s%s, and the task has %" PRIu64
-                           "; pass what the kernel declares",
-                           kernel, word, misfit == DECLARED_TENSORS ? "tensor" : "scalar",
-                           word == 1 ? "" : "s", f->value[1]);
+        error_text_appendf(
+            error,
+            "kernel \"%s\" declares %u %s%s, and the task has %llu; pass what the kernel declares",
+            kernel, word, misfit == DECLARED_TENSORS ? "tensor" : "scalar", word == 1 ? "" : "s",
+            (unsigned long long)f->value[1]);
         break;
     case DECLARED_RANGE:
         error_text_appendf(error,
-                           "kernel \"%s\" declares scalar %d as %s, and the task has %#" PRIx64
-                           ", which does not fit that type; pass a value of it",
-                           kernel, f->argument, type, f->value[1]);
+                           "kernel \"%s\" declares scalar %d as %s, and the task has %#llx, which "
+                           "does not fit that type; pass a value of it",
+                           kernel, f->argument, type, (unsigned long long)f->value[1]);
         break;
     case DECLARED_SCALAR_TYPE:
         error_text_appendf(error,

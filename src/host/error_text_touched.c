@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Describes an access of a kernel that no argument of the task allows, and NaN that it computed. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,7 +59,7 @@ static const struct pto_tensor *tensor_of(const struct chip_result *result, int3
 static void describe_argument(const struct failure *f, const struct pto_tensor *x, char *text,
                               size_t size)
 {
-    snprintf(text, size, "argument %d of task %" PRIu64, f->argument, f->value[2]);
+    snprintf(text, size, "argument %d of task %llu", f->argument, (unsigned long long)f->value[2]);
     if (x == NULL)
         return;
     snprintf(text + strlen(text), size - strlen(text), ", %s", pto_dtype_text(x->dtype));
@@ -76,7 +75,7 @@ static void describe_element(const struct pto_tensor *x, int64_t offset, char *t
 {
     uint32_t index[PTO_MAX_DIMS];
 
-    snprintf(text, size, "byte %" PRId64, offset);
+    snprintf(text, size, "byte %lld", (long long)offset);
     if (x == NULL || !view_find_element(x, (uint64_t)offset / pto_dtype_size(x->dtype), index))
         return;
     snprintf(text, size, "element ");
@@ -93,26 +92,27 @@ static void append_outside(const struct failure *f, const struct pto_tensor *x, 
 
     if (f->argument < 0) {
         error_text_appendf(error,
-                           "kernel \"%s\" %s %" PRIu64 " bytes of device memory at %#" PRIx64
-                           ", where task %" PRIu64 " has no argument%s; pass the tensor that lies "
+                           "kernel \"%s\" %s %llu bytes of device memory at %#llx, where task %llu "
+                           "has no argument%s; pass the tensor that lies "
                            "there, or correct the index",
-                           kernel, verb, f->value[1], f->value[0], f->value[2], line);
+                           kernel, verb, (unsigned long long)f->value[1],
+                           (unsigned long long)f->value[0], (unsigned long long)f->value[2], line);
         return;
     }
     describe_argument(f, x, argument, sizeof(argument));
     if (offset < 0)
-        snprintf(where, sizeof(where), "%" PRId64 " bytes before", -offset);
+        snprintf(where, sizeof(where), "%lld bytes before", (long long)-offset);
     else if (x == NULL)
-        snprintf(where, sizeof(where), "%" PRId64 " bytes after the first element of", offset);
+        snprintf(where, sizeof(where), "%lld bytes after the first element of", (long long)offset);
     else if ((uint64_t)offset == extent)
         snprintf(where, sizeof(where), "directly after");
     else
-        snprintf(where, sizeof(where), "%" PRIu64 " bytes after the end of",
-                 (uint64_t)offset - extent);
+        snprintf(where, sizeof(where), "%llu bytes after the end of",
+                 (unsigned long long)offset - extent);
     error_text_appendf(error,
-                       "kernel \"%s\" %s %" PRIu64 " bytes outside of its arguments, %s %s%s; "
+                       "kernel \"%s\" %s %llu bytes outside of its arguments, %s %s%s; "
                        "correct the index, or pass all that the kernel uses",
-                       kernel, verb, f->value[1], where, argument, line);
+                       kernel, verb, (unsigned long long)f->value[1], where, argument, line);
 }
 
 void error_text_touched(const struct chip_result *result, const char *kernel,
@@ -133,30 +133,32 @@ void error_text_touched(const struct chip_result *result, const char *kernel,
     describe_element(x, offset, element, sizeof(element));
     if (kind == TOUCHED_BETWEEN)
         error_text_appendf(error,
-                           "kernel \"%s\" %s %" PRIu64 " bytes between the elements of %s, %" PRId64
-                           " bytes after its first one%s; use the strides of the argument",
-                           kernel, (f->value[3] >> 4 & 1) != 0 ? "wrote" : "read", f->value[1],
-                           argument, offset, line);
+                           "kernel \"%s\" %s %llu bytes between the elements of %s, %lld bytes "
+                           "after its first one%s; use the strides of the argument",
+                           kernel, (f->value[3] >> 4 & 1) != 0 ? "wrote" : "read",
+                           (unsigned long long)f->value[1], argument, (long long)offset, line);
     else if (kind == TOUCHED_INPUT)
         error_text_appendf(error,
-                           "kernel \"%s\" wrote %" PRIu64 " bytes at %s of %s, which is an "
+                           "kernel \"%s\" wrote %llu bytes at %s of %s, which is an "
                            "input%s; pass it as PTO_INOUT or PTO_WRITE",
-                           kernel, f->value[1], element, argument, line);
+                           kernel, (unsigned long long)f->value[1], element, argument, line);
     else
         error_text_appendf(error,
-                           "kernel \"%s\" read %" PRIu64 " bytes at %s of %s, an output in which "
+                           "kernel \"%s\" read %llu bytes at %s of %s, an output in which "
                            "it wrote nothing there before%s; write first, or pass it as PTO_INOUT",
-                           kernel, f->value[1], element, argument, line);
+                           kernel, (unsigned long long)f->value[1], element, argument, line);
 }
 
-/* Writes "element [3,5]", or the place if the tensor is not known. */
+/*
+ * Writes "element [3,5]"; or "element 35", counted from the first one, if the tensor is not known.
+ */
 static void touched_describe_place(const struct pto_tensor *x, uint64_t place, char *text,
                                    size_t size)
 {
     if (x != NULL)
         describe_element(x, (int64_t)(place * pto_dtype_size(x->dtype)), text, size);
     else
-        snprintf(text, size, "element %" PRIu64, place);
+        snprintf(text, size, "element %llu", (unsigned long long)place);
 }
 
 void error_text_input(const struct chip_result *result, const char *kernel, struct pto_error *error)

@@ -2,7 +2,6 @@
 /* Writes the report of a failed run: its error message, then one line for each stuck task. */
 #include "host/error_text.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -57,9 +56,9 @@ static void failure_report_add_task(struct failure_report *report, const struct 
                             task->is_aiv ? "AIV" : "AIC", task->core);
         return;
     case STALL_DEFERRED:
-        failure_report_addf(
-            report, ": waits for the counter at %#" PRIx64 ", which is %u and must reach %u\n",
-            task->addr, task->counter, task->expected);
+        failure_report_addf(report,
+                            ": waits for the counter at %#llx, which is %u and must reach %u\n",
+                            (unsigned long long)task->addr, task->counter, task->expected);
         return;
     case STALL_QUEUED:
         failure_report_addf(report, ": waits for cores that are free together\n");

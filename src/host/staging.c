@@ -262,14 +262,14 @@ static int plan_tensors(struct run *run, struct plan *plan)
 }
 
 /*
- * Assigns device memory to the tensors. Tensors that overlap keep their distance and form a group;
- * a tensor that starts after the end of a group begins a new one.
+ * Assigns device memory to the tensors. Tensors that overlap share a range of it, in which they
+ * keep their distance; a tensor that starts after the end of a range begins a new one.
  */
 static void plan_slices(const struct run *run, struct plan *plan)
 {
-    /* begin and end of the current group of overlapping tensors, in host memory */
+    /* begin and end of the current range of overlapping tensors, in host memory */
     uint64_t group_addr = 0, group_end = 0;
-    uint64_t group_at = 0; /* offset of the current group in the device's memory */
+    uint64_t group_at = 0; /* offset of the current range in the device's memory */
 
     plan->bytes = 0;
     for (uint32_t i = 0; i < plan->count; i++) {

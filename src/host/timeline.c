@@ -2,7 +2,6 @@
 /* Writes the timeline of the last recorded run to a file, completely or not at all. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -72,8 +71,8 @@ int timeline_take(struct device *device, struct trace_snapshot *snapshot,
     int status = take_snapshot(device, snapshot, error);
 
     if (status >= 0 && trace_slices_make(snapshot, slices_out) < 0)
-        status = error_setf(error, PTO_ENOMEM, "no memory for the timeline of %" PRIu64 " tasks",
-                            snapshot->record.tasks);
+        status = error_setf(error, PTO_ENOMEM, "no memory for the timeline of %llu tasks",
+                            (unsigned long long)snapshot->record.tasks);
     return status;
 }
 

@@ -58,14 +58,14 @@ static bool read_part(struct search *s, int fd, size_t at, void *to, size_t byte
 
         if (pread(fd, &before, sizeof(before), (off_t)at) != (ssize_t)sizeof(before))
             return false;
-        fence_full(); /* A50, with the next fence */
+        fence_full(); /* A50: an acquire, together with the next fence */
         if (pread(fd, to, bytes, (off_t)at) != (ssize_t)bytes)
             return false;
         fence_full();
         if (pread(fd, &after, sizeof(after), (off_t)at) != (ssize_t)sizeof(after))
             return false;
         /* mutation: torn-record */
-        /* relaxed: copies on the stack */
+        /* relaxed: both are copies on this thread's stack */
         if (a32_load_relaxed(&before) == a32_load_relaxed(&after) &&
             a32_load_relaxed(turn) == a32_load_relaxed(&before) && a32_load_relaxed(turn) % 2 == 0)
             return true;

@@ -5,7 +5,8 @@
 #include <string.h>
 
 static_assert((CHANNEL_BYTES & (CHANNEL_BYTES - 1)) == 0, "positions are masked");
-static_assert(RECORD_BYTES_MAX <= CHANNEL_BYTES / 4, "a record fits, with a pad before it");
+static_assert(RECORD_BYTES_MAX <= CHANNEL_BYTES / 4,
+              "the stream must have room for a pad and a record");
 
 static uint32_t record_bytes(uint32_t body_bytes)
 {

@@ -75,7 +75,8 @@ struct record_head {
 
 enum record_claim { CLAIM_OPEN, CLAIM_READER, CLAIM_WRITER };
 
-static_assert(sizeof(struct record_head) == CHANNEL_UNIT, "tensors after it are aligned");
+static_assert(sizeof(struct record_head) == CHANNEL_UNIT,
+              "the tensors after the head must be aligned");
 
 /* A record that was copied out of a stream. */
 struct record {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An endpoint is the process at the other side of one or two lines. Each kind of place where it can
- * run has a table of operations; currently there is one:
+ * An endpoint is the process at the other side of one or two lines. Each kind of endpoint has a
+ * table of operations; currently there is one kind:
  *
  *     endpoint_process   the program pto-child, or another that calls pto_child_serve, on this
  *                        machine
  *
- * Records go through lines in memory for every kind of place, so sending is not an operation of the
- * table. A host on the network would be another table: it would start a session, with threads of
- * this process that forward records between the lines and the network. Callers do not depend on the
- * kind.
+ * Records go through lines in memory for every kind of endpoint, so sending is not an operation of
+ * the table. A host on the network would be another table: it would start a session, with threads
+ * of this process that forward records between the lines and the network. Callers do not depend on
+ * the kind.
  *
  * An endpoint makes no decisions. Its owner, a worker or an isolated device, decides what to send,
  * validates what is received, and handles the end of the process. Only the watcher (watcher.h)

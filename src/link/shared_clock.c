@@ -44,7 +44,7 @@ uint64_t shared_clock_least(const struct shared_clock *c, uint32_t but)
 
 /*
  * Whether `member`, which wants to act at time `ns`, has to wait for `other`: because of the
- * other's time, or because the other has not looked after the last announcement.
+ * other's time, or because the other has not checked its condition since the last announcement.
  */
 static bool is_after(const struct shared_clock *c, uint32_t member, uint64_t ns, uint32_t other)
 {

@@ -8,9 +8,9 @@
  *
  *     reach      publish a time, wait for the turn, act
  *     announce   after acting: other members may wait for what was done
- *     look       members that wait for others check once after each announcement; the member that
- *                announced it waits for them before its next turn, because a time that a waiter
- *                then publishes may be earlier
+ *     look       after each announcement, each member that waits for others checks its condition
+ *                once (it looks); the announcing member waits for these looks before its next
+ *                turn, because a member that looked may publish an earlier time
  *
  * The time SHARED_CLOCK_NEVER means that a member does nothing until another one acts or gives it
  * work. A member that gives work to another one sets the other's time, before it raises its own.
@@ -33,7 +33,7 @@ enum { SHARED_CLOCK_MEMBERS = 65 };
 struct shared_clock_member {
     alignas(WAKER_LINE) struct a64 ns;
     struct a64 seen; /* number of the latest announcement at which the member has looked */
-    /* not 0: the member waits for other members, and has to look after each announcement */
+    /* not 0: the member waits for other members, and looks after each announcement */
     struct a32 awaits;
 };
 

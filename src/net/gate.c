@@ -13,7 +13,7 @@
 int gate_open(struct gate *gate, int listener, int poller, uint64_t tag, const struct job_key *key,
               size_t greeting_bytes)
 {
-    /* an edge, because connections may stay in the queue until there is a place */
+    /* edge-triggered, because connections may stay in the queue until an entry is free */
     struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = tag };
 
     memset(gate, 0, sizeof(*gate));
@@ -68,8 +68,8 @@ static bool gate_has_bytes(struct gate_guest *guest)
 }
 
 /*
- * Finds a place for a new guest: a free one, or that of a guest that has sent nothing, or nothing
- * for a while; the one that was heard longest ago. NULL: there is none now.
+ * Finds an entry for a new guest: a free one, or that of a guest that has sent nothing, or nothing
+ * for a while; of several such guests, the one that was heard longest ago. NULL: there is none now.
  */
 static struct gate_guest *gate_find_place(struct gate *gate)
 {
@@ -171,7 +171,7 @@ struct secure *gate_handle(struct gate *gate, uint64_t data, uint8_t *greeting_o
     guest->secure = NULL;
     (void)epoll_ctl(gate->poller, EPOLL_CTL_DEL, secure_socket(secure), NULL);
     memcpy(greeting_out, guest->greeting, gate->greeting_bytes);
-    gate_accept_all(gate); /* there is a place now */
+    gate_accept_all(gate); /* a guest has left, so an entry is free now */
     return secure;
 }
 

@@ -26,10 +26,10 @@ struct gate {
     struct job_key key;
     size_t greeting_bytes;
     uint64_t deadline_ns; /* how long a guest may take */
-    uint64_t patience_ns; /* how long one may send nothing if others wait */
-    uint64_t refused;     /* number of connections that were not let in */
+    uint64_t patience_ns; /* how long a guest may send nothing while others wait */
+    uint64_t refused;     /* number of connections that were closed without being admitted */
     struct gate_guest {
-        struct secure *secure; /* NULL: the place is free */
+        struct secure *secure; /* NULL: the entry is free */
         uint64_t since_ns, heard_ns;
         bool has_sent; /* bytes have come */
         bool is_known; /* the handshake is complete */
@@ -52,7 +52,10 @@ bool gate_is_own(const struct gate *gate, uint64_t data);
  * the caller owns it. NULL: the event admits no guest.
  */
 struct secure *gate_handle(struct gate *gate, uint64_t data, uint8_t *greeting_out);
-/* Closes guests that took too long, and lets others take their places. Called now and then. */
+/*
+ * Closes guests that have exceeded their time, and lets waiting connections take their entries.
+ * Called at intervals.
+ */
 void gate_expire(struct gate *gate, uint64_t now_ns);
 
 #endif

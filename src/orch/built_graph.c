@@ -332,16 +332,16 @@ const char *built_graph_take(struct built_graph *b, char *memory, uint64_t bytes
     limits.scalar_count = b->built.scalar_count;
 
     if (!has_sane_counts(b))
-        return "one of its counts is too large";
+        return "a count of the graph is too large";
     end = lay_out(b, memory, b->image.heap);
     if ((uint64_t)(end - memory) > bytes)
-        return "it is larger than its header states";
+        return "the graph is larger than its header states";
     limits.sites = end;
     limits.end = memory + bytes;
     if (!image_check(&b->image, &limits))
         return "an edge of a task leads outside of the graph";
     return has_sane_facts(b) ? NULL
-                             : "bytes that its orchestration wrote are outside of its memory";
+                             : "bytes that the orchestration wrote are outside of its memory";
 }
 
 /* Heap sort by address. Pure code may call nothing but memcpy, so qsort is not available. */

@@ -359,7 +359,7 @@ void orch_crashed(struct orch *o, int signal, uint64_t addr, uint32_t scalar_bey
 /*
  * Called by the builder when the time of the run is over. If the builder has long waited for memory
  * that kernels do not free, reports the kernels as the reason, else the graph that is still being
- * built. This thread leads the run, and adds no edges meanwhile.
+ * built. No edges are added during the report, because this thread leads the run.
  */
 static void late_in_builder(struct orch *o)
 {

@@ -24,7 +24,7 @@ struct record_touch {
     uint32_t invocation; /* 3 times the block, plus the lane */
     int32_t argument;    /* -1: none */
     bool is_write;
-    /* the rest is as in wire/task_record.h; `what` counts if there are no parts */
+    /* the other fields are as in wire/task_record.h; `what` is valid if there are no parts */
     enum chip_touch what;
     uint32_t segment, before;
 };

@@ -204,7 +204,10 @@ static void report_deferred(void *context, struct slot *s, uint64_t addr, uint32
     task->expected = expected;
 }
 
-/* Visits the edges of all live tasks by the lists of successors. No edges are added meanwhile. */
+/*
+ * Visits the edges of all live tasks by the lists of successors. No edges are added during the
+ * call.
+ */
 static void each_edge(struct stall_reporter *t,
                       void (*each)(struct stall_reporter *t, struct slot *before,
                                    struct slot *after))

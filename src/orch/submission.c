@@ -3,9 +3,9 @@
  * The submit function of orchestrations: housekeeping first, then the task itself (graph/submit.h),
  * then the hand-over of a ready task to a worker.
  *
- * Most runs are streamed and have no limits. Until their quota is used up, their submits have no
- * housekeeping. Runs whose graph is complete before anything runs, or whose rings have sizes, admit
- * and count their tasks one by one.
+ * Most runs are streamed and have no limits. In such a run only every so many submits (set_quota)
+ * are preceded by housekeeping. Runs whose graph is complete before anything runs, or whose rings
+ * have sizes, admit and count their tasks one by one.
  */
 #include "orch/submission.h"
 
@@ -163,7 +163,10 @@ static void set_quota(struct orch *o)
 
 /* ---- submits of runs with limits or without streaming ---- */
 
-/* Whether a submit states more than its arguments, which recorders of later launches need. */
+/*
+ * Whether recorders of later launches need more of a submit than its arguments, such as its
+ * explicit dependencies or its predicate.
+ */
 static inline bool states_orders(const struct orch *o, const struct pto_args *args)
 {
     return (args->dep_count != 0 || args->predicate != NULL || args->allow_early_resolve ||

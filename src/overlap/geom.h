@@ -18,7 +18,7 @@ enum region_kind {
      */
     REGION_BOX,
     REGION_OTHER, /* any other region: only the interval that encloses it is compared */
-    /* no access of a task: the record stands for all boxes of a frame, among the intervals */
+    /* not an access of a task: a record among the intervals that stands for all boxes of a frame */
     REGION_FRAME
 };
 

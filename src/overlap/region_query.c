@@ -6,11 +6,11 @@
 
 enum {
     /*
-     * after so many visits of cells without a record, plus four per record, intervals are also kept
-     * in the tree
+     * intervals are also kept in the tree after this many visits of cells that had no record, plus
+     * four per record
      */
     VAIN_CELLS_MAX = 1024,
-    /* stale leaves, plus three per valid leaf, after which the tree is rebuilt */
+    /* the tree is rebuilt when it has more stale leaves than this, plus three per valid leaf */
     STALE_LEAVES_MAX = 64,
     PARKED_FRAMES_MAX = 64,
     /*
@@ -18,7 +18,8 @@ enum {
      * more cells, all records are scanned
      */
     ALONE_STEPS = 256,
-    ALONE_WAIT = 32, /* new boxes of a frame until region_try_one_leaf checks the frame again */
+    /* number of new boxes of a frame after which region_try_one_leaf checks the frame again */
+    ALONE_WAIT = 32,
     SCAN_SHARE = 16, /* has_intervals scans all records again after 1/16 as many new ones */
 };
 

@@ -123,9 +123,9 @@ static inline uint32_t all_entries(const struct tree_node *n)
 }
 
 /*
- * Returns a bit for each entry that is not marked. Callers compare all entries of a node, even
- * unused ones, without branches: compilers vectorise that, and all lines of the node are loaded at
- * once.
+ * Returns a bit mask of the entries that are not marked. Callers compare all entries of a node,
+ * even unused ones, without branches: compilers vectorise that, and all lines of the node are
+ * loaded at once.
  */
 static inline uint32_t unmarked(const struct tree_node *n, const uint32_t mark[TREE_FANOUT])
 {
@@ -140,8 +140,8 @@ static inline uint32_t unmarked(const struct tree_node *n, const uint32_t mark[T
 }
 
 /*
- * Returns a bit for each entry that, in each dimension, begins at `from` or before and ends at `to`
- * or after. Not inline, to save registers in a search among entries of many frames.
+ * Returns a bit mask of the entries that, in each dimension, begin at `from` or before and end at
+ * `to` or after. Not inline, to save registers in a search among entries of many frames.
  */
 static __attribute__((noinline)) uint32_t entries_within(const struct tree_node *n, uint32_t dims,
                                                          const uint32_t *from, const uint32_t *to)
@@ -377,7 +377,7 @@ static uint32_t choose_growing(const struct tree_node *n, const struct tree_boun
     return best;
 }
 
-/* Returns a bit for each entry that entry i, extended to the item, would overlap; i included. */
+/* Returns a bit mask: the entries that entry i, extended to the item, would overlap; i included. */
 static uint32_t meeting_grown(const struct tree_node *n, uint32_t i, const struct tree_bounds *item)
 {
     uint32_t min[TREE_DIMS], max[TREE_DIMS];
@@ -399,7 +399,7 @@ static inline uint32_t count_entries(uint32_t entries)
     return (entries + (entries >> 8)) & 0x1f;
 }
 
-/* Returns a bit for each entry that, extended to the item, would overlap the fewest others. */
+/* Returns a bit mask: the entries that, extended to the item, would overlap the fewest others. */
 static uint32_t meeting_fewest(const struct tree_node *n, const struct tree_bounds *item)
 {
     uint32_t fewest = TREE_FANOUT + 1, best = 0;

@@ -42,7 +42,7 @@ enum {
     REGION_LEVEL_MIN = 6,
     REGION_LEVELS = 64,
     REGION_LEVEL_FRAME = 0, /* level of the frames' own records; no region is that small */
-    /* groups of box shapes in a frame; shapes of one group are equal when rounded up */
+    /* number of classes of box shapes in a frame; shapes of one class are equal when rounded up */
     REGION_CLASSES = 8,
     REGION_FRAME_CACHE = 16, /* entries of frame_cache, the recently used frames by hash */
     /* log2 of the entries of `known`, the boxes that are found by their descriptors */

@@ -17,7 +17,7 @@ struct ref {
 /* The submitter's copy of the properties of slots that it reads most often. */
 struct slot_info {
     uint32_t seq;  /* number of the task that has the slot; 0: free */
-    uint32_t line; /* place of the slot, in lines from the start of the pool */
+    uint32_t line; /* position of the slot, in lines from the start of the pool */
     uint32_t next; /* next in the free list of its size class */
     uint8_t size_class;
     uint8_t stall_cause; /* enum stall_cause, while a stall is described */

@@ -116,8 +116,8 @@ static inline bool complete_block(struct slot *s, uint32_t count)
 }
 
 /*
- * Tells the recorder that the time between the previous kernel and the next one is not just the
- * change from one to the other. Called before work that may take much longer than reading the
+ * Reports to the recorder that the time between the previous kernel and the next one is not just
+ * the change from one to the other. Called before work that may take much longer than reading the
  * clock; completing a task with one successor takes about as long as that.
  */
 static inline void sched_record_gap(struct worker *w)

@@ -102,7 +102,7 @@ static bool is_given(const struct guarded_watch *first, const struct guarded_wat
 {
     uint32_t seq;
 
-    fence_full(); /* guards are read before watches are */
+    fence_full(); /* guards are read before watches */
     for (const struct guarded_watch *w = first; w != NULL; w = w->next)
         if (w != own && is_watched(w, addr, &seq) && seq != but_seq)
             return true;

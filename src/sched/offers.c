@@ -46,8 +46,8 @@ static void take_roots(struct worker *w, uint32_t first, uint32_t count)
 }
 
 /*
- * Claims some roots of a launch for this worker: the fewer are left the fewer, so that every worker
- * gets some. A worker with a seeded order claims many, to choose among them.
+ * Claims some roots of a launch for this worker. It claims fewer when few are left, so that every
+ * worker gets some. A worker with a seeded order claims many, to choose among them.
  */
 bool sched_claim_roots(struct worker *w)
 {

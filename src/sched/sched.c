@@ -30,7 +30,7 @@ static struct slot *pop_newest(struct worker *w);
 static void leave_lines(struct worker *w);
 
 static_assert((SCHED_DEQUE & (SCHED_DEQUE - 1)) == 0, "indices are masked");
-static_assert(SCHED_CLAIM <= SCHED_PUBLIC, "a claim fits the ring");
+static_assert(SCHED_CLAIM <= SCHED_PUBLIC, "a worker must not claim more tasks than an offer has");
 
 void sched_init(struct sched *s, void *machine)
 {
@@ -245,7 +245,7 @@ __attribute__((always_inline)) static inline enum step run_task(struct worker *w
                                                : run_single_block(w, s, kind);
 }
 
-/* Runs a task of an image that has more than one kernel that runs once; such tasks are rare. */
+/* Runs a task of an image that is not just one kernel that runs once; such tasks are rare. */
 __attribute__((noinline)) static enum step run_image_task(struct worker *w, struct slot *s)
 {
     /* the loop LAUNCHED_RECORDED also works without a recorder */

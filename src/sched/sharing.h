@@ -99,8 +99,8 @@ enum {
     SHARING_ROOM_WAIT_NS = 1000000,
     SHARING_ROOM_WAIT_NS_MAX = 1 << 30,
     /*
-     * time without room, in which the builder waits and builds in turn, after which
-     * sharing_waits_in_vain is true
+     * sharing_waits_in_vain is true after this time without room, in which the builder waits and
+     * builds by turns
      */
     SHARING_VAIN_NS = 64 * SHARING_ROOM_WAIT_NS,
 };

@@ -26,8 +26,8 @@ static bool isolated_is_stopped(pid_t pid)
     file = open(path, O_RDONLY | O_CLOEXEC);
     if (file >= 0 && read(file, text, sizeof(text) - 1) > 0)
         /*
-         * the state follows the name of the process, which is in parentheses and may contain some
-         * itself
+         * the state follows the name of the process, which is in parentheses and may itself contain
+         * parentheses
          */
         end = strrchr(text, ')');
     if (file >= 0)

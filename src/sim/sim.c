@@ -18,7 +18,7 @@ enum {
      * the orchestration
      */
     HOME_NS = 20000000,
-    HOME_POLL_NS = 500000, /* the same time while the orchestration polls */
+    HOME_POLL_NS = 500000, /* as HOME_NS, while the orchestration polls */
     HOME_LOOK_NS =
         /* interval between checks whether the orchestration's own thread has left its kernel */
     500000,

@@ -412,7 +412,10 @@ void sim_record_close(struct sim *m);
  */
 bool sim_record_grow(struct sim *m, void *list, uint64_t used, uint64_t bytes);
 
-/* sim_dump.c: prepares the dumps of a run. Called after the rings were prepared. */
+/*
+ * sim_dump.c: prepares the dumps of a run. Called after the recorder's rings (struct trace_ring)
+ * were prepared.
+ */
 void sim_dump_begin(struct sim *m, uint32_t level, struct orch_run *run);
 void sim_dump_free(struct sim *m);
 

@@ -14,7 +14,7 @@
 
 enum { ALIGN = 1024 };
 
-static_assert(MEMORY_GUARD_BYTES % ALIGN == 0, "keeps the memory after a guard aligned");
+static_assert(MEMORY_GUARD_BYTES % ALIGN == 0, "the memory after a guard must be aligned");
 
 struct sim_allocation {
     struct sim_allocation *next;
@@ -182,8 +182,8 @@ bool sim_is_memory(struct sim *m, uint64_t addr)
     const struct chip_graph *graph = m->launched;
     const struct sim_allocation *a;
     /*
-     * the whole address range of the heap counts, because the submitter may be allocating outputs
-     * in it
+     * any address in the range of the heap is taken as device memory, because the submitter may be
+     * allocating outputs there
      */
     bool is_there = addr - (uint64_t)(uintptr_t)m->graph.heap_pool.base < m->graph.heap_pool.max;
 

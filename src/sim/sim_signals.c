@@ -156,7 +156,8 @@ static void signals_end_waits(struct sim *m, uint64_t addr)
             signals_record(m, w->task, CHIP_TOUCH_END, 0, signals_latest(s, w->addr));
     }
     s->wait_count = kept;
-    a32_store_relaxed(&s->waits, kept); /* only a hint: the lock protects the list */
+    /* this load is only a hint, because the lock protects the list */
+    a32_store_relaxed(&s->waits, kept);
 }
 
 void sim_note_signal(void *context, uint64_t addr, int how)

@@ -23,8 +23,9 @@ enum {
     STATUS_SLOTS_MAX = 1 << 14,
 };
 
-static_assert((int)STATUS_TASKS == (int)STALL_TASKS, "a stall description fits the status");
-static_assert((int)PTO_WATCH_AWAITED == (int)STALL_WAITS_MAX, "the awaited tasks fit");
+static_assert((int)STATUS_TASKS == (int)STALL_TASKS, "the status has room for a stall description");
+static_assert((int)PTO_WATCH_AWAITED == (int)STALL_WAITS_MAX,
+              "the status has room for the awaited tasks");
 
 /* Copies bytes that another thread may be changing. Returns false if the address cannot be read. */
 static bool peek_copy(void *to, const void *from, size_t bytes)

@@ -240,8 +240,8 @@ struct thread *sim_start_teams(struct sim *m)
                 (void)pop_team(m, queue);
         } else if (queue == &m->gangs && m->is_lapsed) {
             /*
-             * the waiting gangs have lapsed, so no gang is waiting for cores that a task with
-             * several lanes may hold
+             * is_lapsed: gangs have waited for too long, so tasks with several lanes may get cores
+             * before them
              */
             queue = &m->mixes;
         } else {

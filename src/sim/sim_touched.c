@@ -341,11 +341,12 @@ static bool keep_touches(struct thread *th)
 
     if (!t->keeps || t->is_incomplete)
         return false;
-    /* an invocation that does not signal needs a number only if its task has others */
+    /* an invocation that does not signal needs a number only if its task has other invocations */
     if (t->segment == 0 &&
         ((th->core.slot->flags & SLOT_IS_TEAM) != 0 || th->core.local.block_count > 1))
         t->segment = ++th->sim->signals.segments;
-    for (uint32_t i = 0; i < TOUCHED_SIGNALS; i++) /* nobody was seen to signal there */
+    /* no thread was seen to signal at this address */
+    for (uint32_t i = 0; i < TOUCHED_SIGNALS; i++)
         t->has_signals = t->has_signals || (t->seen[i].addr != 0 && t->seen[i].latest == 0);
     keep_parts(th, -1, false, NULL, 0);
     return sim_keep_segment(th);
@@ -372,7 +373,7 @@ void sim_record_touches(struct sim *m)
             memcpy(to, task, bytes);
     }
     records->bytes = 0;
-    sim_forget_signals(m); /* the counters that tasks wait for may be freed from now on */
+    sim_forget_signals(m); /* the counters for which tasks wait may be freed from now on */
     pthread_mutex_unlock(&m->memory_lock);
 }
 

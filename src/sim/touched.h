@@ -66,13 +66,15 @@ struct touched {
     bool has_refused;
     /*
      * Atomic accesses outside of the kernel's own stack are signals; if `keeps`, they divide the
-     * invocation into segments. has_signals: some may order the invocation without being recorded.
+     * invocation into segments. has_signals: signals that were not recorded may order the
+     * invocation.
      */
     bool has_signals;
     bool is_incomplete; /* elements that an earlier segment used were not recorded */
     uint32_t segment;   /* number of the current segment; 0: none */
     uint32_t steps;     /* number of signals that were recorded */
-    struct touched_signal seen[TOUCHED_SIGNALS]; /* by signals_index: what was last waited for */
+    /* by signals_index: the latest signal that the invocation has seen at an address */
+    struct touched_signal seen[TOUCHED_SIGNALS];
     /*
      * number of refused accesses; indexed by kind, by whether the access writes, and by argument
      * plus 1

@@ -297,7 +297,8 @@ static_assert(sizeof(struct board_live) == BOARD_LINE, "one line");
 static_assert(sizeof(struct board_requests) == BOARD_LINE, "one line");
 static_assert(sizeof(struct board_launch) == BOARD_LINE, "one line");
 static_assert(sizeof(struct board_hello) == BOARD_LINE, "one line");
-static_assert(offsetof(struct board_job, args) == BOARD_LINE, "one line without the vector");
+static_assert(offsetof(struct board_job, args) == BOARD_LINE,
+              "a job takes one cache line, besides its argument vector");
 static_assert(sizeof(struct board_job) % BOARD_LINE == 0, "whole lines");
 static_assert(sizeof(struct board_seen) % BOARD_LINE == 0, "whole lines");
 static_assert(sizeof(struct board_record) == 2 * BOARD_LINE, "whole lines");

@@ -24,24 +24,28 @@ enum failure_kind {
 
     /* Submits that the graph refuses: src/graph/. */
     FAILURE_ARGS_ERROR, /* the arguments of a task had an error; text: args->error */
-    FAILURE_TAG,        /* an argument has an unknown tag; argument; value: the tag */
+    FAILURE_TAG,        /* an argument has an unknown tag; argument: its index; value: the tag */
     /*
      * An argument has an invalid view. value: enum pto_view_fault; number of elements of the given
      * array, or index in the entry; dimensions of the view, or number of tensors of the entry;
-     * source line. argument
+     * source line. argument: its index
      */
     FAILURE_VIEW,
-    /* an argument leaves its buffer; argument; value: the byte that it reaches */
+    /* an argument extends past its buffer; argument: its index; value: the byte that it reaches */
     FAILURE_BOUNDS,
-    FAILURE_NULL_ADDRESS, /* an argument has no storage: its address is 0; argument */
-    /* An output has an invalid create info. argument; value: its ndims, then as in FAILURE_VIEW */
+    FAILURE_NULL_ADDRESS, /* an argument has no storage, as its address is 0; argument: its index */
+    /*
+     * An output has an invalid create info. argument: its index; value: its ndims, then as in
+     * FAILURE_VIEW
+     */
     FAILURE_INFO,
     FAILURE_TOO_LARGE, /* the outputs of one task exceed 2^40 bytes; value: their bytes */
     FAILURE_KERNEL,    /* a task names a kernel that does not exist; value: its id */
     FAILURE_CORE_TYPE, /* a task has an AIC kernel on an AIV lane or vice versa; value: kernel id */
     /*
-     * A kernel was declared with other arguments than it gets. argument: the tensor, the scalar or
-     * -1; kernel; value: declared_pack(), the value or number that was given, the given shape
+     * A kernel was declared with other arguments than it gets. argument: index of the tensor or
+     * scalar, or -1; kernel: its id; value: declared_pack(), the value or number that was given,
+     * the given shape
      */
     FAILURE_DECLARED,
     FAILURE_BLOCK_COUNT, /* a task has an invalid number of blocks; value: that number */
@@ -112,8 +116,8 @@ enum failure_kind {
     FAILURE_KERNEL_EXITED, /* the kernel called pthread_exit */
     FAILURE_ENDED_RUN,
     /*
-     * A kernel damaged a guard next to an argument. argument; value: damaged bytes, size of the
-     * tensor, task, bits of enum overrun
+     * A kernel damaged a guard next to an argument. argument: its index; value: damaged bytes, size
+     * of the tensor, task, bits of enum overrun
      */
     FAILURE_OVERRUN,
     /* A task read an output that no task was to write. value: unused, size, task, enum unwritten */
@@ -161,7 +165,10 @@ enum failure_kind {
      * build
      */
     FAILURE_LAUNCH_ALIAS,
-    /* a tensor overlaps memory that the orchestration names by itself; value: its index */
+    /*
+     * a tensor overlaps memory that the orchestration uses and that is not in the entry; value: its
+     * index
+     */
     FAILURE_LAUNCH_OUTSIDE,
     /*
      * An element that the orchestration read at the build has changed. argument: its tensor; value:

@@ -180,8 +180,10 @@ struct slot {
     struct pto_tensor tensor[];
 };
 
-static_assert(sizeof(struct slot) == 2 * SLOT_LINE_BYTES, "a slot's header is two lines");
-static_assert(offsetof(struct slot, edge) == SLOT_LINE_BYTES, "line 0 is enough without edges");
+static_assert(sizeof(struct slot) == 2 * SLOT_LINE_BYTES,
+              "the header of a slot takes two cache lines");
+static_assert(offsetof(struct slot, edge) == SLOT_LINE_BYTES,
+              "a task without edges needs only cache line 0");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
               "the parts of id and traits are addressed as on little-endian machines");
 

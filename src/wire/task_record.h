@@ -9,10 +9,13 @@ enum chip_task_flag {
     CHIP_TASK_IS_MANUAL = 1, /* the task was submitted in a MANUAL scope */
     CHIP_TASK_IS_EARLY = 2,  /* the submit set allow_early_resolve */
     CHIP_TASK_IS_GANG = 4,
-    /* the counts marked_tensors, marked_scalars and ambiguous_scalars are valid */
+    /* the fields marked_tensors, marked_scalars and ambiguous_scalars, for pto_dump, are valid */
     CHIP_TASK_IS_MARKED = 8,
     CHIP_TASK_HAS_TYPES = 16, /* the field scalar_type is valid */
-    /* the task is in a launched graph: no submit and no marked arguments are recorded */
+    /*
+     * The task is in a launched graph: neither its submit nor the arguments that pto_dump marked
+     * are recorded.
+     */
     CHIP_TASK_IS_LAUNCHED = 32,
     /* The task has a predicate, whose operand follows as one more argument. */
     CHIP_TASK_HAS_OPERAND = 64,
@@ -23,10 +26,10 @@ enum chip_task_flag {
     CHIP_TASK_IS_GET = 128,
     CHIP_TASK_IS_SET = 256,
     /*
-     * No task: the elements that one invocation of the task with this index used. They follow as
-     * tensors, whose tag says whether they were read or written. kernel[0]: index of the argument,
-     * or -1; block_count: number of the invocation; begin: its segment. kernel[1] of a record
-     * without tensors: enum chip_touch.
+     * The record is not a task. It lists the elements that one invocation of the task with this
+     * index used. They follow as tensors, whose tag says whether they were read or written.
+     * kernel[0]: index of the argument, or -1; block_count: number of the invocation; begin: its
+     * segment. kernel[1] of a record without tensors: enum chip_touch.
      */
     CHIP_TASK_IS_TOUCHED = 512,
 };
@@ -54,10 +57,10 @@ struct chip_task {
     uint32_t reserved;
 };
 
-/* What a record of used elements says if it has none. */
+/* Meaning of a record of used elements that lists no elements. */
 enum chip_touch {
     CHIP_TOUCH_KNOWN,   /* all uses of the invocation were recorded */
-    CHIP_TOUCH_SIGNALS, /* the same, but signals that were not recorded may order them */
+    CHIP_TOUCH_SIGNALS, /* as KNOWN, but unrecorded signals may order these uses */
     CHIP_TOUCH_STEP,    /* segment `begin` of the task comes after segment `end` of the run */
     CHIP_TOUCH_END      /* the task was complete after segment `end` of the run */
 };

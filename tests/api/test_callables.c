@@ -580,7 +580,7 @@ static void code_that_cannot_be_loaded_is_named(void **state)
     recipe.kernel.size = 1000;
     assert_not_registered(device, &recipe, PTO_ELOAD,
                           "kernel 0 (\"kernel\") of \"binary\" cannot be loaded: it is damaged or "
-                          "truncated: a segment lies outside of it; build it again");
+                          "truncated: a segment lies outside of the file; build it again");
     recipe.kernel.bytes = "no object";
     recipe.kernel.size = 9;
     assert_not_registered(device, &recipe, PTO_ELOAD,

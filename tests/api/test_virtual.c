@@ -276,10 +276,10 @@ static void formulas_that_make_no_sense_are_refused(void **state)
     } wrong[] = { { "", "missing" },
                   { "2 +", "missing" },
                   { "(1", "parenthesis" },
-                  { "1 2", "after its end" },
+                  { "1 2", "follows the end" },
                   { "elements", "paren" },
                   { "elements(x)", "number" },
-                  { "sin(1)", "nothing else" },
+                  { "sin(1)", "may name only" },
                   { "min(1)", "two" },
                   { "dim(0)", "two" } };
     struct pto_error error = { .size = sizeof(error) };

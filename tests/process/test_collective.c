@@ -371,11 +371,11 @@ static void differ(struct rank *r)
     pto_collective_init(&how);
     how.error = &r->error;
     expect_difference(r, pto_comm_all_reduce(r->domain, from, from, is_other ? 5 : 4, &how),
-                      "all-reduce of 4 float32", "all-reduce of 5 float32");
+                      "all-reduce of 4 float32 elements", "all-reduce of 5 float32 elements");
     expect_difference(r, pto_comm_all_reduce(r->domain, from, from, is_other ? 100000 : 4, &how),
-                      "all-reduce of 4 float32", "all-reduce of 100000 float32");
+                      "all-reduce of 4 float32 elements", "all-reduce of 100000 float32 elements");
     expect_difference(r, pto_comm_all_gather(r->domain, from, to, is_other ? 0 : 100000, &how),
-                      "all-gather of 100000 float32", "all-gather of 0 float32");
+                      "all-gather of 100000 float32 elements", "all-gather of 0 float32 elements");
     how.dtype = is_other ? PTO_INT32 : PTO_FLOAT32;
     expect_difference(r, pto_comm_all_reduce(r->domain, from, from, 4, &how), "4 float32",
                       "4 int32");

@@ -275,7 +275,7 @@ static void ask_for_nonsense(struct rank *r)
     e.experts[5] = kept;
     e.routing.width = is_other ? 31 : 32;
     expect(r, pto_comm_dispatch(r->domain, &e.routing, e.tokens, e.rows, e.row_counts), PTO_EINVAL,
-           "dispatch of rows of 31 float32 to 2 of 8 experts");
+           "dispatch of rows of 31 float32 elements to 2 of 8 experts");
     e.routing.width = 32;
     e.routing.experts = is_other ? NULL : e.experts;
     expect(r, pto_comm_combine(r->domain, &e.routing, e.rows, NULL, e.tokens), PTO_EINVAL,

@@ -10,13 +10,13 @@ enum { SECOND = 1000000000, KINDS = 7, BARRIER = KINDS };
 
 /* Name of each call in error messages. */
 static const char *const names[] = {
-    "all-reduce of 4 float32 (sum, auto)",
-    "reduce-scatter of 4 float32 (sum, auto)",
-    "all-gather of 4 float32",
-    "broadcast of 4 float32 from rank 0",
-    "all-to-all of 4 float32",
-    "dispatch of rows of 4 float32 to 1 of 6 experts",
-    "combine of rows of 4 float32 to 1 of 6 experts",
+    "all-reduce of 4 float32 elements (sum, auto)",
+    "reduce-scatter of 4 float32 elements (sum, auto)",
+    "all-gather of 4 float32 elements",
+    "broadcast of 4 float32 elements from rank 0",
+    "all-to-all of 4 float32 elements",
+    "dispatch of rows of 4 float32 elements to 1 of 6 experts",
+    "combine of rows of 4 float32 elements to 1 of 6 experts",
     "pto_comm_barrier",
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Cache maintenance for orchestrations that share memory with kernels outside of tensors. Where
-// caches are coherent, these functions are only memory fences.
+/*
+ * Cache maintenance for orchestrations that share memory with kernels outside of tensors. Where
+ * caches are coherent, these functions are only memory fences.
+ */
 #ifndef PTO_SIMPLER_CACHE_MAINTENANCE_H
 #define PTO_SIMPLER_CACHE_MAINTENANCE_H
 

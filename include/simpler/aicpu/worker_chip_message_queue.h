@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// An orchestration's end of a queue: it receives input, which it may release in any order, and
-// sends output. A call that fails returns false; error() has the reason, unless there is
-// only no message or no room yet.
+/*
+ * An orchestration's end of a queue: it receives input, which it may release in any order, and
+ * sends output. A call that fails returns false; error() has the reason, unless the reason is
+ * only that there is no message or no room yet.
+ */
 #ifndef PTO_SIMPLER_WORKER_CHIP_MESSAGE_QUEUE_H
 #define PTO_SIMPLER_WORKER_CHIP_MESSAGE_QUEUE_H
 

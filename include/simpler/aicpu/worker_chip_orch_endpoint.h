@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// An orchestration's end of a region. A failed call returns false; the first error is kept, and
-// all later calls fail.
+/*
+ * An orchestration's end of a region. A failed call returns false; the first error is kept, and
+ * all later calls fail.
+ */
 #ifndef PTO_SIMPLER_WORKER_CHIP_ORCH_ENDPOINT_H
 #define PTO_SIMPLER_WORKER_CHIP_ORCH_ENDPOINT_H
 
@@ -144,8 +145,10 @@ class WorkerChipOrchEndpoint
         return true;
     }
 
-    // Waits for a counter; tasks of the run continue during the wait. A time-out does not make
-    // later calls fail.
+    /*
+     * Waits for a counter; tasks of the run continue during the wait. A time-out does not make
+     * later calls fail.
+     */
     bool signal_wait(uint64_t counter_addr, int32_t cmp_value, WorkerChipOrchWaitCmp cmp,
                      uint64_t timeout, int32_t &observed)
     {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // The DMA engines for which get_dma_workspace returns a workspace.
 #ifndef PTO_SIMPLER_DMA_WORKSPACE_H
 #define PTO_SIMPLER_DMA_WORKSPACE_H

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
 // Figures that differ between generations, for kernels that measure time or count cores.
 #ifndef PTO_SIMPLER_PLATFORM_CONFIG_H
 #define PTO_SIMPLER_PLATFORM_CONFIG_H

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// A region through which the host and an orchestration communicate while a task runs: its six
-// scalars. pto/region.h describes them.
+/*
+ * A region through which the host and an orchestration communicate while a task runs: its six
+ * scalars. pto/region.h describes them.
+ */
 #ifndef PTO_SIMPLER_WORKER_CHIP_ORCH_COMM_H
 #define PTO_SIMPLER_WORKER_CHIP_ORCH_COMM_H
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Ranks and windows: the struct at the address that a kernel gets as a scalar. The tile library
-// has the same struct under another name.
+/*
+ * Ranks and windows: the struct at the address that a kernel gets as a scalar. The tile library
+ * has the same struct under another name.
+ */
 #ifndef PTO_SIMPLER_COMM_CONTEXT_H
 #define PTO_SIMPLER_COMM_CONTEXT_H
 
@@ -21,6 +22,6 @@ struct CommContext {
 };
 
 static_assert(sizeof(CommContext) == 1056 && offsetof(CommContext, windowsIn) == 32,
-              "a context is an ABI");
+              "the layout of a context is an ABI");
 
 #endif

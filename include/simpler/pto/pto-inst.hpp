@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Replaces the tile library's first header of this name, which it includes.
-//
-// Generated kernels define names of their chip's compiler that older libraries lacked in
-// simulation: a namespace cache_line_t, and dcci() and dsb(). Newer libraries define them as well,
-// and the two clash. So the library's definitions are renamed here, and serve kernels without such
-// definitions: through a namespace that is searched last, or as a template, which is the worse
-// match.
+/*
+ * Replaces the tile library's first header of this name, which it includes.
+ *
+ * Generated kernels define names of their chip's compiler that older libraries lacked in
+ * simulation: a namespace cache_line_t, and dcci() and dsb(). Newer libraries define them as well,
+ * and the two clash. So the library's definitions are renamed here. Kernels that define none of
+ * these names still find the library's: in a namespace that is searched last, or as a template,
+ * which overload resolution prefers less.
+ */
 #ifndef PTO_SIMPLER_PTO_INST_HPP
 #define PTO_SIMPLER_PTO_INST_HPP
 
-#if defined(__CPU_SIM) && !defined(PTO_CPUSTUB_HPP) // the library's, that has those names
+#if defined(__CPU_SIM) && \
+    !defined(PTO_CPUSTUB_HPP) // the library's header, which defines those names
 
 // For libraries that use these names, but define them only where they are no macros. Kernels of a
 // simulated chip share one coherent memory: there is nothing to flush, only an order to keep.

@@ -21,7 +21,7 @@ static const char *callables_find_obstacle(const struct worker_device *d, int32_
     if (d->device == NULL)
         return "the device is not open";
     if (id < 0 || id >= WORKER_CALLABLES_MAX)
-        return "ids are 0 to 63";
+        return "callable ids are 0 to 63";
     if (d->active != NULL)
         return "a run is prepared: finalize it first";
     return NULL;

@@ -9,7 +9,6 @@
  * Contexts are made here. They have no workspace, so waits of kernels poll and cannot be woken.
  * Handles are looked up in a list, so a destroyed one is refused.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "compat/hostlib/hostlib.h"
@@ -193,7 +192,7 @@ static const struct pto_comm_context *find_base(const char *function, struct com
     pthread_mutex_unlock(&h->lock);
     if (base == NULL)
         hostlib_log(PTO_LOG_ERROR, function,
-                    "rank %" PRIu32 " has no windows yet: call comm_alloc_windows first", h->rank);
+                    "rank %u has no windows yet: call comm_alloc_windows first", h->rank);
     return base != NULL ? &base->context->context : NULL;
 }
 
@@ -230,7 +229,7 @@ int comm_barrier(void *comm)
     pto_error_init(&error);
     status = pto_comm_barrier(h->base->domain, 0, &error);
     if (status < 0)
-        LOG(PTO_LOG_ERROR, "rank %" PRIu32 ": %s", h->rank, error.text);
+        LOG(PTO_LOG_ERROR, "rank %u: %s", h->rank, error.text);
     return status;
 }
 
@@ -243,23 +242,20 @@ static bool are_ranks(const char *function, const struct comm_handle *h, const u
     if (ranks == NULL || rank_count == 0 || rank_count > h->rank_count ||
         domain_rank >= rank_count) {
         hostlib_log(PTO_LOG_ERROR, function,
-                    "rank %" PRIu32 " cannot be number %" PRIu32
-                    " of %zu: a domain has 1 to %" PRIu32 " ranks",
-                    h->rank, domain_rank, rank_count, h->rank_count);
+                    "rank %u cannot be number %u of %zu: a domain has 1 to %u ranks", h->rank,
+                    domain_rank, rank_count, h->rank_count);
         return false;
     }
     for (size_t i = 0; i < rank_count; i++)
         if (ranks[i] >= h->rank_count) {
-            hostlib_log(PTO_LOG_ERROR, function,
-                        "there is no rank %" PRIu32 ": there are %" PRIu32 " ranks", ranks[i],
-                        h->rank_count);
+            hostlib_log(PTO_LOG_ERROR, function, "there is no rank %u: there are %u ranks",
+                        ranks[i], h->rank_count);
             return false;
         }
     if (ranks[domain_rank] != h->rank)
         hostlib_log(PTO_LOG_ERROR, function,
-                    "number %" PRIu32 " of the domain is rank %" PRIu32
-                    ", but this process is rank %" PRIu32,
-                    domain_rank, ranks[domain_rank], h->rank);
+                    "number %u of the domain is rank %u, but this process is rank %u", domain_rank,
+                    ranks[domain_rank], h->rank);
     return ranks[domain_rank] == h->rank;
 }
 
@@ -275,8 +271,8 @@ int comm_derive_context(void *comm, const uint32_t *ranks, size_t rank_count, ui
         !are_ranks(__func__, h, ranks, rank_count, domain_rank))
         return WORKER_FAILED;
     if (offset > base->window_bytes || bytes > base->window_bytes - offset) {
-        LOG(PTO_LOG_ERROR, "%zu bytes at %zu do not lie inside windows of %" PRIu64, bytes, offset,
-            base->window_bytes);
+        LOG(PTO_LOG_ERROR, "%zu bytes at %zu do not lie inside windows of %llu", bytes, offset,
+            (unsigned long long)base->window_bytes);
         return WORKER_FAILED;
     }
     w = calloc(1, sizeof(*w));
@@ -309,7 +305,7 @@ int comm_alloc_domain_windows(void *comm, uint64_t id, const uint32_t *ranks, si
         !are_ranks(__func__, h, ranks, rank_count, domain_rank))
         return WORKER_FAILED;
     if (bytes == 0 || id >= BASE_ID) {
-        LOG(PTO_LOG_ERROR, "domain %" PRIu64 " of %zu bytes: %s", id, bytes,
+        LOG(PTO_LOG_ERROR, "domain %llu of %zu bytes: %s", (unsigned long long)id, bytes,
             bytes == 0 ? "windows must not be empty" : "the id is taken");
         return WORKER_FAILED;
     }
@@ -347,9 +343,8 @@ int comm_release_domain_windows(void *comm, uint64_t id, size_t rank_count, uint
     pthread_mutex_unlock(&h->lock);
     if (w != NULL)
         return close_windows(__func__, h, w);
-    LOG(PTO_LOG_ERROR,
-        "rank %" PRIu32 " has no domain %" PRIu64 " of %zu ranks in which it is number %" PRIu32,
-        h->rank, id, rank_count, domain_rank);
+    LOG(PTO_LOG_ERROR, "rank %u has no domain %llu of %zu ranks in which it is number %u", h->rank,
+        (unsigned long long)id, rank_count, domain_rank);
     return WORKER_FAILED;
 }
 
@@ -386,7 +381,7 @@ static int open_windows(const char *function, struct comm_handle *h,
     w->id = params->id;
     status = pto_domain_open(h->comm, params, &w->domain);
     if (status < 0) {
-        hostlib_log(PTO_LOG_ERROR, function, "rank %" PRIu32 ": %s", h->rank, error.text);
+        hostlib_log(PTO_LOG_ERROR, function, "rank %u: %s", h->rank, error.text);
         free(w);
         return status;
     }
@@ -414,7 +409,7 @@ static int close_windows(const char *function, struct comm_handle *h, struct com
     pto_error_init(&error);
     status = pto_domain_close(w->domain, 0, &error);
     if (status < 0)
-        hostlib_log(PTO_LOG_ERROR, function, "rank %" PRIu32 ": %s", h->rank, error.text);
+        hostlib_log(PTO_LOG_ERROR, function, "rank %u: %s", h->rank, error.text);
     free(w);
     return status;
 }

@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,9 +83,10 @@ int comm_global_domain_prepare(uint64_t id, uint32_t rank, uint32_t ranks, size_
         bytes > WORKER_WINDOW_MAX || profile != WORKER_DOMAIN_SIM || domain_out == NULL ||
         base_out == NULL) {
         LOG(PTO_LOG_ERROR,
-            "domain %" PRIu64 ", rank %" PRIu32 " of %" PRIu32 ", %zu bytes, profile %" PRIu32
-            ": ids begin with 1, there are 1 to %d ranks, and the profile of a simulation is %d",
-            id, rank, ranks, bytes, profile, PTO_CONTEXT_RANKS, WORKER_DOMAIN_SIM);
+            "domain %llu, rank %u of %u, %zu bytes, profile %u: ids begin with "
+            "1, there are 1 to %d ranks, and the profile must be %d",
+            (unsigned long long)id, rank, ranks, bytes, profile, PTO_CONTEXT_RANKS,
+            WORKER_DOMAIN_SIM);
         return WORKER_FAILED;
     }
     g = calloc(1, sizeof(*g));
@@ -103,7 +103,7 @@ int comm_global_domain_prepare(uint64_t id, uint32_t rank, uint32_t ranks, size_
     pthread_mutex_lock(&domains.lock);
     link = global_find(id);
     if (*link != NULL)
-        LOG(PTO_LOG_ERROR, "domain %" PRIu64 " exists already: release it first", id);
+        LOG(PTO_LOG_ERROR, "domain %llu exists already: release it first", (unsigned long long)id);
     else
         status = make_window(g);
     if (status >= 0) {
@@ -128,9 +128,9 @@ int comm_global_domain_import(uint64_t id, const struct worker_domain *theirs, s
     pthread_mutex_lock(&domains.lock);
     g = *global_find(id);
     if (g == NULL || g->is_imported || count != g->own.rank_count)
-        LOG(PTO_LOG_ERROR, "domain %" PRIu64 ": %s", id,
-            g == NULL        ? "it was not prepared"
-            : g->is_imported ? "it is complete already"
+        LOG(PTO_LOG_ERROR, "domain %llu: %s", (unsigned long long)id,
+            g == NULL        ? "the domain was not prepared"
+            : g->is_imported ? "the domain is complete already"
                              : "there must be one description for each rank");
     else
         status = import_all(g, theirs);
@@ -199,8 +199,8 @@ static int make_window(struct global_domain *g)
         fcntl(g->file, F_ADD_SEALS, SEALS) == 0)
         window = map_file(g->file, g->own.bytes);
     if (window == 0) {
-        LOG(PTO_LOG_ERROR, "a window of %" PRIu64 " bytes cannot be made: %s", g->own.bytes,
-            limit_explain(errno, why));
+        LOG(PTO_LOG_ERROR, "a window of %llu bytes cannot be made: %s",
+            (unsigned long long)g->own.bytes, limit_explain(errno, why));
         return PTO_ESYSTEM;
     }
     memcpy(handle.magic, MAGIC, sizeof(MAGIC));
@@ -238,7 +238,7 @@ static uint64_t map_window(const struct window_handle *handle, uint64_t bytes)
     int file = -1;
 
     make_name(handle->key, name);
-    snprintf(path, sizeof(path), "/proc/%" PRId32 "/fd/%" PRId32, handle->process, handle->file);
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", handle->process, handle->file);
     /* Checked before opening: opening another file could have side effects. */
     if (leads_to(path, name))
         file = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -303,9 +303,10 @@ static int import_all(struct global_domain *g, const struct worker_domain *their
         own_count += d.rank == g->own.rank;
         if (!is_description(g, &d) || own_count > 1 || !import_one(g, &d)) {
             LOG(PTO_LOG_ERROR,
-                "domain %" PRIu64 ": description %" PRIu32 ", of rank %" PRIu32 " and %" PRIu64
-                " bytes, is not that of a window of %" PRIu64 " bytes that this process can map",
-                g->id, i, d.rank, d.bytes, g->own.bytes);
+                "domain %llu: description %u, of rank %u and %llu bytes, is "
+                "not that of a window of %llu bytes that this process can map",
+                (unsigned long long)g->id, i, d.rank, (unsigned long long)d.bytes,
+                (unsigned long long)g->own.bytes);
             unmap_others(g);
             return WORKER_FAILED;
         }

@@ -208,7 +208,7 @@ static const char *find_fault(const struct worker_device *d, const struct worker
     if ((uintptr_t)run % alignof(struct worker_run) != 0)
         return "the memory of the run is not aligned; get_runtime_alignment returns the alignment";
     if (run->magic == RUN_MAGIC)
-        return "its memory has a run that was prepared: finalize it first";
+        return "the memory has a run that was prepared: finalize that run first";
     if (run->magic != 0)
         return "the memory of a run must be zero before it is first used";
     if (id < 0 || id >= WORKER_CALLABLES_MAX || d->callable[id].callable == NULL)

@@ -154,7 +154,8 @@ enum guard_result compat_guard(pto_orch_fn fn, struct pto_orch *o, const struct 
 /* ---- arguments ---- */
 
 /*
- * The last fields of a task's arguments, which are at different places in the two kinds of headers.
+ * The last fields of a task's arguments, which are at different offsets in the two kinds of
+ * headers.
  */
 struct tail {
     const struct compat_marks *marks;
@@ -515,8 +516,8 @@ static void scope_site(const char *file, int line)
 }
 
 /*
- * Returns a copy of a source line that lives as long as the object, because tasks store its
- * address. NULL: the table is full.
+ * Returns a copy of a source line. The copy is valid until the object is unloaded, because tasks
+ * store its address. NULL: the table is full.
  */
 static const struct pto_site *compat_keep_site(struct compat_orch *compat, struct pto_site site)
 {

@@ -633,9 +633,9 @@ const struct drill drills_args[] = {
     ARGS("element-without-storage", element_without_storage,
          "pto_set_data of a tensor at address 0", "its address is 0"),
     { PTO_EARGS, "get-nowhere", "pto_get_data of unmapped memory", .orchestration = get_nowhere,
-      .text = "there is no memory at its address", .flags = DRILL_SITE | DRILL_SIGNALS },
+      .text = "there is no memory at the element's address", .flags = DRILL_SITE | DRILL_SIGNALS },
     { PTO_EARGS, "set-nowhere", "pto_set_data of unmapped memory", .orchestration = set_nowhere,
-      .text = "there is no memory at its address", .flags = DRILL_SITE | DRILL_SIGNALS },
+      .text = "there is no memory at the element's address", .flags = DRILL_SITE | DRILL_SIGNALS },
     { PTO_EARGS, "predicate-nowhere", "a predicate on unmapped memory",
       .orchestration = predicate_nowhere,
       .text = "the predicate of task 1, kernel \"add\", cannot be read: there is no memory at "

@@ -216,7 +216,7 @@ static void no_such_output(struct pto_orch *o, const struct pto_entry *entry)
 
 const struct drill drills_views[] = {
     ARGS("view-never-made", view_never_made, "a tensor descriptor of zeros",
-         "argument 1 is not a valid view: it was never initialised", .kernel = KERNEL_ADD,
+         "argument 1 is not a valid view: the tensor was never initialised", .kernel = KERNEL_ADD,
          .argument = 2),
     ARGS("view-of-6-dimensions", view_of_6_dimensions, "a tensor of six dimensions",
          "1 to 5 dimensions", .kernel = KERNEL_ADD, .argument = 2),

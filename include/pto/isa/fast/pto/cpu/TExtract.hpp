@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TEXTRACT and TMOV without conversion: the same elements as the tile library's, in runs. */
+/*
+ * TEXTRACT and TMOV without conversion: the result is the tile library's, but adjacent elements are
+ * copied together.
+ */
 #ifndef PTO_FAST_TEXTRACT_HPP
 #define PTO_FAST_TEXTRACT_HPP
 

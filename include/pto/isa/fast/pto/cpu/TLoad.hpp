@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLOAD of plain elements: the same elements as the tile library's, copied in runs. */
+/*
+ * TLOAD of plain elements: the result is the tile library's, but adjacent elements are copied
+ * together.
+ */
 #ifndef PTO_FAST_TLOAD_HPP
 #define PTO_FAST_TLOAD_HPP
 

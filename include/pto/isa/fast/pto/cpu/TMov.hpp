@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TMOV between tiles of one type: the same elements as the tile library's, in runs. */
+/*
+ * TMOV between tiles of one type: the result is the tile library's, but adjacent elements are
+ * copied together.
+ */
 #ifndef PTO_FAST_TMOV_HPP
 #define PTO_FAST_TMOV_HPP
 

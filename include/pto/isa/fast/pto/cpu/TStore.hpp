@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TSTORE without quantisation: the same elements as the tile library's, in runs or, where the type
- * changes, one by one with the library's conversion. Atomic additions keep the library's order, but
- * exclude those of other kernels as well (fast/atomic.hpp).
+ * TSTORE without quantisation: the result is the tile library's, but adjacent elements are copied
+ * together. Where the type changes, elements are copied one by one with the library's conversion.
+ * Atomic additions keep the library's order, but exclude those of other kernels as well
+ * (fast/atomic.hpp).
  */
 #ifndef PTO_FAST_TSTORE_HPP
 #define PTO_FAST_TSTORE_HPP

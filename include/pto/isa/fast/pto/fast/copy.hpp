@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between tiles and tensors. In all layouts of the tile library the offset of an element
- * is the sum of an offset of its row and an offset of its column. Both are computed once for each
- * row and column of a block, by the library's own functions, and elements that are adjacent on
- * both sides are copied together.
+ * Copies between tiles and tensors. In all layouts of the tile library the offset of an element is
+ * the sum of an offset of its row and an offset of its column. Both are computed once for each row
+ * and column of a block, by the library's own functions, and elements that are adjacent in both
+ * source and destination are copied together.
  *
  * Everything is in the kernel's stack, so that unloading a kernel waits for no thread.
  */
@@ -24,7 +24,8 @@ template <typename T>
 concept whole = std::is_arithmetic_v<T> || std::is_same_v<T, half> || std::is_same_v<T, bfloat16_t>;
 
 /*
- * Whether the offsets of a tile's elements are known: it has no boxes, or a whole number of them.
+ * Whether the offsets of a tile's elements are known: the tile has no boxes (sub-blocks of the tile
+ * library's layouts), or a whole number of them.
  */
 template <typename Tile> constexpr bool has_whole_boxes()
 {
@@ -113,7 +114,7 @@ struct offsets {
     }
 };
 
-/* Runs of elements that are adjacent on both sides. */
+/* Sequences of elements that are adjacent in both source and destination. */
 struct runs {
     uint16_t begin[BLOCK + 1];
     std::size_t count;
@@ -135,7 +136,7 @@ template <typename T> inline void copy_run(T *d, const T *s, std::size_t n)
         std::memcpy(d, s, n * sizeof(T));
 }
 
-/* Copies one block, whose offsets are in the tables. */
+/* Copies one block, whose row and column offsets are given. */
 template <typename T>
 inline void copy_block(T *d, const offsets &dr, const offsets &dc, const T *s, const offsets &sr,
                        const offsets &sc, std::size_t rows, std::size_t cols)
@@ -167,8 +168,8 @@ inline void copy_block(T *d, const offsets &dr, const offsets &dc, const T *s, c
 }
 
 /*
- * Calls visit(r, c, rows, cols) for each block, row by row, with the tables of both places; the
- * tables hold offsets from element (0, 0) of the whole.
+ * Calls visit(r, c, rows, cols) for each block, row by row, with the offset tables of source and
+ * destination. The offsets are counted from element (0, 0) of the whole tile or tensor.
  */
 template <typename To, typename From, typename Visit>
 inline void for_blocks(const To &to, const From &from, std::size_t rows, std::size_t cols,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tile library's header includes its types by a relative path; these come first. */
+/*
+ * Includes the types of this folder before the tile library's header, which would include its own
+ * types by a relative path.
+ */
 #ifndef PTO_TYPES_CPU_STUB_HPP
 #define PTO_TYPES_CPU_STUB_HPP
 

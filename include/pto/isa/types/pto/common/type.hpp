@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tile library's types, with a bfloat16_t for compilers whose C++ the library does not take it
- * from. Without one, the library makes it another name of half, and computes in fp16.
+ * The tile library's types, with a bfloat16_t for compilers that have no standard one. Without one,
+ * the library makes bfloat16_t another name of half, and computes in fp16.
  */
 #ifndef PTO_TYPES_TYPE_HPP
 #define PTO_TYPES_TYPE_HPP
@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #if defined(__STDCPP_BFLOAT16_T__) && __has_include(<stdfloat>)
-#include <stdfloat> // GCC 13 has the type, but __cplusplus is not yet that of C++23
+#include <stdfloat> /* GCC 13 has std::bfloat16_t, but defines __cplusplus lower than C++23 does */
 #endif
 
 #define bfloat16_t pto_placeholder_bfloat16_t

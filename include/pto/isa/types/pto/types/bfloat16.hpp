@@ -4,8 +4,8 @@
  * to nearest, ties to even, when it is stored, converted or passed on. Inside of an expression the
  * results of operations are floats (GCC: excess precision), so that a * b + c is rounded once.
  *
- * Such a result is a bfloat16_wide. It differs from GCC's only where a program takes its type:
- * `auto x = a * b` is not rounded.
+ * Such a result is a bfloat16_wide. It differs from GCC's result only where a program deduces its
+ * type: `auto x = a * b` is not rounded.
  */
 #ifndef PTO_TYPES_BFLOAT16_HPP
 #define PTO_TYPES_BFLOAT16_HPP
