@@ -102,9 +102,9 @@ passes() { # name seconds begin-command end-command
     report "$1" "$begin" "$end"
 }
 # A permanent fault ends the waits of the other ranks, with an error that names the host.
-stays() { # name phrase begin-command end-command
+stays() { # name phrase begin-command end-command [wait|put]
     local begin
-    start_all wait 60 500 4000
+    start_all "${5:-wait}" 60 500 4000
     sleep 1
     begin=$(ms)
     $3
@@ -127,6 +127,7 @@ all_count
 echo "ok    three hosts"
 passes "link down for 2 s" 2 "unplug 2" "plug 2"
 stays "SIGKILL" "the process of rank 1 on host-1 has ended" kill_ true
+stays "SIGKILL during puts" "the process of rank 1 on host-1 has ended" kill_ true put
 
 # Without a key no rank listens or connects beyond its machine, and a rank with another key is refused.
 (unset PTO_KEY_FILE && start 0 count 1 500 1000 && ends 0 4 "need a job key") || exit 1
@@ -148,6 +149,9 @@ passes "SIGSTOP for 5 s" 5 stop continue_
 stays "link down for ever" "rank 1 on host-1 was silent" "unplug 2" "plug 2"
 stays "packets dropped for ever" "rank 1 on host-1 was silent" "drop 2" "undrop 2"
 stays "SIGSTOP for ever" "rank 1 on host-1 was silent" stop true
+stays "SIGSTOP during puts" "rank 1 on host-1 was silent" stop true put
+stays "link down during puts" "rank 1 on host-1 was silent" "unplug 2" "plug 2" put
+stays "packets dropped during puts" "rank 1 on host-1 was silent" "drop 2" "undrop 2" put
 start_all count 3 500 30000
 all_count
 echo "ok    and they meet again"

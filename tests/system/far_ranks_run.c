@@ -5,6 +5,7 @@
  *     far_ranks_run count SECONDS LEASE_MS GRACE_MS    adds to a word of the next rank all the time,
  *                                                      and compares what was sent and what came
  *     far_ranks_run wait SECONDS LEASE_MS GRACE_MS     waits for a signal that never comes
+ *     far_ranks_run put SECONDS LEASE_MS GRACE_MS      puts blocks to rank 1, which waits
  *
  * Times that it prints are those of /proc/uptime, in milliseconds.
  */
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { WORD = 0, SENT = 64 };
+enum { WORD = 0, SENT = 64, BLOCK = 4096, BLOCK_BYTES = 128 << 10 };
 
 static struct pto_comm *comm;
 static struct pto_domain *domain;
@@ -56,7 +57,7 @@ static int open_all(uint64_t lease_ms, uint64_t grace_ms)
     pto_comm_info_init(&about);
     (void)pto_comm_info(comm, &about);
     pto_domain_params_init(&domain_params);
-    domain_params.window_bytes = 4096;
+    domain_params.window_bytes = BLOCK + BLOCK_BYTES;
     domain_params.error = &error;
     return pto_domain_open(comm, &domain_params, &domain);
 }
@@ -74,6 +75,22 @@ static void watch(void)
     before = about.suspect_count;
 }
 
+/* Puts a block to the next rank, and gets it back. */
+static int check_block(uint32_t next, uint32_t number)
+{
+    static uint8_t block[BLOCK_BYTES], got[BLOCK_BYTES];
+    int status;
+
+    memset(block, (int)number, sizeof(block));
+    memcpy(block, &number, sizeof(number));
+    status = pto_comm_put(domain, next, BLOCK, block, sizeof(block));
+    if (status >= 0)
+        status = pto_comm_get(domain, next, BLOCK, got, sizeof(got));
+    if (status >= 0 && memcmp(block, got, sizeof(got)) != 0)
+        return PTO_EMEMORY;
+    return status;
+}
+
 static int count_signals(uint64_t seconds)
 {
     uint64_t begin_ms = now_ms();
@@ -86,6 +103,8 @@ static int count_signals(uint64_t seconds)
     while (now_ms() - begin_ms < seconds * 1000 && status >= 0) {
         status = pto_comm_signal(domain, next, (struct pto_signal_at){ WORD, PTO_SIGNAL_ADD, 1 });
         sent += status >= 0;
+        if (status >= 0)
+            status = check_block(next, (uint32_t)sent);
         watch();
         nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
     }
@@ -123,6 +142,24 @@ static int wait_in_vain(uint64_t seconds)
     return give_up("wait", status, begin_ms);
 }
 
+/* No block differs from what was put, until puts fail. */
+static int put_in_vain(uint64_t seconds)
+{
+    uint64_t begin_ms = now_ms();
+    uint32_t number = 0;
+    int status = PTO_OK;
+
+    if (about.rank != 0)
+        return wait_in_vain(seconds);
+    while (status >= 0 && now_ms() - begin_ms < seconds * 1000) {
+        status = check_block(1, ++number);
+        watch();
+    }
+    /* the error of a put has no text; that of a barrier has */
+    (void)pto_comm_barrier(domain, 1000000000, &error);
+    return give_up("wait", status, begin_ms);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t begin_ms = now_ms();
@@ -135,6 +172,8 @@ int main(int argc, char **argv)
         return give_up("open", status, begin_ms);
     printf("rank %u: open\n", about.rank);
     fflush(stdout);
-    return strcmp(argv[1], "count") == 0 ? count_signals((uint64_t)atoi(argv[2]))
-                                         : wait_in_vain((uint64_t)atoi(argv[2]));
+    if (strcmp(argv[1], "count") == 0)
+        return count_signals((uint64_t)atoi(argv[2]));
+    return strcmp(argv[1], "put") == 0 ? put_in_vain((uint64_t)atoi(argv[2]))
+                                       : wait_in_vain((uint64_t)atoi(argv[2]));
 }

@@ -199,6 +199,61 @@ static void barriers_order_what_others_put(struct rank *r)
     rank_close_domain(r, domain);
 }
 
+/* Each overwrites a part of the one before, by whatever way the backend sends so many bytes. */
+static void puts_of_all_sizes_keep_their_order(struct rank *r)
+{
+    enum { LARGE = 128 << 10, SMALL = 64 };
+    const uint32_t rounds = r->has_addresses ? 200 : 60, word = LARGE;
+    struct pto_domain *domain = rank_open_domain(r, 1, LARGE + 64);
+    uint32_t next = (r->rank + 1) % r->count;
+    uint8_t *bytes = malloc(LARGE), *got = malloc(LARGE);
+
+    check(r, bytes != NULL && got != NULL);
+    for (uint32_t i = 1; i <= rounds; i++) {
+        memset(bytes, (int)(i % 100), LARGE);
+        for (uint32_t k = 0; k < 3; k++)
+            check_ok(r, pto_comm_put(domain, next, k * SMALL, "\377\377\377\377", 4));
+        check_ok(r, pto_comm_put(domain, next, 0, bytes, LARGE));
+        check_ok(r, pto_comm_put(domain, next, SMALL, &i, sizeof(i)));
+        check_ok(r, pto_comm_get(domain, next, 0, got, LARGE));
+        memcpy(bytes + SMALL, &i, sizeof(i));
+        check(r, memcmp(got, bytes, LARGE) == 0);
+        check_ok(r, pto_comm_signal(domain, next,
+                                    (struct pto_signal_at){ word, PTO_SIGNAL_SET, (int32_t)i }));
+        check_ok(r, pto_comm_wait(domain, (struct pto_wait_for){ word, PTO_COMPARE_EQ, (int32_t)i },
+                                  0, rank_error(r)));
+        check_ok(r, pto_comm_get(domain, r->rank, 0, got, LARGE));
+        check(r, memcmp(got, bytes, LARGE) == 0);
+        check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    }
+    rank_close_domain(r, domain);
+    free(bytes);
+    free(got);
+}
+
+/* Rank 0 calls nothing of the library meanwhile. */
+static void a_rank_that_is_away_is_served(struct rank *r)
+{
+    enum { LARGE = 128 << 10, ROUNDS = 20 };
+    struct pto_domain *domain = rank_open_domain(r, 1, LARGE);
+    uint8_t *bytes = malloc(LARGE), *got = calloc(1, LARGE);
+
+    check(r, bytes != NULL && got != NULL);
+    if (r->rank == 0)
+        rank_await_word(r, 0, 1);
+    for (uint32_t i = 0; i < ROUNDS && r->rank == 1; i++) {
+        memset(bytes, (int)i, LARGE);
+        check_ok(r, pto_comm_put(domain, 0, 0, bytes, LARGE));
+        check_ok(r, pto_comm_get(domain, 0, 0, got, LARGE));
+        check(r, memcmp(got, bytes, LARGE) == 0);
+    }
+    if (r->rank == 1)
+        rank_set_word(r, 0, 1);
+    rank_close_domain(r, domain);
+    free(bytes);
+    free(got);
+}
+
 const struct rank_test ranks_data[] = {
     { "barriers_order_what_others_put", barriers_order_what_others_put, NEEDS_PEERS, 3 },
     { "what_is_put_can_be_got", what_is_put_can_be_got, 0, 0 },
@@ -206,5 +261,7 @@ const struct rank_test ranks_data[] = {
     { "additions_are_atomic", additions_are_atomic, 0, 0 },
     { "counters_are_used_again", counters_are_used_again, 0, 0 },
     { "bytes_come_before_their_signal", bytes_come_before_their_signal, 0, 2 },
+    { "puts_of_all_sizes_keep_their_order", puts_of_all_sizes_keep_their_order, NEEDS_PEERS, 2 },
+    { "a_rank_that_is_away_is_served", a_rank_that_is_away_is_served, NEEDS_PEERS, 2 },
 };
 RANK_COUNT(ranks_data);
