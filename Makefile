@@ -25,7 +25,7 @@ CHIP_SRC = chip.c cost.c local_code.c null.c null_orch.c pipes.c status_record.c
 # What connects processes.
 LINK_SRC = channel.c endpoint.c hello.c line.c observe.c payload.c shared_clock.c watcher.c
 # What connects processes of several hosts.
-NET_SRC = gate.c lane.c lane_link.c mesh.c net_address.c secure.c
+NET_SRC = gate.c lane.c lane_link.c mesh.c net_address.c secure.c ucx.c
 SIM_SRC = isolated.c isolated_memory.c isolated_record.c isolated_report.c isolated_runs.c isolated_serve.c isolated_wait.c port_sim.c sim.c sim_crash.c \
 	sim_device.c sim_dump.c sim_graphs.c sim_guards.c sim_inputs.c sim_memory.c sim_record.c sim_run.c sim_signals.c sim_status.c sim_steps.c sim_stuck.c sim_teams.c sim_threads.c sim_touched.c touched.c touched_parts.c finite.c
 # The real chips: the host's side. What runs on them is in src/cann/device.

@@ -9,6 +9,7 @@
 #   browser to open reports in one, and to draw graphs
 #   ssh    to start ranks by ssh: the server is unpacked below build/sshd, because its package would start it
 #   cluster to start ranks by Slurm and by Open MPI; needs `ssh` as well
+#   ucx    to try the backend ucx of ranks
 # Says nothing and changes nothing when everything is there.
 #
 # With --look before the level it installs nothing: it asks the compiler that CC names, with CPPFLAGS, for each header,
@@ -38,9 +39,9 @@ need_header() { # header package
 }
 
 case $level in
-base | test | bench | docs | browser | ssh | cluster) ;;
+base | test | bench | docs | browser | ssh | cluster | ucx) ;;
 *)
-    echo "usage: tools/setup.sh [--look] base|test|bench|docs|browser|ssh|cluster" >&2
+    echo "usage: tools/setup.sh [--look] base|test|bench|docs|browser|ssh|cluster|ucx" >&2
     exit 2
     ;;
 esac
@@ -131,6 +132,11 @@ if [ "$level" = cluster ]; then
     has munged || need munge
     has mpirun || need openmpi-bin
     [ -n "$(find /usr/lib -name 'libpmix.so.2' 2>/dev/null | head -1)" ] || need libpmix2
+fi
+
+if [ "$level" = ucx ]; then
+    has ip || need iproute2
+    [ -e /usr/include/ucp/api/ucp.h ] || need libucx-dev
 fi
 
 [ -n "$missing$unpack" ] || exit 0
