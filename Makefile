@@ -45,7 +45,7 @@ HOST_SRC = built_graphs.c callable.c callable_load.c device.c device_status.c di
 # Ranks.
 COMM_SRC = card_context.c collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_data.c comm_device.c comm_domain.c comm_env.c comm_hccl.c comm_keep.c comm_null.c comm_pmix.c \
 	comm_shared.c comm_shared_domain.c comm_shared_turns.c comm_shm.c comm_thread.c comm_tls.c dispatch.c meet.c meet_file.c meet_host.c meet_socket.c reduce.c \
-	tls_apply.c tls_far.c tls_local.c tls_meet.c tls_meet_host.c tls_mirrors.c tls_send.c tls_wire.c
+	tls_apply.c tls_far.c tls_local.c tls_meet.c tls_meet_host.c tls_mirrors.c tls_send.c tls_ucx.c tls_wire.c
 # Workers of level 3.
 TREE_SRC = child_copy.c child_domain.c child_load.c child_nested.c child_region.c child_serve.c child_task.c child_time.c child_trace.c tree_children.c tree_clock.c tree_copy.c tree_dispatch.c \
 	tree_cards.c tree_domain.c tree_failed.c tree_in_flight.c tree_memory.c tree_mirror.c tree_nested.c tree_options.c tree_recording.c tree_region.c tree_register.c tree_run.c tree_shared_queue.c tree_show.c tree_submit.c \

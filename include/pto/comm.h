@@ -45,9 +45,10 @@ struct pto_domain;
 struct pto_comm_params {
     size_t size;
     /*
-     * "shm": processes of this machine; "tls": processes of several hosts; "hccl": processes of
-     * this machine with a card each, which is `device`; "null": one rank. NULL: "tls" if the path
-     * is an address, else "shm" or "hccl", depending on the device.
+     * "shm": processes of this machine; "tls": processes of several hosts; "ucx": the same, with
+     * larger copies by UCX; "hccl": processes of this machine with a card each, which is `device`;
+     * "null": one rank. NULL: that of PTO_COMM in the environment, else "tls" if the path is an
+     * address, else "shm" or "hccl", depending on the device.
      */
     const char *backend;
     /*

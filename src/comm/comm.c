@@ -28,8 +28,8 @@ static int publish_comm(struct comm *comm, const struct pto_comm_params *params,
                         struct device *device, struct pto_comm **comm_out);
 static int check_canary(struct pto_comm *handle, uint64_t deadline_ns, struct pto_error *error);
 
-static const struct comm_ops *const backends[] = { &comm_shm_ops, &comm_tls_ops, &comm_hccl_ops,
-                                                   &comm_null_ops };
+static const struct comm_ops *const backends[] = { &comm_shm_ops, &comm_tls_ops, &comm_ucx_ops,
+                                                   &comm_hccl_ops, &comm_null_ops };
 
 static const struct comm_ops *find_backend(const char *name)
 {
@@ -172,10 +172,12 @@ static int comm_check_params(const struct pto_comm_params *given, struct pto_com
                           "the parameters are not initialised: call pto_comm_params_init");
     }
     comm_find_place(place);
+    if (params->backend == NULL)
+        params->backend = comm_find_backend();
     if (params->backend != NULL && find_backend(params->backend) == NULL)
         return error_setf(
             error, PTO_ENOSUP,
-            "there is no backend '%s' for communication; there are shm, tls, hccl and null",
+            "there is no backend '%s' for communication; there are shm, tls, ucx, hccl and null",
             params->backend);
     if (params->rank < 0 && params->rank_count == 0) {
         params->rank = place->rank < 0 ? 0 : place->rank;

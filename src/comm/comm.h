@@ -186,6 +186,7 @@ extern const struct comm_ops comm_hccl_ops;
 extern const struct comm_ops comm_null_ops;
 extern const struct comm_ops comm_shm_ops;
 extern const struct comm_ops comm_tls_ops;
+extern const struct comm_ops comm_ucx_ops;
 
 /* comm_thread.c: opens one communicator for each rank; on failure none. */
 int comm_team_open(uint32_t rank_count, struct comm **comms_out, struct pto_error *error);
@@ -200,6 +201,8 @@ struct comm_place {
     bool is_spread;
 };
 void comm_find_place(struct comm_place *place);
+/* The backend that PTO_COMM names; NULL: it names none. */
+const char *comm_find_backend(void);
 
 /* comm.c, comm_domain.c: return the object of a handle. NULL: this process has no such object. */
 struct comm *comm_of(struct pto_comm *handle, int *status_out);

@@ -99,3 +99,8 @@ void comm_find_place(struct comm_place *place)
         return;
     }
 }
+
+const char *comm_find_backend(void)
+{
+    return text_of("PTO_COMM")[0] != '\0' ? getenv("PTO_COMM") : NULL;
+}

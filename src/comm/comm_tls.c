@@ -12,10 +12,13 @@
 #include "base/lock.h"
 #include "comm/meet.h"
 #include "comm/tls_far.h"
+#include "comm/tls_ucx.h"
 #include "host/host.h"
 
 static int tls_open(const struct comm_request *request, struct comm **comm_out,
                     struct pto_error *error);
+static int ucx_open_comm(const struct comm_request *request, struct comm **comm_out,
+                         struct pto_error *error);
 static void tls_close(struct comm *comm);
 static bool tls_is_elsewhere(const struct comm *comm, uint32_t rank);
 static int tls_open_domain(struct comm *comm, const struct domain_request *request,
@@ -32,25 +35,16 @@ static int tls_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_er
 static int tls_alloc(struct shared *s, uint64_t bytes, uint64_t *offset_out, char **at_out);
 static void tls_free(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free);
 
-const struct comm_ops comm_tls_ops = {
-    .name = "tls",
-    .has_addresses = true,
-    .is_elsewhere = tls_is_elsewhere,
-    .open = tls_open,
-    .close = tls_close,
-    .abort = shared_abort,
-    .is_lost = shared_is_lost,
-    .is_suspect = tls_is_suspect,
-    .open_domain = tls_open_domain,
-    .close_domain = tls_close_domain,
-    .keep = shared_keep,
-    .put = tls_put,
-    .get = tls_get,
-    .quiet = tls_quiet,
-    .signal = tls_signal,
-    .wait = shared_wait,
-    .barrier = tls_barrier,
-};
+#define TLS_OPS(...)                                                                           \
+    {                                                                                          \
+        .has_addresses = true, .is_elsewhere = tls_is_elsewhere, .close = tls_close,           \
+        .abort = shared_abort, .is_lost = shared_is_lost, .is_suspect = tls_is_suspect,        \
+        .open_domain = tls_open_domain, .close_domain = tls_close_domain, .keep = shared_keep, \
+        .put = tls_put, .get = tls_get, .quiet = tls_quiet, .signal = tls_signal,              \
+        .wait = shared_wait, .barrier = tls_barrier, __VA_ARGS__,                              \
+    }
+const struct comm_ops comm_tls_ops = TLS_OPS(.name = "tls", .open = tls_open);
+const struct comm_ops comm_ucx_ops = TLS_OPS(.name = "ucx", .open = ucx_open_comm);
 
 static const struct shared_memory tls_memory = {
     .alloc = tls_alloc,
@@ -67,6 +61,7 @@ static void tls_lose(void *context, uint32_t rank)
 {
     struct tls *t = context;
 
+    tls_ucx_lose(t, rank);
     tls_send_lose(t, rank);
     if (t->shm.shared.own != NULL)
         shared_rank_died(&t->shm.shared, rank);
@@ -76,6 +71,7 @@ static void tls_destroy(struct tls *t)
 {
     uint32_t count = t->shm.shared.base.rank_count;
 
+    tls_ucx_close(t);
     for (uint32_t i = 0; i < count && t->is_remote != NULL; i++)
         if (t->is_remote[i] && t->shm.shared.head[i] != NULL)
             (void)munmap(t->shm.shared.head[i], comm_shm_head_bytes());
@@ -97,7 +93,8 @@ static void tls_destroy(struct tls *t)
     free(t);
 }
 
-static int tls_create(const struct comm_request *request, struct tls **tls_out)
+static int tls_create(const struct comm_request *request, const struct comm_ops *ops,
+                      struct tls **tls_out, struct pto_error *error)
 {
     struct tls *t = calloc(1, sizeof(*t));
     int status;
@@ -109,7 +106,7 @@ static int tls_create(const struct comm_request *request, struct tls **tls_out)
     pthread_mutex_init(&t->far_lock, NULL);
     os_cond_init(&t->answered);
     t->mesh.poller = t->mesh.stop = t->mesh.gate.listener = -1;
-    status = comm_shm_init(&t->shm, request, &comm_tls_ops, &tls_memory);
+    status = comm_shm_init(&t->shm, request, ops, &tls_memory);
     t->shm.shared.remote = &tls_send_remote;
     t->host = calloc(request->rank_count, sizeof(*t->host));
     t->is_remote = calloc(request->rank_count, sizeof(*t->is_remote));
@@ -118,8 +115,12 @@ static int tls_create(const struct comm_request *request, struct tls **tls_out)
         tls_destroy(t);
         return PTO_ENOMEM;
     }
-    *tls_out = t;
-    return PTO_OK;
+    status = ops == &comm_ucx_ops ? tls_ucx_init(t, error) : PTO_OK;
+    if (status < 0)
+        tls_destroy(t);
+    else
+        *tls_out = t;
+    return status;
 }
 
 static char *map_nothing(uint64_t bytes)
@@ -189,6 +190,8 @@ static int tls_reach_all(struct tls *t, struct tls_meeting *m, const struct tls_
         status = comm_shm_start_watcher(&t->shm, error);
     if (status >= 0 && mesh_start(&t->mesh) < 0)
         status = error_setf(error, PTO_ESYSTEM, "no thread can be started");
+    if (status >= 0 && t->ucx != NULL)
+        status = tls_ucx_connect(t, m);
     return status;
 }
 
@@ -201,6 +204,7 @@ static int tls_meet_all(struct tls *t, const struct comm_request *request, struc
 
     pto_error_init(&why);
     status = tls_meet_open(&m, request, sizeof(struct shared_head), &why);
+    m.own.has_ucx = t->ucx != NULL;
     if (status >= 0)
         status = comm_shm_offer(&n.memory, &n.process, &why);
     if (status >= 0)
@@ -221,15 +225,16 @@ static int tls_meet_all(struct tls *t, const struct comm_request *request, struc
                       : status;
 }
 
-static int tls_check_request(const struct comm_request *request, struct pto_error *error)
+static int tls_check_request(const struct comm_request *request, const struct comm_ops *ops,
+                             struct pto_error *error)
 {
     if (strlen(request->token) >= MEET_TOKEN_BYTES)
         return error_setf(error, PTO_EINVAL, "the token has more than %d characters",
                           MEET_TOKEN_BYTES - 1);
     if (!net_address_is_text(request->path))
         return error_setf(error, PTO_EINVAL,
-                          "the backend tls meets at an address, tcp://HOST:PORT, not at '%.200s'",
-                          request->path);
+                          "the backend %s meets at an address, tcp://HOST:PORT, not at '%.200s'",
+                          ops->name, request->path);
     if (request->device != NULL && chip_properties(request->device->chip)->has_virtual_time)
         return error_setf(error, PTO_ENOSUP,
                           "ranks of several hosts have no common virtual time; let the ranks meet "
@@ -237,14 +242,14 @@ static int tls_check_request(const struct comm_request *request, struct pto_erro
     return secure_init(error);
 }
 
-static int tls_open(const struct comm_request *request, struct comm **comm_out,
-                    struct pto_error *error)
+static int tls_open_with(const struct comm_request *request, const struct comm_ops *ops,
+                         struct comm **comm_out, struct pto_error *error)
 {
     struct tls *t;
-    int status = tls_check_request(request, error);
+    int status = tls_check_request(request, ops, error);
 
     if (status >= 0)
-        status = tls_create(request, &t);
+        status = tls_create(request, ops, &t, error);
     if (status < 0)
         return status;
     status = tls_meet_all(t, request, error);
@@ -261,6 +266,18 @@ static int tls_open(const struct comm_request *request, struct comm **comm_out,
     }
     tls_destroy(t);
     return status;
+}
+
+static int tls_open(const struct comm_request *request, struct comm **comm_out,
+                    struct pto_error *error)
+{
+    return tls_open_with(request, &comm_tls_ops, comm_out, error);
+}
+
+static int ucx_open_comm(const struct comm_request *request, struct comm **comm_out,
+                         struct pto_error *error)
+{
+    return tls_open_with(request, &comm_ucx_ops, comm_out, error);
 }
 
 static void tls_close(struct comm *comm)
@@ -366,8 +383,12 @@ static int tls_alloc(struct shared *s, uint64_t bytes, uint64_t *offset_out, cha
 
 static void tls_free(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free)
 {
+    struct tls *t = comm_tls_of(s);
+
     if (at != NULL)
-        comm_tls_delist(comm_tls_of(s), at);
+        comm_tls_delist(t, at);
+    if (t->ucx != NULL && tls_ucx_withdraw(t, offset, is_free))
+        at = NULL;
     comm_shm_free(s, offset, bytes, at, is_free);
 }
 
@@ -385,9 +406,14 @@ static uint64_t tls_follow_kernels(struct domain *domain, uint64_t timeout_ns)
 static int tls_put(struct domain *domain, uint32_t rank, uint64_t offset, const void *from,
                    uint64_t bytes)
 {
-    if (domain->window[rank] == NULL)
-        return tls_send_put(domain, rank, offset, from, bytes,
-                            tls_follow_kernels(domain, domain->comm->timeout_ns));
+    uint64_t deadline_ns;
+
+    if (domain->window[rank] == NULL) {
+        deadline_ns = tls_follow_kernels(domain, domain->comm->timeout_ns);
+        if (comm_tls_of(shared_of(domain->comm))->ucx != NULL)
+            return tls_ucx_put(domain, rank, offset, from, bytes, deadline_ns);
+        return tls_send_put(domain, rank, offset, from, bytes, deadline_ns);
+    }
     memcpy(domain->window[rank] + offset, from, bytes);
     return PTO_OK;
 }
@@ -396,6 +422,8 @@ static int tls_get(struct domain *domain, uint32_t rank, uint64_t offset, void *
 {
     if (domain->window[rank] == NULL) {
         (void)tls_follow_kernels(domain, domain->comm->timeout_ns);
+        if (comm_tls_of(shared_of(domain->comm))->ucx != NULL)
+            return tls_ucx_get(domain, rank, offset, to, bytes);
         return tls_send_get(domain, rank, offset, to, bytes);
     }
     memcpy(to, domain->window[rank] + offset, bytes);

@@ -69,6 +69,7 @@ struct tls {
     uint64_t calls_made;
     pthread_mutex_t far_lock; /* held while `far` is made */
     struct aptr far;          /* struct tls_far: comm/tls_far.h; NULL: not needed yet */
+    struct tls_ucx *ucx;      /* the other way for windows, of the backend ucx; NULL: none */
 };
 
 static inline struct tls *comm_tls_of(struct shared *shared)
@@ -80,6 +81,11 @@ static inline struct tls *comm_tls_of(struct shared *shared)
  * tls_send.c: sends what this rank has stored to ranks of other hosts, and accesses their windows.
  */
 extern const struct shared_remote tls_send_remote;
+/*
+ * Returns the place of a rank's window: its block in the domain that has created the windows, and
+ * the offset there.
+ */
+struct tls_wire_place tls_send_place(struct domain *domain, uint32_t rank, uint64_t offset);
 int tls_send_put(struct domain *domain, uint32_t rank, uint64_t offset, const void *from,
                  uint64_t bytes, uint64_t deadline_ns);
 int tls_send_get(struct domain *domain, uint32_t rank, uint64_t offset, void *to, uint64_t bytes);
@@ -96,6 +102,8 @@ void tls_send_begin_call(struct tls *t, struct tls_call *call);
 void tls_send_close_call(struct tls *t, struct tls_call *call);
 /* Waits until the domain's members on other hosts have received all that was sent to them. */
 int tls_send_drain(struct domain *domain, uint64_t deadline_ns);
+/* Lets a rank close its connection by UCX, and waits until it has. */
+int tls_send_ucx_close(struct tls *t, uint32_t rank, uint64_t deadline_ns);
 /* Called when a rank is lost: ends the calls that wait for its answers, with PTO_EPEER. */
 void tls_send_lose(struct tls *t, uint32_t rank);
 
@@ -109,6 +117,9 @@ void tls_mirrors_settle(struct shared_domain *sd, uint64_t deadline_ns);
 /* tls_apply.c: handles a record; called by the thread of the mesh. Negative: it is invalid. */
 int tls_apply_record(void *context, uint32_t peer, uint8_t kind, const uint8_t *payload,
                      size_t bytes);
+
+int tls_send_answer(struct tls *t, uint32_t peer, const struct tls_wire_answer *answer,
+                    const void *data, size_t bytes);
 
 /*
  * comm_tls.c: returns the block of a rank at an offset; NULL: there is none. Called with

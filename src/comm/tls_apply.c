@@ -7,6 +7,7 @@
 #include "comm/comm_tls.h"
 
 #include "base/lock.h"
+#include "comm/tls_ucx.h"
 
 static int apply_entry(struct tls *t, uint32_t peer, const uint8_t *payload, size_t bytes)
 {
@@ -175,8 +176,8 @@ static int apply_put(struct tls *t, const uint8_t *payload, size_t bytes)
     return is_inside ? PTO_OK : PTO_EINVAL;
 }
 
-static int send_answer(struct tls *t, uint32_t peer, const struct tls_wire_answer *answer,
-                       const void *data, size_t bytes)
+int tls_send_answer(struct tls *t, uint32_t peer, const struct tls_wire_answer *answer,
+                    const void *data, size_t bytes)
 {
     uint8_t head[TLS_WIRE_HEAD_MAX];
     int status = lane_send(mesh_lane(&t->mesh, peer),
@@ -214,7 +215,7 @@ static int apply_signal(struct tls *t, uint32_t peer, const uint8_t *payload, si
     if (!is_inside)
         return PTO_EINVAL;
     answer.call = w.call;
-    return w.call != 0 ? send_answer(t, peer, &answer, NULL, 0) : PTO_OK;
+    return w.call != 0 ? tls_send_answer(t, peer, &answer, NULL, 0) : PTO_OK;
 }
 
 static int apply_get(struct tls *t, uint32_t peer, const uint8_t *payload, size_t bytes)
@@ -234,7 +235,7 @@ static int apply_get(struct tls *t, uint32_t peer, const uint8_t *payload, size_
     if (is_inside && at != NULL)
         answer.status = PTO_OK;
     if (is_inside) /* under the lock, so that the window is not freed while its bytes are copied */
-        status = send_answer(t, peer, &answer, at, at != NULL ? w.bytes : 0);
+        status = tls_send_answer(t, peer, &answer, at, at != NULL ? w.bytes : 0);
     pthread_mutex_unlock(&t->block_lock);
     return is_inside ? status : PTO_EINVAL;
 }
@@ -275,8 +276,10 @@ int tls_apply_record(void *context, uint32_t peer, uint8_t kind, const uint8_t *
 {
     struct tls *t = context;
 
+    if (kind == TLS_KIND_UCX_ADDRESS)
+        return tls_ucx_apply_address(t, peer, payload, bytes);
     if (t->shm.shared.own == NULL)
-        /* the peer has sent a record before the ranks have met, which is invalid */
+        /* the peer has sent another record before the ranks have met, which is invalid */
         return PTO_EINVAL;
     switch (kind) {
     case TLS_KIND_ENTRY:
@@ -300,6 +303,10 @@ int tls_apply_record(void *context, uint32_t peer, uint8_t kind, const uint8_t *
         return apply_get(t, peer, payload, bytes);
     case TLS_KIND_ANSWER:
         return apply_answer(t, peer, payload, bytes);
+    case TLS_KIND_UCX_KEY:
+        return tls_ucx_apply_key(t, peer, payload, bytes);
+    case TLS_KIND_UCX_CLOSE:
+        return tls_ucx_apply_close(t, peer, payload, bytes);
     default:
         return PTO_EINVAL;
     }

@@ -7,6 +7,7 @@
 
 #include "base/absent.h"
 #include "base/lock.h"
+#include "comm/tls_ucx.h"
 #include "pto/window_far.h"
 
 /* how long the thread waits for room in a full lane before it looks for other work */
@@ -141,12 +142,16 @@ static int far_try(const struct far_domain *d, const struct pto_far_request *r, 
 static int far_send(struct tls_far *far, const struct far_domain *d,
                     const struct pto_far_request *r, uint64_t call)
 {
+    const uint32_t rank = d->domain->ranks[r->rank];
     int status;
 
-    do
-        status = far_try(d, r, call);
-    while (status == PTO_ETIMEOUT && a32_load_acquire(&far->is_ending) == 0 &&
-           a32_load_acquire(&d->is_closing) == 0);
+    do {
+        status = tls_ucx_make_sure(far->t, rank, os_now_ns() + FAR_SLICE_NS);
+        if (status >= 0)
+            status = far_try(d, r, call);
+    } while (status == PTO_ETIMEOUT && a32_load_acquire(&far->is_ending) == 0 &&
+             a32_load_acquire(&d->is_closing) == 0);
+    tls_ucx_note_records(far->t, rank); /* mutation: ucx-far */
     return status;
 }
 

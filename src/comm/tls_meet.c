@@ -38,6 +38,7 @@ void tls_meet_pack_hello(const struct tls_hello *hello, uint8_t bytes[TLS_HELLO_
     pack_number(&p, hello->head_bytes, 4);
     pack_number(&p, hello->has_fence, 4);
     pack_number(&p, hello->is_virtual, 4);
+    pack_number(&p, hello->has_ucx, 4);
     pack_number(&p, hello->port, 4);
     pack_bytes(&p, hello->token, sizeof(hello->token));
     pack_bytes(&p, hello->address, sizeof(hello->address));
@@ -67,6 +68,7 @@ bool tls_meet_unpack_hello(const uint8_t bytes[TLS_HELLO_BYTES], struct tls_hell
     out->head_bytes = (uint32_t)unpack_number(&u, 4);
     out->has_fence = (uint32_t)unpack_number(&u, 4);
     out->is_virtual = (uint32_t)unpack_number(&u, 4);
+    out->has_ucx = (uint32_t)unpack_number(&u, 4);
     out->port = (uint32_t)unpack_number(&u, 4);
     unpack_text(&u, out->token, sizeof(out->token));
     unpack_text(&u, out->address, sizeof(out->address));

@@ -22,10 +22,10 @@
 
 enum {
     TLS_HOST_BYTES = 64,
-    TLS_HELLO_BYTES = 336,
+    TLS_HELLO_BYTES = 340,
     TLS_ANSWER_BYTES = 432,
     TLS_ENTRY_BYTES = 160,
-    TLS_VERSION = 1,
+    TLS_VERSION = 2,
 };
 
 /* How a rank introduces itself to rank 0. */
@@ -35,6 +35,7 @@ struct tls_hello {
     uint32_t head_bytes; /* size of a rank's head; equal on all ranks */
     uint32_t has_fence;
     uint32_t is_virtual; /* the rank's device has virtual time */
+    uint32_t has_ucx;    /* the rank has the backend ucx, not tls */
     char token[MEET_TOKEN_BYTES];
     /* numeric address of the rank's gate, without port; "": the address at which rank 0 listens */
     char address[NET_TEXT_BYTES];

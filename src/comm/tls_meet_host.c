@@ -84,6 +84,11 @@ static int host_check(struct tls_host *h, const struct tls_hello *hello)
         return comm_error_set(h->m->error, PTO_EINVAL, hello->rank,
                               "rank %u on %s expects %u ranks, and rank 0 expects %u", hello->rank,
                               hello->host, hello->rank_count, own->rank_count);
+    if (hello->has_ucx != own->has_ucx)
+        return comm_error_set(h->m->error, PTO_EINVAL, hello->rank,
+                              "rank %u on %s has the backend %s, but rank 0 on %s the backend %s",
+                              hello->rank, hello->host, hello->has_ucx ? "ucx" : "tls", own->host,
+                              own->has_ucx ? "ucx" : "tls");
     if (hello->rank == 0 || hello->rank >= own->rank_count)
         return comm_error_set(h->m->error, PTO_EINVAL, hello->rank,
                               "a process on %s claims to be rank %u of %u", hello->host,

@@ -5,6 +5,8 @@
 
 #include "base/lock.h"
 #include "comm/comm_tls.h"
+#include "comm/tls_ucx.h"
+#include "net/packer.h"
 
 /* maximum number of bytes that a get has requested and not received */
 enum { ASKED_MAX = 1 << 20 };
@@ -59,6 +61,8 @@ static void tls_send_entry(struct shared *s, const struct shared_domain *sd)
 
     for (uint32_t i = 0; i < SHARED_MEMBER_WORDS; i++)
         entry.member[i] = a64_load_relaxed(&e->member[i]);
+    if (entry.state == ENTRY_PUBLISHED && comm_tls_of(s)->ucx != NULL)
+        tls_ucx_offer(comm_tls_of(s), sd); /* the key comes before the entry */
     size = tls_wire_pack_entry(&entry, bytes);
     /* sends the entry to all members, because each process has its own mirror of the directory */
     for (uint32_t i = 0; i < sd->base.rank_count; i++)
@@ -204,11 +208,7 @@ const struct shared_remote tls_send_remote = {
 
 /* ---- windows ---- */
 
-/*
- * Returns the position of a rank's window: its block in the domain that has created the windows,
- * and the offset there.
- */
-static struct tls_wire_place tls_place_of(struct domain *domain, uint32_t rank, uint64_t offset)
+struct tls_wire_place tls_send_place(struct domain *domain, uint32_t rank, uint64_t offset)
 {
     const uint32_t number = domain->ranks[rank];
     uint32_t at = 0;
@@ -226,7 +226,7 @@ int tls_send_put(struct domain *domain, uint32_t rank, uint64_t offset, const vo
                  uint64_t bytes, uint64_t deadline_ns)
 {
     struct lane *lane = lane_to(shared_of(domain->comm), domain->ranks[rank]);
-    struct tls_wire_place place = tls_place_of(domain, rank, offset);
+    struct tls_wire_place place = tls_send_place(domain, rank, offset);
     uint8_t head[TLS_WIRE_HEAD_MAX];
     int status = PTO_OK;
 
@@ -342,7 +342,7 @@ static int send_ask(struct domain *domain, uint32_t rank, const struct tls_wire_
 int tls_send_ask(struct domain *domain, uint32_t rank, uint64_t offset, uint32_t bytes,
                  uint64_t call, uint64_t deadline_ns)
 {
-    struct tls_wire_get get = { .place = tls_place_of(domain, rank, offset),
+    struct tls_wire_get get = { .place = tls_send_place(domain, rank, offset),
                                 .call = call,
                                 .bytes = bytes };
 
@@ -354,7 +354,7 @@ int tls_send_get(struct domain *domain, uint32_t rank, uint64_t offset, void *to
     struct tls *t = comm_tls_of(shared_of(domain->comm));
     struct tls_call call = { .rank = domain->ranks[rank], .to = to, .bytes = bytes };
     uint64_t deadline_ns = comm_deadline(domain->comm->timeout_ns, 0);
-    struct tls_wire_get get = { .place = tls_place_of(domain, rank, offset) };
+    struct tls_wire_get get = { .place = tls_send_place(domain, rank, offset) };
     int status = PTO_OK;
 
     tls_send_begin_call(t, &call);
@@ -376,7 +376,7 @@ int tls_send_get(struct domain *domain, uint32_t rank, uint64_t offset, void *to
 int tls_send_word(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
                   uint64_t call, uint64_t deadline_ns)
 {
-    struct tls_wire_signal wire = { .place = tls_place_of(domain, rank, signal->offset),
+    struct tls_wire_signal wire = { .place = tls_send_place(domain, rank, signal->offset),
                                     .how = signal->how,
                                     .value = signal->value,
                                     .call = call };
@@ -406,5 +406,24 @@ int tls_send_signal(struct domain *domain, uint32_t rank, const struct pto_signa
     end_call(t, &call);
     if (status >= 0)
         *before_out = (int32_t)call.before;
+    return status;
+}
+
+int tls_send_ucx_close(struct tls *t, uint32_t rank, uint64_t deadline_ns)
+{
+    struct tls_call call = { .rank = rank };
+    uint8_t number[8];
+    int status;
+
+    tls_send_begin_call(t, &call);
+    pack_number(&(struct packer){ number }, call.number, sizeof(number));
+    status = lane_send(lane_to(&t->shm.shared, rank),
+                       &(struct lane_letter){ .kind = TLS_KIND_UCX_CLOSE,
+                                              .head = number,
+                                              .head_bytes = sizeof(number),
+                                              .deadline_ns = deadline_ns });
+    if (status >= 0)
+        status = await_answers(t, &call, 0, 1, deadline_ns);
+    end_call(t, &call);
     return status;
 }

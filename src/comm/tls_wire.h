@@ -24,6 +24,10 @@ enum tls_kind {
     TLS_KIND_SIGNAL, /* a signal to a window of the receiver, who answers it if `call` is not 0 */
     TLS_KIND_GET,    /* requests data of a window of the receiver */
     TLS_KIND_ANSWER, /* answer to a get or a signal: a status, and for a get the data */
+    /* of the backend ucx: comm/tls_ucx.h */
+    TLS_KIND_UCX_ADDRESS = 32, /* the sender's address of UCX */
+    TLS_KIND_UCX_KEY,          /* of a window of the sender */
+    TLS_KIND_UCX_CLOSE,        /* the receiver closes the connection by UCX, and answers */
 };
 
 enum { TLS_ENTRY_MAX = 64 + 8 * SHARED_MEMBER_WORDS, TLS_WIRE_HEAD_MAX = 256 };

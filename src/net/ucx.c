@@ -153,7 +153,7 @@ static int ucx_make_context(struct ucx *u, const char *devices, struct pto_error
     /* Ranks that share memory do without UCX, which takes network namespaces for one host. */
     if (transports == NULL || transports[0] == '\0')
         status = ucp.ucp_config_modify(config, "TLS", "^sm");
-    if (status == UCX_OK && devices != NULL)
+    if (status == UCX_OK)
         status = ucp.ucp_config_modify(config, "NET_DEVICES", devices);
     if (status == UCX_OK)
         status = ucp.ucp_init_version(UCX_API_MAJOR, UCX_API_MINOR, &params, config, &u->context);
@@ -173,8 +173,7 @@ static int ucx_make_worker(struct ucx *u, const char *devices, struct pto_error 
         status = ucp.ucp_worker_get_address(u->worker, &u->address, &u->address_bytes);
     if (status == UCX_OK)
         return PTO_OK;
-    return error_setf(error, PTO_ESYSTEM, "UCX cannot use the network devices '%s': %s",
-                      devices != NULL ? devices : "of UCX_NET_DEVICES",
+    return error_setf(error, PTO_ESYSTEM, "UCX cannot use the network devices '%s': %s", devices,
                       ucp.ucs_status_string(status));
 }
 

@@ -23,7 +23,7 @@ int ucx_init(struct pto_error *error);
 /* Version of the loaded library. */
 void ucx_version(unsigned *major_out, unsigned *minor_out);
 
-/* `devices`: names for UCX_NET_DEVICES; NULL: those of the environment. */
+/* `devices`: their names, as in UCX_NET_DEVICES. */
 int ucx_open(uint32_t peer_count, const char *devices, struct ucx **ucx_out,
              struct pto_error *error);
 /* Closes all without waiting for peers. Accepts NULL. */

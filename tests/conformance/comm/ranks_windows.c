@@ -244,7 +244,9 @@ static void kernels_share_a_queue(struct rank *r)
     rank_close_domain(r, domain);
 }
 
-/* What a host does comes after what a kernel of its rank did before: signals, gets, barriers. */
+enum { REPLACED = 100 };
+
+/* What a host does comes after what a kernel of its rank did before. */
 static void kernels_come_first(struct rank *r)
 {
     struct pto_domain *domain = rank_open_domain(r, 1, 64 << 10);
@@ -258,6 +260,9 @@ static void kernels_come_first(struct rank *r)
         if (i % 3 == 0) {
             check_ok(r, pto_comm_get(domain, next, 64, got, sizeof(got)));
             check_equal(r, memcmp(got, sent, sizeof(sent)), 0);
+        } else if (i % 3 == 2) { /* replaces what the kernel has put */
+            memset(sent, (int)(i + r->rank + REPLACED), sizeof(sent));
+            check_ok(r, pto_comm_put(domain, next, 64, sent, sizeof(sent)));
         }
         if (i % 3 == 1) {
             check_ok(r, pto_comm_signal(domain, next,
@@ -267,7 +272,8 @@ static void kernels_come_first(struct rank *r)
         } else
             check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
         for (uint32_t k = 0; k < sizeof(sent); k++)
-            check_equal(r, (uint8_t)own[64 + k], (uint8_t)(i + before));
+            check_equal(r, (uint8_t)own[64 + k],
+                        (uint8_t)(i + before + (i % 3 == 2 ? REPLACED : 0)));
         check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
     }
     rank_close_domain(r, domain);
