@@ -43,7 +43,7 @@ ARTEFACT_SRC = artefact.c artefact_make.c signature.c
 HOST_SRC = built_graphs.c callable.c callable_load.c device.c device_status.c diagnostics.c due.c error_text.c error_text_crash.c error_text_declared.c error_text_touched.c failure_report.c handle.c limits.c \
 	memory.c register.c run.c run_execute.c run_prepare.c run_queue.c staging.c timeline.c virtual_time.c watch_devices.c
 # Ranks.
-COMM_SRC = card_context.c collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_data.c comm_device.c comm_domain.c comm_env.c comm_hccl.c comm_keep.c comm_null.c comm_pmix.c \
+COMM_SRC = card_context.c collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_data.c comm_device.c comm_domain.c comm_env.c comm_hccl.c comm_keep.c comm_list.c comm_null.c comm_pmix.c \
 	comm_shared.c comm_shared_domain.c comm_shared_turns.c comm_shm.c comm_thread.c comm_tls.c dispatch.c meet.c meet_file.c meet_host.c meet_socket.c reduce.c \
 	tls_apply.c tls_far.c tls_local.c tls_meet.c tls_meet_host.c tls_mirrors.c tls_send.c tls_ucx.c tls_wire.c
 # Workers of level 3.
@@ -76,7 +76,7 @@ SEE_SRC += columns.c graph_text.c json_text.c legend.c group_time.c links.c page
 # The script of the page, in the order in which it is read.
 PAGE_SCRIPTS = $(addprefix src/tool/see/page/,text.js data.js lanes.js selection.js tables.js charts.js main.js)
 CLI_SRC = main.c check_recorded.c bench_report.c programs.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
-	cmd_inspect.c cmd_install_compat.c cmd_launch.c cmd_new.c cmd_run.c cmd_selfcheck.c selfcheck_elf.c selfcheck_facts.c selfcheck_pack.c selfcheck_pair.c selfcheck_read.c selfcheck_rules.c selfcheck_steps.c cmd_sign.c cmd_test.c info_workers.c json.c junit.c key_file.c machine.c options.c probe.c ranks.c repeat.c run_artefact.c \
+	cmd_inspect.c cmd_install_compat.c cmd_launch.c cmd_new.c cmd_run.c cmd_selfcheck.c selfcheck_elf.c selfcheck_facts.c selfcheck_pack.c selfcheck_pair.c selfcheck_read.c selfcheck_rules.c selfcheck_steps.c cmd_sign.c cmd_test.c info_comm.c info_workers.c json.c junit.c key_file.c machine.c options.c probe.c ranks.c repeat.c run_artefact.c \
 	run_diagnose.c run_gdb.c run_network.c run_notes.c run_print.c run_alarm.c run_durations.c run_ranks.c run_virtual.c test_child.c test_jobs.c test_python.c usage.c
 CLI_SRC += cmd_graph.c cmd_report.c profile_worker.c recorded.c report_analysis.c report_compare.c report_meta.c report_page.c
 CLI_SRC += cmd_key.c launch_agent.c launch_channel.c launch_hub.c launch_job.c launch_places.c launch_program.c launch_remote.c supervised.c

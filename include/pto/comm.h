@@ -122,6 +122,31 @@ int pto_comm_close(struct pto_comm *comm);
  */
 int pto_comm_abort(struct pto_comm *comm, int status);
 
+/* A backend of communication, as this process finds it. */
+struct pto_comm_backend {
+    size_t size;
+    const char *name;
+    const char *summary; /* which ranks it is for */
+    char missing[256];   /* why this process cannot use it; "": it can */
+    /*
+     * Why a communicator that is opened in this environment by parameters that name no backend,
+     * path or device uses it; "": it does not.
+     */
+    char chosen[128];
+};
+
+/* Initialises the struct for a call that fills it in. */
+static inline void pto_comm_backend_init(struct pto_comm_backend *backend)
+{
+    if (backend == NULL)
+        return;
+    memset(backend, 0, sizeof(*backend));
+    backend->size = sizeof(*backend);
+}
+
+/* Gets a backend by index, from 0 on; PTO_EINVAL past the last one. May load its libraries. */
+int pto_comm_backend_at(uint32_t index, struct pto_comm_backend *backend);
+
 /* The properties of a communicator. */
 struct pto_comm_info {
     size_t size;

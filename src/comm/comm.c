@@ -39,6 +39,11 @@ static const struct comm_ops *find_backend(const char *name)
     return NULL;
 }
 
+const struct comm_ops *comm_ops_at(uint32_t index)
+{
+    return index < sizeof(backends) / sizeof(backends[0]) ? backends[index] : NULL;
+}
+
 uint64_t comm_deadline(uint64_t timeout_ns, uint64_t default_ns)
 {
     uint64_t now = os_now_ns();

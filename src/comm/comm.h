@@ -56,6 +56,9 @@ struct domain_request {
 
 struct comm_ops {
     const char *name;
+    const char *summary; /* which ranks it is for */
+    /* Optional. Whether this process can use it; else the error says what is missing. */
+    int (*check)(struct pto_error *error);
     /* domains of the backend fill in `window`, so hosts can access windows by address */
     bool has_addresses;
     /*
@@ -201,6 +204,8 @@ struct comm_place {
     bool is_spread;
 };
 void comm_find_place(struct comm_place *place);
+/* comm.c: a backend by index; NULL past the last one. */
+const struct comm_ops *comm_ops_at(uint32_t index);
 /* The backend that PTO_COMM names; NULL: it names none. */
 const char *comm_find_backend(void);
 

@@ -40,8 +40,12 @@ static int hccl_wait(struct domain *domain, const struct pto_wait_for *word, uin
                      struct pto_error *error);
 static int hccl_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error);
 
+static int hccl_check(struct pto_error *error);
+
 const struct comm_ops comm_hccl_ops = {
     .name = "hccl",
+    .summary = "processes of one machine with a card each, whose memory the windows are",
+    .check = hccl_check,
     .has_addresses = true,
     .is_on_device = true,
     .open = hccl_open,
@@ -625,4 +629,18 @@ static int hccl_wait(struct domain *domain, const struct pto_wait_for *word, uin
 static int hccl_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error)
 {
     return shared_barrier(hccl_domain_of(domain)->below, timeout_ns, error);
+}
+
+static int hccl_check(struct pto_error *error)
+{
+    const struct pto_platform *platform;
+    const char *missing = "there is no platform with cards";
+
+    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++) {
+        if (!platform->is_simulated && platform->missing == NULL)
+            return PTO_OK;
+        if (!platform->is_simulated)
+            missing = platform->missing;
+    }
+    return error_setf(error, PTO_ENOSUP, "%s", missing);
 }

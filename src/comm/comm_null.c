@@ -30,6 +30,7 @@ static int comm_null_barrier(struct domain *domain, uint64_t timeout_ns, struct 
 
 const struct comm_ops comm_null_ops = {
     .name = "null",
+    .summary = "one rank alone",
     .has_addresses = true,
     .open = comm_null_open,
     .close = comm_null_close,

@@ -29,6 +29,7 @@ static void shm_close(struct comm *comm);
 
 const struct comm_ops comm_shm_ops = {
     .name = "shm",
+    .summary = "processes of one machine, which meet at a file",
     .has_addresses = true,
     .open = shm_open_comm,
     .close = shm_close,

@@ -43,8 +43,12 @@ static void tls_free(struct shared *s, uint64_t offset, uint64_t bytes, char *at
         .put = tls_put, .get = tls_get, .quiet = tls_quiet, .signal = tls_signal,              \
         .wait = shared_wait, .barrier = tls_barrier, __VA_ARGS__,                              \
     }
-const struct comm_ops comm_tls_ops = TLS_OPS(.name = "tls", .open = tls_open);
-const struct comm_ops comm_ucx_ops = TLS_OPS(.name = "ucx", .open = ucx_open_comm);
+const struct comm_ops comm_tls_ops =
+    TLS_OPS(.name = "tls", .summary = "processes of several hosts, which meet at an address",
+            .check = secure_init, .open = tls_open);
+const struct comm_ops comm_ucx_ops =
+    TLS_OPS(.name = "ucx", .summary = "as tls, with larger copies by UCX; only if it is named",
+            .check = tls_ucx_check, .open = ucx_open_comm);
 
 static const struct shared_memory tls_memory = {
     .alloc = tls_alloc,

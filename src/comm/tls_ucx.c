@@ -58,20 +58,29 @@ static const char devices_variable[] = "UCX_NET_DEVICES";
 
 /* ---- open, close ---- */
 
-int tls_ucx_init(struct tls *t, struct pto_error *error)
+int tls_ucx_check(struct pto_error *error)
 {
-    const uint32_t count = t->shm.shared.base.rank_count;
-    const char *least = getenv("PTO_UCX_LEAST_BYTES");
     const char *devices = getenv(devices_variable);
     int status = ucx_init(error);
 
     if (status < 0)
         return status;
-    if (devices == NULL || devices[0] == '\0') /* mutation: ucx-devices */
-        return error_setf(error, PTO_EINVAL,
-                          "the backend ucx needs %s: the network devices to use, which strangers "
-                          "must not reach, for example mlx5_0:1",
-                          devices_variable);
+    if (devices != NULL && devices[0] != '\0') /* mutation: ucx-devices */
+        return PTO_OK;
+    return error_setf(error, PTO_EINVAL,
+                      "the backend ucx needs %s: the network devices to use, which strangers must "
+                      "not reach, for example mlx5_0:1",
+                      devices_variable);
+}
+
+int tls_ucx_init(struct tls *t, struct pto_error *error)
+{
+    const uint32_t count = t->shm.shared.base.rank_count;
+    const char *least = getenv("PTO_UCX_LEAST_BYTES");
+    int status = tls_ucx_check(error);
+
+    if (status < 0)
+        return status;
     t->ucx = calloc(1, sizeof(*t->ucx) + count * sizeof(t->ucx->rank[0]));
     if (t->ucx == NULL)
         return PTO_ENOMEM;

@@ -17,7 +17,9 @@
 
 #include "comm/comm_tls.h"
 
-/* Prepares for the records of peers. PTO_ENOSUP: there is no UCX. */
+/* PTO_ENOSUP: there is no UCX. PTO_EINVAL: no network devices are named. */
+int tls_ucx_check(struct pto_error *error);
+/* Prepares for the records of peers. The same statuses. */
 int tls_ucx_init(struct tls *t, struct pto_error *error);
 /* Closes and frees all; accepts what was not prepared. The lanes are closed. */
 void tls_ucx_close(struct tls *t);

@@ -131,6 +131,11 @@ static int use_comm_info(void *given)
     return pto_comm_info(comm, given);
 }
 
+static int use_comm_backend(void *given)
+{
+    return pto_comm_backend_at(0, given);
+}
+
 static int use_domain_info(void *given)
 {
     return pto_domain_info(domain, given);
@@ -357,6 +362,7 @@ INIT(pto_store_info)
 INIT(pto_comm_params)
 INIT(pto_domain_params)
 INIT(pto_comm_info)
+INIT(pto_comm_backend)
 INIT(pto_domain_info)
 INIT(pto_collective)
 INIT(pto_routing)
@@ -400,6 +406,7 @@ static const struct row rows[] = {
     SIZED(pto_comm_params, .use = use_comm_params, .is_input = true),
     SIZED(pto_domain_params, .use = use_domain_params, .is_input = true),
     SIZED(pto_comm_info, .use = use_comm_info),
+    SIZED(pto_comm_backend, .use = use_comm_backend),
     SIZED(pto_domain_info, .use = use_domain_info),
     SIZED(pto_collective, .use = use_collective, .is_input = true),
     SIZED(pto_routing, .use = use_routing, .is_input = true),

@@ -89,6 +89,14 @@ grep -qE '^  a5 +- +36 +not available here: ASCEND_HOME_PATH is not set; .*; fix
     fail "the real chips are not listed"
 expect 0 "" info --workers
 expect 0 '"workers"' info --workers --json
+expect 0 "chosen: ranks meet at a file" info --comm
+expect 2 "give one of them" info --comm --workers
+expect 0 '"backends"' info --comm --json
+json "$work/out" '[b["name"] for b in d["backends"]] == ["shm", "tls", "ucx", "hccl", "null"]'
+json "$work/out" '[b["name"] for b in d["backends"] if b["chosen"]] == ["shm"]'
+(export PTO_MEET=tcp://127.0.0.1:4000 && expect 0 "chosen: PTO_MEET is an address" info --comm) || exit 1
+(export PTO_COMM=hccl && expect 1 "chosen: PTO_COMM names it" info --comm) || exit 1
+(export PTO_COMM=pigeons && expect 1 "none can be chosen here" info --comm) || exit 1
 expect 0 '"devices"' top --json
 expect 1 "there is no process 2147483647" top 2147483647
 expect 0 '"platforms"' info --json

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tool/cli/commands.h"
+#include "tool/cli/info_comm.h"
 #include "tool/cli/info_workers.h"
 #include "tool/cli/json.h"
 #include "tool/cli/machine.h"
@@ -33,6 +34,7 @@ struct compiler_row {
 struct info {
     bool is_json;
     bool is_workers;
+    bool is_comm;
     struct machine machine;
     uint32_t platform_count;
     struct platform_row platform[ROWS_MAX];
@@ -47,6 +49,8 @@ static void print_info_json(const struct info *info);
 static const struct cli_option options[] = {
     { "workers", 0, NULL, "show this user's open level-3 workers and the state of their children",
       CLI_FLAG, .at = offsetof(struct info, is_workers) },
+    { "comm", 0, NULL, "show the backends of communication between ranks, and which one is chosen",
+      CLI_FLAG, .at = offsetof(struct info, is_comm) },
     CLI_OPTION_JSON(struct info, is_json, "a table"),
     CLI_OPTIONS_END,
 };
@@ -56,7 +60,8 @@ const struct cli_command cmd_info = {
     .summary = "list platforms, compilers and the machine",
     .synopsis = "[OPTION...]",
     .description =
-        "Shows the platforms of this build and the machine, or the workers that are open now.",
+        "Shows the platforms of this build and the machine, the workers that are open now, or how "
+        "ranks can communicate.",
     .options = options,
     .request_bytes = sizeof(struct info),
     .run = do_info,
@@ -68,6 +73,12 @@ static int do_info(void *context, int count, char **operands)
 
     (void)count;
     (void)operands;
+    if (info->is_comm && info->is_workers) {
+        fprintf(stderr, "pto info: --comm and --workers show different things; give one of them\n");
+        return EXIT_USAGE;
+    }
+    if (info->is_comm)
+        return cli_info_comm(info->is_json);
     if (info->is_workers)
         return cli_info_workers(info->is_json);
     /* flush, because the child would print buffered output of its parent again */
