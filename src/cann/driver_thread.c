@@ -112,7 +112,8 @@ static void *driver_thread_main(void *arg)
     here = a;
     if (setjmp(a->left) == 0) {
         driver_thread_serve(a);
-    } else { /* frees its own struct: the thread was given up, so no other thread does */
+        /* frees its own struct: the caller has given this thread up, so no other thread frees it */
+    } else {
         struct cann *c = a->c;
 
         driver_thread_destroy(a);
