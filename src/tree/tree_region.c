@@ -34,18 +34,13 @@ struct tree_region {
     bool is_queue;
     bool was_used;  /* the region has been an argument of a task */
     uint32_t users; /* number of arguments of live tasks that name this region */
-    /*
-     * status with which the region's task or card failed, after which no more messages come; 0:
-     * none
-     */
+    /* status of the failed task or card, after which no more messages come; 0: none failed */
     int lost;
     bool is_on_card;
     struct mirror mirror; /* only for a region on a card */
     struct pto_region_head *head;
     struct pto_region region;
-    /*
-     * copy of `region` whose id refers to no wakers: changing a counter through it wakes no thread
-     */
+    /* copy of `region` with an id without wakers: changing a counter through it wakes no thread */
     struct pto_region quiet;
     struct pto_queue queue; /* the host's end of the queue */
     /*

@@ -22,11 +22,11 @@
 #include "tool/scene/terminal.h"
 
 enum {
-    CHUNK = 1024,          /* tasks submitted between two checks for an interrupt */
-    WARM_TASKS = 1000,     /* warm-up tasks before the first measurement of a device */
+    CHUNK = 1024,          /* number of tasks submitted between two checks for an interrupt */
+    WARM_TASKS = 1000,     /* number of warm-up tasks before the first measurement of a device */
     PINGPONG_BATCHES = 25, /* number of batches; the median of their times is the result */
     PINGPONG_ROUNDS = 2000,
-    PINGPONG_LOOK = 1 << 12, /* spins between two checks for an interrupt */
+    PINGPONG_LOOK = 1 << 12, /* number of spins between two checks for an interrupt */
     /*
      * length of a CPU mask, in cpu_set_t of 1024 CPUs; the kernel rejects a mask that is too small
      */

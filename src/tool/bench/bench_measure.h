@@ -39,7 +39,7 @@ struct bench_row {
     enum pattern pattern;
     enum layout layout;
     uint32_t workers;
-    uint32_t samples;                        /* number of repetitions that were measured */
+    uint32_t samples;                        /* number of repetitions that were completed */
     double ns[BENCH_WAYS][BENCH_REPEAT_MAX]; /* time per task of each repetition */
     uint64_t executions;                     /* executions in all repetitions */
     uint64_t stolen;

@@ -127,7 +127,8 @@ void check_compare_teams(const struct check_run *run)
 }
 
 /*
- * Returns the time when a task ended, which is after its last invocation and its last notification.
+ * Returns the time when a task ended: the time of its last invocation or of its last notification,
+ * whichever is later.
  */
 static uint64_t last_end(const struct check_task *task, const struct check_run_task *t)
 {
@@ -231,7 +232,7 @@ void check_findings_print(const struct check_findings *findings, const struct ch
 static void compare_timing(const struct check_run *run, const struct pto_run_report *report)
 {
     const struct check_graph *g = run->g;
-    /* For each timing slot: the longest sleep of its tasks, in nanoseconds. */
+    /* For each timing slot of the run's report: the longest sleep of its tasks, in nanoseconds. */
     uint64_t least[PTO_TIMING_SLOTS] = { 0 };
     bool is_used[PTO_TIMING_SLOTS] = { false };
 

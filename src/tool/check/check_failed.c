@@ -23,7 +23,7 @@ struct failing {
     struct check_tree *tree;
     struct check_run *run;
     const struct check_graph *g;
-    /* Copy of the graph without the edges of tasks that were not submitted. */
+    /* Copy of the graph, without the edges of tasks that were not submitted. */
     struct check_graph *submitted;
     uint32_t run_count;
     /*
@@ -33,11 +33,11 @@ struct failing {
     uint32_t *known_from;
     struct pto_worker_run **handle;
     struct pto_worker_report *report;
-    bool *is_dead;    /* for each task: it failed or was skipped */
-    bool *is_skipped; /* for each task: it was skipped */
+    bool *is_dead;    /* for each task: whether it failed or was skipped */
+    bool *is_skipped; /* for each task: whether it was skipped */
     /*
-     * For each run and task: the task failed or was skipped, and tasks of the run that depend on
-     * the task are skipped.
+     * For each run and task: the task failed or was skipped, and the tasks of that run which depend
+     * on it have to be skipped.
      */
     bool *is_open;
 };
@@ -136,7 +136,7 @@ static void check_failed_poll_runs(struct failing *f, uint32_t next, struct rng 
             continue;
         if (rng_chance(rng, FINISH_PERCENT)) {
             check_failed_finish(f, i, next, rng);
-        } else if (rng_chance(rng, ENDED_PERCENT)) { /* wait for the end of the run only */
+        } else if (rng_chance(rng, ENDED_PERCENT)) { /* wait only for the end of the run */
             struct pollfd on = { .fd = pto_worker_run_fd(f->handle[i]), .events = POLLIN };
 
             (void)poll(&on, 1, (int)(RUN_NS / 1000000));
@@ -203,8 +203,8 @@ static bool *open_for(const struct failing *f, uint32_t run)
 }
 
 /*
- * Whether the task depends on a failed or skipped task for which dependent tasks are skipped, both
- * in the task's own run and in `run`.
+ * Whether the task depends on a task for which is_open is set twice: for the run of the dependent
+ * task, and for `run`.
  */
 static bool follows(const struct failing *f, uint32_t task, uint32_t run)
 {

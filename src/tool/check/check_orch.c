@@ -176,7 +176,7 @@ void check_submit_init(struct check_submit *s, const struct check_run *run,
             s->infos[k].manual_dep = arg->region.manual_dep;
             s->infos[k].version = arg->region.version;
             /*
-             * fill outputs that no kernel writes, because guards report reads of memory without
+             * fills outputs that no kernel writes, because guards report reads of memory without
              * contents
              */
             if (arg->has_initial || (run->has_guards && task->lanes == 0))

@@ -376,7 +376,8 @@ static bool check_run_go(struct check_run *run, struct check_runner *r,
             check_find(run->findings, t->index, -1,
                        "the run ended before the conditions of task %" PRIu32 " held", t->index);
     }
-    check_helper_drain(&r->helper); /* needed because a failed run does not wait for the helper */
+    /* needed here, because a failed run does not wait for the helper */
+    check_helper_drain(&r->helper);
     if (status < 0)
         check_find(run->findings, -1, -1, "the run failed with %d (%s): %s", status,
                    pto_strerror(status), report->error.text);

@@ -49,13 +49,14 @@ struct check {
     enum state state;
     char name[NAME_BYTES];
     char text[TEXT_BYTES];
-    char fix[TEXT_BYTES]; /* remedy, printed after the text; empty: none needed */
+    char fix[TEXT_BYTES]; /* remedy, printed after the text; empty: no remedy is needed */
 };
 
 struct doctor {
     struct machine machine;
     bool is_json;
-    bool lacks_address_space; /* a device could not be opened because `ulimit -v` is too low */
+    /* whether a device could not be opened because `ulimit -v` is too low */
+    bool lacks_address_space;
     /* address space that a device reserved when the command opened one; 0: none was opened */
     uint64_t address_bytes;
     uint32_t count;

@@ -230,7 +230,9 @@ static void write_extremes(struct json *j, const struct see_recording *r)
                           r->group[first].name, see_time_text((double)first_ns, first_text));
 }
 
-/* If the recording has several groups, writes which of them the figures describe. */
+/*
+ * If the recording has several chips, workers or ranks, writes which of them the figures describe.
+ */
 static void write_group_notes(struct json *j, const struct report_analysis *a)
 {
     const struct see_recording *r = a->about->r;
@@ -509,8 +511,8 @@ static void write_kernels(struct json *j, const struct report_analysis *a)
 }
 
 /*
- * Writes the time of each group by which shares are computed: the makespan of the worker, and of the
- * chip or rank that was analysed.
+ * Writes the time that corresponds to 100 % in each group's shares: the makespan of the worker, and
+ * of the chip or rank that was analysed.
  */
 static void write_group_spans(struct json *j, const struct report_analysis *a)
 {

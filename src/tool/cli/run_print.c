@@ -342,8 +342,8 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
     if (s->options->diagnostics_name != NULL)
         print_diagnostics(s, mode);
     if (request->trace != NULL && !write_timeline(s, request->trace, mode))
-        is_good = false; /* continue, because a failed run also has a timeline */
-    if (status < 0)      /* print the failure last, because that may run the case again */
+        is_good = false; /* continues after a failure, because a failed run also has a timeline */
+    if (status < 0)      /* prints the failure last, because explaining it may run the case again */
         print_failure(s, mode, "result", &error);
     if (status == PTO_OK && s->options->has_races && !run_print_races(s))
         is_good = false;

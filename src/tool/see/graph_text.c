@@ -15,7 +15,7 @@ enum { SHAPES_BYTES = 400 };
 struct around {
     uint32_t *found;
     uint32_t count;
-    uint8_t *mark; /* 1 for each task that is in `found` */
+    uint8_t *mark; /* for each task: 1 if it is in `found` */
     uint32_t left_out;
 };
 

@@ -16,7 +16,10 @@
  */
 struct waits {
     struct race_graph *g;
-    /* for each region: index of its first access in `list` (one entry more than regions) */
+    /*
+     * for each region: index of its first access in `list`; the array has one element more than
+     * there are regions
+     */
     uint64_t *first;
     uint32_t *count; /* for each region: number of accesses so far */
     /*
@@ -89,7 +92,7 @@ static int enter_access(struct race_graph *g, const struct see_argument *a,
 
 /* ---- what kernels used ---- */
 
-/* Notes where the buffers lie that tasks of the group created. */
+/* Records where in memory the buffers lie that tasks of the group created. */
 static int find_buffers(struct race_graph *g)
 {
     const struct see_recording *r = g->r;

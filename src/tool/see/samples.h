@@ -24,9 +24,9 @@ struct see_samples {
     uint64_t *room;
 };
 
-/* The difference of two sets, and its certainty. */
+/* The difference of two sets of durations, and how certain it is. */
 struct see_gap {
-    double difference; /* relative difference, based on the first set */
+    double difference; /* relative difference; the first set is 1 */
     double variance;   /* variance of `difference` */
     double freedom;    /* degrees of freedom of that variance */
     bool is_known;     /* both sets are large enough to judge */

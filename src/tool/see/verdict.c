@@ -27,7 +27,7 @@ struct trial {
     struct see_change base;
     uint64_t whole_ns; /* makespan that the verdict explains */
     uint64_t ideal_ns; /* makespan of the model with the change `base` */
-    /* what the best cause saves with the change `base`, as a share of whole_ns */
+    /* how much of whole_ns the best cause saves, as a share, with the change `base` */
     double best_share;
     struct see_verdict best;
 };
