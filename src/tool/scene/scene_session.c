@@ -539,10 +539,7 @@ int scene_session_run_watched(struct session *s, enum pto_mode mode, const struc
         status = scene_ranks_barrier(&s->ranks, error);
     if (status < 0 && s->data.test_case->ranks > 1)
         scene_ranks_abort(&s->ranks, status);
-    /*
-     * The memory of a lost device is neither read nor freed. The device stays open, because its
-     * timeline can still be read.
-     */
+    /* A lost device stays open for its timeline, but its memory is neither read nor freed. */
     if (status != PTO_ELOST && !device_info(s).is_lost)
         status = session_end_entry(s, e, status, error);
     else if (status == PTO_OK) /* the run succeeded, but its outputs cannot be read or compared */
