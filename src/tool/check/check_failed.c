@@ -117,7 +117,7 @@ static void check_failed_finish(struct failing *f, uint32_t index, uint32_t next
         status = poll(&on, 1, (int)(RUN_NS / 1000000)) == 1 ? PTO_OK : PTO_ETIMEOUT;
     }
     if (status == PTO_ETIMEOUT && pto_worker_run_poll(f->handle[index]) == PTO_RUN_PENDING) {
-        check_find(f->run->findings, -1, -1, "run %" PRIu32 " does not end", index);
+        check_find(f->run->findings, -1, -1, "run %u does not end", index);
         (void)pto_worker_run_cancel(f->handle[index]);
     }
     (void)pto_worker_run_finish(f->handle[index], &f->report[index]);
@@ -251,7 +251,7 @@ static void compare_runs(const struct failing *f)
             report->done != tasks - failed - skipped ||
             (report->error.status < 0) != (failed + skipped != 0))
             check_find(f->run->findings, -1, -1,
-                       "run %" PRIu32 " of %" PRIu64 " tasks: %" PRIu64 " failed and %" PRIu64
+                       "run %u of %" PRIu64 " tasks: %" PRIu64 " failed and %" PRIu64
                        " were skipped; its report counts %" PRIu64 ", %" PRIu64 " and %" PRIu64
                        ", its status is %d (%s)",
                        run, tasks, failed, skipped, report->tasks, report->failed, report->skipped,
@@ -266,8 +266,7 @@ static void check_failed_compare_tasks(const struct failing *f)
         bool has_to = t->is_submitted && f->g->tasks[i].kind != CHECK_ALLOC && !f->is_skipped[i];
 
         if (t->started != (has_to ? 1 : 0))
-            check_find(f->run->findings, i, -1, "task %" PRIu32 " %s, but it ran %" PRIu32 " times",
-                       i,
+            check_find(f->run->findings, i, -1, "task %u %s, but it ran %u times", i,
                        !t->is_submitted ? "was not submitted"
                        : has_to         ? "depends on no failed task and has to run"
                                         : "depends on a failed task and must not run",
@@ -330,9 +329,7 @@ static void compare_bytes(const struct failing *f)
     for (uint32_t i = 0; i < alive->task_count && run->g->is_compared; i++)
         if (oracle.runs[i] && run->tasks[i].calls[0].hash != oracle.hash[call++])
             check_find(run->findings, i, -1,
-                       "task %" PRIu32
-                       " read other bytes than in an execution without the failed tasks",
-                       i);
+                       "task %u read other bytes than in an execution without the failed tasks", i);
     if (run->g->is_compared && memcmp(run->arena, oracle.arena, run->g->arena_bytes) != 0)
         check_find(run->findings, -1, -1,
                    "memory differs from an execution without the failed tasks");

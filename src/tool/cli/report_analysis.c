@@ -174,7 +174,7 @@ static void write_tiles(struct json *j, const struct report_analysis *a)
         snprintf(who, sizeof(who), "%.100s", r->group[a->of->work.group].name);
     if (a->of != NULL)
         write_span(j, who, report_span(&a->of->work), name_bound(a), a->of->bounds.bound_ns);
-    write_tile(j, r->task_count == 1 ? "task" : "tasks", "%" PRIu32, r->task_count);
+    write_tile(j, r->task_count == 1 ? "task" : "tasks", "%u", r->task_count);
     if (a->of != NULL) {
         write_tile(
             j, "executions on the critical path", "%.0f %%",
@@ -269,8 +269,7 @@ static void write_notes(struct json *j, const struct report_analysis *a)
     else if (r->group_count > 1)
         write_group_notes(j, a);
     if (r->clock == PTO_RECORDING_CLOCK_WALL && r->cpus != 0 && r->cpus < r->workers)
-        report_write_text(j, NULL,
-                          "%" PRIu32 " threads shared %" PRIu32 " CPUs: durations contain waiting.",
+        report_write_text(j, NULL, "%u threads shared %u CPUs: durations contain waiting.",
                           r->workers, r->cpus);
     cli_json_close(j, ']');
 }

@@ -25,7 +25,7 @@ static void print_cores(const char *type, const uint32_t *tasks, uint32_t count)
             continue;
         if (is_first)
             printf(" %s", type);
-        printf(" %" PRIu32 ":%" PRIu32, core, tasks[core]);
+        printf(" %u:%u", core, tasks[core]);
         is_first = false;
     }
 }
@@ -34,7 +34,7 @@ static void print_time(uint64_t best_ns, uint32_t rounds)
 {
     printf("  time     %.1f us", (double)best_ns / 1000);
     if (rounds > 1)
-        printf(", the shortest of %" PRIu32, rounds);
+        printf(", the shortest of %u", rounds);
     printf("\n");
 }
 

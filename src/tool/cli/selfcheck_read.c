@@ -212,7 +212,7 @@ static void judge_cores(struct reading *r)
         if (sscanf(r->board[i], "launch %u", &launch) == 1 && at != NULL)
             (void)sscanf(at, "registers read at launch %u", &seen);
         else if (strncmp(r->board[i], "cannot be read", 14) == 0)
-            selfcheck_read_add(r, "cores the board cannot be read");
+            selfcheck_read_add(r, "cores unknown: the board cannot be read");
         else
             count_core(&n, r->board[i], launch, seen == launch);
     }

@@ -379,7 +379,7 @@ const struct selfcheck_rule cli_selfcheck_rules[] = {
       "mapped to clusters as assumed.",
       "clusters",
       "Compare the cores that are missing on the board: always the same ones, or whole clusters?" },
-    { "cores", { "cores the board cannot be read" },
+    { "cores", { "cores unknown: the board cannot be read" },
       "The card went down when its cores were started.",
       "executor-link", "The device log has the reason; reset the card and try again." },
     { "cores", { "text *aclrtSynchronizeStreamWithTimeout answered 507046*" },
