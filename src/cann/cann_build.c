@@ -365,7 +365,7 @@ bool cann_build_wait(struct cann *c, struct cann_run *r, struct pto_error *error
     }
     b->built = NULL;
     chip_drop(b->builder, result->graph);
-    if (result->is_lost) /* forgets the lost builder: the next build opens a new one */
+    if (result->is_lost) /* the lost builder is forgotten, so the next build opens a new one */
         cann_build_close(c);
     return is_built;
 }

@@ -107,7 +107,7 @@ static_assert(offsetof(struct ring, remote) == 2984, "the vendor's layout");
 static_assert(sizeof(struct ring_rank) == 64, "the vendor's layout");
 static_assert(offsetof(struct ring_rank, in) == 8, "the vendor's layout");
 
-/* time limit of a collective call: longer than any wait, because chip_wait_check ends the wait */
+/* time limit of a collective call: a day, because chip_wait_check ends the wait for it earlier */
 enum { RANKS_MS = 24 * 3600 * 1000 };
 
 static int cann_mc2_error_set(struct cann *c, struct pto_error *error, const char *call, int code,

@@ -324,8 +324,8 @@ static void start_building(struct cann *c, struct cann_run *r)
 }
 
 /*
- * Whether this run can only be started when an earlier one has ended: the host builds the graph of
- * one of them.
+ * Whether this run can only be started after an earlier one has ended, because the host builds the
+ * graph of this run or of the earlier one.
  */
 static bool must_wait(struct cann *c, const struct chip_request *request)
 {

@@ -70,7 +70,7 @@ struct deps {
     struct writer *bucket[BUCKETS];
     struct known *known[BUCKETS];
     const struct chip_task *task; /* the task whose predecessors are being derived */
-    /* edges from its predecessors, some of which may be listed repeatedly */
+    /* edges from the predecessors of that task; some predecessors may occur several times */
     struct deps_edge *edge;
     uint32_t edge_count;
     uint32_t edge_max;

@@ -146,7 +146,9 @@ struct trace_place {
     uint32_t pid;   /* process id of the run's events */
     uint32_t track; /* added to the run's track numbers */
     uint64_t flow;  /* added to the run's flow numbers */
-    /* time 0 of the document, by the machine's monotonic clock; 0: the begin of the run */
+    /*
+     * time 0 of the document, by the machine's monotonic clock; 0: the document begins with the run
+     */
     uint64_t base_ns;
 };
 

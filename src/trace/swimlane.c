@@ -251,7 +251,7 @@ static int by_id(const void *a, const void *b)
     return x->id.raw < y->id.raw ? -1 : x->id.raw > y->id.raw;
 }
 
-/* Updates when `after` became ready, because it waits for `before`. */
+/* Updates the time at which `after` became ready, because `after` waits for `before`. */
 static void swimlane_follow(struct swimlane *w, uint32_t before, uint32_t after)
 {
     struct lane_task *t = &w->task[after];

@@ -93,8 +93,8 @@ uint64_t child_time_end(struct child *c, uint64_t begin_ns, const struct child_d
 void child_time_close(struct child *c);
 
 /*
- * child_task.c: whether a task's record is valid: the length of its body fits the counts in its
- * head.
+ * child_task.c: whether a task's record is valid: its body must have the length that the counts in
+ * its head give.
  */
 bool child_is_task(const struct record *r);
 /*

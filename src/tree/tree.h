@@ -34,8 +34,8 @@
 enum { TREE_DOMAINS = 256 };
 
 /*
- * A worker: the handle struct pto_worker stands for one. A struct pto_level, which an orchestration
- * gets, stands for the run that it builds.
+ * A worker. The handle struct pto_worker refers to one. The handle struct pto_level, which an
+ * orchestration gets, refers to the run that the orchestration builds.
  */
 struct tree {
     pthread_mutex_t lock;

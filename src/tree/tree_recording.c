@@ -14,7 +14,7 @@
 #include "tree/tree_trace.h"
 #include "tree/tree_traced.h"
 
-/* The worker's records in the form that a chip delivers. */
+/* The worker's records in the form in which a chip delivers its records. */
 struct worker_record {
     const struct tree_trace *trace;
     struct trace_ring ring;

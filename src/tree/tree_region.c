@@ -667,7 +667,7 @@ static int region_send_message(struct tree_region *r, const struct pto_message *
     int status = m->bytes != 0 ? send(r, all, 3) : send(r, part, 2);
 
     if (status < 0)
-        /* otherwise the card's end would wait for the message that was not copied */
+        /* otherwise the queue's end on the card would wait for the message that was not copied */
         (void)pto_queue_abort(q, status);
     return status;
 }

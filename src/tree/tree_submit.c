@@ -324,7 +324,7 @@ static int submit_one(const struct submission *s, uint64_t children, const struc
             tree_undo_tensors(t, args);
         status = refuse_of_graph(t, run, status, args, s->site);
         /*
-         * Other tasks may already be successors of the refused task's slot, so it completes without
+         * Other tasks may already be successors of the refused task, so that task completes without
          * running.
          */
         if (task.slot != NULL)

@@ -77,8 +77,8 @@ struct tree_task {
     int status;       /* result of the task, from state TASK_OVER on */
     uint32_t held;    /* number of tasks in state TASK_KEPT that this task comes after */
     /*
-     * down to cause_run: state after a failure (tree_failed.c). Successors with a sequence number
-     * below `until` do not run.
+     * the fields down to cause_run: state after a failure (tree_failed.c). Successors of this task
+     * with a sequence number below `until` do not run.
      */
     uint32_t until;
     struct tree_hold *holds;

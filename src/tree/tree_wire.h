@@ -252,7 +252,7 @@ enum copy_ends { COPY_TO_CHIP = 1, COPY_FROM_CHIP = 2 };
 /* The body of RECORD_DONE for a task that failed. */
 struct wire_failure {
     uint32_t count;
-    /* places of the failure in the levels below the child */
+    /* where the failure occurred in the levels below the child */
     struct pto_error_place place[PTO_PATH_MAX - 1];
     char text[TREE_TEXT];
 };

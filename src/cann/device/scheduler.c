@@ -229,7 +229,7 @@ static void scheduler_build(struct machine *m)
     m->is_building = false;
 }
 
-/* Returns the bytes that the outputs of a kept graph take, in front of the graph. */
+/* Returns how many bytes the outputs of a kept graph take; the graph follows them in memory. */
 static uint64_t outputs_bytes(const struct built_graph *b)
 {
     return (b->image.heap_bytes + GRAPH_OUTPUT_ALIGN - 1) / GRAPH_OUTPUT_ALIGN * GRAPH_OUTPUT_ALIGN;

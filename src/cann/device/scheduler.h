@@ -54,8 +54,9 @@ struct unit {
     uint32_t block;
     uint16_t index; /* index of the core among those of its type */
     uint8_t type;
-    uint8_t found; /* with guards: enum guarded_found, the state of the arguments before the job */
-    uint8_t at;    /* index of this core in machine.unit */
+    /* in runs with guards: the state of the arguments before the job, an enum guarded_found */
+    uint8_t found;
+    uint8_t at; /* index of this core in machine.unit */
     /* conditions that a kernel on this core may register, in device memory */
     struct pto_completion *condition;
     struct guarded_watch watch; /* with guards: the watched memory of the job */

@@ -145,7 +145,7 @@ static void forget_stages(struct selfcheck_progress *progress, uint32_t first)
             cli_selfcheck_set(&progress->step[i], VERDICT_NOT_REACHED, "%s", "");
 }
 
-/* Records that a stage of opening the card has begun, which completes the stages before it. */
+/* Records that a stage of opening the card has begun, so that all stages before it are complete. */
 static void selfcheck_begin_stage(struct watch *w, const char *name)
 {
     struct selfcheck_progress *progress = w->c->progress;

@@ -20,7 +20,7 @@ struct compare_side {
     const struct see_analysis *chip;
     const struct see_worker *worker; /* analysis of the worker; NULL: the recording has no worker */
     const struct see_kernel_table *kernels;
-    double span_ns; /* duration of the worker's part, of all ranks, or of the chip's part */
+    double span_ns; /* how long the worker took; without a worker, all ranks or the chip */
 };
 
 struct comparison {

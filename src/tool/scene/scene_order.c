@@ -22,7 +22,7 @@ enum {
     ORDER_SEEDS = 8, /* number of adversarial orders to try on one core */
     /* number of times to repeat the wrong run with its number of threads */
     ORDER_REPEATS = 3,
-    ORDER_BLOCK_BYTES = 4096, /* bytes of memory that are copied and hashed at once */
+    ORDER_BLOCK_BYTES = 4096, /* number of bytes of memory that are copied and hashed in one step */
 };
 
 /* After this time, no further order is tried. SESSION_EXPLAIN_SECONDS includes this time. */

@@ -29,7 +29,7 @@ struct see_gap {
     double difference; /* relative difference; the first set is 1 */
     double variance;   /* variance of `difference` */
     double freedom;    /* degrees of freedom of that variance */
-    bool is_known;     /* both sets are large enough to judge */
+    bool is_known;     /* whether both sets are large enough for a judgement */
 };
 
 /* Makes the sets of a run. Returns PTO_OK or PTO_ENOMEM. */
