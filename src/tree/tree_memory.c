@@ -306,8 +306,8 @@ int tree_free(struct tree *t, uint64_t addr, struct pto_error *error)
             (unsigned long long)addr);
     if (a->users != 0)
         return error_setf(error, PTO_EBUSY,
-                          "the allocation is in use as %u arguments of tasks: they are not over, "
-                          "or the program has not waited for their run, which failed",
+                          "%u arguments of tasks use the allocation: the tasks have not ended, or "
+                          "their run failed and the program has not waited for it",
                           a->users);
     if (!memory_is_whole(a, text, sizeof(text)))
         status = error_setf(error, PTO_EMEMORY, "%s", text);

@@ -408,8 +408,9 @@ static bool loop(struct trial *t)
         return selfcheck_steps_report(
             t, false, "%ld objects of the card are held after run 2, and %ld after run %u", second,
             held, runs);
-    return selfcheck_steps_report(t, true, "%u runs hold what run 2 held, %.0f us each", runs,
-                                  (cli_selfcheck_now_ms() - begin) * 1e3 / (runs - 2));
+    return selfcheck_steps_report(
+        t, true, "after %u runs the card has as many objects as after run 2; %.0f us per run", runs,
+        (cli_selfcheck_now_ms() - begin) * 1e3 / (runs - 2));
 }
 
 static bool time_out(struct trial *t)
