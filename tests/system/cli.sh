@@ -187,7 +187,7 @@ for code in -7 7 ESYNC_START PTO_ESYNC_START esync_start; do
         fail "drill $code: $(cat "$work/out")"
 done
 expect 0 "1 ok, 0 FAILED, 0 skipped" drill gang-of-aiv
-expect 0 "not provoked: only isolated devices and workers return this status, and a drill uses a device in its own process" drill EPEER
+expect 0 "not provoked: only isolated devices and workers return it, and drills use a device in their own process" drill EPEER
 expect 0 "1 ok, 0 FAILED, 0 skipped" drill 104 --mode host
 expect 0 "memory-max" drill --list
 expect 0 '"codes"' drill --list --json

@@ -734,12 +734,10 @@ const struct drill_gap drill_gaps[] = {
       "submits are progress" },
     { PTO_EAGAIN, NULL, "65 callables on one device need a compiler" },
     { PTO_EPEER, NULL,
-      "only isolated devices and workers return this status, and a drill uses a device in its own "
-      "process" },
+      "only isolated devices and workers return it, and drills use a device in their own process" },
     { PTO_EACCESS, NULL, "a kernel that reports its accesses needs a compiler" },
-    { PTO_ENAN, NULL, "`pto run --nan` returns this status for a scene whose kernel computes NaN" },
+    { PTO_ENAN, NULL, "`pto run --nan` returns it for a scene whose kernel computes NaN" },
     { PTO_EBUILD, NULL, "a source that is rejected needs a compiler" },
-    { PTO_EMISMATCH, NULL,
-      "`pto test` and `pto run` return this status for a scene with a wrong result" },
+    { PTO_EMISMATCH, NULL, "`pto test` and `pto run` return it for a scene with a wrong result" },
     { 0 },
 };
