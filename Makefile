@@ -11,9 +11,9 @@ VERSION = 0.1.0
 SOVERSION = 0
 
 PUBLIC_HEADERS = access_hooks.h aicore.h build.h cache_lines.h callable.h collective.h comm.h cost_entry.h device.h dtype.h error.h graph.h half.h kernel.h level.h log.h memory.h orch.h platform.h \
-	pto.h recording.h region.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h virtual.h watch.h window.h worker.h worker_domain.h worker_region.h worker_trace.h worker_virtual.h
+	pto.h recording.h region.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h virtual.h wake.h watch.h window.h window_far.h worker.h worker_domain.h worker_region.h worker_trace.h worker_virtual.h
 
-BASE_SRC = status.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c job_key.c limit.c lines.c object.c os.c os_futex.c peek.c platforms.c \
+BASE_SRC = status.c absent.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c job_key.c limit.c lines.c object.c os.c os_futex.c peek.c platforms.c \
 	program.c sized.c spawn.c tcp_listen.c thread_state.c waker.c
 OVERLAP_SRC = geom.c regions.c region_index.c region_frame.c region_table.c region_query.c region_join.c region_tree.c
 GRAPH_SRC = graph.c graph_tasks.c data.c image.c ledger.c slots.c scope.c submit.c submit_tensors.c declared.c edges.c buffers.c guards.c
@@ -27,7 +27,7 @@ LINK_SRC = channel.c endpoint.c hello.c line.c observe.c payload.c shared_clock.
 # What connects processes of several hosts.
 NET_SRC = gate.c lane.c lane_link.c mesh.c net_address.c secure.c
 SIM_SRC = isolated.c isolated_memory.c isolated_record.c isolated_report.c isolated_runs.c isolated_serve.c isolated_wait.c port_sim.c sim.c sim_crash.c \
-	sim_device.c sim_dump.c sim_graphs.c sim_guards.c sim_inputs.c sim_memory.c sim_record.c sim_run.c sim_status.c sim_steps.c sim_stuck.c sim_teams.c sim_threads.c sim_touched.c touched.c touched_parts.c finite.c
+	sim_device.c sim_dump.c sim_graphs.c sim_guards.c sim_inputs.c sim_memory.c sim_record.c sim_run.c sim_signals.c sim_status.c sim_steps.c sim_stuck.c sim_teams.c sim_threads.c sim_touched.c touched.c touched_parts.c finite.c
 # The real chips: the host's side. What runs on them is in src/cann/device.
 CANN_SRC = driver_thread.c bring_up.c cann.c cann_build.c cann_code.c cann_cores.c cann_failures.c cann_graphs.c cann_mc2.c cann_memory.c cann_record.c \
 	cann_runs.c cann_window.c generations.c vendor.c
@@ -45,7 +45,7 @@ HOST_SRC = built_graphs.c callable.c callable_load.c device.c device_status.c di
 # Ranks.
 COMM_SRC = card_context.c collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_data.c comm_device.c comm_domain.c comm_env.c comm_hccl.c comm_keep.c comm_null.c comm_pmix.c \
 	comm_shared.c comm_shared_domain.c comm_shared_turns.c comm_shm.c comm_thread.c comm_tls.c dispatch.c meet.c meet_file.c meet_host.c meet_socket.c reduce.c \
-	tls_apply.c tls_local.c tls_meet.c tls_meet_host.c tls_send.c tls_wire.c
+	tls_apply.c tls_far.c tls_local.c tls_meet.c tls_meet_host.c tls_mirrors.c tls_send.c tls_wire.c
 # Workers of level 3.
 TREE_SRC = child_copy.c child_domain.c child_load.c child_nested.c child_region.c child_serve.c child_task.c child_time.c child_trace.c tree_children.c tree_clock.c tree_copy.c tree_dispatch.c \
 	tree_cards.c tree_domain.c tree_failed.c tree_in_flight.c tree_memory.c tree_mirror.c tree_nested.c tree_options.c tree_recording.c tree_region.c tree_register.c tree_run.c tree_shared_queue.c tree_show.c tree_submit.c \
@@ -53,7 +53,7 @@ TREE_SRC = child_copy.c child_domain.c child_load.c child_nested.c child_region.
 # The program that they start for each child.
 CHILD_MAIN_SRC = child_main.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c store_owner.c
-TOOLCHAIN_SRC += build.c command.c compilers.c core_program.c identity.c isa.c link.c manifest.c note.c overlay.c pack.c process.c unit.c \
+TOOLCHAIN_SRC += build.c command.c compilers.c core_program.c identity.c isa.c link.c manifest.c note.c overlay.c pack.c precompiled.c process.c unit.c \
 	words.c work.c
 TRACE_SRC = args_dump.c deps.c name_map.c perfetto.c pmu.c recording.c recording_edges.c recording_file.c recording_regions.c recording_rules.c scope_stats.c slices.c slices_cpu.c swimlane.c track_event.c
 SCENE_SRC = compare.c document.c element.c names.c npy.c python.c python_paths.c python_text.c scene.c scene_build.c scene_costs.c scene_data.c scene_isa.c \
@@ -70,7 +70,7 @@ BENCH_CHILD_SRC = bench_child.c
 # What recorded runs are read with.
 SEE_SRC = analysis.c chip_model.c chip_work.c critical_path.c difference.c edge_groups.c idle_time.c kernel_table.c list_schedule.c recording_index.c \
 	recording_read.c samples.c schedule_jobs.c verdict.c what_if.c
-SEE_SRC += unused_arguments.c byte_view.c precedence.c race_graph.c races.c
+SEE_SRC += unused_arguments.c byte_view.c precedence.c race_graph.c race_order.c races.c
 # The page of a report, and what else is drawn of a recording.
 SEE_SRC += columns.c graph_text.c json_text.c legend.c group_time.c links.c page_lanes.c page_write.c recording_join.c recording_part.c swimlane_read.c worker_view.c
 # The script of the page, in the order in which it is read.

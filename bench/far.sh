@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Two ranks on two hosts, which are network namespaces on one cable, beside a plain TLS connection between the same
-# hosts: bench/far.sh [ROUNDS]
+# hosts, and beside Open MPI over TCP if it is installed: bench/far.sh [ROUNDS]
 #
-# Both are measured in turns. The medians are printed, and their ratios. Needs root, to make namespaces.
+# All are measured in turns. The medians are printed, and their ratios. Needs root, to make namespaces.
 set -eu
 cd "$(dirname "$0")/.."
 rounds=${1:-5}
@@ -27,6 +27,20 @@ for n in 1 2; do
     ip -n "$tag-$n" link set eth0 up
 done
 on() { ip netns exec "$tag-$1" "${@:2}"; }
+# The remote shell of mpirun: a host is known by its address, and has a name of its own.
+cat >"$work/shell" <<SHELL
+#!/bin/sh
+host=\${1##*.}
+shift
+exec ip netns exec "$tag-\$host" unshare --uts sh -c "hostname bench\$host; \$*"
+SHELL
+chmod +x "$work/shell"
+mpi() { # TCP only, and no thread is bound, as with ours
+    timeout -s KILL 300 ip netns exec "$tag-1" unshare --uts sh -c 'hostname bench1; exec "$@"' - \
+        mpirun --allow-run-as-root --mca plm_rsh_agent "$work/shell" --host 10.98.0.1,10.98.0.2 -n 2 --bind-to none \
+        --mca mpi_yield_when_idle 1 --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 \
+        "$PWD/build/bench/far_mpi"
+}
 
 (umask 077 && head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$work/key" && echo >>"$work/key")
 export PTO_RANKS=2 PTO_KEY_FILE=$work/key
@@ -39,6 +53,7 @@ for round in $(seq "$rounds"); do
     PTO_RANK=1 PTO_COMM_HOST=two on 2 build/bench/far pto &
     PTO_RANK=0 PTO_COMM_HOST=one on 1 build/bench/far pto | sed 's/^/pto /' >>"$work/all"
     wait
+    [ ! -x build/bench/far_mpi ] || mpi | sed 's/^/mpi /' >>"$work/all"
 done
 
 awk '{ values[$1 " " $2] = values[$1 " " $2] " " $3 }
@@ -52,6 +67,7 @@ awk '{ values[$1 " " $2] = values[$1 " " $2] " " $3 }
             name = substr(key, 5)
             line = sprintf("%-18s pto %10.2f", name, median(key))
             if (("tls " name) in values) line = line sprintf("   plain TLS %10.2f   ratio %.2f", median("tls " name), median(key) / median("tls " name))
+            if (("mpi " name) in values) line = line sprintf("   Open MPI %10.2f   ratio %.2f", median("mpi " name), median(key) / median("mpi " name))
             print line
         }
     }' "$work/all" | sort

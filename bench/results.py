@@ -433,12 +433,10 @@ def page_table(pages):
     page = pages[-1]
     rows = [["executions", f"{page['executions']:,}"], ["size of the file", f"{page['bytes'] / 1e6:.1f} MB"],
             ["from opening to the first picture", f"{page['open_ms']} ms"],
-            ["from opening to all of the page", f"{page['ready_ms']} ms"]]
-    for key in page:
-        if key.startswith("frame_ms_"):
-            share = key[len("frame_ms_"):]
-            rows.append([f"a picture of {100 * float(share):g} % of the run, mean / longest",
-                         f"{page[key]} / {page['frame_max_ms_' + share]} ms"])
+            ["from opening to all of the page", f"{page['ready_ms']} ms"],
+            ["the same in CPU time of the page's process", f"{page['ready_cpu_ms']} ms"]]
+    rows += [[f"a frame, {name}: CPU mean / longest / by the clock", f"{frames['cpu_ms']} / {frames['cpu_max_ms']} / {frames['clock_max_ms']} ms"]
+             for name, frames in page["frames"].items()]
     return pipe_table(["the page of a report, in Chromium without a GPU", ""], rows)
 
 

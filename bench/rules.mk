@@ -88,9 +88,22 @@ $(B)/bench/far: bench/far.c $(UNIT_LIB)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ bench/far.c $(UNIT_LIB) $(LIB_LIBS) $(LDLIBS_ALL) -lm
 
-bench-far: ## measure communication between two hosts beside a plain TLS connection; needs root
-	@+$(MAKE) --no-print-directory all $(B)/bench/far
+$(B)/bench/far_mpi: bench/far_mpi.c
+	@mkdir -p $(@D)
+	$(call quiet,PEER)mpicc $(PEER_FLAGS) -Wno-cast-function-type -o $@ $<
+
+# Meeting, barrier and all-reduce of up to 1024 ranks in one process.
+$(B)/bench/far_many: bench/far_many.c $(UNIT_LIB)
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(UNIT_LIB) $(LIB_LIBS) $(LDLIBS_ALL) -lm
+
+bench-far: ## measure communication between two hosts beside plain TLS and Open MPI; needs root
+	@+$(MAKE) --no-print-directory all $(B)/bench/far $(if $(shell command -v mpicc),$(B)/bench/far_mpi)
 	@bench/far.sh
+
+bench-many: ## measure how meeting, barrier and all-reduce grow from 2 to 1024 ranks
+	@+$(MAKE) --no-print-directory all $(B)/bench/far_many
+	@$(B)/bench/far_many
 
 bench-comm: ## measure communication beside Open MPI (QUICK=1: a look)
 	@tools/setup.sh bench
@@ -122,4 +135,4 @@ bench-verify: ## see that every task system compared with runs each task after i
 	@+$(MAKE) --no-print-directory all
 	@bench/run.py --verify $(BENCH_OPTIONS)
 
-.PHONY: instructions bench bench-comm bench-far bench-page bench-virtual bench-publish bench-verify
+.PHONY: instructions bench bench-comm bench-far bench-many bench-page bench-virtual bench-publish bench-verify

@@ -59,8 +59,8 @@ def canned():
                          "recorded_bytes": 5000, "different_bytes": 0, "busy": [[1, 99.9, 3.3, 99.9, 3.0]], "runs": 5,
                          "accuracy": [{"graph": "chain", "clusters": 2, "predicted_ms": 9.0, "median_ms": 10.0, "spread": 1.0,
                                        "error": error} for error in (-12.0, 2.0, 1.0)]}],
-            "page": [{"executions": 1000000, "bytes": 8400000, "open_ms": 700, "ready_ms": 900,
-                      "frame_ms_0.3": 12, "frame_max_ms_0.3": 40}]}
+            "page": [{"executions": 1000000, "bytes": 8400000, "open_ms": 700, "ready_ms": 900, "ready_cpu_ms": 800,
+                      "frames": {"zoom": {"cpu_ms": 7.5, "cpu_max_ms": 12.5, "clock_max_ms": 40.5}}}]}
 
 
 def regimes():
@@ -190,7 +190,7 @@ def tables():
     assert any(line.startswith("| 1 worker ") and line.endswith(" 1.010 |       1.100 |")
                for line in lines)
     assert any(line.startswith("| run of one task ") and " 5.0 | 40.0 |" in line for line in lines)
-    assert any(line.startswith("| a picture of 30 % of the run") and "12 / 40 ms" in line for line in lines)
+    assert any(line.startswith("| a frame, zoom: CPU mean") and "7.5 / 12.5 / 40.5 ms" in line for line in lines)
     assert text.count(" up at ") == 2 and " met |" in text
     gap = dict(canned(), runs=[*canned()["runs"], a_run("oneTBB", "build", [5.0], after=400.0)])
     assert "No run counts for oneTBB build chain." in r.report(gap)

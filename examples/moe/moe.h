@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A window: the inbox, where rank r puts token t at [r][t]; what comes back, at [t]; and
- * words that count the ranks whose tokens, or whose results, are all there. A token, whose size is a
+ * A window: the inbox, where rank r puts token t at [r][t]; what comes back, at [t];
+ * words that count the ranks whose tokens, or whose results, are all there; and a token that the
+ * expert computes. A token, whose size is a
  * multiple of 16, and a word have their own cache lines: ranks that wrote to one would undo each
  * other's work.
  */
@@ -22,6 +23,11 @@ static inline PTO_AICORE PTO_GM int32_t *moe_count(PTO_GM const struct pto_tenso
 {
     return (PTO_GM int32_t *)(moe_results(inbox) + (size_t)inbox->shapes[1] * inbox->shapes[2]) +
            which * PTO_LINE / sizeof(int32_t);
+}
+
+static inline PTO_AICORE PTO_GM float *moe_product(PTO_GM const struct pto_tensor *inbox)
+{
+    return (PTO_GM float *)moe_count(inbox, COUNTS);
 }
 
 #endif

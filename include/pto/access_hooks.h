@@ -16,10 +16,13 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { PTO_ACCESS_VERSION = 2, PTO_ACCESS_PLACES = 128 };
+enum { PTO_ACCESS_VERSION = 3, PTO_ACCESS_PLACES = 128 };
 
-/* Bits of how memory is used. */
-enum { PTO_ACCESS_IS_WRITE = 1, PTO_ACCESS_IS_ATOMIC = 2 };
+/*
+ * Bits of how memory is used. Atomic operations are reported before, with the other bits, and again
+ * after, with IS_DONE: an operation that reads without IS_WRITE, a store with it.
+ */
+enum { PTO_ACCESS_IS_WRITE = 1, PTO_ACCESS_IS_ATOMIC = 2, PTO_ACCESS_IS_DONE = 4 };
 
 /*
  * The range of addresses that one instruction may access; instructions with the same
@@ -130,13 +133,13 @@ PTO_ACCESS_INLINE void pto_access_note(const volatile void *at, uint64_t bytes, 
 }
 
 /* Atomic operations are rare, and signal to other tasks: each is reported. */
-PTO_ACCESS_APART void pto_access_note_atomic(const volatile void *at, uint64_t bytes, int is_write,
+PTO_ACCESS_APART void pto_access_note_atomic(const volatile void *at, uint64_t bytes, int how,
                                              const void *pc)
 {
     struct pto_access *access = pto_access_current;
 
     if (access != NULL)
-        access->check(access, (uint64_t)(uintptr_t)at, bytes, is_write | PTO_ACCESS_IS_ATOMIC, pc);
+        access->check(access, (uint64_t)(uintptr_t)at, bytes, how | PTO_ACCESS_IS_ATOMIC, pc);
 }
 
 /* pto_access_note for hooks that are called rarely. */
@@ -194,7 +197,12 @@ PTO_ACCESS_NOTHING(vptr_update,
                    (void **at __attribute__((unused)), void *value __attribute__((unused))))
 #undef PTO_ACCESS_NOTHING
 
-/* Atomic operations have sequentially consistent order, whichever order the kernel requested. */
+/*
+ * Atomic operations have sequentially consistent order, whichever order the kernel requested. One
+ * that it requested to release only is reported as a store, because it waits for nothing.
+ */
+#define PTO_ACCESS_AFTER(order) \
+    (PTO_ACCESS_IS_DONE | ((order) == __ATOMIC_RELEASE ? PTO_ACCESS_IS_WRITE : 0))
 #define PTO_ACCESS_UPDATE(bits, op, builtin)                                              \
     PTO_ACCESS_HOOK uint##bits##_t pto_access_##op##bits(                                 \
         volatile uint##bits##_t *at, uint##bits##_t value,                                \
@@ -202,23 +210,31 @@ PTO_ACCESS_NOTHING(vptr_update,
     PTO_ACCESS_HOOK uint##bits##_t pto_access_##op##bits(volatile uint##bits##_t *at,     \
                                                          uint##bits##_t value, int order) \
     {                                                                                     \
-        (void)order;                                                                      \
+        uint##bits##_t old;                                                               \
+                                                                                          \
         pto_access_note_atomic(at, bits / 8, 0, PTO_ACCESS_PC);                           \
         pto_access_note_atomic(at, bits / 8, 1, PTO_ACCESS_PC);                           \
-        return builtin(at, value, __ATOMIC_SEQ_CST);                                      \
+        old = builtin(at, value, __ATOMIC_SEQ_CST);                                       \
+        pto_access_note_atomic(at, bits / 8, PTO_ACCESS_AFTER(order), PTO_ACCESS_PC);     \
+        return old;                                                                       \
     }
-#define PTO_ACCESS_EXCHANGE(bits, how)                                                             \
-    PTO_ACCESS_HOOK int pto_access_##how##bits(                                                    \
-        volatile uint##bits##_t *at, uint##bits##_t *old, uint##bits##_t value, int order,         \
-        int otherwise) __asm__("__tsan_atomic" #bits "_compare_exchange_" #how);                   \
-    PTO_ACCESS_HOOK int pto_access_##how##bits(volatile uint##bits##_t *at, uint##bits##_t *old,   \
-                                               uint##bits##_t value, int order, int otherwise)     \
-    {                                                                                              \
-        (void)order;                                                                               \
-        (void)otherwise;                                                                           \
-        pto_access_note_atomic(at, bits / 8, 0, PTO_ACCESS_PC);                                    \
-        pto_access_note_atomic(at, bits / 8, 1, PTO_ACCESS_PC);                                    \
-        return __atomic_compare_exchange_n(at, old, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+#define PTO_ACCESS_EXCHANGE(bits, how)                                                           \
+    PTO_ACCESS_HOOK int pto_access_##how##bits(                                                  \
+        volatile uint##bits##_t *at, uint##bits##_t *old, uint##bits##_t value, int order,       \
+        int otherwise) __asm__("__tsan_atomic" #bits "_compare_exchange_" #how);                 \
+    PTO_ACCESS_HOOK int pto_access_##how##bits(volatile uint##bits##_t *at, uint##bits##_t *old, \
+                                               uint##bits##_t value, int order, int otherwise)   \
+    {                                                                                            \
+        int has_changed;                                                                         \
+                                                                                                 \
+        (void)order;                                                                             \
+        (void)otherwise;                                                                         \
+        pto_access_note_atomic(at, bits / 8, 0, PTO_ACCESS_PC);                                  \
+        pto_access_note_atomic(at, bits / 8, 1, PTO_ACCESS_PC);                                  \
+        has_changed =                                                                            \
+            __atomic_compare_exchange_n(at, old, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);  \
+        pto_access_note_atomic(at, bits / 8, PTO_ACCESS_IS_DONE, PTO_ACCESS_PC);                 \
+        return has_changed;                                                                      \
     }
 #define PTO_ACCESS_ATOMIC(bits)                                                                    \
     PTO_ACCESS_HOOK uint##bits##_t pto_access_load##bits(                                          \
@@ -226,9 +242,13 @@ PTO_ACCESS_NOTHING(vptr_update,
     PTO_ACCESS_HOOK uint##bits##_t pto_access_load##bits(const volatile uint##bits##_t *at,        \
                                                          int order)                                \
     {                                                                                              \
+        uint##bits##_t value;                                                                      \
+                                                                                                   \
         (void)order;                                                                               \
         pto_access_note_atomic(at, bits / 8, 0, PTO_ACCESS_PC);                                    \
-        return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                              \
+        value = __atomic_load_n(at, __ATOMIC_SEQ_CST);                                             \
+        pto_access_note_atomic(at, bits / 8, PTO_ACCESS_IS_DONE, PTO_ACCESS_PC);                   \
+        return value;                                                                              \
     }                                                                                              \
     PTO_ACCESS_HOOK void pto_access_store##bits(                                                   \
         volatile uint##bits##_t *at, uint##bits##_t value,                                         \
@@ -239,6 +259,8 @@ PTO_ACCESS_NOTHING(vptr_update,
         (void)order;                                                                               \
         pto_access_note_atomic(at, bits / 8, 1, PTO_ACCESS_PC);                                    \
         __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                             \
+        pto_access_note_atomic(at, bits / 8, PTO_ACCESS_IS_WRITE | PTO_ACCESS_IS_DONE,             \
+                               PTO_ACCESS_PC);                                                     \
     }                                                                                              \
     PTO_ACCESS_UPDATE(bits, exchange, __atomic_exchange_n)                                         \
     PTO_ACCESS_UPDATE(bits, fetch_add, __atomic_fetch_add)                                         \

@@ -214,13 +214,13 @@ struct pto_domain_info {
     uint64_t window_bytes;
     uint64_t window; /* address of this rank's window */
     /*
-     * Address of a struct pto_comm_context for kernels; 0: there are more than 64 ranks, or peers'
-     * windows have no addresses.
+     * Address of a struct pto_comm_context for kernels; 0: there are more than 64 ranks, or kernels
+     * cannot use peers' windows.
      */
     uint64_t context;
     /*
      * Number in the communicator of the first rank that is on another host, so that its window has
-     * no address here; -1: none.
+     * no address here, and kernels use it by the functions of pto/window.h only; -1: none.
      */
     int32_t elsewhere;
 };

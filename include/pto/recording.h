@@ -127,8 +127,12 @@ enum pto_recording_touch {
     PTO_RECORDING_TOUCH_KNOWN,
     PTO_RECORDING_TOUCH_READ,
     PTO_RECORDING_TOUCH_WRITE,
-    /* as KNOWN, but the task also made atomic accesses, which have no rows */
+    /* as KNOWN, but signals that have no rows may order the uses of the task */
     PTO_RECORDING_TOUCH_SIGNAL,
+    /* a segment of the task comes after another segment of the run */
+    PTO_RECORDING_TOUCH_STEP,
+    /* the task was complete after a segment of the run, for which a condition of pto_defer waited */
+    PTO_RECORDING_TOUCH_END,
     PTO_RECORDING_TOUCH_COUNT
 };
 
@@ -142,7 +146,7 @@ enum pto_recording_touch {
  * has one part for each task that it ran. The part of a worker comes before those of its children.
  * A part begins with struct pto_recording_head; head.sections times struct pto_recording_section
  * follow, then the sections without gaps, in the order of these structs. Integers of the structs
- * are little-endian. Version 2 has each section once, in the order of the map.
+ * are little-endian. Version 3 has each section once, in the order of the map.
  *
  * A section is a sequence of rows, and a row a sequence of numbers: LEB128 varints of 1 to 10
  * bytes. In the list of sections, `n-` is a difference from the same field of the row before (0 for
@@ -151,7 +155,7 @@ enum pto_recording_touch {
  */
 #define PTO_RECORDING_MAGIC 0x0a1a434552545080ull /* "\x80PTREC\x1a\n" */
 
-enum { PTO_RECORDING_VERSION = 2 };
+enum { PTO_RECORDING_VERSION = 3 };
 
 /*
  * Sections of a part, each with the numbers of a row:
@@ -179,7 +183,10 @@ enum { PTO_RECORDING_VERSION = 2 };
  *              accesses the task that was submitted next), enum pto_recording_element, region -,
  *              file +1, line
  *     TOUCHED  elements that kernels used: task -, enum pto_recording_touch; of READ and WRITE also
- *              block, argument +1, region -
+ *              invocation (3 times the block, plus 1 and 2 for lanes AIV0 and AIV1), segment,
+ *              argument +1, region -; of STEP the segment and the one before it, of END the one
+ *              before it. Signals divide invocations into segments, whose numbers are unique in the
+ *              part; 0: no segment, or the begin of the task
  */
 #define PTO_RECORDING_SECTION_MAP(X) \
     X(META)                          \

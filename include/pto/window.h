@@ -9,6 +9,11 @@
  * signal through pto_window_wait, pto_comm_wait or a condition of pto_defer. A signal may also be
  * written with a fence and a plain store.
  *
+ * The windows of ranks on other hosts have no memory here: the functions of this header reach them,
+ * plain loads and stores end the run with an error that names the rank. What a kernel sends to such
+ * a rank is on its way when the function returns, and arrives in the order in which it was sent;
+ * what it asks for takes a round trip.
+ *
  * On the cores of a real chip these functions are scalar loads and stores with cache maintenance.
  * The tile library's instructions move large rows faster.
  */
@@ -17,14 +22,9 @@
 
 #include "pto/kernel.h"
 #include "pto/status.h"
-
-/* Hosts and simulated cores can wake threads; a core or the processor of a card cannot. */
-#if !defined(PTO_ON_CORE) && !defined(PTO_ON_CARD)
-#include "pto/sim.h"
-/* a weak symbol, because programs without simulated chips do not have this function */
-#pragma weak pto_sim_wake
-#pragma weak pto_sim_waits
-#define PTO_CAN_WAKE 1
+#include "pto/wake.h"
+#ifdef PTO_CAN_WAKE
+#include "pto/window_far.h"
 #endif
 
 enum { PTO_CONTEXT_RANKS = 64 };
@@ -47,6 +47,7 @@ struct pto_comm_context {
 struct pto_comm_wakers {
     uint64_t lost; /* address of a uint32_t, which is not 0 once a rank has died or aborted */
     uint64_t rank[PTO_CONTEXT_RANKS]; /* waker of each rank, for pto_wake */
+    uint64_t far; /* address of a struct pto_comm_far; 0: no rank is on another host */
 };
 
 #ifdef __cplusplus
@@ -124,29 +125,40 @@ static inline PTO_AICORE PTO_GM void *pto_window_peer(PTO_GM const struct pto_co
                                       ((uint64_t)(uintptr_t)own - c->window_in[c->rank]));
 }
 
+#ifdef PTO_CAN_WAKE
+/* The offset in the own window of an address there. */
+static inline uint64_t pto_window_offset(const struct pto_comm_context *c, const void *own)
+{
+    return (uint64_t)(uintptr_t)own - c->window_in[c->rank];
+}
+
+/*
+ * What reaches a rank's window if it is on another host; NULL: its window has an address here. Bytes
+ * that are not inside the window, and words that are not aligned, end the run.
+ */
+static inline const struct pto_comm_far *pto_window_reach(const struct pto_comm_context *c,
+                                                          uint32_t rank, const void *own,
+                                                          uint64_t bytes, uint32_t align)
+{
+    const struct pto_comm_wakers *w = (const struct pto_comm_wakers *)(uintptr_t)c->work_space;
+    const struct pto_comm_far *far;
+    uint64_t offset;
+
+    if (w == NULL || c->work_space_bytes < sizeof(*w) || w->far == 0)
+        return NULL;
+    far = (const struct pto_comm_far *)(uintptr_t)w->far;
+    if (rank >= PTO_CONTEXT_RANKS || (far->ranks >> rank & 1) == 0)
+        return NULL;
+    offset = pto_window_offset(c, own);
+    if (offset > c->window_bytes || bytes > c->window_bytes - offset || offset % align != 0)
+        __builtin_trap();
+    return far;
+}
+#endif
+
 /* pto_window_peer with the type of the data, as C++ and cores require. */
 #define PTO_WINDOW_PEER(context, rank, own, type) \
     ((PTO_GM type *)pto_window_peer(context, rank, own))
-
-/*
- * Wakes the threads that sleep on a waker, after a store that they may wait for. A waker is the
- * address of a uint32_t, which is odd if a thread may sleep; 0: there is none, and waits poll.
- */
-static inline PTO_AICORE void pto_wake(uint64_t waker)
-{
-#ifdef PTO_CAN_WAKE
-    uint32_t *sleepers = (uint32_t *)(uintptr_t)waker;
-
-    if (sleepers == NULL)
-        return;
-    /* After this fence either this thread sees the sleeper, or the sleeper sees the store. */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if ((__atomic_load_n(sleepers, __ATOMIC_RELAXED) & 1) != 0 && pto_sim_wake != NULL)
-        pto_sim_wake(sleepers);
-#else
-    (void)waker;
-#endif
-}
 
 /* Wakes the sleeping threads of a rank, after a store for which they may wait. */
 static inline PTO_AICORE void pto_window_wake(PTO_GM const struct pto_comm_context *c,
@@ -173,6 +185,14 @@ static inline PTO_AICORE void pto_window_signal(PTO_GM const struct pto_comm_con
 {
     PTO_GM uint32_t *word = PTO_WINDOW_PEER(c, rank, own, uint32_t);
 
+#ifdef PTO_CAN_WAKE
+    const struct pto_comm_far *far = pto_window_reach(c, rank, own, sizeof(*own), sizeof(*own));
+
+    if (far != NULL) {
+        pto_far_signal(far, rank, pto_window_offset(c, own), how, value);
+        return;
+    }
+#endif
     if (how == PTO_SIGNAL_ADD)
         pto_notify_add(word, (uint32_t)value);
     else
@@ -185,6 +205,14 @@ static inline PTO_AICORE void pto_window_put(PTO_GM const struct pto_comm_contex
                                              PTO_GM const void *own, PTO_GM const void *from,
                                              uint64_t bytes)
 {
+#ifdef PTO_CAN_WAKE
+    const struct pto_comm_far *far = pto_window_reach(c, rank, own, bytes, 1);
+
+    if (far != NULL) {
+        pto_far_put(far, rank, pto_window_offset(c, own), from, bytes);
+        return;
+    }
+#endif
     pto_copy(pto_window_peer(c, rank, own), from, bytes);
 }
 
@@ -199,28 +227,70 @@ static inline PTO_AICORE void pto_window_put_signal(PTO_GM const struct pto_comm
     pto_window_signal(c, rank, own_word, how, value);
 }
 
-/* Copies from a rank's window; `own` is the address of the same place in this rank's own window. */
-static inline PTO_AICORE void pto_window_get(PTO_GM const struct pto_comm_context *c, uint32_t rank,
-                                             PTO_GM const void *own, PTO_GM void *to,
-                                             uint64_t bytes)
+/*
+ * Copies from a rank's window; `own` is the address of the same place in this rank's own window.
+ * PTO_EPEER: the rank is on another host and lost.
+ */
+static inline PTO_AICORE int pto_window_get(PTO_GM const struct pto_comm_context *c, uint32_t rank,
+                                            PTO_GM const void *own, PTO_GM void *to, uint64_t bytes)
 {
     PTO_GM const void *from = pto_window_peer(c, rank, own);
 
+#ifdef PTO_CAN_WAKE
+    const struct pto_comm_far *far = pto_window_reach(c, rank, own, bytes, 1);
+
+    if (far != NULL)
+        return pto_far_get(far, rank, pto_window_offset(c, own), to, bytes);
+#endif
 #ifdef PTO_ON_CORE
     pto_lines_fetch(from, bytes);
 #endif
     pto_copy(to, from, bytes);
+    return PTO_OK;
+}
+
+/*
+ * Begins to copy from a rank's window to `to`, and adds 1 to a counter when all is copied; both are
+ * in this rank's own window. A kernel passes the counter to pto_defer, so that no core waits for a
+ * rank on another host.
+ */
+static inline PTO_AICORE void pto_window_get_later(PTO_GM const struct pto_comm_context *c,
+                                                   uint32_t rank, PTO_GM const void *own,
+                                                   PTO_GM void *to, uint64_t bytes,
+                                                   PTO_GM uint32_t *counter)
+{
+#ifdef PTO_CAN_WAKE
+    const struct pto_comm_far *far = pto_window_reach(c, rank, own, bytes, 1);
+
+    if (far != NULL && pto_window_reach(c, rank, to, bytes, 1) != NULL &&
+        pto_window_reach(c, rank, counter, sizeof(*counter), sizeof(*counter)) != NULL) {
+        pto_far_get_own(far, rank, pto_window_offset(c, own), pto_window_offset(c, to), bytes,
+                        pto_window_offset(c, counter));
+        return;
+    }
+#endif
+    (void)pto_window_get(c, rank, own, to, bytes);
+    pto_notify_add(counter, 1);
+    pto_window_wake(c, c->rank);
 }
 
 /* Cores can add atomically, but have no instruction that returns the old value. */
 #ifndef PTO_ON_CORE
-/* Adds to a 32-bit word of a rank's window and returns the word's old value. */
+/*
+ * Adds to a 32-bit word of a rank's window and returns the word's old value; 0 if the rank is on
+ * another host and lost.
+ */
 static inline int32_t pto_window_fetch_add(const struct pto_comm_context *c, uint32_t rank,
                                            const int32_t *own, int32_t value)
 {
-    int32_t before =
-        __atomic_fetch_add((int32_t *)pto_window_peer(c, rank, own), value, __ATOMIC_ACQ_REL);
+    int32_t before;
+#ifdef PTO_CAN_WAKE
+    const struct pto_comm_far *far = pto_window_reach(c, rank, own, sizeof(*own), sizeof(*own));
 
+    if (far != NULL)
+        return pto_far_fetch_add(far, rank, pto_window_offset(c, own), value);
+#endif
+    before = __atomic_fetch_add((int32_t *)pto_window_peer(c, rank, own), value, __ATOMIC_ACQ_REL);
     pto_window_wake(c, rank);
     return before;
 }

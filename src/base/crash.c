@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 #include <unwind.h>
@@ -652,14 +653,34 @@ static bool crash_walk_for_answer(struct crash *c, const ucontext_t *u)
     return true;
 }
 
-uint32_t crash_answer(struct crash *c, uint64_t wait_ns, uintptr_t frame[CRASH_FRAMES_MAX])
+/* Returns the CPU time of a thread; 0 if it cannot be read. */
+static uint64_t crash_cpu_ns(pthread_t thread)
 {
-    uint64_t until_ns = os_now_ns() + wait_ns;
+    struct timespec used = { 0 };
+    clockid_t clock;
+
+    if (pthread_getcpuclockid(thread, &clock) != 0 || clock_gettime(clock, &used) != 0)
+        return 0;
+    return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+}
+
+uint32_t crash_answer(struct crash *c, pthread_t thread, uintptr_t frame[CRASH_FRAMES_MAX])
+{
+    /*
+     * A thread that is scheduled handles the signal at once, unless its code blocks the signal. On
+     * a busy machine that can take long, so a thread that gets no CPU time has longer to answer.
+     */
+    enum { TRY_NS = 50000000, ANSWER_NS = 200000000, ANSWER_CPU_NS = 10000000 };
+    const uint64_t starved_ns = 5000000000;
+    uint64_t cpu_ns = crash_cpu_ns(thread), begin_ns = os_now_ns(), now = begin_ns;
     uint32_t question;
 
     while ((question = a32_load_acquire(&c->question)) != QUESTION_ANSWERED &&
-           os_now_ns() < until_ns)
-        os_wait(&c->question, question, until_ns);
+           (now - begin_ns < ANSWER_NS ||
+            (now - begin_ns < starved_ns && crash_cpu_ns(thread) - cpu_ns < ANSWER_CPU_NS))) {
+        os_wait(&c->question, question, now + TRY_NS);
+        now = os_now_ns();
+    }
     if (question != QUESTION_ANSWERED)
         return 0;
     memcpy(frame, c->answer, sizeof(c->answer));

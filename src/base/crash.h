@@ -159,10 +159,11 @@ uintptr_t crash_function(uintptr_t pc);
  * crash_ask asks another thread, which is inside of code that may crash, where it is: it interrupts
  * the thread with SIGURG. The handler takes no lock and allocates nothing, and the code continues.
  * crash_answer waits for the answer, return addresses as in `frame` of the struct. It returns their
- * number; 0: the thread did not answer, or had left the code.
+ * number; 0: the thread ran and did not answer, got no CPU time for some seconds, or had left the
+ * code.
  */
 void crash_ask(struct crash *c, pthread_t thread);
-uint32_t crash_answer(struct crash *c, uint64_t wait_ns, uintptr_t frame[CRASH_FRAMES_MAX]);
+uint32_t crash_answer(struct crash *c, pthread_t thread, uintptr_t frame[CRASH_FRAMES_MAX]);
 /*
  * Removes the innermost frames that are in other objects than the function `entry`: libraries that
  * its object has called. Returns the new count.

@@ -15,8 +15,10 @@
  * that place without a second wait. A rank that fails to wait sets `torn` and takes part in no more
  * rounds; its published data stays.
  *
- * Ranks on other hosts get a copy of the place by messages. For them a call names the parts of its
- * place that they will read, with collective_send and collective_send_slots, before each round.
+ * Ranks on other hosts get a copy of the place by messages, which the ranks of a host share. For
+ * them a call names the parts of its place that they will read, with collective_send and
+ * collective_send_slots, before each round. So the order of a reduction is the same for every
+ * placement: operands are moved, never combined on the way.
  *
  * The first round of a call describes the call. Ranks continue only if all descriptions are equal.
  *

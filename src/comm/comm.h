@@ -153,7 +153,11 @@ struct domain {
     char *own; /* the window of this rank */
     /* domain in shared memory that collectives use for their rounds; NULL: none */
     struct domain *rounds;
-    uint64_t context;         /* address of a struct pto_comm_context for kernels; 0: none */
+    /*
+     * Address of a struct pto_comm_context for kernels; 0: none. Windows of ranks that are elsewhere
+     * have addresses there that cannot be accessed.
+     */
+    uint64_t context;
     struct pto_windows *kept; /* set if the windows are kept after the close; under the lock */
 };
 

@@ -5,9 +5,12 @@
  * how ranks reach each other, and its open_domain the addresses of windows. Its barrier
  * would wait for peers until the deadline, or until one of them is lost.
  */
+#include <stdalign.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/os.h"
+#include "base/waker.h"
 #include "comm/comm.h"
 
 static int comm_null_open(const struct comm_request *request, struct comm **comm_out,
@@ -39,10 +42,9 @@ const struct comm_ops comm_null_ops = {
     .barrier = comm_null_barrier,
 };
 
-enum { NULL_POLL_NS = 1000000 };
-
 struct null_comm {
     struct comm base;
+    struct waker waker; /* waker of the threads that wait for a signal */
     struct a32 aborted; /* status of the abort; 0: not aborted */
 };
 
@@ -64,9 +66,10 @@ static int comm_null_open(const struct comm_request *request, struct comm **comm
     if (request->rank_count != 1)
         return error_setf(error, PTO_ENOSUP, "the backend null has one rank, not %u",
                           request->rank_count);
-    n = calloc(1, sizeof(*n));
+    n = aligned_alloc(alignof(struct null_comm), sizeof(*n));
     if (n == NULL)
         return PTO_ENOMEM;
+    memset(n, 0, sizeof(*n));
     n->base.ops = &comm_null_ops;
     n->base.rank_count = 1;
     *comm_out = &n->base;
@@ -81,6 +84,7 @@ static void comm_null_close(struct comm *comm)
 static void comm_null_abort(struct comm *comm, int status)
 {
     a32_store_release(&comm_null_of(comm)->aborted, (uint32_t)status);
+    waker_wake(&comm_null_of(comm)->waker);
 }
 
 static bool comm_null_is_lost(struct comm *comm, uint32_t rank)
@@ -151,35 +155,55 @@ static int comm_null_signal(struct domain *domain, uint32_t rank,
         before = a32_add_acq_rel(word, (uint32_t)signal->value);
     else
         a32_store_release(word, (uint32_t)signal->value);
+    waker_wake(&comm_null_of(domain->comm)->waker);
     if (before_out != NULL)
         *before_out = (int32_t)before;
     return PTO_OK;
 }
 
+/* A wait in progress. */
+struct null_wait {
+    struct comm *comm;
+    const struct a32 *at;
+    const struct pto_wait_for *word;
+    struct pto_error *error;
+};
+
+static bool comm_null_holds(void *context)
+{
+    const struct null_wait *w = context;
+
+    return pto_compare_holds(w->word->how, (int32_t)a32_load_acquire(w->at), w->word->value);
+}
+
+static int comm_null_check(void *owner, bool before_sleep)
+{
+    const struct null_wait *w = owner;
+
+    (void)before_sleep;
+    return comm_null_check_aborted(w->comm, w->error);
+}
+
+/* Kernels store without a wake, so the word is also polled. */
 static int comm_null_wait(struct domain *domain, const struct pto_wait_for *word,
                           uint64_t timeout_ns, struct pto_error *error)
 {
     const struct a32 *at = (const struct a32 *)(const void *)(domain->own + word->offset);
-    uint64_t deadline_ns = comm_deadline(timeout_ns, 0);
-    /* an address that no thread wakes, so each wait ends at the deadline */
-    struct a32 never = { 0 };
-    uint64_t now;
-    int status;
+    struct null_wait wait = { domain->comm, at, word, error };
+    int status = waker_await(&comm_null_of(domain->comm)->waker,
+                             &(struct waker_wait){ .holds = comm_null_holds,
+                                                   .context = &wait,
+                                                   .deadline_ns = comm_deadline(timeout_ns, 0),
+                                                   .is_polled = true,
+                                                   .check = comm_null_check,
+                                                   .owner = &wait });
 
-    while (!pto_compare_holds(word->how, (int32_t)a32_load_acquire(at), word->value)) {
-        status = comm_null_check_aborted(domain->comm, error);
-        if (status < 0)
-            return status;
-        now = os_now_ns();
-        if (now >= deadline_ns)
-            return comm_error_set(
-                error, PTO_ETIMEOUT, 0,
-                "no signal has come: the word at %llu is %d, and only this rank can change it",
-                (unsigned long long)word->offset, (int32_t)a32_load_relaxed(at));
-        (void)os_wait(&never, 0,
-                      now + NULL_POLL_NS < deadline_ns ? now + NULL_POLL_NS : deadline_ns);
-    }
-    return PTO_OK;
+    if (status != PTO_ETIMEOUT)
+        return status;
+    return comm_error_set(error, PTO_ETIMEOUT, 0,
+                          "no signal has come: the word at %llu is %d, and only this rank can "
+                          "change it",
+                          (unsigned long long)word->offset, (int32_t)a32_load_relaxed(at));
 }
 
 static int comm_null_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error)

@@ -192,8 +192,7 @@ int shared_await(struct shared *s, const struct shared_wait *wait)
 
 /* ---- loss of ranks ---- */
 
-/* Makes the threads of a rank check for lost ranks, whether they are asleep or not. */
-static void raise_trouble(struct shared *s, uint32_t rank)
+void shared_raise_trouble(struct shared *s, uint32_t rank)
 {
     struct shared_head *head = s->head[rank];
 
@@ -207,14 +206,14 @@ static void raise_trouble(struct shared *s, uint32_t rank)
 
 void shared_check_again(struct shared *s)
 {
-    raise_trouble(s, s->base.rank);
+    shared_raise_trouble(s, s->base.rank);
 }
 
 void shared_alarm(struct shared *s, const struct domain *domain)
 {
     for (uint32_t i = 0; i < domain->rank_count; i++)
         if (i != domain->rank)
-            raise_trouble(s, domain->ranks[i]);
+            shared_raise_trouble(s, domain->ranks[i]);
     shared_turn_announce(s);
 }
 
@@ -235,7 +234,7 @@ void shared_leave(struct shared *s)
         s->remote->send_state(s);
     for (uint32_t i = 0; i < s->base.rank_count; i++)
         if (i != s->base.rank)
-            raise_trouble(s, i);
+            shared_raise_trouble(s, i);
     shared_turn_announce(s);
     shared_turns_leave(s, s->base.rank);
 }
@@ -246,7 +245,7 @@ void shared_rank_died(struct shared *s, uint32_t rank)
     if (a32_load_acquire(&s->head[rank]->state) != RANK_CLOSED)
         a32_store_relaxed(&s->own->lost, 1);
     shared_turns_leave(s, rank);
-    raise_trouble(s, s->base.rank);
+    shared_raise_trouble(s, s->base.rank);
 }
 
 void shared_abort(struct comm *comm, int status)
@@ -259,7 +258,7 @@ void shared_abort(struct comm *comm, int status)
         s->remote->send_state(s);
     for (uint32_t i = 0; i < comm->rank_count; i++) {
         a32_store_relaxed(&s->head[i]->lost, 1);
-        raise_trouble(s, i);
+        shared_raise_trouble(s, i);
     }
 }
 
@@ -504,6 +503,12 @@ static int judge_arrival(void *context)
             continue;
         if (shared_has_left(w->domain, i))
             return shared_report_lost(shared_of(domain->comm), domain->ranks[i], w->what,
+                                      w->arrival->error);
+        if (shared_is_remote(shared_of(domain->comm), domain->ranks[i]) &&
+            shared_has_gone(w->domain, w->domain->peer[i].holder))
+            /* what the rank has sent does not arrive on this host any more */
+            return shared_report_lost(shared_of(domain->comm),
+                                      domain->ranks[w->domain->peer[i].holder], w->what,
                                       w->arrival->error);
         if (w->arrival->is_round && a32_load_acquire(&w->domain->peer[i].control->torn) != 0)
             return comm_error_set(w->arrival->error, PTO_EPEER, domain->ranks[i],

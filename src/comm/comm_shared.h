@@ -62,6 +62,12 @@ struct shared_entry {
     struct a64 window_bytes;
     struct a64 offset;      /* offset of the rank's block in its memory */
     struct a64 other_bytes; /* ENTRY_REFUSED: the window size of the other rank */
+    /*
+     * For ranks of several hosts: the members on the rank's host. The first one, by its rank of the
+     * domain; which one of them this rank is; and how many there are.
+     */
+    struct a32 host_first, host_index, host_count;
+    struct a64 mirrors; /* offset of the mirrors that the rank holds in its memory (comm_tls.h) */
     /* one bit for each rank of the communicator that is a member */
     struct a64 member[SHARED_MEMBER_WORDS];
 };
@@ -161,14 +167,20 @@ struct shared_sends {
 struct shared_domain;
 
 /*
- * Functions for ranks on other hosts (comm_tls.c), which share no memory with this one. For each
- * such rank, this process has a mirror of the rank's head, and of control and scratch of its
- * blocks. The functions send what this rank has stored in its own head or block to the ranks that
- * need it. There the thread of the mesh stores it in the mirror, in the same order, and wakes
- * waiting threads.
+ * Ranks on other hosts (comm_tls.c), which share no memory with this one. For each of them this
+ * process has a mirror of its head; and the members of a domain on a host share a mirror of the
+ * control and the scratch of its block. These functions send what this rank has stored in its own
+ * head or block to the ranks that need it. A thread there stores it in the mirror, in the same
+ * order, and wakes the waiters.
  */
 struct shared_remote {
     bool (*is_remote)(const struct shared *s, uint32_t rank);
+    /* Makes the mirrors of a domain that this rank holds, before its entry is published. */
+    int (*make_mirrors)(struct shared *s, struct shared_domain *sd);
+    /* Finds the mirrors of all members on other hosts, after the blocks of this host were mapped. */
+    int (*map_mirrors)(struct shared *s, struct shared_domain *sd, struct pto_error *error);
+    /* Frees what the two have made, whether or not they succeeded. */
+    void (*free_mirrors)(struct shared *s, struct shared_domain *sd, bool is_free);
     /* Sends the domain's entry of the directory to its members. */
     void (*send_entry)(struct shared *s, const struct shared_domain *sd);
     /* Sends `arrived`, `given_up` and `torn` of the block to the members. */
@@ -221,6 +233,16 @@ struct shared_domain {
         uint32_t entry;
         uint64_t serial; /* serial of the peer's entry; 0: not joined */
         uint64_t offset;
+        /* the rest is for ranks of several hosts: as in struct shared_entry */
+        uint32_t host_first, host_index, host_count;
+        uint64_t mirrors_offset;
+        char *mirrors; /* mirrors that a rank of this host holds; NULL: none */
+        uint64_t mirrors_bytes;
+        /*
+         * For a member on another host, by rank of the domain: the member on its host that receives
+         * what this rank sends, and the one on this host that holds its mirror.
+         */
+        uint32_t receiver, holder;
     } * peer; /* peers by rank of the domain, including this rank */
 };
 
@@ -255,6 +277,8 @@ void shared_fini(struct shared *s);
 void shared_leave(struct shared *s);
 /* Records that the process of a rank has ended. Any thread may call it. */
 void shared_rank_died(struct shared *s, uint32_t rank);
+/* Makes the threads of a rank check for lost ranks, whether they are asleep or not. */
+void shared_raise_trouble(struct shared *s, uint32_t rank);
 /* Makes the threads of this rank check for lost ranks. */
 void shared_check_again(struct shared *s);
 /* Called after a store that members of a domain may wait for. */
@@ -308,6 +332,8 @@ int shared_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_
 void shared_keep(struct domain *domain, struct pto_windows *windows);
 /* Whether a member has closed the domain or is lost. */
 bool shared_has_left(const struct shared_domain *sd, uint32_t rank);
+/* Whether a member has closed the domain without waiting any longer for the others, or is lost. */
+bool shared_has_gone(const struct shared_domain *sd, uint32_t rank);
 
 /*
  * A wait until `holds` returns true, until the deadline, or until `judge`, which is called when a

@@ -100,6 +100,12 @@ bool shared_has_left(const struct shared_domain *sd, uint32_t rank)
            shared_is_lost(sd->base.comm, sd->base.ranks[rank]);
 }
 
+bool shared_has_gone(const struct shared_domain *sd, uint32_t rank)
+{
+    return peer_state(sd, rank) == ENTRY_FREE ||
+           shared_is_lost(sd->base.comm, sd->base.ranks[rank]);
+}
+
 /* Counts a change of this rank's directory, and wakes the members that may wait for it. */
 static void notify_members(struct shared *s, const struct shared_domain *sd)
 {
@@ -213,6 +219,10 @@ static bool fill_entry(struct open_wait *w, enum entry_state state)
     a64_store_relaxed(&e->digest, w->digest);
     a64_store_relaxed(&e->window_bytes, r->window_bytes);
     a64_store_relaxed(&e->offset, sd->offset);
+    a64_store_relaxed(&e->mirrors, sd->peer[r->rank].mirrors_offset);
+    a32_store_relaxed(&e->host_first, sd->peer[r->rank].host_first);
+    a32_store_relaxed(&e->host_index, sd->peer[r->rank].host_index);
+    a32_store_relaxed(&e->host_count, sd->peer[r->rank].host_count);
     a32_store_relaxed(&e->other, UINT32_MAX);
     for (uint32_t i = 0; i < SHARED_MEMBER_WORDS; i++)
         a64_store_relaxed(&e->member[i], 0);
@@ -257,6 +267,11 @@ static int shared_publish(struct open_wait *w)
                       (r->parent == NULL ? page_up(r->window_bytes) : 0);
     errno = 0;
     status = s->memory->alloc(s, sd->block_bytes, &sd->offset, &block);
+    if (status >= 0 && s->remote != NULL) {
+        status = s->remote->make_mirrors(s, sd);
+        if (status < 0)
+            s->memory->free(s, sd->offset, sd->block_bytes, block, true);
+    }
     number = status < 0 && errno != 0 ? errno : ENOMEM;
     sd->peer[r->rank].control = (struct shared_control *)(void *)block;
     pthread_mutex_lock(&s->base.lock);
@@ -270,6 +285,8 @@ static int shared_publish(struct open_wait *w)
                           (unsigned long long)r->window_bytes, limit_explain(number, why));
     }
     if (!is_filled) {
+        if (s->remote != NULL)
+            s->remote->free_mirrors(s, sd, true);
         s->memory->free(s, sd->offset, sd->block_bytes, block, true);
         return error_setf(w->error, PTO_ENOMEM, "%d domains are open, which is the limit",
                           SHARED_ENTRIES);
@@ -297,7 +314,8 @@ static void shared_refuse(struct open_wait *w, uint32_t other, uint64_t other_by
 /* A copy of another rank's entry, which its owner may change at any time. */
 struct entry_copy {
     uint32_t state, other;
-    uint64_t serial, id, digest, window_bytes, offset, other_bytes;
+    uint64_t serial, id, digest, window_bytes, offset, other_bytes, mirrors;
+    uint32_t host_first, host_index, host_count;
     bool is_for_us;
 };
 
@@ -317,6 +335,10 @@ static bool shared_copy_entry(const struct shared *s, const struct shared_entry 
     copy->window_bytes = a64_load_relaxed(&e->window_bytes);
     copy->offset = a64_load_relaxed(&e->offset);
     copy->other_bytes = a64_load_relaxed(&e->other_bytes);
+    copy->mirrors = a64_load_relaxed(&e->mirrors);
+    copy->host_first = a32_load_relaxed(&e->host_first);
+    copy->host_index = a32_load_relaxed(&e->host_index);
+    copy->host_count = a32_load_relaxed(&e->host_count);
     copy->is_for_us = (a64_load_relaxed(&e->member[own / 64]) >> own % 64 & 1) != 0;
     fence_full(); /* A31 */
     return a64_load_relaxed(&e->serial) == copy->serial &&
@@ -396,6 +418,10 @@ static void shared_join(struct open_wait *w, uint32_t member, const struct entry
 
     peer->serial = copy->serial;
     peer->offset = copy->offset;
+    peer->mirrors_offset = copy->mirrors;
+    peer->host_first = copy->host_first;
+    peer->host_index = copy->host_index;
+    peer->host_count = copy->host_count;
     a64_store_relaxed(seen_of(s, rank, peer->entry), copy->serial);
     w->status = agree(w, member, copy);
 }
@@ -517,7 +543,7 @@ static int map_members(struct open_wait *w)
         struct shared_peer *peer = &w->domain->peer[i];
         uint32_t rank = w->request->ranks[i];
 
-        if (i == w->request->rank)
+        if (i == w->request->rank || shared_is_remote(s, rank))
             continue;
         peer->control = (struct shared_control *)(void *)s->memory->map(s, rank, peer->offset,
                                                                         w->domain->block_bytes);
@@ -526,7 +552,7 @@ static int map_members(struct open_wait *w)
                                   "the window of rank %u, %llu bytes, cannot be mapped", rank,
                                   (unsigned long long)w->request->window_bytes);
     }
-    return PTO_OK;
+    return s->remote != NULL ? s->remote->map_mirrors(s, w->domain, w->error) : PTO_OK;
 }
 
 /*
@@ -589,8 +615,11 @@ static void release_block(struct shared_domain *sd, bool is_free)
 
     if (!keep_block(sd, sd->base.rank))
         is_free = false;
+    if (s->remote != NULL)
+        s->remote->free_mirrors(s, sd, is_free);
     for (uint32_t i = 0; i < sd->base.rank_count; i++)
-        if (s->memory->unmap != NULL && i != sd->base.rank && sd->peer[i].control != NULL)
+        if (s->memory->unmap != NULL && i != sd->base.rank && sd->peer[i].control != NULL &&
+            !shared_is_remote(s, sd->base.ranks[i]))
             s->memory->unmap(s, sd->base.ranks[i], (char *)sd->peer[i].control, sd->block_bytes);
     s->memory->free(s, sd->offset, sd->block_bytes, (char *)sd->peer[sd->base.rank].control,
                     is_free);

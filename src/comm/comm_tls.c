@@ -11,12 +11,16 @@
 
 #include "base/lock.h"
 #include "comm/meet.h"
+#include "comm/tls_far.h"
 #include "host/host.h"
 
 static int tls_open(const struct comm_request *request, struct comm **comm_out,
                     struct pto_error *error);
 static void tls_close(struct comm *comm);
 static bool tls_is_elsewhere(const struct comm *comm, uint32_t rank);
+static int tls_open_domain(struct comm *comm, const struct domain_request *request,
+                           struct domain **domain_out, struct pto_error *error);
+static int tls_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error);
 static bool tls_is_suspect(struct comm *comm, uint32_t rank);
 static int tls_put(struct domain *domain, uint32_t rank, uint64_t offset, const void *from,
                    uint64_t bytes);
@@ -27,8 +31,6 @@ static int tls_signal(struct domain *domain, uint32_t rank, const struct pto_sig
 static int tls_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error);
 static int tls_alloc(struct shared *s, uint64_t bytes, uint64_t *offset_out, char **at_out);
 static void tls_free(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free);
-static char *tls_map(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes);
-static void tls_unmap(struct shared *s, uint32_t rank, char *at, uint64_t bytes);
 
 const struct comm_ops comm_tls_ops = {
     .name = "tls",
@@ -39,8 +41,8 @@ const struct comm_ops comm_tls_ops = {
     .abort = shared_abort,
     .is_lost = shared_is_lost,
     .is_suspect = tls_is_suspect,
-    .open_domain = shared_open_domain,
-    .close_domain = shared_close_domain,
+    .open_domain = tls_open_domain,
+    .close_domain = tls_close_domain,
     .keep = shared_keep,
     .put = tls_put,
     .get = tls_get,
@@ -53,8 +55,8 @@ const struct comm_ops comm_tls_ops = {
 static const struct shared_memory tls_memory = {
     .alloc = tls_alloc,
     .free = tls_free,
-    .map = tls_map,
-    .unmap = tls_unmap,
+    .map = comm_shm_map,
+    .unmap = comm_shm_unmap,
     .copy = comm_shm_copy,
     .fence = os_fence_processes,
 };
@@ -83,8 +85,11 @@ static void tls_destroy(struct tls *t)
         t->blocks = b->next;
         free(b);
     }
+    tls_far_free(t);
     free(t->host);
     free(t->is_remote);
+    free(t->local);
+    pthread_mutex_destroy(&t->far_lock);
     pthread_mutex_destroy(&t->block_lock);
     pthread_mutex_destroy(&t->call_lock);
     pthread_cond_destroy(&t->answered);
@@ -101,13 +106,15 @@ static int tls_create(const struct comm_request *request, struct tls **tls_out)
         return PTO_ENOMEM;
     pthread_mutex_init(&t->block_lock, NULL);
     pthread_mutex_init(&t->call_lock, NULL);
+    pthread_mutex_init(&t->far_lock, NULL);
     os_cond_init(&t->answered);
     t->mesh.poller = t->mesh.stop = t->mesh.gate.listener = -1;
     status = comm_shm_init(&t->shm, request, &comm_tls_ops, &tls_memory);
     t->shm.shared.remote = &tls_send_remote;
     t->host = calloc(request->rank_count, sizeof(*t->host));
     t->is_remote = calloc(request->rank_count, sizeof(*t->is_remote));
-    if (status < 0 || t->host == NULL || t->is_remote == NULL) {
+    t->local = calloc(request->rank_count, sizeof(*t->local));
+    if (status < 0 || t->host == NULL || t->is_remote == NULL || t->local == NULL) {
         tls_destroy(t);
         return PTO_ENOMEM;
     }
@@ -134,6 +141,7 @@ static int tls_make_heads(struct tls *t, struct pto_error *error)
         t->is_remote[i] = t->shm.memory[i] < 0;
         remote_count += t->is_remote[i];
         if (!t->is_remote[i]) {
+            t->local[t->local_count++] = i;
             status = comm_shm_map_head(&t->shm, i, error);
             continue;
         }
@@ -259,6 +267,7 @@ static void tls_close(struct comm *comm)
 {
     struct tls *t = comm_tls_of(shared_of(comm));
 
+    tls_far_end(t);
     comm_shm_stop_watcher(&t->shm);
     shared_leave(&t->shm.shared);
     mesh_close(&t->mesh);
@@ -279,6 +288,33 @@ static bool tls_is_suspect(struct comm *comm, uint32_t rank)
            s->remote->is_silent(s, rank, &ns);
 }
 
+/* ---- domains ---- */
+
+static int tls_open_domain(struct comm *comm, const struct domain_request *request,
+                           struct domain **domain_out, struct pto_error *error)
+{
+    struct domain *domain;
+    int status = shared_open_domain(comm, request, &domain, error);
+
+    if (status < 0)
+        return status;
+    status = tls_far_add(comm_tls_of(shared_of(comm)), shared_domain_of(domain));
+    if (status < 0) {
+        (void)shared_close_domain(domain, 0, NULL);
+        return error_setf(error, status, "kernels cannot use windows of other hosts: %s",
+                          pto_strerror(status));
+    }
+    *domain_out = domain;
+    return PTO_OK;
+}
+
+static int tls_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error)
+{
+    tls_far_remove(comm_tls_of(shared_of(domain->comm)), domain, deadline_ns);
+    tls_mirrors_settle(shared_domain_of(domain), deadline_ns);
+    return shared_close_domain(domain, deadline_ns, error);
+}
+
 /* ---- memory ---- */
 
 struct tls_block *comm_tls_block(struct tls *t, uint32_t rank, uint64_t offset)
@@ -291,8 +327,7 @@ struct tls_block *comm_tls_block(struct tls *t, uint32_t rank, uint64_t offset)
     return b;
 }
 
-/* Adds a block to the list; from then on records can store in it. False: out of memory. */
-static bool tls_enlist(struct tls *t, uint32_t rank, uint64_t offset, uint64_t bytes, char *at)
+bool comm_tls_enlist(struct tls *t, uint32_t rank, uint64_t offset, uint64_t bytes, char *at)
 {
     struct tls_block *b = malloc(sizeof(*b));
 
@@ -305,8 +340,7 @@ static bool tls_enlist(struct tls *t, uint32_t rank, uint64_t offset, uint64_t b
     return true;
 }
 
-/* Removes the block at an address from the list; from then on no record can store in it. */
-static void tls_delist(struct tls *t, const char *at)
+void comm_tls_delist(struct tls *t, const char *at)
 {
     struct tls_block **link, *b;
 
@@ -324,7 +358,7 @@ static int tls_alloc(struct shared *s, uint64_t bytes, uint64_t *offset_out, cha
 {
     int status = comm_shm_alloc(s, bytes, offset_out, at_out);
 
-    if (status < 0 || tls_enlist(comm_tls_of(s), s->base.rank, *offset_out, bytes, *at_out))
+    if (status < 0 || comm_tls_enlist(comm_tls_of(s), s->base.rank, *offset_out, bytes, *at_out))
         return status;
     comm_shm_free(s, *offset_out, bytes, *at_out, true);
     return PTO_ENOMEM;
@@ -333,59 +367,37 @@ static int tls_alloc(struct shared *s, uint64_t bytes, uint64_t *offset_out, cha
 static void tls_free(struct shared *s, uint64_t offset, uint64_t bytes, char *at, bool is_free)
 {
     if (at != NULL)
-        tls_delist(comm_tls_of(s), at);
+        comm_tls_delist(comm_tls_of(s), at);
     comm_shm_free(s, offset, bytes, at, is_free);
 }
 
-/* Returns the size of a block's mirror, which has control and scratch, but no window. */
-static uint64_t mirror_bytes(uint64_t bytes)
-{
-    const uint64_t most = SHARED_CONTROL_BYTES + SHARED_SCRATCH_BYTES;
-
-    return bytes < most ? bytes : most;
-}
-
-static char *tls_map(struct shared *s, uint32_t rank, uint64_t offset, uint64_t bytes)
-{
-    struct tls *t = comm_tls_of(s);
-    char *at;
-
-    if (!t->is_remote[rank])
-        return comm_shm_map(s, rank, offset, bytes);
-    at = map_nothing(mirror_bytes(bytes));
-    if (at == NULL || tls_enlist(t, rank, offset, mirror_bytes(bytes), at))
-        return at;
-    (void)munmap(at, mirror_bytes(bytes));
-    return NULL;
-}
-
-static void tls_unmap(struct shared *s, uint32_t rank, char *at, uint64_t bytes)
-{
-    struct tls *t = comm_tls_of(s);
-
-    if (!t->is_remote[rank]) {
-        comm_shm_unmap(s, rank, at, bytes);
-        return;
-    }
-    tls_delist(t, at);
-    (void)munmap(at, mirror_bytes(bytes));
-}
-
 /* ---- operations ---- */
+
+/* What this thread sends comes after what kernels have sent before. Returns the deadline. */
+static uint64_t tls_follow_kernels(struct domain *domain, uint64_t timeout_ns)
+{
+    uint64_t deadline_ns = comm_deadline(timeout_ns, 0);
+
+    tls_far_flush(comm_tls_of(shared_of(domain->comm)), deadline_ns); /* mutation: no-far-flush */
+    return deadline_ns;
+}
 
 static int tls_put(struct domain *domain, uint32_t rank, uint64_t offset, const void *from,
                    uint64_t bytes)
 {
     if (domain->window[rank] == NULL)
-        return tls_send_put(domain, rank, offset, from, bytes);
+        return tls_send_put(domain, rank, offset, from, bytes,
+                            tls_follow_kernels(domain, domain->comm->timeout_ns));
     memcpy(domain->window[rank] + offset, from, bytes);
     return PTO_OK;
 }
 
 static int tls_get(struct domain *domain, uint32_t rank, uint64_t offset, void *to, uint64_t bytes)
 {
-    if (domain->window[rank] == NULL)
+    if (domain->window[rank] == NULL) {
+        (void)tls_follow_kernels(domain, domain->comm->timeout_ns);
         return tls_send_get(domain, rank, offset, to, bytes);
+    }
     memcpy(to, domain->window[rank] + offset, bytes);
     return PTO_OK;
 }
@@ -393,14 +405,16 @@ static int tls_get(struct domain *domain, uint32_t rank, uint64_t offset, void *
 static int tls_quiet(struct domain *domain)
 {
     fence_full();
-    return tls_send_drain(domain, comm_deadline(domain->comm->timeout_ns, 0));
+    return tls_send_drain(domain, tls_follow_kernels(domain, domain->comm->timeout_ns));
 }
 
 static int tls_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
                       int32_t *before_out)
 {
-    if (domain->window[rank] == NULL)
+    if (domain->window[rank] == NULL) {
+        (void)tls_follow_kernels(domain, domain->comm->timeout_ns);
         return tls_send_signal(domain, rank, signal, before_out);
+    }
     return shared_signal(domain, rank, signal, before_out);
 }
 
@@ -411,12 +425,10 @@ static int tls_signal(struct domain *domain, uint32_t rank, const struct pto_sig
  */
 static int tls_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error)
 {
-    uint64_t deadline_ns;
+    uint64_t deadline_ns = tls_follow_kernels(domain, timeout_ns);
 
-    if (domain->rank_count > 2) {
-        deadline_ns = comm_deadline(timeout_ns, 0);
-        /* ignored: the barrier itself reports a rank that is lost or late */
+    if (domain->rank_count > 2)
+        /* a rank that is lost or late is reported by the barrier */
         (void)tls_send_drain(domain, deadline_ns); /* mutation: no-drain */
-    }
     return shared_barrier(domain, timeout_ns, error);
 }

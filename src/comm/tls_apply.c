@@ -26,6 +26,9 @@ static int apply_entry(struct tls *t, uint32_t peer, const uint8_t *payload, siz
         a64_store_relaxed(&e->digest, w.digest);
         a64_store_relaxed(&e->window_bytes, w.window_bytes);
         a64_store_relaxed(&e->offset, w.offset);
+        a32_store_relaxed(&e->host_first, w.host_first);
+        a32_store_relaxed(&e->host_index, w.host_index);
+        a32_store_relaxed(&e->host_count, w.host_count);
         for (uint32_t i = 0; i < SHARED_MEMBER_WORDS; i++)
             a64_store_relaxed(&e->member[i], w.member[i]);
     }
@@ -37,10 +40,14 @@ static int apply_entry(struct tls *t, uint32_t peer, const uint8_t *payload, siz
     return PTO_OK;
 }
 
-/*
- * Returns the control of a mirrored block. NULL: this rank has not joined the domain, or has closed
- * it.
- */
+/* Wakes the ranks of this host, which share the mirrors. */
+static void wake_host(struct tls *t)
+{
+    for (uint32_t i = 0; i < t->local_count; i++)
+        shared_wake(&t->shm.shared, t->local[i]);
+}
+
+/* Returns the control of a mirror; NULL: this rank does not have the domain, or not any more. */
 static struct shared_control *find_control(struct tls *t, uint32_t peer, uint64_t offset)
 {
     struct tls_block *b = comm_tls_block(t, peer, offset);
@@ -63,7 +70,10 @@ static int apply_control(struct tls *t, uint32_t peer, const uint8_t *payload, s
         a32_store_release(&control->arrived, w.arrived); /* R32 */
     }
     pthread_mutex_unlock(&t->block_lock);
-    shared_wake(&t->shm.shared, t->shm.shared.base.rank);
+    wake_host(t);
+    /* the sender's alarm may have come to the others before they could see this */
+    for (uint32_t i = 0; i < t->local_count && w.torn != 0; i++)
+        shared_raise_trouble(&t->shm.shared, t->local[i]);
     return PTO_OK;
 }
 
@@ -86,7 +96,7 @@ static int apply_round(struct tls *t, uint32_t peer, const uint8_t *payload, siz
         a64_store_release((struct a64 *)(void *)note, (uint64_t)w.word << 32 | w.number); /* R35 */
     }
     pthread_mutex_unlock(&t->block_lock);
-    shared_wake(&t->shm.shared, t->shm.shared.base.rank);
+    wake_host(t);
     return PTO_OK;
 }
 
@@ -251,7 +261,10 @@ static int apply_answer(struct tls *t, uint32_t peer, const uint8_t *payload, si
         c->before = w.before;
         c->status = w.status;
         c->answers++;
-        pthread_cond_broadcast(&t->answered);
+        if (c->done != NULL)
+            tls_send_close_call(t, c);
+        else
+            pthread_cond_broadcast(&t->answered);
     }
     pthread_mutex_unlock(&t->call_lock);
     return status;

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "base/lock.h"
 #include "comm/comm_tls.h"
 
 /* maximum number of bytes that a get has requested and not received */
@@ -29,13 +30,10 @@ static void tls_tell(struct shared *s, uint32_t rank, enum tls_kind kind, const 
                     &(struct lane_letter){ .kind = kind, .head = head, .head_bytes = bytes });
 }
 
-/* Sends a record to all members of a domain that are on other hosts. */
-static void tell_members(struct shared *s, const struct domain *domain, enum tls_kind kind,
-                         const void *head, size_t bytes)
+/* Whether a member on another host receives what this rank sends to the ranks of that host. */
+static bool is_receiver(struct shared *s, const struct shared_domain *sd, uint32_t rank)
 {
-    for (uint32_t i = 0; i < domain->rank_count; i++)
-        if (tls_is_remote(s, domain->ranks[i]))
-            tls_tell(s, domain->ranks[i], kind, head, bytes);
+    return tls_is_remote(s, sd->base.ranks[rank]) && sd->peer[rank].receiver == rank;
 }
 
 /* ---- sending what this rank has stored in its own memory ---- */
@@ -44,6 +42,7 @@ static void tls_send_entry(struct shared *s, const struct shared_domain *sd)
 {
     const struct shared_entry *e = &s->own->entry[sd->entry];
     uint8_t bytes[TLS_WIRE_HEAD_MAX];
+    size_t size;
     /* relaxed: only this rank writes its entries */
     struct tls_wire_entry entry = { .index = sd->entry,
                                     .state = a32_load_relaxed(&e->state),
@@ -53,11 +52,18 @@ static void tls_send_entry(struct shared *s, const struct shared_domain *sd)
                                     .digest = a64_load_relaxed(&e->digest),
                                     .window_bytes = a64_load_relaxed(&e->window_bytes),
                                     .offset = a64_load_relaxed(&e->offset),
-                                    .other_bytes = a64_load_relaxed(&e->other_bytes) };
+                                    .other_bytes = a64_load_relaxed(&e->other_bytes),
+                                    .host_first = a32_load_relaxed(&e->host_first),
+                                    .host_index = a32_load_relaxed(&e->host_index),
+                                    .host_count = a32_load_relaxed(&e->host_count) };
 
     for (uint32_t i = 0; i < SHARED_MEMBER_WORDS; i++)
         entry.member[i] = a64_load_relaxed(&e->member[i]);
-    tell_members(s, &sd->base, TLS_KIND_ENTRY, bytes, tls_wire_pack_entry(&entry, bytes));
+    size = tls_wire_pack_entry(&entry, bytes);
+    /* to all members: the directory is mirrored in each process */
+    for (uint32_t i = 0; i < sd->base.rank_count; i++)
+        if (tls_is_remote(s, sd->base.ranks[i]))
+            tls_tell(s, sd->base.ranks[i], TLS_KIND_ENTRY, bytes, size);
 }
 
 static void tls_send_control(struct shared *s, const struct shared_domain *sd)
@@ -69,7 +75,11 @@ static void tls_send_control(struct shared *s, const struct shared_domain *sd)
                                         a32_load_relaxed(&own->given_up),
                                         a32_load_relaxed(&own->torn) };
 
-    tell_members(s, &sd->base, TLS_KIND_CONTROL, bytes, tls_wire_pack_control(&control, bytes));
+    size_t size = tls_wire_pack_control(&control, bytes);
+
+    for (uint32_t i = 0; i < sd->base.rank_count; i++)
+        if (is_receiver(s, sd, i))
+            tls_tell(s, sd->base.ranks[i], TLS_KIND_CONTROL, bytes, size);
 }
 
 /* Sends bytes of this rank's scratch to another rank. */
@@ -113,15 +123,23 @@ static void tls_send_round(struct shared *s, const struct shared_domain *sd,
     size = tls_wire_pack_round(&round, bytes);
     for (uint32_t i = 1; i < sd->base.rank_count; i++) {
         /* each rank starts with a different peer, to spread the load */
-        uint32_t rank = (sd->base.rank + i) % sd->base.rank_count;
+        uint32_t rank = (sd->base.rank + i) % sd->base.rank_count, only = sends->only;
 
         if (!tls_is_remote(s, sd->base.ranks[rank]))
             continue;
-        if (sends->only == UINT32_MAX || sends->only == rank)
+        /* its slot, to the member of its host that holds the mirror */
+        send_scratch(s, sd, sd->base.ranks[sd->peer[rank].receiver],
+                     half + (uint64_t)rank * sends->each_stride, sends->each_bytes);
+        if (is_receiver(s, sd, rank) &&
+            (only == UINT32_MAX ||
+             (tls_is_remote(s, sd->base.ranks[only]) && sd->peer[only].receiver == rank)))
             send_scratch(s, sd, sd->base.ranks[rank], half + sends->all_at, sends->all_bytes);
-        send_scratch(s, sd, sd->base.ranks[rank], half + (uint64_t)rank * sends->each_stride,
-                     sends->each_bytes);
-        tls_tell(s, sd->base.ranks[rank], TLS_KIND_ROUND, bytes, size);
+    }
+    for (uint32_t i = 1; i < sd->base.rank_count; i++) {
+        uint32_t rank = (sd->base.rank + i) % sd->base.rank_count;
+
+        if (is_receiver(s, sd, rank))
+            tls_tell(s, sd->base.ranks[rank], TLS_KIND_ROUND, bytes, size);
     }
 }
 
@@ -172,6 +190,9 @@ static void tls_describe_loss(const struct shared *s, uint32_t rank, char *text,
 
 const struct shared_remote tls_send_remote = {
     .is_remote = tls_is_remote,
+    .make_mirrors = tls_mirrors_make,
+    .map_mirrors = tls_mirrors_map,
+    .free_mirrors = tls_mirrors_free,
     .send_entry = tls_send_entry,
     .send_control = tls_send_control,
     .send_round = tls_send_round,
@@ -202,10 +223,9 @@ static struct tls_wire_place tls_place_of(struct domain *domain, uint32_t rank, 
 }
 
 int tls_send_put(struct domain *domain, uint32_t rank, uint64_t offset, const void *from,
-                 uint64_t bytes)
+                 uint64_t bytes, uint64_t deadline_ns)
 {
     struct lane *lane = lane_to(shared_of(domain->comm), domain->ranks[rank]);
-    uint64_t deadline_ns = comm_deadline(domain->comm->timeout_ns, 0);
     struct tls_wire_place place = tls_place_of(domain, rank, offset);
     uint8_t head[TLS_WIRE_HEAD_MAX];
     int status = PTO_OK;
@@ -244,32 +264,49 @@ int tls_send_drain(struct domain *domain, uint64_t deadline_ns)
 
 /* ---- calls that wait for answers ---- */
 
-static void begin_call(struct tls *t, struct tls_call *call)
+void tls_send_begin_call(struct tls *t, struct tls_call *call)
 {
     pthread_mutex_lock(&t->call_lock);
     call->number = ++t->calls_made;
+    call->is_open = true;
     call->next = t->calls;
     t->calls = call;
     pthread_mutex_unlock(&t->call_lock);
 }
 
-static void end_call(struct tls *t, struct tls_call *call)
+void tls_send_close_call(struct tls *t, struct tls_call *call)
 {
     struct tls_call **link;
 
-    pthread_mutex_lock(&t->call_lock);
+    assert_held(&t->call_lock);
     for (link = &t->calls; *link != call; link = &(*link)->next)
         ;
     *link = call->next;
+    call->is_open = false;
+    if (call->done != NULL)
+        call->done(t, call);
+}
+
+static void end_call(struct tls *t, struct tls_call *call)
+{
+    pthread_mutex_lock(&t->call_lock);
+    tls_send_close_call(t, call);
     pthread_mutex_unlock(&t->call_lock);
 }
 
 void tls_send_lose(struct tls *t, uint32_t rank)
 {
+    struct tls_call *next;
+
     pthread_mutex_lock(&t->call_lock);
-    for (struct tls_call *c = t->calls; c != NULL; c = c->next)
-        if (c->rank == rank && c->status >= 0)
-            c->status = PTO_EPEER;
+    for (struct tls_call *c = t->calls; c != NULL; c = next) {
+        next = c->next;
+        if (c->rank != rank || c->status < 0)
+            continue;
+        c->status = PTO_EPEER;
+        if (c->done != NULL)
+            tls_send_close_call(t, c);
+    }
     pthread_cond_broadcast(&t->answered);
     pthread_mutex_unlock(&t->call_lock);
 }
@@ -289,24 +326,42 @@ static int await_answers(struct tls *t, struct tls_call *call, uint64_t bytes, u
     return status;
 }
 
+/* Asks for a part of a window, to be stored at `to` in the caller's buffer. */
+static int send_ask(struct domain *domain, uint32_t rank, const struct tls_wire_get *get,
+                    uint64_t deadline_ns)
+{
+    uint8_t head[TLS_WIRE_HEAD_MAX];
+
+    return lane_send(lane_to(shared_of(domain->comm), domain->ranks[rank]),
+                     &(struct lane_letter){ .kind = TLS_KIND_GET,
+                                            .head = head,
+                                            .head_bytes = tls_wire_pack_get(get, head),
+                                            .deadline_ns = deadline_ns });
+}
+
+int tls_send_ask(struct domain *domain, uint32_t rank, uint64_t offset, uint32_t bytes,
+                 uint64_t call, uint64_t deadline_ns)
+{
+    struct tls_wire_get get = { .place = tls_place_of(domain, rank, offset),
+                                .call = call,
+                                .bytes = bytes };
+
+    return send_ask(domain, rank, &get, deadline_ns);
+}
+
 int tls_send_get(struct domain *domain, uint32_t rank, uint64_t offset, void *to, uint64_t bytes)
 {
     struct tls *t = comm_tls_of(shared_of(domain->comm));
-    struct lane *lane = lane_to(&t->shm.shared, domain->ranks[rank]);
     struct tls_call call = { .rank = domain->ranks[rank], .to = to, .bytes = bytes };
     uint64_t deadline_ns = comm_deadline(domain->comm->timeout_ns, 0);
     struct tls_wire_get get = { .place = tls_place_of(domain, rank, offset) };
-    uint8_t head[TLS_WIRE_HEAD_MAX];
     int status = PTO_OK;
 
-    begin_call(t, &call);
+    tls_send_begin_call(t, &call);
     get.call = call.number;
     while (get.to < bytes && status >= 0) {
         get.bytes = (uint32_t)(bytes - get.to < LANE_DATA_MAX ? bytes - get.to : LANE_DATA_MAX);
-        status = lane_send(lane, &(struct lane_letter){ .kind = TLS_KIND_GET,
-                                                        .head = head,
-                                                        .head_bytes = tls_wire_pack_get(&get, head),
-                                                        .deadline_ns = deadline_ns });
+        status = send_ask(domain, rank, &get, deadline_ns);
         get.to += get.bytes;
         get.place.at += get.bytes;
         if (status >= 0 && get.to > ASKED_MAX)
@@ -318,29 +373,34 @@ int tls_send_get(struct domain *domain, uint32_t rank, uint64_t offset, void *to
     return status;
 }
 
+int tls_send_word(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
+                  uint64_t call, uint64_t deadline_ns)
+{
+    struct tls_wire_signal wire = { .place = tls_place_of(domain, rank, signal->offset),
+                                    .how = signal->how,
+                                    .value = signal->value,
+                                    .call = call };
+    uint8_t head[TLS_WIRE_HEAD_MAX];
+
+    return lane_send(lane_to(shared_of(domain->comm), domain->ranks[rank]),
+                     &(struct lane_letter){ .kind = TLS_KIND_SIGNAL,
+                                            .head = head,
+                                            .head_bytes = tls_wire_pack_signal(&wire, head),
+                                            .deadline_ns = deadline_ns });
+}
+
 int tls_send_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
                     int32_t *before_out)
 {
     struct tls *t = comm_tls_of(shared_of(domain->comm));
     uint64_t deadline_ns = comm_deadline(domain->comm->timeout_ns, 0);
     struct tls_call call = { .rank = domain->ranks[rank] };
-    struct tls_wire_signal wire = { .place = tls_place_of(domain, rank, signal->offset),
-                                    .how = signal->how,
-                                    .value = signal->value };
-    uint8_t head[TLS_WIRE_HEAD_MAX];
     int status;
 
-    if (before_out != NULL) {
-        begin_call(t, &call);
-        wire.call = call.number;
-    }
-    status = lane_send(lane_to(&t->shm.shared, domain->ranks[rank]),
-                       &(struct lane_letter){ .kind = TLS_KIND_SIGNAL,
-                                              .head = head,
-                                              .head_bytes = tls_wire_pack_signal(&wire, head),
-                                              .deadline_ns = deadline_ns });
     if (before_out == NULL)
-        return status;
+        return tls_send_word(domain, rank, signal, 0, deadline_ns);
+    tls_send_begin_call(t, &call);
+    status = tls_send_word(domain, rank, signal, call.number, deadline_ns);
     if (status >= 0)
         status = await_answers(t, &call, 0, 1, deadline_ns);
     end_call(t, &call);

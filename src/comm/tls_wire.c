@@ -19,6 +19,9 @@ size_t tls_wire_pack_entry(const struct tls_wire_entry *entry, uint8_t *bytes)
     pack_number(&p, entry->window_bytes, 8);
     pack_number(&p, entry->offset, 8);
     pack_number(&p, entry->other_bytes, 8);
+    pack_number(&p, entry->host_first, 4);
+    pack_number(&p, entry->host_index, 4);
+    pack_number(&p, entry->host_count, 4);
     for (uint32_t i = 0; i < SHARED_MEMBER_WORDS; i++)
         pack_number(&p, entry->member[i], 8);
     return (size_t)(p.at - bytes);
@@ -37,6 +40,9 @@ bool tls_wire_unpack_entry(const uint8_t *bytes, size_t size, struct tls_wire_en
     out->window_bytes = unpack_number(&u, 8);
     out->offset = unpack_number(&u, 8);
     out->other_bytes = unpack_number(&u, 8);
+    out->host_first = (uint32_t)unpack_number(&u, 4);
+    out->host_index = (uint32_t)unpack_number(&u, 4);
+    out->host_count = (uint32_t)unpack_number(&u, 4);
     for (uint32_t i = 0; i < SHARED_MEMBER_WORDS; i++)
         out->member[i] = unpack_number(&u, 8);
     /* mutation: far-entry */

@@ -32,6 +32,7 @@ struct tls_wire_entry {
     uint32_t index;
     uint32_t state, other;
     uint64_t serial, id, digest, window_bytes, offset, other_bytes;
+    uint32_t host_first, host_index, host_count;
     uint64_t member[SHARED_MEMBER_WORDS];
 };
 

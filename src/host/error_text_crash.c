@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/absent.h"
 #include "host/error_text.h"
 
 static const char *signal_name(uint64_t number)
@@ -64,7 +65,7 @@ void error_text_crash(const struct chip_result *result, const char *name, struct
     static const char *const lanes[] = { "AIC", "AIV0", "AIV1" };
     const struct failure *f = &result->failure;
     const char *signal = signal_name(f->value[4]);
-    char what[160], where[180], with[160];
+    char what[240], where[180], with[160], absent[120];
 
     if (result->trace.overflow_bytes != 0) {
         snprintf(what, sizeof(what), "overflowed its stack of %" PRIu64 " KiB",
@@ -74,7 +75,10 @@ void error_text_crash(const struct chip_result *result, const char *name, struct
         snprintf(what, sizeof(what),
                  "used entry->scalar[%" PRIu64 "], but the entry has %" PRIu64 " scalars",
                  f->value[0] + f->value[1] - 1, f->value[0]);
-    else
+    else if (absent_find(f->value[0], absent, sizeof(absent))) {
+        snprintf(what, sizeof(what), "accessed address %#" PRIx64 " in %s", f->value[0], absent);
+        signal = "kernels reach a window on another host by pto_window_put, _get and _signal only";
+    } else
         snprintf(what, sizeof(what), "crashed at address %#" PRIx64, f->value[0]);
     lines_describe(&result->trace.lines, where, sizeof(where));
     if (f->kernel < 0) {

@@ -2,8 +2,10 @@
 /* New connections to a listening socket, until they are trusted: src/net/gate.h. */
 #include "net/gate.h"
 
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/os.h"
@@ -11,7 +13,8 @@
 int gate_open(struct gate *gate, int listener, int poller, uint64_t tag, const struct job_key *key,
               size_t greeting_bytes)
 {
-    struct epoll_event event = { .events = EPOLLIN, .data.u64 = tag };
+    /* an edge, because connections may stay in the queue until there is a place */
+    struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = tag };
 
     memset(gate, 0, sizeof(*gate));
     gate->listener = listener;
@@ -20,6 +23,7 @@ int gate_open(struct gate *gate, int listener, int poller, uint64_t tag, const s
     gate->key = *key;
     gate->greeting_bytes = greeting_bytes;
     gate->deadline_ns = GATE_DEADLINE_NS;
+    gate->patience_ns = GATE_PATIENCE_NS;
     if (epoll_ctl(poller, EPOLL_CTL_ADD, listener, &event) == 0)
         return PTO_OK;
     gate_close(gate);
@@ -53,35 +57,62 @@ bool gate_is_own(const struct gate *gate, uint64_t data)
     return data >= gate->tag && data <= gate->tag + GATE_GUESTS;
 }
 
+/* Whether bytes of a guest wait to be read. */
+static bool gate_has_bytes(struct gate_guest *guest)
+{
+    char byte;
+    bool has_bytes = recv(secure_socket(guest->secure), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+
+    guest->has_sent = guest->has_sent || has_bytes;
+    return has_bytes;
+}
+
 /*
- * Returns an entry for a new guest: a free one, or else that of the oldest guest, which is closed.
+ * Finds a place for a new guest: a free one, or that of a guest that has sent nothing, or nothing
+ * for a while; the one that was heard longest ago. NULL: there is none now.
  */
 static struct gate_guest *gate_find_place(struct gate *gate)
 {
-    struct gate_guest *oldest = &gate->guest[0];
+    const uint64_t now_ns = os_now_ns();
+    struct gate_guest *found = NULL;
 
     for (uint32_t i = 0; i < GATE_GUESTS; i++) {
-        if (gate->guest[i].secure == NULL)
-            return &gate->guest[i];
-        if (gate->guest[i].since_ns < oldest->since_ns)
-            oldest = &gate->guest[i];
+        struct gate_guest *guest = &gate->guest[i];
+
+        if (guest->secure == NULL)
+            return guest;
+        /* mutation: crowded-gate */
+        if (gate_has_bytes(guest) ||
+            (guest->has_sent && now_ns - guest->heard_ns < gate->patience_ns))
+            continue;
+        if (found == NULL || guest->heard_ns < found->heard_ns)
+            found = guest;
     }
-    gate_refuse(gate, oldest);
-    return oldest;
+    if (found != NULL)
+        gate_refuse(gate, found);
+    return found;
+}
+
+/* Whether a connection waits to be accepted. */
+static bool gate_has_queue(const struct gate *gate)
+{
+    return gate->listener >= 0 &&
+           poll(&(struct pollfd){ .fd = gate->listener, .events = POLLIN }, 1, 0) == 1;
 }
 
 static void gate_accept_all(struct gate *gate)
 {
+    struct gate_guest *guest;
     int socket;
 
-    while ((socket = net_accept(gate->listener)) >= 0) {
-        struct gate_guest *guest = gate_find_place(gate);
+    while (gate_has_queue(gate) && (guest = gate_find_place(gate)) != NULL &&
+           (socket = net_accept(gate->listener)) >= 0) {
         uint64_t data = gate->tag + 1 + (uint64_t)(guest - gate->guest);
         struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLET, .data.u64 = data };
 
         guest->secure = secure_make(socket, true, &gate->key);
-        guest->since_ns = os_now_ns();
-        guest->is_known = false;
+        guest->since_ns = guest->heard_ns = os_now_ns();
+        guest->has_sent = guest->is_known = false;
         guest->got = 0;
         if (guest->secure != NULL && epoll_ctl(gate->poller, EPOLL_CTL_ADD, socket, &event) != 0)
             gate_refuse(gate, guest);
@@ -96,6 +127,8 @@ static int gate_advance(struct gate *gate, struct gate_guest *guest)
 {
     ssize_t got;
 
+    if (gate_has_bytes(guest))
+        guest->heard_ns = os_now_ns();
     if (!guest->is_known) {
         int status = secure_shake(guest->secure);
 
@@ -131,12 +164,14 @@ struct secure *gate_handle(struct gate *gate, uint64_t data, uint8_t *greeting_o
         return NULL;
     if (status < 0) {
         gate_refuse(gate, guest);
+        gate_accept_all(gate);
         return NULL;
     }
     secure = guest->secure;
     guest->secure = NULL;
     (void)epoll_ctl(gate->poller, EPOLL_CTL_DEL, secure_socket(secure), NULL);
     memcpy(greeting_out, guest->greeting, gate->greeting_bytes);
+    gate_accept_all(gate); /* there is a place now */
     return secure;
 }
 
@@ -146,4 +181,5 @@ void gate_expire(struct gate *gate, uint64_t now_ns)
         /* mutation: patient-gate */
         if (gate->guest[i].secure != NULL && now_ns - gate->guest[i].since_ns > gate->deadline_ns)
             gate_refuse(gate, &gate->guest[i]);
+    gate_accept_all(gate);
 }

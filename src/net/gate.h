@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A gate: the listening socket of a rank, which processes without the key can also reach. A guest
- * is a connection that is not trusted yet: before a deadline it has to complete the TLS handshake,
- * which proves that it has the key, and to send a greeting of a fixed size. At most GATE_GUESTS
- * guests wait at a time; a further one replaces the oldest, so that idle strangers cannot keep a
- * rank from connecting. Only one thread uses a gate.
+ * A listening socket that strangers can reach. A guest is a connection that is not trusted yet: it
+ * has to complete the handshake, which proves that it has the key, and send a greeting of a fixed
+ * size, before a deadline. At most GATE_GUESTS wait at a time. When more come, the oldest one that
+ * has sent nothing is closed, so that idle strangers keep no rank out: a rank sends before it is
+ * accepted. If all have sent something, the next one waits in the queue of the operating system
+ * until a place is free, or until a guest has sent nothing for GATE_PATIENCE_NS. One thread uses a
+ * gate.
  */
 #ifndef PTO_GATE_H
 #define PTO_GATE_H
@@ -14,6 +16,7 @@
 
 enum { GATE_GUESTS = 64, GATE_GREETING_MAX = 512 };
 #define GATE_DEADLINE_NS 5000000000ull
+#define GATE_PATIENCE_NS 1000000000ull
 
 struct gate {
     int listener; /* -1: closed */
@@ -22,11 +25,13 @@ struct gate {
     uint64_t tag;
     struct job_key key;
     size_t greeting_bytes;
-    uint64_t deadline_ns; /* time that a guest has for handshake and greeting */
-    uint64_t refused;     /* number of guests that were closed without being admitted */
+    uint64_t deadline_ns; /* how long a guest may take */
+    uint64_t patience_ns; /* how long one may send nothing if others wait */
+    uint64_t refused;     /* number of connections that were not let in */
     struct gate_guest {
-        struct secure *secure; /* connection of the guest; NULL: the entry is free */
-        uint64_t since_ns;
+        struct secure *secure; /* NULL: the place is free */
+        uint64_t since_ns, heard_ns;
+        bool has_sent; /* bytes have come */
         bool is_known; /* the handshake is complete */
         size_t got;    /* number of bytes of the greeting received so far */
         uint8_t greeting[GATE_GREETING_MAX];
@@ -47,7 +52,7 @@ bool gate_is_own(const struct gate *gate, uint64_t data);
  * the caller owns it. NULL: the event admits no guest.
  */
 struct secure *gate_handle(struct gate *gate, uint64_t data, uint8_t *greeting_out);
-/* Closes guests that have exceeded their time. */
+/* Closes guests that took too long, and lets others take their places. Called now and then. */
 void gate_expire(struct gate *gate, uint64_t now_ns);
 
 #endif

@@ -160,8 +160,10 @@ void record_touched(const struct record_sink *sink, const struct record_touch *t
     const struct chip_task record = { .index = touch->index,
                                       .tensor_count = (uint8_t)parts,
                                       .id = pto_task_id_invalid(),
-                                      .kernel = { touch->argument, touch->has_signals, -1 },
-                                      .block_count = touch->block,
+                                      .kernel = { touch->argument, (int32_t)touch->what, -1 },
+                                      .block_count = touch->invocation,
+                                      .begin = touch->segment,
+                                      .end = touch->before,
                                       .flags = CHIP_TASK_IS_TOUCHED };
     struct chip_argument *at = record_begin_task(sink, record, NULL);
 

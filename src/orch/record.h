@@ -20,12 +20,13 @@ void record_task(const struct record_sink *sink, const struct orch_submitted *su
 void record_element(const struct record_sink *sink, const struct orch_element *element);
 /* The use of one argument by an invocation of a task. */
 struct record_touch {
-    uint32_t index; /* of the task */
-    uint32_t block;
-    int32_t argument; /* -1: none */
+    uint32_t index;      /* of the task */
+    uint32_t invocation; /* 3 times the block, plus the lane */
+    int32_t argument;    /* -1: none */
     bool is_write;
-    /* the invocation made atomic accesses; set only if its record has no list of parts */
-    bool has_signals;
+    /* the rest is as in wire/task_record.h; `what` counts if there are no parts */
+    enum chip_touch what;
+    uint32_t segment, before;
 };
 
 /* Records which parts of an argument an invocation used, at most 255. */

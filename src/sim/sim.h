@@ -36,6 +36,7 @@
 #include "chip/pipes.h"
 #include "orch/built_graph.h"
 #include "orch/dumps.h"
+#include "orch/record.h"
 #include "pto/sim.h"
 #include "pto/access_hooks.h"
 #include "sched/guarded.h"
@@ -175,6 +176,16 @@ struct touched_records {
     uint64_t bytes, max;
 };
 
+/* sim_signals.c: what kernels signalled to each other in a run whose uses of elements are kept. */
+struct signals {
+    struct touched_signal *place; /* hash table by address, `max` entries; latest == 0: empty */
+    uint32_t count, max;
+    struct signal_wait *wait; /* conditions of pto_defer that do not hold yet */
+    uint32_t wait_count, wait_max;
+    struct a32 waits;  /* wait_count, to be read without the lock */
+    uint32_t segments; /* number of segments so far */
+};
+
 struct sim {
     struct chip base;
     struct orch orch;
@@ -189,6 +200,7 @@ struct sim {
     struct task_use *use; /* for each task, by seq: which of its arguments its kernels used */
     uint32_t use_max;
     struct touched_records touches; /* elements that kernels used; under memory_lock */
+    struct signals signals;         /* likewise */
     bool has_steps;                 /* the run looks at the arguments of each task */
     pthread_mutex_t step_lock;      /* protects `steps`, and makes observers run one at a time */
     struct sim_step *steps;         /* list of the tasks whose kernels are running */
@@ -409,6 +421,13 @@ void sim_dump_free(struct sim *m);
  * do not count.
  */
 bool sim_is_memory(struct sim *m, uint64_t addr);
+/* sim_signals.c: called for each signal of a kernel whose uses of elements are kept. */
+void sim_note_signal(void *context, uint64_t addr, int how);
+/* Called before such a kernel, and after it, under memory_lock, for its conditions of pto_defer. */
+void sim_signals_begin(struct sim *m);
+void sim_signals_defer(struct thread *th);
+/* Called after the run, under memory_lock. */
+void sim_forget_signals(struct sim *m);
 /* sim_touched.c: calls a kernel that reports its accesses, and checks them. */
 void sim_call_touching(struct thread *th, const struct pto_access_link *link, pto_kernel_fn fn,
                        int64_t *args, const struct pto_tensor *tensor);
@@ -418,6 +437,12 @@ void sim_call_touching(struct thread *th, const struct pto_access_link *link, pt
  * unknown.
  */
 void sim_note_use(struct thread *th, const struct pto_tensor *tensor, bool is_known);
+/*
+ * Records the elements that the current segment of an invocation used, and a row without elements;
+ * both under memory_lock. False: the elements are not known completely.
+ */
+bool sim_keep_segment(struct thread *th);
+void sim_record_touch(struct sim *m, const struct record_touch *touch);
 /* Called after the run: adds the elements that kernels used to the run's record. */
 void sim_record_touches(struct sim *m);
 /*
@@ -447,6 +472,8 @@ void sim_free_steps(struct sim *m);
 
 /* sim_guards.c: returns the number of the kernel that the thread runs. */
 uint32_t sim_kernel_of(const struct thread *th);
+/* Returns the lane of the thread's core in its cluster: enum slot_lane_index. */
+uint32_t sim_lane_of(const struct thread *th);
 /*
  * Replaces the kernels of a run by functions that call them, in a run with guards, with steps, or
  * with kernels that report accesses. PTO_ENOMEM.

@@ -221,6 +221,7 @@ static bool sim_close(struct chip *chip)
     sim_free_touched(&m->caller);
     sim_free_inputs(&m->caller);
     sim_forget_uses(m);
+    sim_forget_signals(m);
     sim_guard_free(m);
     sim_release_memory(m);
     for (uint32_t i = 0; i < m->sched.worker_count; i++)

@@ -8,7 +8,10 @@
 
 #include "sim/sim.h"
 
-enum { ANSWER_NS = 200000000 }; /* how long a thread may take to answer the signal */
+static pthread_t stuck_handle(const struct sim *m, const struct thread *th)
+{
+    return th == &m->caller ? m->caller_handle : th->handle;
+}
 
 /* Returns the number of the core on which the thread runs a kernel. The lock is held. */
 static uint32_t stuck_core_of(const struct sim *m, const struct thread *th)
@@ -70,7 +73,7 @@ void sim_ask_stuck(struct sim *m)
         if (stuck_runs(m, th, task)) {
             m->stuck = th;
             m->crash_entry = (const void *)(uintptr_t)m->guarded_kernels[sim_kernel_of(th)].fn;
-            crash_ask(&th->crash, th == &m->caller ? m->caller_handle : th->handle);
+            crash_ask(&th->crash, stuck_handle(m, th));
         }
     pthread_mutex_unlock(&m->lock);
 }
@@ -82,7 +85,7 @@ void sim_take_stuck(struct sim *m)
 
     if (m->stuck == NULL)
         return;
-    count = crash_answer(&m->stuck->crash, ANSWER_NS, frame);
+    count = crash_answer(&m->stuck->crash, stuck_handle(m, m->stuck), frame);
     pthread_mutex_lock(&m->lock);
     /* keep the frames of another kernel that has crashed in the meantime */
     if (m->crash_count == 0) {

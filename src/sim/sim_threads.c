@@ -30,7 +30,6 @@ static void *monitor_main(void *arg);
 static bool watch_places(struct sim *m);
 static uint64_t watch_progress(struct sim *m);
 static void call_builder_back(struct sim *m);
-static uint32_t lane_of(const struct thread *th);
 static bool give_place_away(struct sim *m, uint32_t index, uint32_t exec, bool is_next);
 
 int sim_start_threads(struct sim *m, uint32_t workers)
@@ -144,8 +143,8 @@ bool sim_crash_landed(struct sim *m, struct thread *th)
     core->slab.error = 0;
     if (th->crash.signal != SIGURG &&
         sched_crashed(&m->sched, core->slot, th->crash.signal, th->crash.addr,
-                      (uint32_t)core->local.block_index, lane_of(th)))
-        sim_keep_crash(m, th, core->slot, slot_kernel(core->slot, lane_of(th)));
+                      (uint32_t)core->local.block_index, sim_lane_of(th)))
+        sim_keep_crash(m, th, core->slot, slot_kernel(core->slot, sim_lane_of(th)));
     a32_store_relaxed(&core->exec, exec + 1); /* relaxed: the lock below publishes exec */
     if (th->crash.signal == SIGURG)
         return true; /* the run was given up, so no thread waits for the task */
@@ -189,8 +188,8 @@ bool sim_throw_landed(struct sim *m, struct thread *th)
 {
     struct core *core = &th->core;
     uint32_t exec = a32_load_relaxed(&core->exec); /* relaxed: only this thread writes exec */
-    struct failure why = sim_throw_failure(th, slot_kernel(core->slot, lane_of(th)),
-                                           (uint32_t)core->local.block_index, lane_of(th));
+    struct failure why = sim_throw_failure(th, slot_kernel(core->slot, sim_lane_of(th)),
+                                           (uint32_t)core->local.block_index, sim_lane_of(th));
 
     core->slab.count = 0;
     core->slab.error = 0;
@@ -381,7 +380,7 @@ static struct thread *thread_of(const struct pto_sim_core *hook)
     return (struct thread *)(void *)((char *)(uintptr_t)hook - offsetof(struct thread, hook));
 }
 
-static uint32_t lane_of(const struct thread *th)
+uint32_t sim_lane_of(const struct thread *th)
 {
     if (th->lane.slot == NULL || th->lane.type == PTO_CORE_AIC)
         return th->core.slot->core_type == PTO_CORE_AIC ? LANE_AIC : LANE_AIV0;

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unwind.h>
 
-#include "orch/record.h"
 #include "sim/sim.h"
 #include "sim/touched.h"
 
@@ -135,6 +134,7 @@ static struct touched *touched_of(struct thread *th, const struct slot *s,
         return NULL;
     t->is_memory = touched_is_memory;
     t->found = touched_found;
+    t->signal = sim_note_signal;
     t->context = th;
     if (bytes > t->bits_bytes && (bits = realloc(t->bits, bytes)) != NULL) {
         t->bits = bits;
@@ -205,6 +205,8 @@ void sim_note_use(struct thread *th, const struct pto_tensor *tensor, bool is_kn
         use->is_known = use->is_known && is_known;
         use->is_kept = use->is_known && use->is_kept && keep_touches(th);
     }
+    if (is_known && th->touched->keeps)
+        sim_signals_defer(th);
     pthread_mutex_unlock(&m->memory_lock);
 }
 
@@ -228,14 +230,22 @@ static char *touched_take_record(void *context, uint64_t bytes)
     return records->at + (records->bytes - bytes);
 }
 
+void sim_record_touch(struct sim *m, const struct record_touch *touch)
+{
+    record_touched(&(struct record_sink){ touched_take_record, &m->touches }, touch, NULL, 0);
+}
+
 static void keep_parts(struct thread *th, int32_t argument, bool is_write,
                        const struct pto_tensor *part, uint32_t parts)
 {
-    const struct record_touch touch = { .index = th->core.slot->seq - 1,
-                                        .block = (uint32_t)th->core.local.block_index,
-                                        .argument = argument,
-                                        .is_write = is_write,
-                                        .has_signals = th->touched->has_signals };
+    const struct record_touch touch = {
+        .index = th->core.slot->seq - 1,
+        .invocation = (uint32_t)th->core.local.block_index * SLOT_LANES + sim_lane_of(th),
+        .argument = argument,
+        .is_write = is_write,
+        .what = th->touched->has_signals ? CHIP_TOUCH_SIGNALS : CHIP_TOUCH_KNOWN,
+        .segment = th->touched->segment,
+    };
 
     record_touched(&(struct record_sink){ touched_take_record, &th->sim->touches }, &touch, part,
                    parts);
@@ -306,17 +316,11 @@ static void keep_stray_bytes(struct thread *th, const struct touched_stray *stra
     keep_parts(th, is_inside ? stray->argument : -1, stray->is_write, &part, 1);
 }
 
-/*
- * Records the elements that the invocation used, under memory_lock. False: they are not known
- * completely.
- */
-static bool keep_touches(struct thread *th)
+bool sim_keep_segment(struct thread *th)
 {
     const struct touched *t = th->touched;
     bool is_whole = t->keeps && t->stray_count <= TOUCHED_STRAYS_MAX;
 
-    if (is_whole)
-        keep_parts(th, -1, false, NULL, 0);
     for (uint32_t i = 0; i < t->count && is_whole; i++) {
         leave_written_out(&t->argument[i]);
         is_whole = keep_argument(th, &t->argument[i], i, false) &&
@@ -325,6 +329,26 @@ static bool keep_touches(struct thread *th)
     for (uint32_t i = 0; i < t->stray_count && is_whole; i++)
         keep_stray_bytes(th, &t->stray[i]);
     return is_whole;
+}
+
+/*
+ * Records the elements that the invocation used, under memory_lock. False: they are not known
+ * completely.
+ */
+static bool keep_touches(struct thread *th)
+{
+    struct touched *t = th->touched;
+
+    if (!t->keeps || t->is_incomplete)
+        return false;
+    /* an invocation that does not signal needs a number only if its task has others */
+    if (t->segment == 0 &&
+        ((th->core.slot->flags & SLOT_IS_TEAM) != 0 || th->core.local.block_count > 1))
+        t->segment = ++th->sim->signals.segments;
+    for (uint32_t i = 0; i < TOUCHED_SIGNALS; i++) /* nobody was seen to signal there */
+        t->has_signals = t->has_signals || (t->seen[i].addr != 0 && t->seen[i].latest == 0);
+    keep_parts(th, -1, false, NULL, 0);
+    return sim_keep_segment(th);
 }
 
 void sim_record_touches(struct sim *m)
@@ -339,13 +363,16 @@ void sim_record_touches(struct sim *m)
         char *to;
 
         bytes = sizeof(*task) + task->tensor_count * sizeof(struct chip_argument);
-        if (task->index + 1 >= m->use_max || !m->use[task->index + 1].is_kept)
+        /* the order of signals counts also if it is not known what the task used */
+        if (task->kernel[1] < CHIP_TOUCH_STEP &&
+            (task->index + 1 >= m->use_max || !m->use[task->index + 1].is_kept))
             continue;
         to = sink.take(sink.context, bytes);
         if (to != NULL)
             memcpy(to, task, bytes);
     }
     records->bytes = 0;
+    sim_forget_signals(m); /* the counters that tasks wait for may be freed from now on */
     pthread_mutex_unlock(&m->memory_lock);
 }
 
@@ -416,6 +443,8 @@ void sim_call_touching(struct thread *th, const struct pto_access_link *link, pt
         return;
     }
     touched_begin(t, s, tensor, mode);
+    if (mode.keeps)
+        sim_signals_begin(th->sim);
     link->set(&t->access);
     fn(args);
     link->set(NULL);

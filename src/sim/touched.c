@@ -48,6 +48,12 @@ static bool keeps_reads(const struct pto_tensor *x, struct touched_mode mode)
     return mode.keeps && !is_tracked(x, mode);
 }
 
+/* Whether bits are kept of what was written in earlier segments, which the kernel may read. */
+static bool keeps_before(const struct pto_tensor *x, struct touched_mode mode)
+{
+    return mode.keeps && is_tracked(x, mode);
+}
+
 static uint64_t words_of(const struct pto_tensor *x)
 {
     return (x->extent + 63) / 64;
@@ -59,7 +65,8 @@ uint64_t touched_bits_bytes(const struct slot *s, const struct pto_tensor *tenso
     uint64_t words = 0;
 
     for (uint32_t i = 0; i < s->tensor_count; i++)
-        words += (keeps_writes(&tensor[i], mode) + (uint64_t)keeps_reads(&tensor[i], mode)) *
+        words += (keeps_writes(&tensor[i], mode) + (uint64_t)keeps_reads(&tensor[i], mode) +
+                  keeps_before(&tensor[i], mode)) *
                  words_of(&tensor[i]);
     return words * sizeof(uint64_t);
 }
@@ -88,7 +95,9 @@ void touched_begin(struct touched *t, const struct slot *s, const struct pto_ten
     t->count = s->tensor_count;
     if (t->has_refused)
         memset(t->refused, 0, sizeof(t->refused));
-    t->has_refused = t->has_signals = false;
+    t->has_refused = t->has_signals = t->is_incomplete = false;
+    t->segment = t->steps = 0;
+    memset(t->seen, 0, sizeof(t->seen));
     t->stray_count = 0;
     if (need > t->bits_bytes)
         mode = (struct touched_mode){ false, false };
@@ -108,7 +117,24 @@ void touched_begin(struct touched *t, const struct slot *s, const struct pto_ten
                                                     .is_tracked = is_tracked(x, mode) };
         t->argument[i].written = take_bits(&bits, x, keeps_writes(x, mode));
         t->argument[i].read = take_bits(&bits, x, keeps_reads(x, mode));
+        t->argument[i].before = take_bits(&bits, x, keeps_before(x, mode));
     }
+}
+
+void touched_next_segment(struct touched *t)
+{
+    for (uint32_t i = 0; i < t->count; i++) {
+        struct touched_argument *a = &t->argument[i];
+        uint64_t words = words_of(a->tensor);
+
+        for (uint64_t k = 0; a->before != NULL && k < words; k++)
+            a->before[k] |= a->written[k];
+        if (a->written != NULL)
+            memset(a->written, 0, words * sizeof(*a->written));
+        if (a->read != NULL)
+            memset(a->read, 0, words * sizeof(*a->read));
+    }
+    t->stray_count = 0;
 }
 
 uint32_t touched_used(const struct touched *t)
@@ -159,7 +185,8 @@ static uint64_t written_at(const struct touched_argument *a, uint64_t addr, uint
     while (at < end) {
         uint64_t place = (at - a->begin) >> a->element;
 
-        if ((a->written[place / 64] >> place % 64 & 1) == 0)
+        if ((a->written[place / 64] >> place % 64 & 1) == 0 &&
+            (a->before == NULL || (a->before[place / 64] >> place % 64 & 1) == 0))
             break;
         at = a->begin + ((place + 1) << a->element);
     }
@@ -335,8 +362,11 @@ static void touched_check(struct pto_access *access, uint64_t addr, uint64_t byt
     bool is_whole = !touch.is_atomic;
     uint64_t done;
 
-    t->has_signals = t->has_signals || (touch.is_atomic && !is_on_stack(t, addr));
-
+    if ((how & PTO_ACCESS_IS_DONE) != 0) {
+        if (t->keeps && !is_on_stack(t, addr))
+            t->signal(t->context, addr, how);
+        return;
+    }
     while ((done = allowed(t, &touch)) != 0 && done < touch.bytes) {
         touch.addr += done;
         touch.bytes -= done;
@@ -353,4 +383,6 @@ static void touched_check(struct pto_access *access, uint64_t addr, uint64_t byt
     }
     if (is_whole)
         access->place[PTO_ACCESS_INDEX(pc, touch.is_write)] = touch.place;
+    if (t->keeps && touch.is_atomic && touch.is_write && !is_on_stack(t, addr))
+        t->signal(t->context, addr, how);
 }

@@ -35,6 +35,8 @@ struct touched_argument {
     /* For each element, a bit that it was written, and a bit that it was read; NULL: not kept. */
     uint64_t *written;
     uint64_t *read;
+    /* as `written`, in earlier segments; NULL: not kept */
+    uint64_t *before;
     bool is_tracked; /* only elements that the kernel has written may be read */
 };
 
@@ -47,6 +49,14 @@ struct touched_stray {
     bool is_write;
 };
 
+enum { TOUCHED_SIGNALS = 8 };
+
+/* An address by which kernels signal, and the latest segment that signalled there. */
+struct touched_signal {
+    uint64_t addr;
+    uint32_t latest;
+};
+
 struct touched {
     struct pto_access access; /* first member, because kernels get a pointer to it */
     struct touched_argument argument[PTO_TASK_TENSORS_MAX];
@@ -54,7 +64,15 @@ struct touched {
     uint32_t used; /* bit k: the kernel has made an access that argument k allows */
     bool keeps;    /* the elements that the kernel uses are recorded in `bits` */
     bool has_refused;
-    bool has_signals; /* the kernel has made an atomic access outside of its own stack */
+    /*
+     * Atomic accesses outside of the kernel's own stack are signals; if `keeps`, they divide the
+     * invocation into segments. has_signals: some may order the invocation without being recorded.
+     */
+    bool has_signals;
+    bool is_incomplete; /* elements that an earlier segment used were not recorded */
+    uint32_t segment;   /* number of the current segment; 0: none */
+    uint32_t steps;     /* number of signals that were recorded */
+    struct touched_signal seen[TOUCHED_SIGNALS]; /* by signals_index: what was last waited for */
     /*
      * number of refused accesses; indexed by kind, by whether the access writes, and by argument
      * plus 1
@@ -70,6 +88,8 @@ struct touched {
     bool (*is_memory)(void *context, uint64_t addr);
     /* Called for the first access that makes an element of `refused` greater than 0. */
     void (*found)(void *context, const struct touched_finding *finding);
+    /* Called for each report of a signal, if `keeps`; `how` has bits of pto/access_hooks.h. */
+    void (*signal)(void *context, uint64_t addr, int how);
     void *context;
 };
 
@@ -89,6 +109,8 @@ uint64_t touched_bits_bytes(const struct slot *s, const struct pto_tensor *tenso
 /* Called before the kernel. If `bits` is too small, all fields of `mode` count as false. */
 void touched_begin(struct touched *t, const struct slot *s, const struct pto_tensor *tensor,
                    struct touched_mode mode);
+/* Begins another segment: no element counts as used in it yet. */
+void touched_next_segment(struct touched *t);
 /*
  * Called after the kernel: adds the arguments that it used. Arguments that overlap a used one count
  * as used, because accesses to their common memory cannot be told apart.

@@ -28,6 +28,7 @@
 #include "toolchain/note.h"
 #include "toolchain/overlay.h"
 #include "toolchain/pack.h"
+#include "toolchain/precompiled.h"
 #include "toolchain/work.h"
 
 enum {
@@ -48,8 +49,10 @@ static void close_build(struct build *build);
 static int make_units(struct build *build, const struct pto_source *sources, uint32_t count,
                       struct unit **units_out, struct pto_error *error);
 static void free_units(struct unit *units, uint32_t count);
-static int run_units(struct build *build, struct unit *units, uint32_t count, bool is_scan,
-                     struct pto_error *error);
+static int scan_units(struct build *build, struct unit *units, uint32_t count,
+                      struct pto_error *error);
+static int compile_units(struct build *build, struct unit *units, uint32_t count,
+                         struct pto_error *error);
 
 /* Returns true if the store already has the artefact. */
 static bool build_find_packed(struct build *build, const struct unit *units, uint32_t count,
@@ -144,7 +147,7 @@ static int build_artefact(struct build *build, struct unit *units, uint32_t coun
                           size_t *size_out, struct pto_error *error)
 {
     struct digest key;
-    int status = run_units(build, units, count, true, error);
+    int status = scan_units(build, units, count, error);
 
     if (status < 0)
         return status;
@@ -153,7 +156,7 @@ static int build_artefact(struct build *build, struct unit *units, uint32_t coun
         return PTO_OK;
     status = isa_check_pin(&build->isa, build->params->isa_pin, true, error);
     if (status == PTO_OK)
-        status = run_units(build, units, count, false, error);
+        status = compile_units(build, units, count, error);
     if (status == PTO_OK)
         status = check_entries(build, units, count, error);
     if (status < 0)
@@ -238,9 +241,9 @@ int pto_compile(const struct pto_build_params *given, const struct pto_source *s
     if (status == PTO_OK)
         status = make_units(&build, source, 1, &unit, error);
     if (status == PTO_OK) {
-        status = run_units(&build, unit, 1, true, error);
+        status = scan_units(&build, unit, 1, error);
         if (status == PTO_OK)
-            status = run_units(&build, unit, 1, false, error);
+            status = compile_units(&build, unit, 1, error);
         if (status == PTO_OK && source->kind == PTO_SOURCE_KERNEL)
             status = refuse_empty(&build, unit, error);
         if (status == PTO_OK) {
@@ -292,9 +295,9 @@ static int build_program(struct build *build, struct unit *units, uint32_t count
     int status = isa_check_pin(&build->isa, build->params->isa_pin, true, error);
 
     if (status == PTO_OK)
-        status = run_units(build, units, count, true, error);
+        status = scan_units(build, units, count, error);
     if (status == PTO_OK)
-        status = run_units(build, units, count, false, error);
+        status = compile_units(build, units, count, error);
     return status == PTO_OK ? link_units(build, units, count, bytes_out, size_out, error) : status;
 }
 
@@ -492,6 +495,7 @@ static void close_build(struct build *build)
     words_free(&build->env);
     words_free(&build->variables);
     scan_memo_destroy(build->memo);
+    precompiled_free(build);
     store_close(build->store);
     pthread_mutex_destroy(&build->lock);
 }
@@ -670,12 +674,15 @@ static int make_units(struct build *build, const struct pto_source *sources, uin
 
 /* ---- threads ---- */
 
+/* One item of the work that threads share out among themselves. */
+typedef void build_step(struct build *build, struct unit *units, uint32_t index);
+
 struct crew {
     struct build *build;
     struct unit *units;
+    build_step *step;
     uint32_t count;
-    bool is_scan;
-    struct a32 next; /* index of the first unit that no thread has started */
+    struct a32 next; /* index of the first item that no thread has taken */
 };
 
 static void *run_some(void *arg)
@@ -688,16 +695,7 @@ static void *run_some(void *arg)
 
         if (index >= crew->count)
             return NULL;
-        if (crew->is_scan) {
-            unit_scan(crew->build, &crew->units[index]);
-            continue;
-        }
-        pthread_mutex_lock(&crew->build->lock);
-        bool is_failed = crew->build->is_failed;
-        pthread_mutex_unlock(&crew->build->lock);
-        if (is_failed)
-            return NULL;
-        unit_make(crew->build, &crew->units[index], index);
+        crew->step(crew->build, crew->units, index);
     }
 }
 
@@ -712,10 +710,9 @@ static int first_error(const struct unit *units, uint32_t count, struct pto_erro
     return PTO_OK;
 }
 
-static int run_units(struct build *build, struct unit *units, uint32_t count, bool is_scan,
-                     struct pto_error *error)
+static void run_steps(struct build *build, struct unit *units, build_step *step, uint32_t count)
 {
-    struct crew crew = { .build = build, .units = units, .count = count, .is_scan = is_scan };
+    struct crew crew = { .build = build, .units = units, .step = step, .count = count };
     uint32_t jobs = build->params->jobs != 0 ? build->params->jobs : os_cpu_count();
     pthread_t threads[JOBS_MAX];
     uint32_t started = 0;
@@ -727,5 +724,43 @@ static int run_units(struct build *build, struct unit *units, uint32_t count, bo
     run_some(&crew);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
+}
+
+static void step_scan(struct build *build, struct unit *units, uint32_t index)
+{
+    unit_scan(build, &units[index]);
+}
+
+static void step_find(struct build *build, struct unit *units, uint32_t index)
+{
+    unit_find(build, &units[index]);
+}
+
+/* After a failure, units that no thread has begun are left alone. */
+static void step_make(struct build *build, struct unit *units, uint32_t index)
+{
+    bool is_failed;
+
+    pthread_mutex_lock(&build->lock);
+    is_failed = build->is_failed;
+    pthread_mutex_unlock(&build->lock);
+    if (!is_failed)
+        unit_make(build, &units[index], index);
+}
+
+static int scan_units(struct build *build, struct unit *units, uint32_t count,
+                      struct pto_error *error)
+{
+    run_steps(build, units, step_scan, count);
+    return first_error(units, count, error);
+}
+
+static int compile_units(struct build *build, struct unit *units, uint32_t count,
+                         struct pto_error *error)
+{
+    run_steps(build, units, step_find, count);
+    precompiled_find(build, units, count);
+    run_steps(build, units, precompiled_make, build->precompiled_count);
+    run_steps(build, units, step_make, count);
     return first_error(units, count, error);
 }

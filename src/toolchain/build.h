@@ -10,6 +10,8 @@
 #include "toolchain/command.h"
 #include "toolchain/scan.h"
 
+struct precompiled;
+
 struct build {
     const struct pto_build_params *params;
     const struct platform *platform;
@@ -27,6 +29,8 @@ struct build {
     struct words env;
     struct words variables;
     struct compiler compilers[COMPILER_TARGETS][COMPILER_LANGUAGES];
+    struct precompiled *precompiled; /* headers that several units begin with */
+    uint32_t precompiled_count;
     pthread_mutex_t lock; /* guards the fields below, and is held while `event` is called */
     uint32_t done;
     uint32_t total;
@@ -49,6 +53,7 @@ struct unit {
      */
     struct scan_memo *memo;
     struct digest key;
+    const struct precompiled *precompiled; /* what the source begins with; NULL: nothing known */
     char *obstacle;           /* why the store cannot be used for this unit; NULL: it can */
     struct store_entry entry; /* the store's entry with the object, if it was found there */
     void *object;             /* the object, if it was compiled in this build */
@@ -63,6 +68,8 @@ struct unit {
  * set `status` and `error` of the unit; several threads may handle different units.
  */
 void unit_scan(struct build *build, struct unit *unit);
+/* Looks the object up in the store. */
+void unit_find(struct build *build, struct unit *unit);
 /* Gets the object from the store, or compiles the unit. */
 void unit_make(struct build *build, struct unit *unit, uint32_t index);
 void unit_free(struct unit *unit);
@@ -70,6 +77,20 @@ const void *unit_bytes(const struct unit *unit, size_t *size_out);
 /* Runs a program for the unit and appends its output. PTO_EBUILD: it failed or was killed. */
 int unit_run(struct build *build, struct unit *unit, const struct words *argv, struct text *output,
              struct pto_error *error);
+/* Scans another file with the search order of the unit. */
+int unit_scan_file(const struct unit *unit, struct scan_memo *memo, const char *path,
+                   struct scan **scan_out);
+/* Adds all that decides how the unit's compiler works, but no file, to a key. */
+void unit_add_command(const struct build *build, const struct unit *unit,
+                      struct digest_state *state);
+/* Whether a file belongs to the tile library, to the runtime or to the compiler. */
+bool unit_is_library(const struct build *build, const struct unit *unit, const char *path);
+/*
+ * Adds the files that a compiler's list of dependencies has, but the scan lacks. PTO_EBUILD: the
+ * list cannot be read.
+ */
+int unit_list_unknown(const struct build *build, struct scan *scan, const char *rules,
+                      struct words *unknown);
 /*
  * Finds the linker of the vendor's compiler, in the compiler's folder or in PATH. PTO_ENOSUP: none
  * found.

@@ -482,25 +482,53 @@ static int find_dirs(const struct command_params *params, struct compile_command
 
 /* ---- the words ---- */
 
+static void add_prefix_map(const struct compiler *compiler, const char *work, struct words *argv)
+{
+    words_format(argv, "-f%s-prefix-map=%s=pto",
+                 compiler->is_clang || compiler->major >= 8 ? "file" : "debug", work);
+}
+
+static void add_dependencies(const char *work, struct words *argv)
+{
+    words_split(argv, "-MD -MF");
+    words_format(argv, "%s/" COMMAND_DEPENDENCIES, work);
+    words_add(argv, "-o");
+}
+
 void command_words(const struct compile_command *command, const struct compiler *compiler,
-                   const char *work, const char *seed, struct words *argv_out)
+                   const char *work, const char *precompiled, const char *seed,
+                   struct words *argv_out)
 {
     words_add_all(argv_out, &compiler->command);
     /*
-     * This option comes first. It makes the compiler ignore precompiled headers, which could be
-     * outdated: a compiler uses one only if no other token precedes the #include.
+     * A compiler uses no precompiled header after other tokens: the only one is that of this build,
+     * never one that lies next to a header and could be outdated.
      */
+    if (precompiled != NULL) {
+        words_add(argv_out, "-include");
+        words_format(argv_out, "%s/" COMMAND_PREFIX, precompiled);
+    }
     words_add(argv_out, "-include");
     words_format(argv_out, "%s/" COMMAND_KEY_HEADER, work);
     words_add_all(argv_out, &command->flags);
-    words_format(argv_out, "-f%s-prefix-map=%s=pto",
-                 compiler->is_clang || compiler->major >= 8 ? "file" : "debug", work);
+    add_prefix_map(compiler, work, argv_out);
     if (!compiler->is_clang)
         words_format(argv_out, "-frandom-seed=%s", seed);
-    words_split(argv_out, "-MD -MF");
-    words_format(argv_out, "%s/" COMMAND_DEPENDENCIES, work);
-    words_add(argv_out, "-o");
+    add_dependencies(work, argv_out);
     words_format(argv_out, "%s/" COMMAND_OBJECT, work);
     words_add(argv_out, command->source);
     words_add_all(argv_out, &command->tail);
+}
+
+void command_precompile_words(const struct compile_command *command,
+                              const struct compiler *compiler, const char *work,
+                              struct words *argv_out)
+{
+    words_add_all(argv_out, &compiler->command);
+    words_add_all(argv_out, &command->flags);
+    add_prefix_map(compiler, work, argv_out);
+    words_split(argv_out, "-c -x c++-header");
+    words_format(argv_out, "%s/" COMMAND_PREFIX, work);
+    add_dependencies(work, argv_out);
+    words_format(argv_out, "%s/" COMMAND_PRECOMPILED, work);
 }

@@ -55,15 +55,23 @@ void command_free(struct compile_command *command);
 /*
  * Makes the command line that compiles to `object`, with `key_header` included first. `work` is the
  * folder of both; its name does not get into the object. The compiler writes the list of the files
- * that it has read to `dependencies`.
+ * that it has read to `dependencies`. `precompiled` is the folder of a precompiled header that comes
+ * before all, or NULL.
  */
 void command_words(const struct compile_command *command, const struct compiler *compiler,
-                   const char *work, const char *seed, struct words *argv_out);
+                   const char *work, const char *precompiled, const char *seed,
+                   struct words *argv_out);
+/* Makes the command line that precompiles the header in `work` for this command. */
+void command_precompile_words(const struct compile_command *command,
+                              const struct compiler *compiler, const char *work,
+                              struct words *argv_out);
 
 /* Names of the files in the work folder. */
 #define COMMAND_KEY_HEADER "key.h"
 #define COMMAND_OBJECT "object"
 #define COMMAND_DEPENDENCIES "files.d"
 #define COMMAND_LINKED "linked"
+#define COMMAND_PREFIX "prefix.hpp"
+#define COMMAND_PRECOMPILED COMMAND_PREFIX ".gch" /* the name that GCC looks for */
 
 #endif

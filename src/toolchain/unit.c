@@ -21,6 +21,7 @@
 #include "toolchain/manifest.h"
 #include "toolchain/note.h"
 #include "toolchain/overlay.h"
+#include "toolchain/precompiled.h"
 #include "toolchain/process.h"
 
 enum { ATTEMPTS = 4, OBJECT_MAX = 512 << 20, DEPENDENCIES_MAX = 64 << 20 };
@@ -50,6 +51,12 @@ void unit_scan(struct build *build, struct unit *unit)
         unit_find_obstacle(build, unit);
 }
 
+void unit_find(struct build *build, struct unit *unit)
+{
+    if (unit->obstacle == NULL)
+        (void)store_get(build->store, &unit->key, &unit->entry);
+}
+
 /* Loads the object from the store, or compiles it. UNIT_AGAIN: newly found files change the key. */
 static int make_once(struct build *build, struct unit *unit, uint32_t index)
 {
@@ -57,7 +64,9 @@ static int make_once(struct build *build, struct unit *unit, uint32_t index)
     struct text output = { 0 };
     int status;
 
-    if (unit->obstacle == NULL && store_get(build->store, &unit->key, &unit->entry) == PTO_OK) {
+    if (unit->entry.bytes == NULL)
+        unit_find(build, unit);
+    if (unit->entry.bytes != NULL) {
         report_reused(build, unit);
         return PTO_OK;
     }
@@ -82,6 +91,7 @@ void unit_make(struct build *build, struct unit *unit, uint32_t index)
     int status = make_once(build, unit, index);
 
     for (int attempt = 1; attempt < ATTEMPTS && status == UNIT_AGAIN; attempt++) {
+        unit->precompiled = NULL; /* its files may have changed as well */
         status = scan_unit(build, unit, &unit->error);
         if (status == PTO_OK)
             status = make_once(build, unit, index);
@@ -162,6 +172,17 @@ static void unit_add_folder(struct digest_state *state, const struct words *flag
         }
 }
 
+void unit_add_command(const struct build *build, const struct unit *unit,
+                      struct digest_state *state)
+{
+    add_words(state, &unit->command.flags);
+    add_words(state, &unit->command.tail);
+    add_words(state, &build->variables);
+    digest_add(state, &unit->compiler->identity, sizeof(struct digest));
+    add_machine(state, &unit->command.flags);
+    unit_add_folder(state, &unit->command.flags);
+}
+
 static void unit_make_key(const struct build *build, const struct unit *unit, struct digest *key)
 {
     struct digest_state state;
@@ -176,39 +197,37 @@ static void unit_make_key(const struct build *build, const struct unit *unit, st
     digest_add(&state, numbers, sizeof(numbers));
     digest_add_text(&state, build->params->platform);
     digest_add_text(&state, unit->command.source);
-    add_words(&state, &unit->command.flags);
-    add_words(&state, &unit->command.tail);
-    add_words(&state, &build->variables);
-    digest_add(&state, &unit->compiler->identity, sizeof(struct digest));
-    add_machine(&state, &unit->command.flags);
-    unit_add_folder(&state, &unit->command.flags);
+    unit_add_command(build, unit, &state);
     digest_add(&state, &files, sizeof(files)); /* mutation: forgotten-files */
     digest_end(&state, key);
 }
 
-static int scan_with(struct unit *unit, struct scan_memo *memo, struct scan **scan_out,
-                     struct pto_error *error)
+static int scan_with(const struct unit *unit, struct scan_memo *memo, const char *path,
+                     const struct words *more, struct scan **scan_out, struct pto_error *error)
 {
     const struct compile_command *command = &unit->command;
     struct scan_params params = {
-        .source = command->source,
+        .source = path,
         .quote_dirs = (const char *const *)command->quote_dirs.at,
         .quote_dir_count = command->quote_dirs.count,
         .dirs = (const char *const *)command->dirs.at,
         .dir_count = command->dirs.count,
         .forced = (const char *const *)command->forced.at,
         .forced_count = command->forced.count,
-        .roots = (const char *const *)unit->more.at,
-        .root_count = unit->more.count,
+        .roots = (const char *const *)more->at,
+        .root_count = more->count,
     };
 
     return scan_files(memo, &params, scan_out, error);
 }
 
-/*
- * Scans the source. The first scan uses the memo of the whole build; later scans read all files
- * again.
- */
+int unit_scan_file(const struct unit *unit, struct scan_memo *memo, const char *path,
+                   struct scan **scan_out)
+{
+    return scan_with(unit, memo, path, &(struct words){ 0 }, scan_out, NULL);
+}
+
+/* Scans with the memo of the whole build the first time; later scans read every file again. */
 static int scan_unit(struct build *build, struct unit *unit, struct pto_error *error)
 {
     struct scan_memo *memo = build->memo;
@@ -223,7 +242,7 @@ static int scan_unit(struct build *build, struct unit *unit, struct pto_error *e
         memo = unit->memo;
     }
     if (status == PTO_OK)
-        status = scan_with(unit, memo, &unit->scan, error);
+        status = scan_with(unit, memo, unit->command.source, &unit->more, &unit->scan, error);
     else
         error_setf(error, status, "no memory to read %s", unit->source->path);
     if (status == PTO_OK)
@@ -267,7 +286,7 @@ static bool is_below(const char *path, const char *folder)
     return length != 0 && strncmp(path, folder, length) == 0 && path[length] == '/';
 }
 
-static bool is_library(const struct build *build, const struct unit *unit, const char *path)
+bool unit_is_library(const struct build *build, const struct unit *unit, const char *path)
 {
     if (is_below(path, build->isa.root) || is_below(path, build->include_root) ||
         is_below(path, "/usr"))
@@ -337,7 +356,8 @@ static int refuse_early(struct build *build, struct unit *unit, struct pto_error
     for (uint32_t i = 0; i < count && user == NULL; i++) {
         const struct scan_entry *entry = scan_entry_at(unit->scan, i);
 
-        if (entry->is_present && !is_library(build, unit, entry->path) && has_bfloat16(entry->path))
+        if (entry->is_present && !unit_is_library(build, unit, entry->path) &&
+            has_bfloat16(entry->path))
             user = entry->path;
     }
     if (user == NULL)
@@ -384,6 +404,8 @@ int unit_run(struct build *build, struct unit *unit, const struct words *argv, s
     free(result.output);
     if (result.code == 0)
         return PTO_OK;
+    if (precompiled_folder(unit) != NULL)
+        return PTO_EBUILD; /* compile_unit tries again without it */
     build_notify(build, PTO_BUILD_OUTPUT, unit->source->path, output->bytes);
     if (result.code < 0)
         return error_setf(error, PTO_EBUILD, "%s: %s was ended by signal %d (%s)",
@@ -398,6 +420,7 @@ static int write_header(struct unit *unit, const char *work, struct pto_error *e
     struct text header = { 0 };
     int status;
 
+    precompiled_add_check(unit, &header);
     note_header(&unit->key, unit->compiler->target == COMPILER_CORE, &header);
     snprintf(path, sizeof(path), "%s/" COMMAND_KEY_HEADER, work);
     status = header.is_short ? PTO_ENOMEM : file_write(path, header.bytes, header.size);
@@ -498,56 +521,76 @@ static bool next_dependency(const char **at, char *path, size_t bytes)
     return length != 0;
 }
 
-/*
- * Adds files that the compiler has read but the scan has not found to the start files of the next
- * scan.
- */
-static int learn_files(struct unit *unit, const char *work, struct pto_error *error)
+int unit_list_unknown(const struct build *build, struct scan *scan, const char *rules,
+                      struct words *unknown)
+{
+    char path[PATH_MAX];
+    const char *at;
+    char *text;
+    size_t size;
+
+    if (file_read(rules, DEPENDENCIES_MAX, &text, &size) < 0)
+        return PTO_EBUILD;
+    at = strchr(text, ':');
+    for (at = at != NULL ? at + 1 : ""; next_dependency(&at, path, sizeof(path));)
+        if (!is_below(path, build->work) && scan_find(scan, path) == NULL &&
+            !words_has(unknown, path) && path[strlen(path) - 1] != ':')
+            words_add(unknown, path);
+    free(text);
+    return PTO_OK;
+}
+
+/* Adds the files that the compiler has read but the scan lacks to the roots of the next scan. */
+static int learn_files(struct build *build, struct unit *unit, const char *work,
+                       struct pto_error *error)
 {
     char path[PATH_MAX];
     uint32_t known = unit->more.count;
-    const char *at;
-    char *rules;
-    size_t size;
 
     snprintf(path, sizeof(path), "%s/" COMMAND_DEPENDENCIES, work);
-    if (file_read(path, DEPENDENCIES_MAX, &rules, &size) < 0)
+    if (unit_list_unknown(build, unit->scan, path, &unit->more) < 0)
         return error_setf(error, PTO_EBUILD, "%s: %s did not list the files that it read (-MD): %s",
                           unit->source->path, unit->compiler->command.at[0], strerror(errno));
-    at = strchr(rules, ':');
-    for (at = at != NULL ? at + 1 : ""; next_dependency(&at, path, sizeof(path));)
-        if (!is_below(path, work) && scan_find(unit->scan, path) == NULL &&
-            !words_has(&unit->more, path) && path[strlen(path) - 1] != ':')
-            words_add(&unit->more, path);
-    free(rules);
     if (unit->more.is_short)
         return error_setf(error, PTO_ENOMEM, "no memory for the files of %s", unit->source->path);
     return unit->more.count != known ? UNIT_AGAIN : PTO_OK;
 }
 
-static int compile_unit(struct build *build, struct unit *unit, uint32_t index, struct text *output,
-                        struct pto_error *error)
+static int unit_compile(struct build *build, struct unit *unit, const char *work,
+                        struct text *output, struct pto_error *error)
 {
     struct words argv = { 0 };
     char seed[DIGEST_HEX];
+    int status = write_header(unit, work, error);
+
+    digest_to_hex(&unit->key, seed);
+    command_words(&unit->command, unit->compiler, work, precompiled_folder(unit), seed, &argv);
+    if (status == PTO_OK)
+        status = argv.is_short ? error_setf(error, PTO_ENOMEM, "no memory to start a compiler")
+                               : unit_run(build, unit, &argv, output, error);
+    words_free(&argv);
+    return status;
+}
+
+static int compile_unit(struct build *build, struct unit *unit, uint32_t index, struct text *output,
+                        struct pto_error *error)
+{
     char *work = NULL;
     int status = build_work_folder(build, index, &work, error);
 
     if (status == PTO_OK)
-        status = write_header(unit, work, error);
-    if (status == PTO_OK) {
-        digest_to_hex(&unit->key, seed);
-        command_words(&unit->command, unit->compiler, work, seed, &argv);
-        status = argv.is_short ? error_setf(error, PTO_ENOMEM, "no memory to start a compiler")
-                               : unit_run(build, unit, &argv, output, error);
+        status = unit_compile(build, unit, work, output, error);
+    if (status == PTO_EBUILD && precompiled_folder(unit) != NULL) {
+        unit->precompiled = NULL;
+        text_free(output);
+        status = unit_compile(build, unit, work, output, error);
     }
     if (status == PTO_OK && unit->command.is_linked)
         status = link_object(build, unit, work, output, error);
     if (status == PTO_OK)
         status = unit_take_object(unit, work, error);
     if (status == PTO_OK)
-        status = learn_files(unit, work, error);
-    words_free(&argv);
+        status = learn_files(build, unit, work, error);
     free(work);
     return status;
 }

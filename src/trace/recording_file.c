@@ -352,8 +352,11 @@ static void recording_put_elements(struct recording_part *p)
 
 static uint32_t touch_kind(const struct chip_task *touched, uint32_t part)
 {
+    static const uint32_t of_none[] = { PTO_RECORDING_TOUCH_KNOWN, PTO_RECORDING_TOUCH_SIGNAL,
+                                        PTO_RECORDING_TOUCH_STEP, PTO_RECORDING_TOUCH_END };
+
     if (touched->tensor_count == 0)
-        return touched->kernel[1] != 0 ? PTO_RECORDING_TOUCH_SIGNAL : PTO_RECORDING_TOUCH_KNOWN;
+        return of_none[(uint32_t)touched->kernel[1] % 4];
     return trace_task_arguments(touched)[part].tag == PTO_TAG_OUTPUT_EXISTING
                ? PTO_RECORDING_TOUCH_WRITE
                : PTO_RECORDING_TOUCH_READ;
@@ -370,12 +373,18 @@ static void recording_put_touched(struct recording_part *p)
 
         for (uint32_t k = 0; k < touched->tensor_count || k == 0; k++) {
             struct recording_bytes *b = part_row(p, PTO_RECORDING_SECTION_TOUCHED);
+            uint32_t kind = touch_kind(touched, k);
 
             bytes_put_next(b, touched->index, &p->last[LAST_TOUCHED_TASK]);
-            bytes_put_number(b, touch_kind(touched, k));
+            bytes_put_number(b, kind);
+            if (kind == PTO_RECORDING_TOUCH_STEP)
+                bytes_put_number(b, touched->begin);
+            if (kind == PTO_RECORDING_TOUCH_STEP || kind == PTO_RECORDING_TOUCH_END)
+                bytes_put_number(b, touched->end);
             if (touched->tensor_count == 0)
                 continue;
             bytes_put_number(b, touched->block_count);
+            bytes_put_number(b, touched->begin);
             bytes_put_number(b, (uint64_t)(touched->kernel[0] + 1));
             bytes_put_next(b, recording_enter_argument(p, &a[k]), &p->last[LAST_TOUCHED_REGION]);
         }

@@ -25,8 +25,8 @@ enum chip_task_flag {
     /*
      * No task: the elements that one invocation of the task with this index used. They follow as
      * tensors, whose tag says whether they were read or written. kernel[0]: index of the argument,
-     * or -1; block_count: index of the block. A record without tensors says that all uses of the
-     * invocation were recorded; kernel[1] is 1 if it also made atomic accesses, which were not.
+     * or -1; block_count: number of the invocation; begin: its segment. kernel[1] of a record
+     * without tensors: enum chip_touch.
      */
     CHIP_TASK_IS_TOUCHED = 512,
 };
@@ -52,6 +52,14 @@ struct chip_task {
     uint16_t ambiguous_scalars;
     uint8_t scalar_type[PTO_TASK_SCALARS_MAX];
     uint32_t reserved;
+};
+
+/* What a record of used elements says if it has none. */
+enum chip_touch {
+    CHIP_TOUCH_KNOWN,   /* all uses of the invocation were recorded */
+    CHIP_TOUCH_SIGNALS, /* the same, but signals that were not recorded may order them */
+    CHIP_TOUCH_STEP,    /* segment `begin` of the task comes after segment `end` of the run */
+    CHIP_TOUCH_END      /* the task was complete after segment `end` of the run */
 };
 
 enum chip_argument_flag { CHIP_ARGUMENT_IS_MANUAL = 1, CHIP_ARGUMENT_IS_CONTIGUOUS = 2 };

@@ -24,7 +24,7 @@ enum { HAS_HANDLER = 0, RUNS = 3000, CYCLES = 40 };
 #elif defined(__SANITIZE_THREAD__)
 enum { HAS_HANDLER = 1, RUNS = 3000, CYCLES = 40 };
 #else
-enum { HAS_HANDLER = 1, RUNS = 25000, CYCLES = 250 };
+enum { HAS_HANDLER = 1, RUNS = 8000, CYCLES = 80 };
 #endif
 
 enum {

@@ -20,11 +20,11 @@
 #include "tests/fixture/counts_test.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { CRASHES = 0, ROUNDS = 20 };
+enum { CRASHES = 0, CRASHES_LONG = 0, ROUNDS = 20 };
 #elif defined(__SANITIZE_THREAD__)
-enum { CRASHES = 12, ROUNDS = 10 };
+enum { CRASHES = 12, CRASHES_LONG = 12, ROUNDS = 10 };
 #else
-enum { CRASHES = 1000, ROUNDS = 200 };
+enum { CRASHES = 200, CRASHES_LONG = 5000, ROUNDS = 200 };
 #endif
 
 #if defined(__SANITIZE_THREAD__)
@@ -443,12 +443,13 @@ static void a_device_survives_any_number_of_crashes(void **state)
 {
     static const int signals[] = { 0, SIGSEGV, SIGBUS, SIGFPE, SIGILL };
     struct pto_device *device;
+    const int crashes = getenv("PTO_TEST_LONG") != NULL ? CRASHES_LONG : CRASHES;
     uint32_t threads = 0;
 
     (void)state;
     need_handler();
     device = open_reset(2, 0);
-    for (int i = 0; i < CRASHES; i++) {
+    for (int i = 0; i < crashes; i++) {
         struct pto_run_report report;
 
         reset();
@@ -461,7 +462,7 @@ static void a_device_survives_any_number_of_crashes(void **state)
                          PTO_ECRASH);
         if (i % 10 == 0)
             assert_works(device);
-        if (i == CRASHES / 2)
+        if (i == crashes / 2)
             threads = count_threads();
     }
     assert_true(count_threads() <= threads + 1);

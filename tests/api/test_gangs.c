@@ -10,9 +10,9 @@ enum { KERNEL_MEET_AIC, KERNEL_MEET_AIV, KERNEL_SPIN_AIC, KERNEL_SPIN_AIV, KERNE
 
 enum {
     GANGS_PER_RUN = 50,
-    POLITE = IS_SANITIZED ? 50 : 1000,
-    IMPOLITE = 5, /* each gang takes time slices of all its threads */
-    IMPOLITE_LONG = 20,
+    POLITE = IS_SANITIZED ? 50 : 300,
+    IMPOLITE = 2, /* each takes time slices of all its threads */
+    LONG = 10,    /* times as often, with PTO_TEST_LONG */
     CALLERS = 8,
     RUNS_PER_CALLER = IS_SANITIZED ? 3 : 10,
 };
@@ -28,11 +28,6 @@ struct crew {
     uint32_t added;
     uint32_t counter[GANGS_PER_RUN];
 };
-
-static uint32_t impolite(void)
-{
-    return getenv("PTO_TEST_LONG") != NULL ? IMPOLITE_LONG : IMPOLITE;
-}
 
 /* ---- kernels ---- */
 
@@ -118,6 +113,7 @@ static void meet_often(const char *platform, uint32_t clusters, bool has_lanes, 
 {
     struct pto_device *device = open_device(platform, clusters, 0);
 
+    times *= getenv("PTO_TEST_LONG") != NULL ? LONG : 1;
     for (uint32_t done = 0, round = 0; done < times; round++) {
         struct crew crew = { .clusters = clusters,
                              .has_lanes = has_lanes,
@@ -154,33 +150,24 @@ static void a_gang_of_108_cores_meets_without_pausing(void **state)
 {
     (void)state;
     if (IS_SANITIZED)
-        /*
-         * skipped with a sanitizer: a hundred spinning threads take long, and access nothing else
-         */
-        skip();
-    meet_often("a5sim", 36, true, false, impolite());
+        skip(); /* a hundred threads that spin take long, and touch nothing else */
+    meet_often("a5sim", 36, true, false, IMPOLITE);
 }
 
 static void a_gang_of_72_cores_meets_without_pausing(void **state)
 {
     (void)state;
     if (IS_SANITIZED)
-        /*
-         * skipped with a sanitizer: a hundred spinning threads take long, and access nothing else
-         */
-        skip();
-    meet_often("a2a3sim", 24, true, false, impolite());
+        skip(); /* a hundred threads that spin take long, and touch nothing else */
+    meet_often("a2a3sim", 24, true, false, IMPOLITE);
 }
 
 static void a_gang_of_72_aivs_meets_without_pausing(void **state)
 {
     (void)state;
     if (IS_SANITIZED)
-        /*
-         * skipped with a sanitizer: a hundred spinning threads take long, and access nothing else
-         */
-        skip();
-    meet_often("a5sim", 36, false, false, impolite());
+        skip(); /* a hundred threads that spin take long, and touch nothing else */
+    meet_often("a5sim", 36, false, false, IMPOLITE);
 }
 
 /* ---- many callers ---- */

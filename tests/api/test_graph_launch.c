@@ -33,8 +33,8 @@ enum {
     LAUNCHES = IS_SANITIZED ? 12 : 100,
     STEADY_LAUNCHES = IS_SANITIZED ? 6 : 250, /* sanitizers count no allocations */
     THREADS = 4,
-    THREAD_LAUNCHES = IS_SANITIZED ? 15 : 150,
-    FAILURES = IS_SANITIZED ? 20 : 300,
+    THREAD_LAUNCHES = IS_SANITIZED ? 15 : 50,
+    FAILURES = IS_SANITIZED ? 20 : 100,
     CHAINS = 16,
     CHAIN_TASKS = 12,
     WIDE = 3000, /* number of tasks that are ready at once: more than a deque holds */

@@ -35,8 +35,8 @@ static inline bool run_scenario(const struct scenario *s, bool is_quiet, uint64_
     limits.skips_notes = true;
     limits.is_quiet = is_quiet;
     limits.execution_max *= walk;
-    if (walk == 1) /* the depth-first search was run as well */
-        limits.random_count /= 2;
+    if (walk == 1) /* the walk has been there as well */
+        limits.random_count /= 8;
     return explore_run(&s->explore, &limits) == 0;
 }
 
@@ -60,7 +60,7 @@ static inline int scenario_main(int argc, char **argv, const struct scenario *li
         else if (strcmp(argv[i], "--random") == 0)
             walk = 0;
         else if (strcmp(argv[i], "--long") == 0)
-            walk = 4;
+            walk = 12;
         else if (strcmp(argv[i], "--label") == 0 && i + 1 < argc)
             label = argv[++i];
     }

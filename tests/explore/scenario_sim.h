@@ -273,6 +273,11 @@ void sim_forget_uses(struct sim *m)
     (void)m;
 }
 
+void sim_forget_signals(struct sim *m)
+{
+    (void)m;
+}
+
 void sim_add_watch(struct sim *m, struct thread *th)
 {
     (void)m;

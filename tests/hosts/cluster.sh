@@ -1,10 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # Ranks on the hosts a, b and c, started by srun (of a real Slurm) or mpirun (of Open MPI): they get the address of the
 # rendezvous by PMIx, and need a key file. Missing ranks and missing servers are named in errors.
-#
-# Ranks on the hosts a, b and c that srun (of a real Slurm) or mpirun (of Open MPI) has started: they learn by PMIx where
-# to meet, and need a key file. A rank that does not come, and servers that are not there, are named.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)

@@ -6,7 +6,9 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -453,6 +455,61 @@ static void strangers_are_refused_before_they_are_heard(void **state)
     free(side);
 }
 
+/* Steps the handshake of a rank, and greets once. False: it was refused. */
+static bool step_guest(struct secure *guest, bool *has_greeted)
+{
+    static const char greeting[16] = "good day";
+    int status = *has_greeted ? PTO_OK : secure_shake(guest);
+
+    if (status == PTO_OK && !*has_greeted)
+        *has_greeted = secure_send(guest, greeting, sizeof(greeting)) == sizeof(greeting);
+    return status == PTO_OK || status == PTO_EAGAIN;
+}
+
+/* All begin their handshakes before the gate looks: as a job of many ranks does. */
+static void more_ranks_than_guests_come_at_once(void **state)
+{
+    enum { MANY = GATE_GUESTS + 40 };
+    const struct job_key key = { "one key" };
+    struct net_address at;
+    uint8_t greeting[GATE_GREETING_MAX];
+    struct secure *guest[MANY], *admitted;
+    bool has_greeted[MANY] = { false };
+    struct epoll_event event;
+    struct gate gate;
+    uint32_t count = 0;
+    int listener, poller = epoll_create1(EPOLL_CLOEXEC);
+
+    (void)state;
+    assert_int_equal(net_address_parse("tcp://127.0.0.1:0", &at, NULL), PTO_OK);
+    listener = net_listen(&at);
+    assert_true(listener >= 0 && net_address_of(listener, false, &at));
+    assert_int_equal(gate_open(&gate, listener, poller, 1, &key, 16), PTO_OK);
+    gate.patience_ns = LATE_NS; /* however busy the machine is */
+    for (uint32_t i = 0; i < MANY; i++) {
+        int socket = net_connect(&at);
+
+        (void)poll(&(struct pollfd){ socket, POLLOUT, 0 }, 1, -1);
+        assert_int_equal(net_connect_result(socket), 0);
+        guest[i] = secure_make(socket, false, &key);
+        assert_true(step_guest(guest[i], &has_greeted[i]));
+    }
+    while (count < MANY) {
+        for (uint32_t i = 0; i < MANY; i++)
+            assert_true(step_guest(guest[i], &has_greeted[i]));
+        if (epoll_wait(poller, &event, 1, 1) == 1 &&
+            (admitted = gate_handle(&gate, event.data.u64, greeting)) != NULL) {
+            secure_free(admitted);
+            count++;
+        }
+    }
+    assert_int_equal(gate.refused, 0);
+    for (uint32_t i = 0; i < MANY; i++)
+        secure_free(guest[i]);
+    gate_close(&gate);
+    close(poller);
+}
+
 static void idle_strangers_keep_no_rank_out(void **state)
 {
     enum { IDLE = 1000 };
@@ -561,6 +618,7 @@ int main(void)
         cmocka_unit_test(an_old_epoch_is_refused),
         cmocka_unit_test(a_peer_that_sends_nonsense_is_given_up),
         cmocka_unit_test(strangers_are_refused_before_they_are_heard),
+        cmocka_unit_test(more_ranks_than_guests_come_at_once),
         cmocka_unit_test(idle_strangers_keep_no_rank_out),
         cmocka_unit_test(a_handshake_that_stalls_is_ended),
         cmocka_unit_test(a_recorded_connection_opens_nothing),

@@ -14,7 +14,7 @@
 
 #include "tests/fixture/tree_test.h"
 
-enum { ROUNDS = 4 };
+enum { ROUNDS = 2 };
 
 static void *volatile sink;
 

@@ -1,18 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # Limits of `pto bench tree`, by the medians of some runs, five by default: round trips of empty tasks at p50, hot
 # and after a pause, with as many children as CPUs and with four times as many; a task among a million takes at most
 # 1.2 times as long as one among ten thousand; start-up and idleness of eight children. After 2 ms, when CPUs sleep,
 # a round trip is compared with the round trip of two bare processes in the same run. The other limits are for an
 # idle machine. On a busy one they are multiplied by the factor by which a loop that only computes is slower; so is
 # the limit of the streams, because only the short stream fits between two turns of other processes.
-#
-# The aims of `pto bench tree`, by the medians of some runs, five unless told: round trips of empty tasks at
-# p50, hot and after a rest, with as many children as CPUs and with four times as many; a task among a
-# million at most 1.2 times of one among ten thousand; start and idleness of eight children.
-# After 2 ms, when CPUs sleep, a round trip is judged by what two bare processes take in the same run. The other
-# limits are for a machine that gives us its CPUs: on a busy one they are as much longer as a loop that only computes
-# takes there; so is that of the streams, of which only the short one fits between two others' turns.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=${PTO:-build/bin/pto}

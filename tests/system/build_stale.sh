@@ -1,12 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # No stale object is used: whatever a source can see, and however it changes, the artefact has the
 # new value, or the build is refused. And nothing is compiled if nothing changed. PTO names the
 # command.
-#
-# Nothing stale is built: whatever a source can see, and however it changes, the
-# new value is in the artefact, or the build is refused. And nothing is compiled
-# when nothing changed. PTO names the command.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")

@@ -1,12 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # Which tools a build uses, the message when one is missing, and how a build finds, pins and patches
 # the tile library. Small scripts and a small library replace the vendor's tools and the real
 # library. PTO names the command.
-#
-# Which tools a build uses, what it says when one is missing, and how it finds,
-# pins and patches the tile library. Small scripts and a small library stand for
-# the vendor's tools and the real library. PTO names the command.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")

@@ -1,10 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # Output and exit codes of the command: help, refusals, JSON, `doctor`, `bench`, Ctrl-C, output that is
 # not read, and the manual page. PTO names the command.
-#
-# What the command says and how it ends: help, refusals, JSON, `doctor`, `bench`,
-# Ctrl-C, output that nobody reads, and the manual page. PTO names the command.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=${PTO:-build/bin/pto}

@@ -1,10 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # The layout of a context is an ABI: if any field of struct pto_comm_context changes its offset or
 # size, with or without the size of the struct, a program that includes pto/window.h does not compile.
-#
-# The layout of a context is an ABI: whatever field of struct pto_comm_context changes its place or its
-# size, with or without that of the whole, a program that includes pto/window.h does not compile.
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/system/expect.sh

@@ -1,10 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # Kernels that crash or race, seen by common tools: gdb, live, with a core file and with two callables of the same
 # names; valgrind; perf; ThreadSanitizer. Each shows the function and the line.
-#
-# Kernels that crash or race, as the tools that people know see them: gdb, live, on a core file and on
-# two callables of the same names; valgrind; perf; ThreadSanitizer. Each names the function and the line.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath build/bin/pto)

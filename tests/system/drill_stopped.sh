@@ -1,7 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A drill on one CPU whose process is stopped for longer than kernels usually have to return after the
-# deadline of their run: it passes, and its device works afterwards. PTO names the command.
 #
 # A drill on one CPU whose process is stopped for longer than kernels usually have to return after the
 # deadline of their run: it passes, and its device works afterwards. PTO names the command.

@@ -1,10 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # What a new user tries first: examples by name in `pto test`, a machine without a folder for the store, and
 # functions of a program on an isolated device.
-#
-# What a new user tries first: examples by name in `pto test`, a machine without a place for the store, and functions
-# of a program on a device in a process of its own.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$PWD/build/bin/pto

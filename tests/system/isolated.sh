@@ -1,10 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # `pto run --isolated`: a kernel that calls exit is reported, and the command continues; Ctrl-C ends it as usual;
 # kill -9 of the command leaves no chip process behind. PTO names the command.
-#
-# `pto run --isolated`: a kernel that calls exit is told of, and the command goes on; Ctrl-C
-# ends it as without; kill -9 of the command leaves no chip behind. PTO names the command.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")

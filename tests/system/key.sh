@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# `pto key`: the files that it makes, fingerprints, and which files it refuses.
 #
-# `pto key`: what it makes, what its fingerprint tells, and which files it refuses.
+# `pto key`: the files that it makes, fingerprints, and which files it refuses.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")

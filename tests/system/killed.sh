@@ -1,9 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# SIGKILL for the process that `pto run` has started: the command reports the sender: its time-out, another
-# process, or the kernel for lack of memory. PTO names the command.
 #
-# SIGKILL for the process that `pto run` has started: the command says what has sent it, the time-out, another
+# SIGKILL for the process that `pto run` has started: the command reports the sender: its time-out, another
 # process, or the kernel for lack of memory. PTO names the command.
 set -eu
 cd "$(dirname "$0")/../.."

@@ -1,12 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # Level-3 scenes that fail: sources that do not compile, functions that fail, crash, hang or write too much, an
 # orchestration that uses something that does not exist. The command names the cause and the line of the submit, and
 # leaves nothing behind. PTO names the command.
-#
-# Scenes of level 3 that go wrong: sources that do not compile, functions that fail, crash, hang or write
-# too much, an orchestration that asks for what is not there. The command says which, where
-# it was submitted, and leaves nothing behind. PTO names the command.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")

@@ -1,12 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # Ranks in two network namespaces: every rank gets an error that says so, long before its time-out.
 # Files that a killed rank 0 has left in another namespace do not prevent ranks from meeting. If the
 # machine does not allow namespaces, nothing is tested. PTO_LIB names the folder of the library.
-#
-# Ranks in two network namespaces: every rank gets an error that says so, long before its
-# time-out. What a killed rank 0 has left in another namespace keeps no rank from meeting. Where
-# the machine makes no namespaces, nothing is tested. PTO_LIB names the folder of the library.
 set -eu
 cd "$(dirname "$0")/../.."
 lib=$(realpath "${PTO_LIB:-build/lib}")

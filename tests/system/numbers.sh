@@ -142,6 +142,15 @@ END
         expect_all 1 'is task 3 (scale, orch.c:11), argument 1; it found other values in argument 0.' -- \
             test sums --platform a2a3sim --mode $mode --orders 8
     done
+    expect_all 1 'is task 3 (scale, orch.c:11), argument 1; it found other values in argument 0.' -- \
+        run sums --platform a2a3sim --mode host --orders 8 --isolated
+    # What cannot run again says so.
+    for name in reduce allreduce; do
+        cp -r "$root/examples/$name" wrong
+        sed -i 's/2 \* a\[i\]/3 * a[i]/; s/output\[i\] += /&1 + /' wrong/golden.c
+        expect_all 1 'Not run again in submit order: ' -- run wrong --platform a2a3sim --mode host
+        rm -r wrong
+    done
     echo "ok    a missing dependency told from a wrong kernel, and its first task"
     exit 0
 fi

@@ -1,12 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # Scenes that lack a dependency: the usual order gives the expected result, --orders finds an order that
 # does not, and prints its seed and the command that repeats it, and that command fails as well. A scene
 # without this mistake passes in all orders. PTO names the command.
-#
-# Scenes that lack a dependency: the usual order gives what is expected, --orders finds the one in
-# which they do not, prints its seed and the command that repeats it, and the command does. A scene
-# that lacks none passes in all of them. PTO names the command.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")

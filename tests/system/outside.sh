@@ -1,10 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # Input from outside: names with control characters, files of absurd sizes, full disks, scenes for
 # chips that do not exist.
-#
-# What comes from outside: names with control characters, files of absurd sizes,
-# disks without room, scenes for chips that do not exist.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$PWD/build/bin/pto

@@ -1,10 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # `pto profile`: with a scene and with a recording, as tables and as JSON whose sums are consistent; with a
 # planted cause; and what it refuses. Nothing is left in the temporary folder.
-#
-# `pto profile`: of a scene and of a recording, as tables and as JSON whose sums are whole; with a planted
-# cause; and what it refuses. Nothing is left in the temporary folder.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")

@@ -1,9 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Recordings of level-3 scenes: their groups and executions are those of the JSON timeline, and the commands
-# for recordings read them. PTO names the command.
 #
-# Recordings of scenes of level 3: their groups and executions are those of the JSON timeline, and the commands
+# Recordings of level-3 scenes: their groups and executions are those of the JSON timeline, and the commands
 # for recordings read them. PTO names the command.
 set -eu
 cd "$(dirname "$0")/../.."

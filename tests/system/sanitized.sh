@@ -1,12 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # A case for which ThreadSanitizer reports something fails, with the report, and every case has
 # exactly one outcome; also if the process ends with an error after its last case. PTO names a
 # command that was built with ThreadSanitizer.
-#
-# A case of which ThreadSanitizer reports something has failed, its report is shown, and every case
-# has one outcome; so it has if the process ends badly after its last case. PTO names a command that
-# was built with ThreadSanitizer.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/tsan/bin/pto}")

@@ -1,12 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # Scenes as a user meets them: a new one passes; one that is wrong, crashes or hangs is reported as
 # such and does not affect others; filters, rounds, JUnit, Ctrl-C; the user's own data. PTO names the
 # command.
-#
-# Scenes as a user meets them: a new one passes; one that is wrong, crashes or hangs is told as
-# what it is and takes no other one down; filters, rounds, JUnit, Ctrl-C; the user's own data.
-# PTO names the command.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")

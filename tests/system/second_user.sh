@@ -1,12 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # Another user of the machine, who can write to shared folders, plants headers, links and entries of
 # the store. None of them gets into what this user builds, and none of this user's files is
 # overwritten.
-#
-# A second user of the machine, who can write to shared folders, plants headers,
-# links and entries of the store. None of them gets into what this user builds,
-# and none of this user's files is written.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$PWD/build/bin/pto

@@ -1,10 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # The example of a service answers every request, with more requests than it has places, and reports
 # what is wrong with a request, with an artefact or with its arguments. PTO names the command.
-#
-# The example of a host program answers every request, with more of them than it has places, and says
-# what is wrong with one, with an artefact or with its arguments. PTO names the command.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=${PTO:-build/bin/pto}

@@ -1,10 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # Plain `make` without headers of other packages, in a separate build folder: the compiler gets a folder with this
 # machine's headers, from which some are left out. Also tests what `make VARIANT=arm` builds.
-#
-# Plain `make` where headers of other packages are missing, in a build folder of its own: the compiler gets a folder
-# of headers from which some were left out. And what `make VARIANT=arm` builds.
 set -eu
 cd "$(dirname "$0")/../.."
 source tests/system/expect.sh

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# `pto sign`, and --require-signature of the commands that load artefacts.
 #
-# `pto sign`, and --require-signature of those who load artefacts.
+# `pto sign`, and --require-signature of the commands that load artefacts.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$PWD/build/bin/pto

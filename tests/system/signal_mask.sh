@@ -1,10 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # Runs of a program's own functions make no system call for the signal mask, unless something in the program could
 # change it; then the mask is restored. A preloaded library counts the calls.
-#
-# Runs of a program's own functions make no system call for the signal mask, unless something in the
-# program could change it; then the mask is put back. A library that is loaded first counts the calls.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)

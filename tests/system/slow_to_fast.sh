@@ -1,10 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # The three versions of docs/user/slow-to-fast.md, made from examples/matmul: their figures in virtual time equal
 # those in the document. With the argument "pictures" it makes the document's pictures again, in a browser.
-#
-# The three versions of docs/user/slow-to-fast.md, made from examples/matmul: their figures in virtual time are those
-# of the document. With the argument "pictures" it writes the document's pictures anew, in a browser.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")

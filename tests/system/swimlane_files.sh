@@ -22,6 +22,7 @@ if [ "$(wc -l <"$work/folders")" -lt 3 ]; then
     exit 77
 fi
 
+named=0
 "$pto" new "$work/mine" >"$work/out"
 while read -r folder; do
     "$pto" profile "$folder" --json >"$work/profile.json" || fail "pto profile $folder"
@@ -43,7 +44,13 @@ PY
     [ -s "$work/report.html" ] || fail "pto report $folder wrote nothing"
     "$pto" graph "$folder" >"$work/graph.dot" || fail "pto graph $folder"
     grep -q "digraph" "$work/graph.dot" || fail "pto graph $folder: $(head -3 "$work/graph.dot")"
-    [ -n "$name" ] || fail "$folder names no kernel; is name_map*.json there?"
+    opened="${folder##*/}: $(wc -c <"$work/report.html") bytes of report"
+    if [ -z "$name" ]; then # a scene of simpler may leave its kernels without names
+        ! ls "$folder"/name_map*.json >/dev/null 2>&1 || fail "$folder has names, and none in pto profile"
+        echo "  ok     $opened, no names and so no durations"
+        continue
+    fi
+    named=$((named + 1))
     # A scene whose kernel has the name of one in the files takes its durations from them.
     sed "s/name: axpy/name: $name/" "$work/mine/scene.yaml" >"$work/scene.yaml"
     cp -r "$work/mine" "$work/named" && mv "$work/scene.yaml" "$work/named/scene.yaml"
@@ -51,5 +58,6 @@ PY
         fail "durations of $folder: $(cat "$work/out")"
     grep -q " $folder" "$work/out" || fail "no kernel has its durations from $folder: $(cat "$work/out")"
     rm -rf "$work/named"
-    echo "  ok     ${folder##*/}: $(wc -c <"$work/report.html") bytes of report, durations of $name"
+    echo "  ok     $opened, durations of $name"
 done <"$work/folders"
+[ "$named" != 0 ] || fail "no folder below $1 has names of kernels"

@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # An orchestration in C++ that throws an exception, loaded into a program without C++, fails its run and
 # has no other effect.
-#
-# An orchestration in C++ that throws, loaded into a program without C++, ends its run and nothing else.
 set -eu
 cd "$(dirname "$0")/../.."
 if ! command -v "${CXX:-g++}" >/dev/null || [ ! -e build/lib/libptoguard.so.0 ]; then

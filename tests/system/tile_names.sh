@@ -89,15 +89,37 @@ extern "C" void kernel_entry(long *args)
     args[0] = sizeof(cache_line_t);
 }
 C
+# Another library uses the names, but defines them only where they are no macros.
+mkdir -p other/include/pto
+cat >other/include/pto/pto-inst.hpp <<'C'
+#pragma once
+#define PTO_CPUSTUB_HPP
+#define SINGLE_CACHE_LINE 0
+#ifndef dcci
+template <typename... Operands> inline void dcci(Operands &&...) {}
+#endif
+#ifndef dsb
+#define dsb(kind) ((void)(kind))
+#endif
+inline void flush_of_library(const volatile void *p)
+{
+    dcci(p, SINGLE_CACHE_LINE);
+    dsb(0);
+}
+C
+sed 's/cache_line_t::SINGLE_CACHE_LINE/SINGLE_CACHE_LINE/' uses.cpp >other.cpp
+"$pto" build -o t.ptoc --isa other --orchestration orch.c --kernel 0:aiv:other.cpp
 "$pto" build -o t.ptoc --isa isa --orchestration orch.c --kernel 0:aiv:uses.cpp --kernel 1:aiv:brings.cpp --kernel 2:aic:late.cpp
 echo "ok    kernels with and without names of their own compile"
 
-for kernel in uses brings late; do
+for kernel in uses brings late other; do
+    isa=isa
+    [ $kernel != other ] || isa=other
     {
         echo "#include \"$kernel.cpp\""
         echo 'int main() { long result = 0; kernel_entry(&result); return result != 1; }'
     } >main.cpp
-    "${CXX:-g++}" -std=c++17 -D__CPU_SIM -I"$include/simpler" -Iisa/include -I"$include" -o main main.cpp
+    "${CXX:-g++}" -std=c++17 -D__CPU_SIM -I"$include/simpler" -I$isa/include -I"$include" -o main main.cpp
     ./main || { echo "FAIL  $kernel.cpp: not what it should call"; exit 1; }
 done
 echo "ok    what a kernel brings is called, and otherwise the library's"

@@ -1,10 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+#
 # Timelines of level-3 scenes, and of a failing one: they are read, and compared with the expected events. PTO
 # names the command.
-#
-# Timelines of scenes of level 3, and of one that fails: read, and compared with what was to happen. PTO names
-# the command.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")

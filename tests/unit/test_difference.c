@@ -104,7 +104,7 @@ static void expect_no_difference(unsigned int seed)
         wrong += d.changed != 0;
         drop(&d, p);
     }
-    if (wrong * 20 > pairs)
+    if (wrong > (pairs + 19) / 20)
         fail_msg("%u of %u pairs of equal runs differ", wrong, pairs);
 }
 
@@ -145,8 +145,33 @@ static void a_slower_kernel_is_found(void **state)
             assert_in(d.text, kernel_names[i % KERNELS]);
         drop(&d, p);
     }
-    if (missed * 20 > pairs)
+    if (missed > (pairs + 19) / 20)
         fail_msg("%u of %u slower kernels were missed", missed, pairs);
+}
+
+/* The machine was slower: no kernel changed, or the one that became slower than the others. */
+static void another_speed_of_the_machine_is_no_change(void **state)
+{
+    uint32_t pairs = often(40, 5), wrong = 0;
+
+    (void)state;
+    srandom(13);
+    for (uint32_t i = 0; i < pairs; i++) {
+        double speed = i % 2 == 0 ? 1.09 : 0.91, after[KERNELS] = { speed, speed, speed, speed };
+        struct plan p[2];
+        struct see_difference d;
+
+        if (i % 4 >= 2)
+            after[i % KERNELS] *= 1.15;
+        d = compare(alike, after, 300, p);
+        assert_in(d.text, "is taken for the speed of the machine");
+        assert_true((d.machine > 1) == (speed > 1));
+        wrong += d.changed != (i % 4 >= 2) ||
+                 (i % 4 >= 2 && strcmp(d.row[0].name, kernel_names[i % KERNELS]) != 0);
+        drop(&d, p);
+    }
+    if (wrong > (pairs + 19) / 20)
+        fail_msg("%u of %u pairs", wrong, pairs);
 }
 
 static void slower_submission_is_found(void **state)
@@ -221,6 +246,7 @@ int main(void)
         cmocka_unit_test(equal_runs_differ_rarely),
         cmocka_unit_test(nor_do_few_executions_that_vary),
         cmocka_unit_test(a_slower_kernel_is_found),
+        cmocka_unit_test(another_speed_of_the_machine_is_no_change),
         cmocka_unit_test(slower_submission_is_found),
         cmocka_unit_test(another_kernel_is_named),
         cmocka_unit_test(virtual_runs_are_exact),

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The search for races finds the same pairs as a naive model, which has a bit for each byte of an
- * access and for each ancestor of a task. Random graphs: tiles, halos, strided and transposed
- * views, reused memory, missing edges, an orchestration that waits, and tasks for which it is known
- * what they used, inside and outside of their arguments, block by block. PTO_TEST_LONG=1: 10 000
- * graphs of each kind of edges.
+ * access and for each ancestor of a task, in random graphs: tiles, halos, strided and transposed
+ * views, memory that is used again, edges that are missing, an orchestration that waits, and tasks
+ * of which it is known what they used, in and outside of their arguments, by blocks and lanes that
+ * signal to each other and to other tasks, also to earlier ones, and tasks that wait for signals.
+ * PTO_TEST_LONG=1: 10 000 graphs of each kind of edges.
  */
 #include "tool/see/byte_view.h"
 #include "tool/see/precedence.h"
@@ -14,6 +15,7 @@
 #include "tests/fixture/random_test.h"
 
 enum { BYTES = 2048, WORDS = BYTES / 64, TASKS_MAX = 160, ARGUMENTS_MAX = 4, GRAPHS = 4000 };
+enum { SEGMENTS_MAX = 16 * TASKS_MAX, NODES_MAX = 3 * TASKS_MAX + SEGMENTS_MAX };
 
 /* ---- graphs ---- */
 
@@ -137,8 +139,9 @@ struct model {
     struct use *use;
     uint32_t use_count;
     uint32_t nodes;
-    uint32_t node_of[TASKS_MAX + 1];
-    uint64_t (*after)[(2 * TASKS_MAX) / 64 + 1]; /* by node: a bit for each of its ancestors */
+    uint32_t node_of[TASKS_MAX + 1], end_of[TASKS_MAX + 1];
+    uint32_t segment[SEGMENTS_MAX];        /* by number: its node, + 1 */
+    uint64_t (*after)[NODES_MAX / 64 + 1]; /* by node: a bit for each of its ancestors */
 };
 
 static void add_bytes(uint64_t *byte, const struct see_argument *a, uint32_t d, uint64_t element)
@@ -239,12 +242,35 @@ static void model_element(struct model *m, uint32_t index, uint32_t *barrier)
     *barrier = node;
 }
 
+/* Whether signals divide the task into segments, or it waits for one. */
+static bool has_signals(const struct see_recording *r, uint32_t task)
+{
+    for (uint64_t i = r->touch_from[task]; i < r->touch_from[task + 1]; i++)
+        if (r->touch[i].kind >= PTO_RECORDING_TOUCH_STEP)
+            return true;
+    return false;
+}
+
+/* Returns the node of a segment, which is the task's if signals do not divide it. */
+static uint32_t model_segment(struct model *m, uint32_t task, uint32_t segment)
+{
+    if (segment == 0 || !has_signals(m->r, task))
+        return m->node_of[task];
+    if (m->segment[segment] == 0) {
+        m->segment[segment] = ++m->nodes;
+        model_precede(m, m->node_of[task], m->nodes - 1);
+    }
+    return m->segment[segment] - 1;
+}
+
 static void model_task(struct model *m, uint32_t task, uint32_t *next, uint32_t barrier)
 {
     const struct see_recording *r = m->r;
     uint32_t node = m->nodes++;
 
-    m->node_of[task] = node;
+    m->node_of[task] = m->end_of[task] = node;
+    if (has_signals(r, task))
+        m->end_of[task] = m->nodes++;
     for (uint64_t i = r->argument_from[task]; i < r->argument_from[task + 1]; i++) {
         uint32_t use = pto_tag_use(r->argument[i].tag);
 
@@ -261,7 +287,7 @@ static void model_task(struct model *m, uint32_t task, uint32_t *next, uint32_t 
         const struct see_touch *t = &r->touch[i];
 
         if (see_touch_has_part(t))
-            model_use(m, &t->part, node,
+            model_use(m, &t->part, model_segment(m, task, t->segment),
                       (struct see_race_side){
                           task, PTO_RECORDING_NONE, t->argument >= 0 ? t->argument : SEE_RACE_STRAY,
                           t->kind == PTO_RECORDING_TOUCH_WRITE ? SEE_USE_WRITE : SEE_USE_READ,
@@ -272,9 +298,45 @@ static void model_task(struct model *m, uint32_t task, uint32_t *next, uint32_t 
                   (struct see_race_side){ task, *next, SEE_RACE_PREDICATE, SEE_USE_READ, 0 });
     for (uint64_t i = 0; i < r->edge_count; i++)
         if (r->edge[i].to == task)
-            model_precede(m, m->node_of[r->edge[i].from], node);
+            model_precede(m, m->end_of[r->edge[i].from], node);
     if (barrier != UINT32_MAX)
         model_precede(m, barrier, node);
+}
+
+/* Adds the order of signals, and what follows from it. */
+static void model_signals(struct model *m)
+{
+    const struct see_recording *r = m->r;
+    bool is_changed = false;
+
+    for (uint64_t i = 0; i < r->touch_count; i++) {
+        const struct see_touch *t = &r->touch[i];
+        uint32_t node = m->end_of[t->task], own;
+
+        if (!has_signals(r, t->task))
+            continue;
+        is_changed = true;
+        own = model_segment(m, t->task, t->segment);
+        model_precede(m, own, node);
+        if (t->kind == PTO_RECORDING_TOUCH_STEP)
+            node = own;
+        if (t->kind >= PTO_RECORDING_TOUCH_STEP && t->before != 0) {
+            for (uint64_t k = 0; k < r->touch_count && m->segment[t->before] == 0; k++)
+                if (r->touch[k].segment == t->before)
+                    (void)model_segment(m, r->touch[k].task, t->before);
+            model_precede(m, m->segment[t->before] - 1, node);
+        }
+    }
+    while (is_changed) {
+        is_changed = false;
+        for (uint32_t n = 0; n < m->nodes; n++)
+            for (uint32_t b = 0; b < m->nodes; b++)
+                if (is_after(m, n, b))
+                    for (uint32_t i = 0; i < sizeof(m->after[0]) / 8; i++) {
+                        is_changed = is_changed || (m->after[b][i] & ~m->after[n][i]) != 0;
+                        m->after[n][i] |= m->after[b][i];
+                    }
+    }
 }
 
 static struct model model_make(const struct see_recording *r)
@@ -283,7 +345,7 @@ static struct model model_make(const struct see_recording *r)
     uint32_t next = 0, barrier = UINT32_MAX;
 
     m.use = calloc(r->argument_count + r->element_count + r->touch_count + 1, sizeof(*m.use));
-    m.after = calloc(2 * TASKS_MAX + 2, sizeof(*m.after));
+    m.after = calloc(NODES_MAX, sizeof(*m.after));
     assert_true(m.use != NULL && m.after != NULL);
     for (uint32_t task = 0; task <= r->task_count; task++) {
         while (next < r->element_count && r->element[next].task == task &&
@@ -292,6 +354,8 @@ static struct model model_make(const struct see_recording *r)
         if (task < r->task_count)
             model_task(&m, task, &next, barrier);
     }
+    model_signals(&m);
+    assert_true(m.nodes <= NODES_MAX);
     return m;
 }
 
@@ -304,10 +368,9 @@ static bool model_races(const struct model *m, const struct use *a, const struct
         (a->side.use != SEE_USE_WRITE && b->side.use != SEE_USE_WRITE))
         return false;
     if (a->node == b->node)
-        return a->side.touch != 0 && b->side.touch != 0 && r->task[a->side.task].blocks > 1 &&
-               (r->task[a->side.task].flags & PTO_RECORDING_GANG) == 0 &&
-               r->touch[a->side.touch - 1].block != r->touch[b->side.touch - 1].block;
-    return !is_after(m, b->node, a->node);
+        return a->side.touch != 0 && b->side.touch != 0 &&
+               r->touch[a->side.touch - 1].invocation != r->touch[b->side.touch - 1].invocation;
+    return !is_after(m, b->node, a->node) && !is_after(m, a->node, b->node);
 }
 
 /* ---- the comparison ---- */
@@ -471,11 +534,107 @@ static void add_element(struct plan *p, uint32_t task, enum pto_recording_elemen
                               .argument = interval(4 * random_below(BYTES / 4), 4) };
 }
 
-/* What most tasks used, block by block: parts of their arguments, and sometimes other memory. */
-static void add_touches(struct plan *p, enum shape shape)
+static struct see_touch *add_touch(struct plan *p, struct see_touch t)
 {
     struct see_recording *r = p->r;
 
+    r->touch = plan_grow(r->touch, r->touch_count, sizeof(*r->touch));
+    r->touch[r->touch_count] = t;
+    return &r->touch[r->touch_count++];
+}
+
+/* A segment of an invocation, at a time that makes signals possible. */
+struct moment {
+    uint32_t task, invocation, time;
+};
+
+/* The segments of a graph, by number; each task has those from first[task] on. */
+struct moments {
+    struct moment at[SEGMENTS_MAX];
+    uint32_t first[TASKS_MAX + 1], end[TASKS_MAX], count;
+    bool has_steps[TASKS_MAX];
+};
+
+static void add_step(struct plan *p, uint32_t task, uint32_t segment, uint32_t before)
+{
+    (void)add_touch(p, (struct see_touch){ .task = task,
+                                           .kind = PTO_RECORDING_TOUCH_STEP,
+                                           .segment = segment,
+                                           .before = before });
+}
+
+/* Divides tasks into invocations and these into segments, each after all that its task waits for. */
+static void make_moments(struct plan *p, struct moments *m, bool has_signals)
+{
+    struct see_recording *r = p->r;
+
+    m->count = 1;
+    for (uint32_t task = 0; task < r->task_count; task++) {
+        uint32_t blocks = 1 + random_below(2), lanes = 1 + random_below(2), begin = 1;
+        bool has_steps = has_signals && random_below(3) != 0;
+
+        r->task[task].blocks = blocks;
+        r->task[task].flags |= random_below(3) == 0 ? PTO_RECORDING_GANG : 0u;
+        for (uint64_t i = 0; i < r->edge_count; i++)
+            if (r->edge[i].to == task && m->end[r->edge[i].from] >= begin)
+                begin = m->end[r->edge[i].from] + 1;
+        m->first[task] = m->count;
+        m->has_steps[task] = has_steps;
+        m->end[task] = begin + 1;
+        for (uint32_t i = 0; i < blocks * lanes; i++) {
+            uint32_t segments = has_steps ? 1 + random_below(3) : 1, time = begin;
+
+            for (uint32_t k = 0; k < segments; k++) {
+                time += 1 + random_below(8);
+                m->at[m->count] = (struct moment){ task, i / lanes * 3 + i % lanes, time };
+                if (has_steps)
+                    add_step(p, task, m->count, k != 0 ? m->count - 1 : 0);
+                m->count++;
+            }
+            m->end[task] = time >= m->end[task] ? time + 1 : m->end[task];
+        }
+    }
+    m->first[r->task_count] = m->count;
+}
+
+/* Signals from segments to later ones, which need not be of later tasks, and to ends of tasks. */
+static void add_signals(struct plan *p, struct moments *m)
+{
+    uint32_t segments = m->count, tasks = p->r->task_count;
+
+    for (uint32_t i = 0; i < segments; i++) {
+        uint32_t from = 1 + random_below(segments - 1), to = 1 + random_below(segments - 1);
+        uint32_t task = random_below(tasks), point = from;
+
+        if (!m->has_steps[m->at[from].task])
+            continue;
+        if (random_below(2) == 0 && m->count < SEGMENTS_MAX) { /* as a counter */
+            point = m->count++;
+            add_step(p, m->at[from].task, point, from);
+        }
+        if (m->has_steps[m->at[to].task] && m->at[from].time < m->at[to].time)
+            add_step(p, m->at[to].task, to, point);
+        if (random_below(4) == 0 && m->at[from].time < m->end[task])
+            (void)add_touch(p, (struct see_touch){ .task = task,
+                                                   .kind = PTO_RECORDING_TOUCH_END,
+                                                   .before = point });
+    }
+}
+
+/*
+ * What most tasks used, by each block and lane: parts of their arguments, and at times something
+ * else.
+ */
+static void add_touches(struct plan *p, enum shape shape, bool has_signals)
+{
+    struct see_recording *r = p->r;
+    struct moments *m = calloc(1, sizeof(*m));
+
+    assert_non_null(m);
+    make_moments(p, m, has_signals);
+    if (has_signals && random_below(2) == 0)
+        add_signals(p, m);
+    r->segment_count = m->count;
     r->allocation_count = 3;
     for (uint32_t task = 0; task < r->task_count; task++) {
         uint32_t arguments = (uint32_t)(r->argument_from[task + 1] - r->argument_from[task]);
@@ -483,23 +642,24 @@ static void add_touches(struct plan *p, enum shape shape)
 
         if (random_below(5) == 0)
             continue;
-        r->task[task].blocks = 1 + random_below(2);
-        r->task[task].flags |= random_below(3) == 0 ? PTO_RECORDING_GANG : 0u;
         for (uint32_t i = 0; i <= parts; i++) {
+            uint32_t segment = m->first[task] + random_below(m->first[task + 1] - m->first[task]);
             int argument = (int)random_below(arguments + 1) - 1;
             struct see_touch t = { .task = task,
                                    .kind = (uint8_t)(i == 0 ? 0 : 1 + random_below(2)) };
 
             if (i != 0) {
                 t.argument = (int16_t)argument;
-                t.block = random_below(r->task[task].blocks);
+                t.invocation = m->at[segment].invocation;
+                if (m->has_steps[task] || m->first[task + 1] - m->first[task] > 1)
+                    t.segment = segment;
                 t.part = argument >= 0 ? random_argument(shape, random_below(4) != 0)
                                        : interval(random_below(BYTES - 8), 1 + random_below(8));
             }
-            r->touch = plan_grow(r->touch, r->touch_count, sizeof(*r->touch));
-            r->touch[r->touch_count++] = t;
+            (void)add_touch(p, t);
         }
     }
+    free(m);
     assert_int_equal(see_recording_index(r), PTO_OK);
 }
 
@@ -558,7 +718,7 @@ static void the_pairs_are_those_of_the_model(void **state)
         make_graph(&p, 2 + random_below(i % 50 == 0 ? TASKS_MAX - 2 : 40), i % SHAPES,
                    i / SHAPES % EDGES_KINDS, i % 3 == 0);
         if (i / 64 % 2 == 0)
-            add_touches(&p, i % SHAPES);
+            add_touches(&p, i % SHAPES, i % 3 != 0);
         races[i / SHAPES % EDGES_KINDS] += compare(p.r);
         plan_end(&p);
     }

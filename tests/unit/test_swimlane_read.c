@@ -62,6 +62,8 @@ static void files_of_simpler_are_recordings(void **state)
     assert_int_equal(r->task_count, 2);
     assert_int_equal(r->slice_count, 2);
     assert_string_equal(r->kernel[0].name, "matmul");
+    assert_int_equal(r->kernel[0].core, PTO_CORE_AIC);
+    assert_int_equal(r->kernel[r->slice[1].kernel].core, PTO_CORE_AIV);
     assert_string_equal(r->kernel[r->slice[1].kernel].name, "add");
     assert_int_equal(r->slice[0].begin_ns, 2000); /* 100 cycles after the first submit */
     assert_int_equal(r->slice[1].end_ns, 6000);
@@ -100,7 +102,7 @@ static void files_of_other_versions_are_recordings(void **state)
 
     (void)state;
     assert_false(see_swimlane_find(folder, path, sizeof(path)));
-    put_file("l2_perf_records.json", old, strlen(old));
+    put_file("l2_swimlane_records.json", old, strlen(old));
     put_file("deps.json", mixed, strlen(mixed));
     assert_true(see_swimlane_find(folder, path, sizeof(path)));
     assert_int_equal(see_swimlane_read(path, &r, &error), PTO_OK);
@@ -110,6 +112,22 @@ static void files_of_other_versions_are_recordings(void **state)
     assert_string_equal(r->kernel[r->slice[1].kernel].name, "kernel 1");
     assert_string_equal(r->kernel[r->slice[2].kernel].name, "unknown kernel");
     see_recording_free(r);
+}
+
+/* Files from before June 2026, and traces that simpler's tools make of the files, have other lists. */
+static void files_without_executions_are_refused(void **state)
+{
+    static const char early[] = "{\"version\": 2, \"tasks\": [{\"task_id\": 1, \"func_id\": 0}]}";
+    struct pto_error error = { .size = sizeof(error) };
+    struct see_recording *r;
+    char path[PATH_BYTES];
+
+    (void)state;
+    assert_false(see_swimlane_find(folder, path, sizeof(path)));
+    put_file("l2_perf_records.json", early, strlen(early));
+    assert_true(see_swimlane_find(folder, path, sizeof(path)));
+    assert_int_equal(see_swimlane_read(path, &r, &error), PTO_EINVAL);
+    assert_in(error.text, "l2_perf_records.json: there is no list 'aicore_tasks'");
 }
 
 /*
@@ -251,6 +269,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(files_of_simpler_are_recordings, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(files_of_other_versions_are_recordings, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(files_without_executions_are_refused, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(damaged_files_are_refused, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(graphs_are_text_for_graphviz, make_folder, remove_folder),

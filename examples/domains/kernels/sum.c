@@ -15,8 +15,10 @@ PTO_KERNEL(args)
         pto_window_wait(c, window_count(c, n, SHARED), PTO_COMPARE_EQ, (int32_t)c->rank_count) < 0)
         return;
     for (uint32_t rank = 0; rank < c->rank_count; rank++) {
-        PTO_GM const float *from = PTO_WINDOW_PEER(c, rank, window_row(c, n, SHARED), float);
+        PTO_GM float *from = window_row(c, n, COPIED);
 
+        if (pto_window_get(c, rank, window_row(c, n, SHARED), from, n * sizeof(float)) < 0)
+            return; /* the rank is gone, which the host notices, too */
         for (uint32_t i = 0; i < n; i++)
             sum[i] += from[i];
     }

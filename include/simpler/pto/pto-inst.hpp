@@ -12,6 +12,18 @@
 
 #if defined(__CPU_SIM) && !defined(PTO_CPUSTUB_HPP) // the library's, that has those names
 
+// For libraries that use these names, but define them only where they are no macros. Kernels of a
+// simulated chip share one coherent memory: there is nothing to flush, only an order to keep.
+template <typename... Operands> inline void pto_tile_dcci(Operands...)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+template <typename Kind> inline void pto_tile_dsb(Kind)
+{
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
 #define cache_line_t pto_tile_cache_line_t
 #define dcci pto_tile_dcci
 #define dsb pto_tile_dsb
@@ -28,13 +40,14 @@
 namespace pto_simpler_fallback
 {
 
-// Kernels of a simulated chip share one coherent memory: nothing to flush or to wait for.
 template <typename... Operands> inline void dcci(Operands...)
 {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 template <typename Kind> inline void dsb(Kind)
 {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 // The chip's clock, which the library does not have.

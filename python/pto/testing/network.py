@@ -406,8 +406,9 @@ def _print(outcome: Outcome) -> int:
     return wrong
 
 
-def _run_orders(settings: Settings, options, works, expected, check, saved, key: str) -> int:
-    """The usual order, or that of --order-seed, then --orders others. Returns the exit code."""
+def _run_orders(settings: Settings, options, works, expected, check, saved, key: str, adding: int) -> int:
+    """The usual order, or that of --order-seed, then --orders others. `adding`: how many kernels add to tensors. Returns
+    the exit code."""
     first = None
     for i in range(options.orders + 1):
         seed = options.order_seed + i if options.order_seed else i
@@ -422,7 +423,8 @@ def _run_orders(settings: Settings, options, works, expected, check, saved, key:
         if _print(outcome):
             return 1
         if first is not None:
-            print(f"pto run: with order seed {seed} the outputs differ from those of the usual order: a task relies on "
+            reason = "kernels add floats in another order (AtomicAdd), or " if adding else ""
+            print(f"pto run: with order seed {seed} the outputs differ from those of the usual order: {reason}a task relies on "
                   "another one without depending on it", file=sys.stderr)
             return 1
         first = outcome
@@ -448,8 +450,11 @@ def _run_case(options: argparse.Namespace) -> int:
         print(f"inputs: {_size(args)}, made in {_seconds(time.monotonic() - begin)}", flush=True)
         plan = scene.network_plan(args, case)
         begin = time.monotonic()
-        callables = _build(_replace(plan.specs, _pairs("replace", options.replace)), platform, runtime)
+        specs = _replace(plan.specs, _pairs("replace", options.replace))
+        callables = _build(specs, platform, runtime)
         print(f"code: {_code(callables)}, compiled in {_seconds(time.monotonic() - begin)}", flush=True)
+        if adding := _adding(specs):
+            print(f"kernels that add to tensors (AtomicAdd): {adding}; bits of floats, and so the hashes, depend on the order")
         names = {output.name for work in plan.works for output in work.outputs}
         expected = None
         if is_compared and scene.expected_names(args):
@@ -467,7 +472,7 @@ def _run_case(options: argparse.Namespace) -> int:
             )  # fmt: skip
             check = dict(rtol=cls.RTOL, atol=cls.ATOL)
             key = hashlib.sha256("".join(callables[name].digest for name in sorted(callables)).encode()).hexdigest()[:32]
-            return _run_orders(settings, options, plan.works, expected, check, saved, key)
+            return _run_orders(settings, options, plan.works, expected, check, saved, key, adding)
 
 
 def _expect(scene, args, params: dict, names: set[str]) -> dict[str, Any]:
@@ -492,6 +497,12 @@ def _size(args) -> str:
 
 def _code(callables: dict[str, Any]) -> str:
     return ", ".join(f"{name} with {len(one.kernels)} kernels" for name, one in callables.items())
+
+
+def _adding(specs: dict[str, dict]) -> int:
+    """The number of kernels whose stores add to tensors, so that bits of floats depend on the order of tasks."""
+    sources = [kernel["source"] for spec in specs.values() for kernel in spec.get("incores", [])]
+    return sum("AtomicType::AtomicAdd" in Path(source).read_text(errors="replace") for source in sources)
 
 
 def main(arguments: list[str]) -> int:

@@ -604,7 +604,8 @@ static int run_case_here(struct session *s, const struct scene_case *test_case,
 static int run_case(struct session *s, const struct scene_case *test_case,
                     const struct run_request *request)
 {
-    return scene_session_forks(s->platform, test_case)
+    return cli_run_is_launched(test_case) ? cli_run_launched(s, test_case, request, run_case_here)
+           : scene_session_forks(s->platform, test_case)
                ? cli_run_ranks(s, test_case, request, run_case_here)
                : run_case_here(s, test_case, request);
 }

@@ -159,6 +159,7 @@ void cli_diff_print_json(const struct see_difference *d)
     cli_json_bool(&j, "difference", d->changed != 0 || d->has_other_tasks);
     cli_json_integer(&j, "changed", d->changed);
     cli_json_bool(&j, "other_tasks", d->has_other_tasks);
+    cli_json_number(&j, "machine", d->machine, 4);
     for (int run = 0; run < SEE_RUNS; run++)
         diff_put_run(&j, run_names[run], d->of[run]);
     cli_json_open(&j, "rows", '[');

@@ -52,7 +52,7 @@ static void profile_print_head(const struct profile *p)
     terminal_print(stdout, p->title, true);
     printf("%s  ", terminal_code(stdout, TERMINAL_PLAIN));
     terminal_print(stdout, r->platform, true);
-    printf(", %s\n", pto_mode_name(r->mode));
+    printf("%s%s\n", r->platform[0] != '\0' ? ", " : "", pto_mode_name(r->mode));
     if (r->records_lost != 0 || r->edges_lost != 0)
         printf("  warning  the recording is incomplete: %" PRIu64 " records and %" PRIu64
                " edges were lost\n",

@@ -161,6 +161,25 @@ static void format_place(char *text, size_t bytes, const struct see_argument *a,
                  at < begin ? "before its first one" : "after the begin of its first one");
 }
 
+/* Whether a task has kernels on several lanes. */
+static bool has_lanes(const struct see_recording *r, uint32_t task)
+{
+    uint32_t lanes = 0;
+
+    for (int i = 0; i < 3; i++)
+        lanes += r->task[task].kernel[i] != PTO_RECORDING_NONE;
+    return lanes > 1;
+}
+
+/* Prints by which block and lane of its task an access was made. */
+static void print_invocation(const struct see_recording *r, const struct see_touch *t, FILE *to)
+{
+    static const char *const lane[] = { "AIC of ", "the first AIV of ", "the second AIV of " };
+
+    fprintf(to, "%sblock %" PRIu32 " of ", has_lanes(r, t->task) ? lane[t->invocation % 3] : "",
+            t->invocation / 3);
+}
+
 static void print_side(const struct see_recording *r, const struct see_race *race, int which,
                        FILE *to)
 {
@@ -178,7 +197,7 @@ static void print_side(const struct see_recording *r, const struct see_race *rac
 
         fprintf(to, "  ");
         if (race->side[0].task == race->side[1].task)
-            fprintf(to, "block %u of ", r->touch[side->touch - 1].block);
+            print_invocation(r, &r->touch[side->touch - 1], to);
         fprintf(to, "task %u (", side->task - r->group[t->group].task_begin);
         terminal_print(to, see_kernel_name(r, see_task_kernel(r, side->task)), true);
         print_site(r, t->file, t->line, to);
@@ -275,10 +294,7 @@ static void print_limits(const struct cli_races *races, FILE *to)
 
     if (races->gap != NULL)
         fprintf(to, "incomplete: %s\n", races->gap);
-    if (print_known(races, to))
-        fprintf(to, "not checked: lanes of one task, and blocks that start together, against each "
-                    "other\n");
-    else
+    if (!print_known(races, to))
         fprintf(to, "not checked: what kernels use beyond their arguments (--accesses finds it), "
                     "and blocks and lanes of one task against each other\n");
     if (undeclared != 0)
@@ -310,7 +326,8 @@ void cli_races_print(const struct cli_races *races, FILE *to)
                 tasks, accesses, has_known ? "uses of memory" : "accesses");
     if (possible != 0)
         fprintf(to,
-                "possible: %" PRIu64 " pair%s with a PTO_AFTER argument, which declares no use\n",
+                "possible: %" PRIu64 " pair%s with a PTO_AFTER argument, which declares no use, or "
+                "of which signals from outside may order the two\n",
                 possible, possible == 1 ? "" : "s");
     print_all_races(races, to);
     if (races->verdict != CLI_RACES_UNKNOWN)
@@ -357,7 +374,9 @@ static void json_side(struct json *j, const struct see_recording *r, const struc
     snprintf(text, sizeof(text), "%#" PRIx64, race->at);
     cli_json_string(j, "address", text);
     if (side->touch != 0)
-        cli_json_integer(j, "block", r->touch[side->touch - 1].block);
+        cli_json_integer(j, "block", r->touch[side->touch - 1].invocation / 3);
+    if (side->touch != 0 && has_lanes(r, side->task))
+        cli_json_integer(j, "lane", r->touch[side->touch - 1].invocation % 3);
     cli_json_close(j, '}');
 }
 

@@ -253,7 +253,7 @@ static bool run_print_lines(struct session *s, enum pto_mode mode)
     return true;
 }
 
-/* Searches the recorded run for races, after a successful run. */
+/* Searches the recorded run for races, also if its result is wrong. */
 static bool run_print_races(const struct session *s)
 {
     struct pto_error error = { .size = sizeof(error) };
@@ -343,10 +343,11 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
         print_diagnostics(s, mode);
     if (request->trace != NULL && !write_timeline(s, request->trace, mode))
         is_good = false; /* continues after a failure, because a failed run also has a timeline */
-    if (status < 0)      /* prints the failure last, because explaining it may run the case again */
-        print_failure(s, mode, "result", &error);
-    if (status == PTO_OK && s->options->has_races && !run_print_races(s))
+    if ((status == PTO_OK || status == PTO_EMISMATCH) && s->options->has_races &&
+        !run_print_races(s))
         is_good = false;
+    if (status < 0) /* print the failure last, because that may run the case again */
+        print_failure(s, mode, "result", &error);
     if (status == PTO_OK && s->options->orders != 0 && !run_orders(s, request, mode))
         is_good = false;
     if (status == PTO_OK && s->options->has_lines && !run_print_lines(s, mode))

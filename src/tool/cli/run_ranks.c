@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pto run` of a case with several ranks: each rank is a process that runs the case. */
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 
 #include "tool/cli/commands.h"
@@ -33,6 +35,38 @@ static int run_rank(void *context, uint32_t rank)
     fflush(stdout); /* flushes now, because closing the session waits for the other ranks */
     scene_session_close(w->session);
     return code;
+}
+
+static unsigned long launched_number(const char *variable)
+{
+    const char *text = getenv(variable);
+
+    return text != NULL ? strtoul(text, NULL, 10) : 0;
+}
+
+bool cli_run_is_launched(const struct scene_case *test_case)
+{
+    const char *meet = getenv("PTO_MEET");
+
+    return test_case->ranks > 1 && meet != NULL &&
+           (launched_number("PTO_RANKS") == test_case->ranks || strncmp(meet, "tcp:", 4) == 0);
+}
+
+int cli_run_launched(struct session *s, const struct scene_case *test_case,
+                     const struct run_request *request,
+                     int (*run)(struct session *s, const struct scene_case *test_case,
+                                const struct run_request *request))
+{
+    unsigned long count = launched_number("PTO_RANKS"), rank = launched_number("PTO_RANK");
+
+    if (count != test_case->ranks || rank >= count) {
+        printf("\n%s\n  result   FAILED: case '%s' has %u ranks, but %lu were launched; choose "
+               "another case or start %u\n",
+               s->platform, test_case->name, test_case->ranks, count, test_case->ranks);
+        return EXIT_FAILED;
+    }
+    s->rank = (uint32_t)rank;
+    return run(s, test_case, request);
 }
 
 int cli_run_ranks(struct session *s, const struct scene_case *test_case,

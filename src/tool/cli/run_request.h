@@ -61,6 +61,15 @@ int cli_run_ranks(struct session *s, const struct scene_case *test_case,
                   const struct run_request *request,
                   int (*run)(struct session *s, const struct scene_case *test_case,
                              const struct run_request *request));
+/*
+ * run_ranks.c: whether pto launch has started this process as one of the case's ranks, perhaps on
+ * several hosts; and runs the case as that rank.
+ */
+bool cli_run_is_launched(const struct scene_case *test_case);
+int cli_run_launched(struct session *s, const struct scene_case *test_case,
+                     const struct run_request *request,
+                     int (*run)(struct session *s, const struct scene_case *test_case,
+                                const struct run_request *request));
 
 /* run_virtual.c: whether options do not fit --virtual; if so, prints a sentence to stderr. */
 bool cli_run_refuse_virtual(const struct run_request *request);

@@ -152,7 +152,7 @@ static void run_rounds(struct child *c, const struct test_item *item, struct ver
     struct session *s = &c->session;
     struct pto_error error = { .size = sizeof(error) };
     uint32_t round = 0;
-    char *text = NULL;
+    char *text = NULL, *races = NULL;
     int status = PTO_OK;
 
     verdict->run_ns = UINT64_MAX;
@@ -167,7 +167,9 @@ static void run_rounds(struct child *c, const struct test_item *item, struct ver
         round++;
         tick(c);
         status = scene_session_run(s, item->mode, &error);
-        if (status == PTO_OK && s->options->has_races && (text = test_child_find_races(s)) != NULL)
+        if ((status == PTO_OK || status == PTO_EMISMATCH) && s->options->has_races)
+            races = test_child_find_races(s);
+        if (status == PTO_OK && races != NULL)
             status = PTO_EINVAL;
         verdict->run_ns = s->report.ns < verdict->run_ns ? s->report.ns : verdict->run_ns;
         if (status == PTO_OK)
@@ -175,15 +177,16 @@ static void run_rounds(struct child *c, const struct test_item *item, struct ver
         if (status == PTO_OK && s->options->has_lines && item->mode == PTO_MODE_HOST)
             status = scene_session_check_lines(s, &error);
     }
-    if (status < 0 && text == NULL)
+    if (status == PTO_EMISMATCH || (status < 0 && races == NULL))
         text = test_child_describe_failure(c, item, &error, round);
     else if (status == PTO_OK)
         text = test_child_list_notes(s, item->mode);
-    snprintf(verdict->text, sizeof(verdict->text), "%s",
-             text != NULL       ? text
-             : status == PTO_OK ? ""
-                                : error.text);
+    snprintf(verdict->text, sizeof(verdict->text), "%s%s", races != NULL ? races : "",
+             text != NULL                        ? text
+             : status == PTO_OK || races != NULL ? ""
+                                                 : error.text);
     verdict->status = status;
+    free(races);
     free(text);
 }
 

@@ -200,6 +200,18 @@ static void print_tensor(const struct session *s, uint32_t argument,
         fprintf(to, "  and %llu more\n", (unsigned long long)(c->wrong - COMPARE_SHOWN));
 }
 
+/* Returns why the case cannot run again in submit order; NULL: it can. */
+static const char *explain_order_gap(const struct session *s)
+{
+    if (scene_is_level(s->scene))
+        return "the chips of a worker have no common order of submits";
+    if (s->data.test_case->ranks > 1)
+        return "ranks have no common order of submits";
+    if (!pto_platform_find(s->platform)->is_simulated)
+        return "cards do not run tasks in that order";
+    return s->options->costs.is_virtual ? "virtual time has its own order" : NULL;
+}
+
 void scene_session_explain(struct session *s, enum pto_mode mode, void (*next)(void *context),
                            void *context, FILE *to)
 {
@@ -236,8 +248,10 @@ void scene_session_explain(struct session *s, enum pto_mode mode, void (*next)(v
         used += s->comparison[i].wrong < COMPARE_SHOWN ? (uint32_t)s->comparison[i].wrong
                                                        : COMPARE_SHOWN;
     }
-    if (is_watched)
+    if (explain_order_gap(s) == NULL)
         scene_order_explain(s, mode, next, context, to);
+    else
+        fprintf(to, "Not run again in submit order: %s.\n", explain_order_gap(s));
     s->report = report;
     free(watched);
 }

@@ -266,11 +266,21 @@ void scene_order_explain(struct session *s, enum pto_mode mode, void (*next)(voi
                          void *context, FILE *to)
 {
     struct order_search o = { .s = s, .mode = mode, .next = next, .context = context };
+    const struct session_options *options = s->options;
+    struct session_options inside = *options;
     uint32_t seed = s->order_seed;
 
+    /* a process of its own does not report what tasks read and write */
+    inside.is_isolated = false;
+    if (options->is_isolated)
+        scene_session_rest(s);
+    s->options = &inside;
     o.comparison = calloc(s->scene->argument_count + 1, sizeof(*o.comparison));
     if (o.comparison != NULL)
         order_print(&o, to);
+    if (options->is_isolated)
+        scene_session_rest(s);
+    s->options = options;
     s->order_seed = seed;
     free(o.comparison);
     free(o.right.task);

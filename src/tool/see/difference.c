@@ -12,6 +12,10 @@
  * machine cause changes up to this size.
  */
 #define FLOOR_WALL 0.05
+/* The least number of kernels that show the speed of the machine, and its changes that count. */
+#define MACHINE_KERNELS 3
+#define MACHINE_MIN 0.02
+#define MACHINE_MAX 0.15
 /*
  * Smallest relative change that counts if both clocks are virtual. Rounding causes smaller changes.
  */
@@ -43,10 +47,15 @@ struct comparison_of {
 };
 
 static int find_pairs(struct comparison_of *c);
-static int compare_pair(struct comparison_of *c, const struct pair *pair, struct see_diff_row *row);
+static int compare_pairs(struct comparison_of *c, struct see_difference *d);
 static bool has_other_tasks(const struct comparison_of *c);
 static void difference_text(struct see_difference *d);
 static int order_rows(const void *a, const void *b);
+
+static bool is_change(const struct see_diff_row *row)
+{
+    return row->changed != SEE_CHANGED_SAME && row->changed != SEE_CHANGED_UNKNOWN;
+}
 
 const char *see_changed_key(enum see_changed changed)
 {
@@ -62,7 +71,7 @@ const char *see_changed_key(enum see_changed changed)
 int see_difference_make(const struct see_analysis *before, const struct see_analysis *after,
                         struct see_difference *out)
 {
-    struct see_difference d = { .of = { before, after } };
+    struct see_difference d = { .of = { before, after }, .machine = 1 };
     struct comparison_of c = { .of = { before, after },
                                .is_virtual = before->r->clock == PTO_RECORDING_CLOCK_VIRTUAL &&
                                              after->r->clock == PTO_RECORDING_CLOCK_VIRTUAL };
@@ -72,15 +81,8 @@ int see_difference_make(const struct see_analysis *before, const struct see_anal
         status = see_samples_make(&after->work, &c.samples[SEE_AFTER]);
     if (status == PTO_OK)
         status = find_pairs(&c);
-    d.row = calloc((size_t)c.pairs + 1, sizeof(*d.row));
-    if (d.row == NULL)
-        status = PTO_ENOMEM;
-    for (uint32_t i = 0; status == PTO_OK && i < c.pairs; i++) {
-        status = compare_pair(&c, &c.pair[i], &d.row[d.count]);
-        d.changed += d.row[d.count].changed != SEE_CHANGED_SAME &&
-                     d.row[d.count].changed != SEE_CHANGED_UNKNOWN;
-        d.count++;
-    }
+    if (status == PTO_OK)
+        status = compare_pairs(&c, &d);
     if (status == PTO_OK) {
         qsort(d.row, d.count, sizeof(*d.row), order_rows);
         d.has_means = c.is_virtual;
@@ -264,34 +266,68 @@ static struct see_gap gap_of_means(const struct see_diff_row *row)
  * Decides whether the row has changed: its gap must exceed the floor, and also what noise causes
  * between equal runs.
  */
-static void judge(const struct comparison_of *c, const struct see_gap *gap,
+static void judge(const struct comparison_of *c, double machine, struct see_gap gap,
                   struct see_diff_row *row)
 {
     double floor = c->is_virtual ? FLOOR_VIRTUAL : row->is_kernel ? FLOOR_WALL : FLOOR_PAUSES;
-    double limit = see_samples_limit(c->pairs, gap->freedom > 1 ? gap->freedom : 1);
-    double square = gap->difference * gap->difference;
+    double limit = see_samples_limit(c->pairs, gap.freedom > 1 ? gap.freedom : 1);
+    double square;
 
     row->changed = SEE_CHANGED_UNKNOWN;
-    row->ratio = 1;
-    if (!gap->is_known)
+    if (!gap.is_known)
         return;
-    row->ratio = 1 + gap->difference;
+    if (row->is_kernel)
+        gap.difference = (1 + gap.difference) / (1 + machine) - 1; /* mutation: diff-machine */
+    row->ratio = 1 + gap.difference;
     row->spread = floor;
     row->changed = SEE_CHANGED_SAME;
-    if (square <= limit * limit * gap->variance) /* mutation: diff-chance */
+    square = gap.difference * gap.difference;
+    if (square <= limit * limit * gap.variance) /* mutation: diff-chance */
         return;
-    if (gap->difference > floor)
+    if (gap.difference > floor)
         row->changed = SEE_CHANGED_SLOWER;
-    else if (gap->difference < -floor)
+    else if (gap.difference < -floor)
         row->changed = SEE_CHANGED_FASTER;
 }
 
-static int compare_pair(struct comparison_of *c, const struct pair *pair, struct see_diff_row *row)
+static int by_difference(const void *a, const void *b)
+{
+    const struct see_gap *x = a, *y = b;
+
+    return x->difference < y->difference ? -1 : x->difference > y->difference;
+}
+
+/*
+ * Returns the median of the kernels' differences, or of the two in the middle the smaller one:
+ * another speed of the machine changes all kernels, another version of a few leaves the median.
+ */
+static double difference_of_machine(const struct see_gap *gap, const struct see_diff_row *row,
+                                    uint32_t count)
+{
+    struct see_gap *known = calloc((size_t)count + 1, sizeof(*known));
+    double low = 0, high = 0;
+    uint32_t many = 0;
+
+    for (uint32_t i = 0; known != NULL && i < count; i++)
+        if (row[i].is_kernel && gap[i].is_known)
+            known[many++] = gap[i];
+    if (many >= MACHINE_KERNELS) {
+        qsort(known, many, sizeof(*known), by_difference);
+        low = known[(many - 1) / 2].difference;
+        high = known[many / 2].difference;
+    }
+    free(known);
+    if (low >= MACHINE_MIN && low <= MACHINE_MAX)
+        return low;
+    return high <= -MACHINE_MIN && high >= -MACHINE_MAX ? high : 0;
+}
+
+/* Computes the gap of a row that both runs have; that of another row is unknown. */
+static int measure_pair(struct comparison_of *c, const struct pair *pair, struct see_diff_row *row,
+                        struct see_gap *gap)
 {
     const struct see_set *set[SEE_RUNS];
     uint32_t count[SEE_RUNS];
-    struct see_gap gap;
-    int status = PTO_OK;
 
     *row = (struct see_diff_row){ .name = pair->name,
                                   .ratio = 1,
@@ -310,12 +346,32 @@ static int compare_pair(struct comparison_of *c, const struct pair *pair, struct
     }
     if (set[SEE_BEFORE] == NULL || set[SEE_AFTER] == NULL)
         return PTO_OK;
-    if (c->is_virtual && row->count[SEE_BEFORE] != 0 && row->count[SEE_AFTER] != 0)
-        gap = gap_of_means(row);
-    else
-        status = join_gaps(set, count, &gap);
-    if (status == PTO_OK)
-        judge(c, &gap, row);
+    if (!c->is_virtual || row->count[SEE_BEFORE] == 0 || row->count[SEE_AFTER] == 0)
+        return join_gaps(set, count, gap);
+    *gap = gap_of_means(row);
+    return PTO_OK;
+}
+
+static int compare_pairs(struct comparison_of *c, struct see_difference *d)
+{
+    struct see_gap *gap = calloc((size_t)c->pairs + 1, sizeof(*gap));
+    double machine = 0;
+    int status = PTO_OK;
+
+    d->row = calloc((size_t)c->pairs + 1, sizeof(*d->row));
+    if (d->row == NULL || gap == NULL)
+        status = PTO_ENOMEM;
+    for (; status == PTO_OK && d->count < c->pairs; d->count++)
+        status = measure_pair(c, &c->pair[d->count], &d->row[d->count], &gap[d->count]);
+    if (status == PTO_OK && !c->is_virtual)
+        machine = difference_of_machine(gap, d->row, d->count);
+    d->machine = 1 + machine;
+    for (uint32_t i = 0; status == PTO_OK && i < d->count; i++) {
+        if (d->row[i].changed == SEE_CHANGED_SAME)
+            judge(c, machine, gap[i], &d->row[i]);
+        d->changed += is_change(&d->row[i]);
+    }
+    free(gap);
     return status;
 }
 
@@ -340,11 +396,6 @@ static double row_weight(const struct see_diff_row *row)
     return (change > 0 ? change : -change) * (double)row->total_ns[SEE_BEFORE];
 }
 
-static bool is_change(const struct see_diff_row *row)
-{
-    return row->changed != SEE_CHANGED_SAME && row->changed != SEE_CHANGED_UNKNOWN;
-}
-
 static int order_rows(const void *a, const void *b)
 {
     const struct see_diff_row *x = a, *y = b;
@@ -363,6 +414,7 @@ static void difference_text(struct see_difference *d)
 {
     const struct see_diff_row *row = &d->row[0];
     const struct see_work *a = &d->of[SEE_BEFORE]->work, *b = &d->of[SEE_AFTER]->work;
+    double machine = 100 * (d->machine - 1);
     char before[24], after[24];
     size_t used = 0;
 
@@ -386,4 +438,9 @@ static void difference_text(struct see_difference *d)
                  see_changed_key(row->changed), d->has_means ? "mean" : "median",
                  see_time_text(see_diff_ns(d, row, SEE_AFTER), after),
                  see_time_text(see_diff_ns(d, row, SEE_BEFORE), before));
+    used = strlen(d->text);
+    if (machine > 0 || machine < 0)
+        snprintf(d->text + used, sizeof(d->text) - used,
+                 "; that most kernels are %.1f %% %s is taken for the speed of the machine",
+                 machine > 0 ? machine : -machine, machine > 0 ? "slower" : "faster");
 }

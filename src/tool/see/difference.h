@@ -7,7 +7,9 @@
  * into batches. The medians and lower quartiles of batches show how much the run varied, and so how
  * far two equal runs may be apart. The limits are such that all comparisons of equal runs together
  * report a difference once in twenty times. A difference below a floor is ignored, because another
- * process on the machine may cause it. Virtual clocks have no noise.
+ * process on the machine may cause it. If most of three or more kernels changed by one factor, the
+ * machine ran at another speed: kernels are compared after division by that factor. Virtual clocks
+ * have no noise.
  */
 #ifndef PTO_SEE_DIFFERENCE_H
 #define PTO_SEE_DIFFERENCE_H
@@ -36,7 +38,8 @@ struct see_diff_row {
     const char *name; /* name of a kernel, or "submission" or "scheduling" */
     bool is_kernel;
     enum see_changed changed;
-    double ratio;  /* time after divided by time before; 1 if only one run has the row */
+    /* time after by time before and, for a kernel, by `machine`; 1: only one run has the row */
+    double ratio;
     double spread; /* the row counts as changed if `ratio` differs from 1 by more than this */
     uint64_t count[SEE_RUNS];
     uint64_t median_ns[SEE_RUNS];
@@ -48,6 +51,7 @@ struct see_difference {
     const struct see_analysis *of[SEE_RUNS];
     struct see_diff_row *row; /* changed rows first, the largest change of time first */
     uint32_t count;
+    double machine;       /* factor by which most kernels changed, taken for the machine's */
     uint32_t changed;     /* number of rows that are not SAME or UNKNOWN */
     bool has_means;       /* the runs have virtual clocks: `ratio` compares means, not medians */
     bool has_other_tasks; /* the runs differ in their numbers of tasks, executions or cores */

@@ -10,28 +10,6 @@
 
 #include "pto/status.h"
 
-/*
- * State of a search for the accesses that the orchestration waited for before it accessed an
- * element.
- */
-struct waits {
-    struct race_graph *g;
-    /*
-     * for each region: index of its first access in `list`; the array has one element more than
-     * there are regions
-     */
-    uint64_t *first;
-    uint32_t *count; /* for each region: number of accesses so far */
-    /*
-     * for each region: number of its accesses for which an earlier read by the orchestration, or an
-     * earlier write, has waited
-     */
-    uint32_t *awaited;
-    uint32_t *list;
-    struct see_edge *edge; /* edges between nodes */
-    uint64_t edge_count, edge_max;
-};
-
 /* ---- regions ---- */
 
 static uint64_t hash_view(const struct see_byte_view *v, uint64_t space)
@@ -135,12 +113,74 @@ static int find_stray(struct race_graph *g, uint32_t task, struct see_argument *
     return PTO_OK;
 }
 
-static int enter_touches(struct race_graph *g, uint32_t node)
+static uint32_t enter_node(struct race_graph *g, uint32_t task, uint32_t element)
+{
+    uint32_t node = g->node_count++;
+
+    g->task[node] = task;
+    g->element[node] = element;
+    g->begin[node] = g->last[node] = node;
+    return node;
+}
+
+int see_race_compare_segments(const void *a, const void *b)
+{
+    const struct race_segment *x = a, *y = b;
+
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/*
+ * Adds a node for each segment of a task whose kernels signalled, and one for its end. Returns the
+ * number of segments, which are the last ones of g->segment.
+ */
+static uint32_t enter_segments(struct race_graph *g, uint32_t begin)
 {
     const struct see_recording *r = g->r;
-    uint32_t task = g->task[node];
+    uint64_t from = r->touch_from[g->task[begin]], to = r->touch_from[g->task[begin] + 1];
+    struct race_segment *own = &g->segment[g->segment_count];
+    uint32_t count = 0, kept = 0;
+
+    if (from == to || r->touch[to - 1].kind < PTO_RECORDING_TOUCH_STEP)
+        return 0;
+    for (uint64_t i = from; i < to; i++)
+        if (r->touch[i].segment != 0)
+            own[count++].id = r->touch[i].segment;
+    if (count > 1)
+        qsort(own, count, sizeof(*own), see_race_compare_segments);
+    for (uint32_t i = 0; i < count; i++) {
+        if (kept != 0 && own[kept - 1].id == own[i].id)
+            continue;
+        own[kept].id = own[i].id;
+        own[kept].node = enter_node(g, g->task[begin], PTO_RECORDING_NONE);
+        g->begin[own[kept++].node] = begin;
+    }
+    g->segment_count += kept;
+    g->last[begin] = enter_node(g, g->task[begin], PTO_RECORDING_NONE);
+    g->begin[g->last[begin]] = begin;
+    return kept;
+}
+
+/* Returns the node of a part of a task: that of its segment, or the begin of the task. */
+static uint32_t node_of_touch(const struct race_graph *g, uint32_t begin, uint32_t segments,
+                              const struct see_touch *t)
+{
+    const struct race_segment wanted = { .id = t->segment }, *found = NULL;
+
+    if (segments != 0 && t->segment != 0)
+        found = bsearch(&wanted, &g->segment[g->segment_count - segments], segments, sizeof(wanted),
+                        see_race_compare_segments);
+    return found != NULL ? found->node : begin;
+}
+
+static int enter_touches(struct race_graph *g, uint32_t begin)
+{
+    const struct see_recording *r = g->r;
+    uint32_t task = g->task[begin], segments = enter_segments(g, begin);
     int status = PTO_OK;
 
+    if (!see_race_is_known(r, task))
+        return PTO_OK;
     for (uint64_t i = r->touch_from[task]; i < r->touch_from[task + 1] && status >= 0; i++) {
         const struct see_touch *t = &r->touch[i];
         struct see_argument part = t->part;
@@ -152,7 +192,7 @@ static int enter_touches(struct race_graph *g, uint32_t node)
         if (status >= 0)
             status = enter_access(
                 g, &part,
-                (struct race_access){ .node = node,
+                (struct race_access){ .node = node_of_touch(g, begin, segments, t),
                                       .element = PTO_RECORDING_NONE,
                                       .argument = t->argument >= 0 ? t->argument : SEE_RACE_STRAY,
                                       .use = t->kind == PTO_RECORDING_TOUCH_WRITE ? SEE_USE_WRITE
@@ -192,11 +232,9 @@ static int enter_elements(struct race_graph *g, uint32_t task, uint32_t *next)
 
         if (e->group != g->group || !is_barrier(e))
             return status;
-        g->task[g->node_count] = task;
-        g->element[g->node_count] = *next;
         status = enter_access(
             g, &e->argument,
-            (struct race_access){ .node = g->node_count++,
+            (struct race_access){ .node = enter_node(g, task, *next),
                                   .element = *next,
                                   .argument = SEE_RACE_ELEMENT,
                                   .use = e->kind == PTO_RECORDING_ELEMENT_SET ? SEE_USE_WRITE
@@ -210,13 +248,11 @@ static int enter_elements(struct race_graph *g, uint32_t task, uint32_t *next)
 static int enter_task(struct race_graph *g, uint32_t task, uint32_t *next)
 {
     const struct see_recording *r = g->r;
-    uint32_t node = g->node_count++;
+    uint32_t node = enter_node(g, task, PTO_RECORDING_NONE);
     bool has_kernel = (r->task[task].flags & PTO_RECORDING_DUMMY) == 0;
     bool is_known = see_race_is_known(r, task);
     int status = PTO_OK;
 
-    g->task[node] = task;
-    g->element[node] = PTO_RECORDING_NONE;
     for (uint64_t i = r->argument_from[task];
          /*
           * if it is known what the kernel used, its arguments matter only for waits of the
@@ -232,7 +268,7 @@ static int enter_task(struct race_graph *g, uint32_t task, uint32_t *next)
                                                .argument = (int16_t)(i - r->argument_from[task]),
                                                .use = use_of_tag(r->argument[i].tag),
                                                .only_orders = is_known });
-    if (status >= 0 && is_known)
+    if (status >= 0)
         status = enter_touches(g, node);
     for (; *next < r->element_count && r->element[*next].task == task; ++*next)
         if (status >= 0)
@@ -251,17 +287,23 @@ static int enter_nodes(struct race_graph *g)
     uint64_t tasks = group->task_end - group->task_begin;
     uint64_t uses = r->argument_from[group->task_end] - r->argument_from[group->task_begin] +
                     r->touch_from[group->task_end] - r->touch_from[group->task_begin];
+    uint64_t touches = r->touch_from[group->task_end] - r->touch_from[group->task_begin];
+    size_t nodes = 2 * tasks + r->element_count + touches + 1;
     uint32_t next = 0;
     int status = PTO_OK;
 
     for (g->bucket_count = 256; g->bucket_count < uses / 4 && g->bucket_count < 1u << 30;)
         g->bucket_count *= 2;
-    g->task = malloc((tasks + r->element_count + 1) * sizeof(*g->task));
-    g->element = malloc((tasks + r->element_count + 1) * sizeof(*g->element));
+    g->task = malloc(nodes * sizeof(*g->task));
+    g->element = malloc(nodes * sizeof(*g->element));
+    g->begin = malloc(nodes * sizeof(*g->begin));
+    g->last = malloc(nodes * sizeof(*g->last));
+    g->segment = malloc((touches + 1) * sizeof(*g->segment));
     g->access = malloc((uses + r->element_count + 1) * sizeof(*g->access));
     g->bucket = malloc(g->bucket_count * sizeof(*g->bucket));
     if (g->task == NULL || g->element == NULL || g->access == NULL || g->bucket == NULL ||
-        tasks + r->element_count >= UINT32_MAX / 2 || uses + r->element_count >= UINT32_MAX / 2)
+        g->begin == NULL || g->last == NULL || g->segment == NULL || nodes >= UINT32_MAX / 2 ||
+        uses + r->element_count >= UINT32_MAX / 2)
         return PTO_ENOMEM;
     memset(g->bucket, 0xff, g->bucket_count * sizeof(*g->bucket));
     while (next < r->element_count && r->element[next].group < g->group)
@@ -372,164 +414,10 @@ static int find_near(struct race_graph *g)
     return status >= 0 ? arrange_near(g) : status;
 }
 
-/* ---- the order of nodes ---- */
-
-/*
- * Whether the orchestration waits for the access before it reads an overlapping element or, if
- * is_set, writes it. docs/user/ordering.md has these rules for pto_get_data and pto_set_data.
- */
-static bool is_awaited(const struct race_graph *g, const struct race_access *a, bool is_set)
-{
-    const struct see_argument *argument;
-
-    if (a->use == SEE_USE_UNDECLARED || a->argument == SEE_RACE_ELEMENT || a->touch != 0 ||
-        (a->use == SEE_USE_READ && !is_set))
-        return false;
-    if (a->argument == SEE_RACE_PREDICATE)
-        argument = &g->r->element[a->element].argument;
-    else
-        argument = &g->r->argument[g->r->argument_from[g->task[a->node]] + (uint64_t)a->argument];
-    return (argument->flags & PTO_RECORDING_MANUAL_DEP) == 0 || argument->tag == PTO_TAG_OUTPUT;
-}
-
-static int add_wait(struct waits *w, uint32_t from, uint32_t to)
-{
-    if (w->edge_count == w->edge_max) {
-        uint64_t max = 2 * w->edge_max + 256;
-        struct see_edge *grown = realloc(w->edge, max * sizeof(*grown));
-
-        if (grown == NULL)
-            return PTO_ENOMEM;
-        w->edge = grown;
-        w->edge_max = max;
-    }
-    w->edge[w->edge_count++] = (struct see_edge){ .from = from, .to = to };
-    return PTO_OK;
-}
-
-/*
- * Adds edges to the node of an access by the orchestration from the accesses for which the
- * orchestration waits. In mode host it waits for none, because no task runs before the graph is
- * complete.
- */
-static int add_waits(struct waits *w, const struct race_access *a)
-{
-    const struct race_graph *g = w->g;
-    const struct race_region *own = &g->region[a->region];
-    int status = PTO_OK;
-
-    if (g->r->mode == PTO_MODE_HOST)
-        return PTO_OK;
-    for (uint32_t i = 0; status >= 0 && i < own->near_count; i++) {
-        uint32_t region = g->near[own->near + i];
-        uint32_t *awaited = &w->awaited[2ull * region + (a->use == SEE_USE_WRITE)];
-
-        for (uint32_t k = *awaited; status >= 0 && k < w->count[region]; k++) {
-            const struct race_access *x = &g->access[w->list[w->first[region] + k]];
-
-            if (is_awaited(g, x, a->use == SEE_USE_WRITE))
-                status = add_wait(w, x->node, a->node);
-        }
-        *awaited = w->count[region];
-    }
-    return status;
-}
-
-static int find_waits(struct waits *w)
-{
-    struct race_graph *g = w->g;
-    size_t regions = g->region_count + (size_t)1;
-    int status = PTO_OK;
-
-    if (g->r->element_count == 0)
-        return PTO_OK;
-    w->first = calloc(regions + 1, sizeof(*w->first));
-    w->count = calloc(regions, sizeof(*w->count));
-    w->awaited = calloc(2 * regions, sizeof(*w->awaited));
-    w->list = malloc((g->access_count + 1ull) * sizeof(*w->list));
-    if (w->first == NULL || w->count == NULL || w->awaited == NULL || w->list == NULL)
-        return PTO_ENOMEM;
-    for (uint32_t i = 0; i < g->access_count; i++)
-        w->first[g->access[i].region + 1]++;
-    for (uint32_t i = 0; i < g->region_count; i++)
-        w->first[i + 1] += w->first[i];
-    for (uint32_t i = 0; status >= 0 && i < g->access_count; i++) {
-        const struct race_access *a = &g->access[i];
-
-        if (a->argument == SEE_RACE_ELEMENT)
-            status = add_waits(w, a);
-        w->list[w->first[a->region] + w->count[a->region]++] = i;
-    }
-    return status;
-}
-
-/*
- * Adds the predecessors of a task: those of its edges, without duplicates, and the latest access by
- * the orchestration before the submit. `node_of` has the node of each task of the group.
- */
-static void order_task(struct race_graph *g, uint32_t node, const uint32_t *node_of,
-                       uint32_t barrier, uint64_t *count)
-{
-    const struct see_recording *r = g->r;
-    uint32_t task = g->task[node], begin = r->group[g->group].task_begin;
-    uint32_t last = PTO_RECORDING_NONE;
-
-    for (uint64_t k = r->edge_from[task]; k < r->edge_from[task + 1]; k++)
-        if (r->edge[k].from != last && r->edge[k].from >= begin) {
-            last = r->edge[k].from;
-            g->order.before[(*count)++] = node_of[last - begin];
-        }
-    if (barrier != PTO_RECORDING_NONE)
-        g->order.before[(*count)++] = barrier;
-}
-
-/* Sets the predecessors of each node. The edges in `w` are in the order of their later nodes. */
-static void order_nodes(struct race_graph *g, const struct waits *w, uint32_t *node_of)
-{
-    uint32_t begin = g->r->group[g->group].task_begin, barrier = PTO_RECORDING_NONE;
-    uint64_t count = 0, next = 0;
-
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        g->order.from[n] = count;
-        if (g->element[n] == PTO_RECORDING_NONE) {
-            node_of[g->task[n] - begin] = n;
-            order_task(g, n, node_of, barrier, &count);
-            continue;
-        }
-        for (; next < w->edge_count && w->edge[next].to == n; next++)
-            g->order.before[count++] = w->edge[next].from;
-        if (barrier != PTO_RECORDING_NONE)
-            g->order.before[count++] = barrier;
-        barrier = n;
-    }
-    g->order.from[g->node_count] = count;
-}
-
-static int make_order(struct race_graph *g, const struct waits *w)
-{
-    const struct see_recording *r = g->r;
-    const struct see_group *group = &r->group[g->group];
-    uint64_t edges = r->edge_from[group->task_end] - r->edge_from[group->task_begin];
-    uint32_t *node_of = malloc((group->task_end - group->task_begin + 1ull) * sizeof(*node_of));
-    int status = PTO_ENOMEM;
-
-    g->order.count = g->node_count;
-    g->order.from = malloc((g->node_count + 1ull) * sizeof(*g->order.from));
-    g->order.before =
-        malloc((edges + w->edge_count + g->node_count + 1ull) * sizeof(*g->order.before));
-    if (node_of != NULL && g->order.from != NULL && g->order.before != NULL) {
-        order_nodes(g, w, node_of);
-        status = see_precedence_make(&g->order);
-    }
-    free(node_of);
-    return status;
-}
-
-/* ---- the whole graph ---- */
+/* ---- all of it ---- */
 
 int see_race_graph_make(struct race_graph *g, const struct see_recording *r, uint32_t group)
 {
-    struct waits w = { .g = g };
     int status;
 
     *g = (struct race_graph){ .r = r, .group = group };
@@ -537,14 +425,7 @@ int see_race_graph_make(struct race_graph *g, const struct see_recording *r, uin
     if (status >= 0)
         status = find_near(g);
     if (status >= 0)
-        status = find_waits(&w);
-    if (status >= 0)
-        status = make_order(g, &w);
-    free(w.first);
-    free(w.count);
-    free(w.awaited);
-    free(w.list);
-    free(w.edge);
+        status = see_race_order_make(g);
     return status;
 }
 
@@ -552,6 +433,9 @@ void see_race_graph_free(struct race_graph *g)
 {
     free(g->task);
     free(g->element);
+    free(g->begin);
+    free(g->last);
+    free(g->segment);
     free(g->access);
     free(g->region);
     free(g->bucket);
@@ -565,7 +449,8 @@ uint64_t see_race_graph_bytes(const struct race_graph *g)
 {
     uint64_t edges = g->order.from != NULL ? g->order.from[g->node_count] : 0;
 
-    return g->node_count * (2 * sizeof(*g->task) + sizeof(*g->order.from) + 5 * sizeof(uint32_t)) +
+    return g->segment_count * sizeof(*g->segment) +
+           g->node_count * (4 * sizeof(*g->task) + sizeof(*g->order.from) + 5 * sizeof(uint32_t)) +
            g->access_count * sizeof(*g->access) + g->region_max * sizeof(*g->region) +
            g->bucket_count * sizeof(*g->bucket) + g->near_max * sizeof(*g->near) +
            edges * sizeof(uint32_t);

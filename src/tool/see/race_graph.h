@@ -47,6 +47,12 @@ struct race_buffer {
     uint32_t task; /* the first task with the buffer as an argument */
 };
 
+/* A part of an invocation between two of its signals. */
+struct race_segment {
+    uint32_t id; /* as in struct see_touch */
+    uint32_t node;
+};
+
 struct race_graph {
     const struct see_recording *r;
     uint32_t group;
@@ -60,6 +66,13 @@ struct race_graph {
      * PTO_RECORDING_NONE: the node is a task
      */
     uint32_t *element;
+    /*
+     * A task whose kernels signalled has a node for its begin, one for each segment, and one for
+     * its end; each node has the begin of its task, and each begin the end. Others are their own.
+     */
+    uint32_t *begin, *last;
+    struct race_segment *segment; /* sorted by id */
+    uint32_t segment_count;
     struct race_access *access; /* accesses, sorted by node */
     uint32_t access_count;
     struct race_region *region;
@@ -75,6 +88,13 @@ struct race_graph {
 /* Makes the graph. Returns PTO_OK or PTO_ENOMEM; race_graph_free must follow in both cases. */
 int see_race_graph_make(struct race_graph *g, const struct see_recording *r, uint32_t group);
 void see_race_graph_free(struct race_graph *g);
+/*
+ * race_order.c: makes the precedence of the nodes. If there are segments, it gives the nodes other
+ * numbers, so that each comes after its predecessors, and sorts the accesses again. Returns PTO_OK or PTO_ENOMEM.
+ */
+int see_race_order_make(struct race_graph *g);
+/* Compares two struct race_segment by their ids, for qsort. */
+int see_race_compare_segments(const void *a, const void *b);
 /* Returns the size of the graph in memory, in bytes. */
 uint64_t see_race_graph_bytes(const struct race_graph *g);
 

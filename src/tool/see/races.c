@@ -277,36 +277,47 @@ static bool is_known_pair(struct race_search *s, const struct see_race_side side
 }
 
 /*
- * Whether the access is by an argument that declares no use, and may be ordered by signals, which
- * are not recorded: the kernel makes atomic accesses, or the task waits for a counter.
+ * Whether signals that are not recorded may order the access: it is by an argument that declares no
+ * use, or the other one is by the same task; and the kernel exchanges signals with others than
+ * kernels of the run, or the task waits for such a signal.
  */
-static bool is_signalled(const struct race_search *s, const struct see_race_side *side)
+static bool is_signalled(const struct race_search *s, const struct see_race_side *side,
+                         bool is_same_task)
 {
     const struct see_recording *r = s->g.r;
+    bool has_end = false;
 
-    if (side->touch == 0 || side->argument < 0 ||
-        pto_tag_use(r->argument[r->argument_from[side->task] + (uint64_t)side->argument].tag) != 0)
+    if (side->touch == 0)
         return false;
-    for (uint64_t i = r->touch_from[side->task]; i < r->touch_from[side->task + 1]; i++)
+    if (!is_same_task &&
+        (side->argument < 0 ||
+         pto_tag_use(r->argument[r->argument_from[side->task] + (uint64_t)side->argument].tag) !=
+             0))
+        return false;
+    for (uint64_t i = r->touch_from[side->task]; i < r->touch_from[side->task + 1]; i++) {
         if (r->touch[i].kind == PTO_RECORDING_TOUCH_SIGNAL)
             return true;
-    return (r->task[side->task].flags & PTO_RECORDING_DEFERRED) != 0;
+        has_end = has_end || r->touch[i].kind == PTO_RECORDING_TOUCH_END;
+    }
+    return !has_end && (r->task[side->task].flags & PTO_RECORDING_DEFERRED) != 0;
 }
 
 static uint8_t race_kind(const struct race_search *s, const struct see_race_side side[2])
 {
     for (int i = 0; i < 2; i++)
-        if (side[i].use == SEE_USE_UNDECLARED || is_signalled(s, &side[i]))
+        if (side[i].use == SEE_USE_UNDECLARED ||
+            is_signalled(s, &side[i], side_node(&side[0]) == side_node(&side[1])))
             return SEE_RACE_UNDECLARED;
     return side[0].use == SEE_USE_WRITE && side[1].use == SEE_USE_WRITE ? SEE_RACE_WRITE_WRITE
                                                                         : SEE_RACE_READ_WRITE;
 }
 
-/* Adds a pair of accesses that no path orders; `a` was submitted first. */
+/* Adds a pair of accesses that no path orders. */
 static void add_pair(struct race_search *s, uint32_t a, uint32_t b)
 {
-    const struct see_race_side side[2] = { side_of(s, &s->g.access[a]),
-                                           side_of(s, &s->g.access[b]) };
+    bool is_turned = s->g.task[s->g.access[a].node] > s->g.task[s->g.access[b].node];
+    const struct see_race_side side[2] = { side_of(s, &s->g.access[is_turned ? b : a]),
+                                           side_of(s, &s->g.access[is_turned ? a : b]) };
     uint8_t kind = race_kind(s, side);
     struct see_race *race = is_known_pair(s, side) ? NULL : find_race(s, kind, side);
     uint64_t apart;
@@ -373,21 +384,19 @@ static bool compare_accesses(struct race_search *s, uint32_t a, uint32_t b)
 }
 
 /*
- * Compares two accesses of one task. Lanes of a block, and blocks that start together, may
- * synchronise; other blocks have no order and race. Returns false if the task has blocks that do
- * not start together, and the recording has what each of them used.
+ * Compares two accesses of one node: of a segment of an invocation, or of a task whose kernels did
+ * not signal, so that its invocations race. Returns false if the node may have several invocations.
  */
 static bool compare_blocks(struct race_search *s, uint32_t a, uint32_t b)
 {
     const struct see_recording *r = s->g.r;
     const struct race_access *x = &s->g.access[a], *y = &s->g.access[b];
-    const struct see_task *t = &r->task[s->g.task[x->node]];
 
-    if (x->touch == 0 || y->touch == 0 || t->blocks <= 1 || (t->flags & PTO_RECORDING_GANG) != 0)
+    if (x->touch == 0 || y->touch == 0)
         return true;
-    if (r->touch[x->touch - 1].block != r->touch[y->touch - 1].block)
+    if (r->touch[x->touch - 1].invocation != r->touch[y->touch - 1].invocation)
         add_pair(s, a, b);
-    return false;
+    return r->touch[x->touch - 1].segment == 0 && r->task[s->g.task[x->node]].blocks <= 1;
 }
 
 /*
@@ -520,7 +529,8 @@ static void count_known(struct race_search *s)
     const struct see_group *group = &r->group[s->g.group];
 
     for (uint32_t task = group->task_begin; task < group->task_end; task++) {
-        s->out->kernel_tasks += (r->task[task].flags & (PTO_RECORDING_DUMMY | PTO_RECORDING_NEVER |
+        s->out->kernel_tasks += see_task_kernel(r, task) != PTO_RECORDING_NONE &&
+                                (r->task[task].flags & (PTO_RECORDING_DUMMY | PTO_RECORDING_NEVER |
                                                         PTO_RECORDING_SKIPPED)) == 0;
         s->out->known_tasks += see_race_is_known(r, task);
     }

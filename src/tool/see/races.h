@@ -8,7 +8,8 @@
  * separately for each allocation, because its addresses are used again. Accesses of the
  * orchestration itself count as well, and order what was submitted before them.
  *
- * Blocks of one task race with each other, unless they start together and may synchronise.
+ * Blocks and lanes of one task race with each other. Signals between kernels order what comes before
+ * them and after them, if the recording has what kernels used.
  */
 #ifndef PTO_SEE_RACES_H
 #define PTO_SEE_RACES_H
@@ -113,7 +114,8 @@ void see_races_free(struct see_races *races);
  */
 static inline bool see_race_is_known(const struct see_recording *r, uint32_t task)
 {
-    return r->touch_from[task] < r->touch_from[task + 1];
+    return r->touch_from[task] < r->touch_from[task + 1] &&
+           r->touch[r->touch_from[task]].kind < PTO_RECORDING_TOUCH_STEP;
 }
 
 const char *see_race_kind_name(uint8_t kind);

@@ -141,10 +141,16 @@ struct see_element {
 /* Elements that a kernel of a task used, in a run with --accesses. */
 struct see_touch {
     uint32_t task;
-    uint8_t kind; /* enum pto_recording_touch; only READ and WRITE have the members below */
+    /*
+     * enum pto_recording_touch; READ and WRITE have the members below, STEP only `segment` and
+     * `before`, END only `before`
+     */
+    uint8_t kind;
     /* argument whose buffer contains the part; -1: no argument's does, and `part` is in bytes */
     int16_t argument;
-    uint32_t block;
+    uint32_t invocation; /* 3 times the block, plus the lane: 1 for AIV0, 2 for AIV1 */
+    uint32_t segment;    /* 0: none; else unique in the recording, as `before` */
+    uint32_t before;     /* 0: the begin of the task */
     struct see_argument part;
 };
 
@@ -175,6 +181,7 @@ struct see_recording {
     uint32_t kernel_count, file_count, group_count, lane_count, task_count;
     uint32_t key_count, allocation_count, element_count, run_count;
     uint64_t slice_count, edge_count, argument_count, scalar_count, touch_count;
+    uint32_t segment_count; /* larger than every number of a segment */
     struct see_kernel *kernel;
     char **file;
     struct see_group *group;

@@ -40,7 +40,9 @@ static int recording_compare_touches(const void *a, const void *b)
         return x->kind < y->kind ? -1 : 1;
     if (x->argument != y->argument)
         return x->argument < y->argument ? -1 : 1;
-    return x->block < y->block ? -1 : x->block > y->block;
+    if (x->invocation != y->invocation)
+        return x->invocation < y->invocation ? -1 : 1;
+    return x->segment < y->segment ? -1 : x->segment > y->segment;
 }
 
 /*

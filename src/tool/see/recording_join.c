@@ -182,6 +182,8 @@ static void join_touches(struct joining *w, const struct see_recording *part)
 
         *t = part->touch[i];
         t->task += to->task_count;
+        t->segment += t->segment != 0 ? to->segment_count : 0;
+        t->before += t->before != 0 ? to->segment_count : 0;
         t->part.allocation += to->allocation_count;
         t->part.owner = join_moved(t->part.owner, to->task_count);
     }
@@ -206,6 +208,7 @@ static void join_counts(struct see_recording *to, const struct see_recording *pa
     to->scalar_count += part->scalar_count;
     to->element_count += part->element_count;
     to->touch_count += part->touch_count;
+    to->segment_count += part->segment_count;
     to->records_lost += part->records_lost;
     to->edges_lost += part->edges_lost;
     to->workers += part->workers;

@@ -38,7 +38,7 @@ struct recording_part {
     uint32_t *key_kernel;
     uint64_t key_count;
     uint32_t *file; /* for each file of the part: the file's number in the whole recording */
-    uint32_t file_count, lane_count, task_first, key_first, allocation_first;
+    uint32_t file_count, lane_count, task_first, key_first, allocation_first, segment_first;
     const char *fault; /* first fault, as a sentence; NULL: none; "": out of memory */
 };
 

@@ -426,6 +426,20 @@ static void recording_read_elements(struct recording_part *p, struct see_recordi
     }
 }
 
+/* Returns a number of a segment, made unique in the recording. */
+static uint32_t recording_read_segment(struct recording_part *p, struct see_recording *r)
+{
+    uint32_t segment =
+        see_part_below(p, PTO_RECORDING_SECTION_TOUCHED, (1ull << 31) - p->segment_first);
+
+    if (segment == 0)
+        return 0;
+    segment += p->segment_first;
+    if (segment >= r->segment_count)
+        r->segment_count = segment + 1;
+    return segment;
+}
+
 static void recording_read_touched(struct recording_part *p, struct see_recording *r)
 {
     const uint32_t kind = PTO_RECORDING_SECTION_TOUCHED;
@@ -441,8 +455,13 @@ static void recording_read_touched(struct recording_part *p, struct see_recordin
 
         t->task = p->task_first + (uint32_t)see_part_next(p, kind, tasks, &task);
         t->kind = (uint8_t)see_part_below(p, kind, PTO_RECORDING_TOUCH_COUNT);
+        if (t->kind == PTO_RECORDING_TOUCH_STEP)
+            t->segment = recording_read_segment(p, r);
+        if (t->kind == PTO_RECORDING_TOUCH_STEP || t->kind == PTO_RECORDING_TOUCH_END)
+            t->before = recording_read_segment(p, r);
         if (see_touch_has_part(t) && p->fault == NULL) {
-            t->block = see_part_below(p, kind, 1ull << 32);
+            t->invocation = see_part_below(p, kind, 1ull << 32);
+            t->segment = recording_read_segment(p, r);
             t->argument = (int16_t)((int)see_part_below(p, kind, PTO_TASK_TENSORS_MAX + 1) - 1);
             (void)see_part_next(p, kind, p->region_count, &region);
         }
@@ -641,6 +660,7 @@ static const char *recording_read_part(struct see_recording *r, struct recording
     p->task_first = r->task_count;
     p->key_first = r->key_count;
     p->allocation_first = r->allocation_count;
+    p->segment_first = r->segment_count;
     p->offset_ns = p->head.begin_ns - begin_ns;
     if (p->offset_ns > RECORDING_TIME_MAX)
         (void)see_part_fault(p,

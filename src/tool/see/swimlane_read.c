@@ -59,6 +59,7 @@ struct reading {
     bool is_aiv[CORES_MAX];
     uint32_t cores;
     int64_t hertz;
+    bool has_slices; /* the file has a list of executions, which may be empty */
     bool has_deps;
     char **name; /* name of each kernel; NULL: unknown */
     uint32_t kernels;
@@ -107,6 +108,7 @@ static void read_metadata(struct reading *w, struct see_json *j)
 /* Reads executions, each of which is [core, task, number, start, end, ...]. */
 static void read_executions(struct reading *w, struct see_json *j)
 {
+    w->has_slices = true;
     see_json_open(j, '[');
     while (see_json_item(j)) {
         struct swim_slice *s = append(w, &w->slices, sizeof(*s));
@@ -498,6 +500,8 @@ static int make_slices(struct reading *w)
                                  .task = (uint32_t)(t - r->task),
                                  .lane = lane };
         s->kernel = kernel >= 0 ? (uint32_t)kernel : w->kernels;
+        if (kernel >= 0) /* the files do not tell the core of a kernel */
+            r->kernel[kernel].core = w->is_aiv[lane] ? PTO_CORE_AIV : PTO_CORE_AIC;
         t->start_ns = s->begin_ns < t->start_ns ? s->begin_ns : t->start_ns;
         t->end_ns = s->end_ns > t->end_ns ? s->end_ns : t->end_ns;
         r->length_ns = s->end_ns > r->length_ns ? s->end_ns : r->length_ns;
@@ -647,9 +651,9 @@ static int name_recording(struct see_recording *r)
 
 bool see_swimlane_find(const char *target, char *path, size_t bytes)
 {
-    static const char
-        *const names[] = { "chip_swimlane_records.json",
-                           "l2_perf_records.json" /* name in older versions of simpler */ };
+    static const char *const names[] = { "chip_swimlane_records.json",
+                                         "l2_swimlane_records.json", /* until August 2026 */
+                                         "l2_perf_records.json" /* until May 2026 */ };
     size_t length = strlen(target);
     struct stat about;
 
@@ -671,6 +675,11 @@ int see_swimlane_read(const char *path, struct see_recording **out, struct pto_e
 
     if (status >= 0)
         status = read_file(&w, path, read_records, error);
+    if (status >= 0 && !w.has_slices)
+        status = error_setf(error, PTO_EINVAL,
+                            "%s: there is no list 'aicore_tasks', which swimlane files of simpler "
+                            "have since June 2026",
+                            path);
     if (status >= 0)
         status = read_sibling(&w, path, "deps.json", read_deps, error);
     if (status >= 0)

@@ -384,7 +384,10 @@ static const char *unmet_need(const struct job *job)
         return "its ranks are not processes";
     if ((needs & NEEDS_ADDRESSES) != 0 && !job->backend->has_addresses)
         return "its ranks have no addresses of their peers";
-    if ((needs & NEEDS_ADDRESSES) != 0 && job->backend->platform != NULL)
+    if ((needs & NEEDS_CONTEXT) != 0 && !job->backend->has_addresses &&
+        job->backend->ranks_a_host == 0)
+        return "its domains have no contexts";
+    if ((needs & (NEEDS_ADDRESSES | NEEDS_CONTEXT)) != 0 && job->backend->platform != NULL)
         return "addresses of windows are a card's";
     if (job->test->ranks > job->backend->ranks_max && job->backend->ranks_max > 1)
         return "it is tried with fewer ranks";

@@ -54,10 +54,11 @@ enum rank_needs {
     NEEDS_PEERS = 1,      /* more than one rank */
     NEEDS_PROCESSES = 2,  /* each rank is one */
     OPENS_ITSELF = 4,     /* the test begins without a communicator */
-    IS_LARGE = 8,         /* 70 ranks; only backends whose ranks are threads run so many */
-    NEEDS_ADDRESSES = 16, /* needs windows of peers that the host can load from and store to */
-    IS_BLIND = 32,        /* message of a backend that lacks these */
-    IS_LONELY = 64,       /* message of a backend that has no collectives */
+    IS_LARGE = 8,         /* 70 ranks: a crowd of threads is enough */
+    NEEDS_ADDRESSES = 16, /* of peers, which the host can load from and store to */
+    IS_BLIND = 32,        /* what is said without them */
+    IS_LONELY = 64,       /* what is said where the backend has no collectives */
+    NEEDS_CONTEXT = 128,  /* for kernels of this host, whether or not windows have addresses */
 };
 
 struct rank_test {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows and contexts: their sizes, and which memory each address refers to. */
+/* Windows and contexts: their sizes, and whose memory each address is. */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "tests/conformance/comm/rank_suite.h"
@@ -133,10 +134,146 @@ static void kernels_reach_windows(struct rank *r)
     rank_close_domain(r, domain);
 }
 
-/*
- * The content of windows stays when the domain is closed, whatever happens in its memory
- * afterwards.
- */
+enum { MUCH = 300001 }; /* bytes: more than all requests of a queue at a time */
+
+static uint8_t much_at(uint32_t rank, uint64_t i)
+{
+    return (uint8_t)(i * 7 + i / 251 + rank * 31);
+}
+
+/* More than one request has room for, to and from every rank, at an odd place. */
+static void kernels_copy_much(struct rank *r)
+{
+    struct pto_domain *domain = rank_open_domain(r, 1, 2 * 512 << 10);
+    const struct pto_comm_context *c = context_of(r, domain);
+    char *own = (char *)(uintptr_t)c->window_in[c->rank];
+    uint8_t *data = malloc(MUCH);
+    uint32_t next = (r->rank + 1) % r->count, before = (r->rank + r->count - 1) % r->count;
+
+    for (uint64_t i = 0; i < MUCH; i++)
+        data[i] = much_at(r->rank, i);
+    pto_window_put_signal(c, next, own + 65, data, MUCH, (int32_t *)(void *)own, PTO_SIGNAL_ADD, 2);
+    memset(data, 0, MUCH); /* the bytes have left this memory */
+    check_equal(r, pto_window_wait(c, (int32_t *)(void *)own, PTO_COMPARE_EQ, 2), PTO_OK);
+    for (uint64_t i = 0; i < MUCH; i++)
+        check_equal(r, (uint8_t)own[65 + i], much_at(before, i));
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    for (uint32_t from = 0; from < r->count; from++) {
+        check_equal(r, pto_window_get(c, from, own + 65, data, MUCH), PTO_OK);
+        for (uint64_t i = 0; i < MUCH; i++)
+            check_equal(r, data[i], much_at((from + r->count - 1) % r->count, i));
+    }
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    free(data);
+    rank_close_domain(r, domain);
+}
+
+/* The counter is raised once, after the last byte, and without a thread that waits. */
+static void kernels_get_later(struct rank *r)
+{
+    struct pto_domain *domain = rank_open_domain(r, 1, 1 << 20);
+    const struct pto_comm_context *c = context_of(r, domain);
+    char *own = (char *)(uintptr_t)c->window_in[c->rank], *to = own + (512 << 10);
+    uint32_t *count = (uint32_t *)(void *)own;
+    uint32_t next = (r->rank + 1) % r->count;
+
+    for (uint64_t i = 0; i < MUCH; i++)
+        own[64 + i] = (char)much_at(r->rank, i);
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    pto_window_get_later(c, next, own + 64, to, MUCH, count);
+    pto_window_get_later(c, next, own + 64, to, 0, count + 1);
+    check_equal(r, pto_window_wait(c, (int32_t *)count, PTO_COMPARE_GE, 1), PTO_OK);
+    for (uint64_t i = 0; i < MUCH; i++)
+        check_equal(r, (uint8_t)to[i], much_at(next, i));
+    check_equal(r, pto_window_wait(c, (int32_t *)count + 1, PTO_COMPARE_GE, 1), PTO_OK);
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    check_equal(r, *count, 1);
+    check_equal(r, count[1], 1);
+    rank_close_domain(r, domain);
+}
+
+enum { SHARERS = 6, SHARES = 200 };
+
+struct sharer {
+    struct rank *r;
+    const struct pto_comm_context *c;
+    uint32_t number;
+    uint32_t wrong;
+};
+
+/* A core: writes a cell of the next rank, reads it back, and counts it. */
+static void *share_main(void *context)
+{
+    struct sharer *s = context;
+    char *own = (char *)(uintptr_t)s->c->window_in[s->c->rank];
+    uint32_t next = (s->r->rank + 1) % s->r->count;
+    static const uint64_t cell_bytes = 20000; /* several requests */
+    char *cell = own + 64 + s->number * cell_bytes;
+    uint8_t *sent = malloc(cell_bytes), *got = malloc(cell_bytes);
+
+    for (uint32_t i = 0; i < times(SHARES); i++) {
+        memset(sent, (int)(i + s->number), cell_bytes);
+        pto_window_put(s->c, next, cell, sent, cell_bytes);
+        s->wrong += pto_window_get(s->c, next, cell, got, cell_bytes) != PTO_OK;
+        s->wrong += memcmp(sent, got, cell_bytes) != 0;
+        (void)pto_window_fetch_add(s->c, next, (int32_t *)(void *)own, 1);
+    }
+    free(sent);
+    free(got);
+    return NULL;
+}
+
+/* Several cores have more on the way at a time than there are requests. */
+static void kernels_share_a_queue(struct rank *r)
+{
+    struct pto_domain *domain = rank_open_domain(r, 1, 256 << 10);
+    const struct pto_comm_context *c = context_of(r, domain);
+    struct sharer sharer[SHARERS];
+    pthread_t thread[SHARERS];
+
+    for (uint32_t i = 0; i < SHARERS; i++) {
+        sharer[i] = (struct sharer){ r, c, i, 0 };
+        check_equal(r, pthread_create(&thread[i], NULL, share_main, &sharer[i]), 0);
+    }
+    for (uint32_t i = 0; i < SHARERS; i++) {
+        pthread_join(thread[i], NULL);
+        check_equal(r, sharer[i].wrong, 0);
+    }
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    check_equal(r, *(int32_t *)(uintptr_t)c->window_in[c->rank], SHARERS * times(SHARES));
+    rank_close_domain(r, domain);
+}
+
+/* What a host does comes after what a kernel of its rank did before: signals, gets, barriers. */
+static void kernels_come_first(struct rank *r)
+{
+    struct pto_domain *domain = rank_open_domain(r, 1, 64 << 10);
+    const struct pto_comm_context *c = context_of(r, domain);
+    char *own = (char *)(uintptr_t)c->window_in[c->rank], got[40000], sent[40000];
+    uint32_t next = (r->rank + 1) % r->count, before = (r->rank + r->count - 1) % r->count;
+
+    for (uint32_t i = 1; i <= times(50); i++) {
+        memset(sent, (int)(i + r->rank), sizeof(sent));
+        pto_window_put(c, next, own + 64, sent, sizeof(sent));
+        if (i % 3 == 0) {
+            check_ok(r, pto_comm_get(domain, next, 64, got, sizeof(got)));
+            check_equal(r, memcmp(got, sent, sizeof(sent)), 0);
+        }
+        if (i % 3 == 1) {
+            check_ok(r, pto_comm_signal(domain, next,
+                                        (struct pto_signal_at){ 0, PTO_SIGNAL_SET, (int32_t)i }));
+            check_equal(r, pto_window_wait(c, (int32_t *)(void *)own, PTO_COMPARE_EQ, (int32_t)i),
+                        PTO_OK);
+        } else
+            check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+        for (uint32_t k = 0; k < sizeof(sent); k++)
+            check_equal(r, (uint8_t)own[64 + k], (uint8_t)(i + before));
+        check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    }
+    rank_close_domain(r, domain);
+}
+
+/* What is in them when the domain is closed stays, whatever happens in their places afterwards. */
 static void windows_are_kept(struct rank *r)
 {
     struct pto_domain *domain = rank_open_domain(r, 1, 8192), *part = NULL, *next;
@@ -192,7 +329,11 @@ const struct rank_test ranks_windows[] = {
     { "windows_have_any_size", windows_have_any_size, 0, 2 },
     { "contexts_are_filled", contexts_are_filled, NEEDS_ADDRESSES, 0 },
     { "all_see_the_same_windows", all_see_the_same_windows, NEEDS_ADDRESSES, 4 },
-    { "kernels_reach_windows", kernels_reach_windows, NEEDS_ADDRESSES, 0 },
+    { "kernels_reach_windows", kernels_reach_windows, NEEDS_CONTEXT, 0 },
+    { "kernels_copy_much", kernels_copy_much, NEEDS_CONTEXT, 4 },
+    { "kernels_get_later", kernels_get_later, NEEDS_CONTEXT, 4 },
+    { "kernels_share_a_queue", kernels_share_a_queue, NEEDS_CONTEXT | NEEDS_PEERS, 3 },
+    { "kernels_come_first", kernels_come_first, NEEDS_CONTEXT | NEEDS_PEERS, 4 },
     { "windows_are_kept", windows_are_kept, NEEDS_ADDRESSES, 0 },
 };
 RANK_COUNT(ranks_windows);

@@ -59,7 +59,7 @@ const unzigzag = n => n % 2 ? -(n + 1) / 2 : n / 2;
 function decodeSlices(columns) {
   const { gap, duration, step, kernel, block } = columns, n = run.slices;
   Object.assign(run, { kernel, block, begin: new Float64Array(n), end: new Float64Array(n), task: new Uint32Array(n),
-    laneAt: new Uint32Array(meta.lanes.length + 1) });
+    hot: new Uint8Array(n), laneAt: new Uint32Array(meta.lanes.length + 1) });
   let i = 0;
   meta.lanes.forEach((lane, l) => {
     let now = 0, task = 0;
@@ -104,6 +104,7 @@ function decodeTasks(columns) {
   }
   Object.assign(run, { submit, ready, readyBy, site: columns.site, shapes: columns.shapes, flags: columns.flags,
     onPath: columns.onPath });
+  for (let i = 0; i < run.slices; i++) run.hot[i] = run.onPath[run.task[i]];
 }
 
 function decodeEdges(columns) {
@@ -206,13 +207,12 @@ function fillLevel(level, lower) {
       level.begin[q] = lower.begin[i];
       level.end[q] = lower.end[last - 1];
       for (; i < last; i++) {
+        level.hot[q] |= lower.hot[i];
         if (isSlices) {
           addShare(lower.kernel[i], lower.end[i] - lower.begin[i]);
-          level.hot[q] |= run.onPath[lower.task[i]];
         } else {
           addShare(lower.kernel[i], lower.first[i]);
           addShare(lower.other[i], lower.second[i]);
-          level.hot[q] |= lower.hot[i];
         }
       }
       takeShares(level, q);

@@ -10,7 +10,6 @@ const canvas = byId("lanes"), paper = canvas.getContext("2d", { alpha: false });
 const strip = document.createElement("canvas"), stripPaper = strip.getContext("2d");
 const closed = new Set();
 const sheet = { rows: [], width: 0, height: 0, lane: 8, cells: 8, image: null, pixels: null, colours: null };
-const timing = { frame: 0, items: 0 };
 
 /* ---- rows of the chart: groups, lanes with slices, and one row for all lanes without ---- */
 
@@ -54,11 +53,13 @@ function resize() {
   strip.height = Math.max(1, lanes * sheet.cells);
   sheet.image = stripPaper.createImageData(strip.width, strip.height);
   sheet.pixels = new Uint32Array(sheet.image.data.buffer);
-  overviewShares = null;
+  resizeOverview(scale);
+  forgetColours();
 }
 
 /* ---- drawing the lanes into `strip`, the canvas in memory ---- */
 
+const forgetColours = () => { sheet.colours = null; };
 const packed = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
 const mix = (a, b, share) => a.map((c, i) => Math.round(c + (b[i] - c) * share));
 
@@ -78,10 +79,10 @@ function readColours() {
  * For each pixel column of one lane: the shares of its two largest kernels, and whether it has a task of the critical
  * path.
  */
-const column = { first: null, second: null, kernel: null, other: null, hot: null };
+const column = { first: new Float32Array(0), second: null, kernel: null, other: null, hot: null };
 
 function clearColumns(width) {
-  if (column.first === null || column.first.length !== width) {
+  if (column.first.length !== width) {
     column.first = new Float32Array(width);
     column.second = new Float32Array(width);
     column.kernel = new Uint16Array(width);
@@ -106,16 +107,6 @@ function addToColumn(x, kernel, share) {
   }
 }
 
-/* Adds an interval of pixels, in which a kernel takes the given share of the time, to the pixel columns. */
-function addInterval(x0, x1, width, kernel, share, isHot) {
-  const low = Math.max(0, x0), high = Math.min(width, x1), last = Math.min(width - 1, high | 0);
-  for (let x = low | 0; x <= last; x++) {
-    const part = Math.min(high, x + 1) - Math.max(low, x);
-    if (part > 0 || low === high) addToColumn(x, kernel, part * share);
-    if (isHot) column.hot[x] = 1;
-  }
-}
-
 /*
  * Returns the coarsest level of detail whose blocks are at most about two pixel columns wide; -1: use the slices themselves.
  */
@@ -125,57 +116,63 @@ function levelFor(slicesPerColumn) {
   return chosen;
 }
 
-function collectSlices(low, high, width, scale) {
-  for (let i = low; i < high; i++)
-    addInterval((run.begin[i] - view.from) * scale, (run.end[i] - view.from) * scale, width, run.kernel[i], 1,
-      run.onPath[run.task[i]]);
-  timing.items += high - low;
+/* Slices, or blocks of them, of which two kernels take a share. One loop without calls that take fractions: these allocate. */
+function collect(blocks, low, high, width, scale) {
+  const { begin, end, kernel, other, first, second, hot } = blocks, from = view.from, onPath = column.hot;
+  for (let q = low; q < high; q++) {
+    const x0 = (begin[q] - from) * scale, x1 = (end[q] - from) * scale, left = x0 > 0 ? x0 : 0, right = x1 < width ? x1 : width;
+    const share = first ? first[q] / (end[q] - begin[q] || 1) : 1, rest = second ? second[q] / (end[q] - begin[q] || 1) : 0;
+    for (let x = left | 0; x < right; x++) {
+      const part = (x + 1 < right ? x + 1 : right) - (x > left ? x : left);
+      addToColumn(x, kernel[q], part * share);
+      if (rest > 0) addToColumn(x, other[q], part * rest);
+      if (hot[q]) onPath[x] = 1;
+    }
+  }
 }
 
-function collectBlocks(level, lane, width, scale) {
-  const low = firstAbove(level.end, level.laneAt[lane], level.laneAt[lane + 1], view.from);
-  const high = firstAbove(level.begin, low, level.laneAt[lane + 1], view.to);
-  for (let q = low; q < high; q++) {
-    const long = level.end[q] - level.begin[q] || 1;
-    const x0 = (level.begin[q] - view.from) * scale, x1 = (level.end[q] - view.from) * scale;
-    addInterval(x0, x1, width, level.kernel[q], level.first[q] / long, level.hot[q]);
-    if (level.second[q] > 0) addInterval(x0, x1, width, level.other[q], level.second[q] / long, 0);
-  }
-  timing.items += high - low;
+/* Where the visible part of a lane is among slices or blocks. */
+function visible({ begin, end, laneAt }, lane) {
+  const low = firstAbove(end, laneAt[lane], laneAt[lane + 1], view.from);
+  return [low, firstAbove(begin, low, laneAt[lane + 1], view.to)];
 }
 
 function collectLane(lane, width, scale) {
-  const low = firstAbove(run.end, run.laneAt[lane], run.laneAt[lane + 1], view.from);
-  const high = firstAbove(run.begin, low, run.laneAt[lane + 1], view.to);
-  const level = levelFor((high - low) / width);
+  const [low, high] = visible(run, lane), level = levelFor((high - low) / width);
   clearColumns(width);
-  if (level < 0) collectSlices(low, high, width, scale);
-  else collectBlocks(levels[level], lane, width, scale);
+  if (level < 0) collect(run, low, high, width, scale);
+  else collect(levels[level], ...visible(levels[level], lane), width, scale);
 }
 
-function paintCells(row, width) {
-  const { cells, pixels, colours } = sheet, top = row * cells * width;
+/* The colours of kernels: of columns on the critical path, and of all others. */
+function shadesOf() {
+  const { plain, pale } = sheet.colours, isPale = kernel => view.kernel !== NONE && kernel !== view.kernel;
+  const hot = view.kernel === NONE ? plain : plain.map((colour, kernel) => isPale(kernel) ? pale[kernel] : colour);
+  return { hot, other: view.isPath ? pale : hot };
+}
+
+/* The cells have the colour of the ground. */
+function paintCells(row, width, shades) {
+  const { cells, pixels } = sheet, { first, second, kernel, other, hot } = column, bottom = (row + 1) * cells * width;
   for (let x = 0; x < width; x++) {
-    const busy = Math.min(1, column.first[x] + column.second[x]);
-    const filled = busy > 0 ? Math.max(1, Math.round(busy * cells)) : 0;
-    const second = column.second[x] > 0 ? Math.round(column.second[x] / (column.first[x] + column.second[x]) * filled) : 0;
-    const isPale = kernel => view.isPath && !column.hot[x] || view.kernel !== NONE && kernel !== view.kernel;
-    const kernel = column.kernel[x], other = column.other[x];
-    const firstColour = filled ? (isPale(kernel) ? colours.pale : colours.plain)[kernel] : 0;
-    const secondColour = second ? (isPale(other) ? colours.pale : colours.plain)[other] : 0;
-    for (let cell = 0, at = top + x; cell < cells; cell++, at += width)
-      pixels[at] = cell < cells - filled ? colours.ground : cell < cells - filled + second ? secondColour : firstColour;
+    const busy = first[x] + second[x];
+    if (busy <= 0) continue;
+    const filled = Math.max(1, Math.min(1, busy) * cells + .5 | 0), above = second[x] / busy * filled + .5 | 0;
+    const colours = hot[x] ? shades.hot : shades.other, top = bottom - filled * width + x, middle = top + above * width;
+    for (let at = top, colour = colours[other[x]]; at < middle; at += width) pixels[at] = colour;
+    for (let at = middle, colour = colours[kernel[x]]; at < bottom; at += width) pixels[at] = colour;
   }
 }
 
 function paintStrip() {
   const width = strip.width, scale = width / (view.to - view.from);
+  const shades = shadesOf();
   let row = 0;
-  timing.items = 0;
+  sheet.pixels.fill(sheet.colours.ground);
   for (const { kind, lane } of sheet.rows) {
     if (kind !== "lane") continue;
     collectLane(lane, width, scale);
-    paintCells(row++, width);
+    paintCells(row++, width, shades);
   }
   stripPaper.putImageData(sheet.image, 0, 0);
 }
@@ -284,9 +281,8 @@ function drawSelected() {
 }
 
 function draw() {
-  const begin = performance.now();
   if (sheet.width <= LEFT + 1) return; /* the chart is hidden */
-  readColours();
+  if (sheet.colours === null) readColours();
   paper.fillStyle = sheet.colours.page;
   paper.fillRect(0, 0, sheet.width, sheet.height);
   drawAxis();
@@ -305,7 +301,6 @@ function draw() {
   if (view.isPath) drawPath();
   drawSelected();
   drawOverview();
-  timing.frame = performance.now() - begin;
 }
 
 let isAsked = false;
@@ -317,8 +312,20 @@ function askForFrame() {
 
 /* ---- the overview: how many cores of each kind are busy ---- */
 
-let overviewShares = null;
+const over = byId("overview"), overPaper = over.getContext("2d", { alpha: false });
+const overPicture = document.createElement("canvas"), overview = { width: 0, height: 0, shares: null, colours: null };
 const overviewKinds = [...new Set(meta.lanes.filter(lane => lane.count > 0).map(lane => lane.kind))].slice(0, 3);
+
+function resizeOverview(scale) {
+  const width = Math.max(0, over.clientWidth - LEFT);
+  if (overview.width !== width) overview.shares = null;
+  Object.assign(overview, { width, height: over.clientHeight, colours: null });
+  for (const each of [over, overPicture]) {
+    each.width = over.clientWidth * scale;
+    each.height = overview.height * scale;
+    each.getContext("2d").setTransform(scale, 0, 0, scale, 0, 0);
+  }
+}
 
 function collectOverview(width) {
   const scale = width / meta.span;
@@ -339,18 +346,17 @@ function collectOverview(width) {
   });
 }
 
-function drawOverview() {
-  const over = byId("overview"), scale = devicePixelRatio || 1, width = over.clientWidth - LEFT;
-  if (width <= 0) return;
-  const height = over.clientHeight, part = height / Math.max(1, overviewKinds.length), ink = over.getContext("2d");
-  over.width = over.clientWidth * scale;
-  over.height = height * scale;
-  ink.setTransform(scale, 0, 0, scale, 0, 0);
-  if (overviewShares === null || overviewShares.width !== width) overviewShares = { width, kinds: collectOverview(width) };
+/* All but the frame, which moves. */
+function drawOverPicture() {
+  const { width, height } = overview, part = height / Math.max(1, overviewKinds.length), ink = overPicture.getContext("2d");
+  if (overview.shares === null) overview.shares = collectOverview(width);
+  overview.colours = sheet.colours;
+  ink.fillStyle = sheet.colours.page;
+  ink.fillRect(0, 0, LEFT + width, height);
   ink.font = "11px system-ui";
   ink.textBaseline = "middle";
   overviewKinds.forEach((kind, at) => {
-    const bottom = (at + 1) * part - 1, share = overviewShares.kinds[at];
+    const bottom = (at + 1) * part - 1, share = overview.shares[at];
     ink.fillStyle = sheet.colours.dim;
     ink.fillText(kind + " busy", 6, bottom - part / 2 + 1);
     ink.fillStyle = "#" + ["6b8fb8", "6fb06a", "b39b4a"][at];
@@ -359,8 +365,15 @@ function drawOverview() {
       ink.fillRect(LEFT + x, bottom - tall, 1, tall);
     }
   });
-  ink.strokeStyle = sheet.colours.ink;
-  ink.strokeRect(LEFT + view.from / meta.span * width + .5, .5, Math.max(2, (view.to - view.from) / meta.span * width - 1), height - 1);
+}
+
+function drawOverview() {
+  const { width, height } = overview;
+  if (width === 0) return;
+  if (overview.colours !== sheet.colours) drawOverPicture();
+  overPaper.drawImage(overPicture, 0, 0, LEFT + width, height);
+  overPaper.strokeStyle = sheet.colours.ink;
+  overPaper.strokeRect(LEFT + view.from / meta.span * width + .5, .5, Math.max(2, (view.to - view.from) / meta.span * width - 1), height - 1);
 }
 
 /* ---- moving and zooming the view ---- */
@@ -438,11 +451,11 @@ canvas.addEventListener("pointermove", event => {
 });
 canvas.addEventListener("pointerleave", () => { byId("tip").style.display = "none"; });
 
-byId("overview").addEventListener("pointerdown", event => {
+over.addEventListener("pointerdown", event => {
   const move = e => {
-    const at = (e.offsetX - LEFT) / Math.max(1, byId("overview").clientWidth - LEFT) * meta.span, half = (view.to - view.from) / 2;
+    const at = (e.offsetX - LEFT) / Math.max(1, overview.width) * meta.span, half = (view.to - view.from) / 2;
     look(at - half, at + half);
   };
   move(event);
-  byId("overview").onpointermove = e => { if (e.buttons) move(e); else byId("overview").onpointermove = null; };
+  over.onpointermove = e => { if (e.buttons) move(e); else over.onpointermove = null; };
 });

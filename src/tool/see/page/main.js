@@ -58,30 +58,9 @@ function listen() {
     KEYS[event.key]();
   });
   new ResizeObserver(() => { resize(); draw(); }).observe(byId("tools"));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", askForFrame);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { forgetColours(); askForFrame(); });
   addEventListener("beforeprint", () => { resize(); draw(); });
   addEventListener("afterprint", () => { resize(); draw(); });
-}
-
-/*
- * Measures drawing: moves a view of the given share of the run over the whole run. Returns the mean and the longest
- * time of a frame.
- */
-function measureFrames(share, frames) {
-  const size = meta.span * share;
-  let sum = 0, longest = 0;
-  for (let i = 0; i < frames; i++) {
-    view.from = (meta.span - size) * i / Math.max(1, frames - 1);
-    view.to = view.from + size;
-    const begin = performance.now();
-    draw();
-    paper.getImageData(0, 0, 1, 1); /* reading a pixel waits until the drawing is complete */
-    const long = performance.now() - begin;
-    sum += long;
-    longest = Math.max(longest, long);
-  }
-  look(0, meta.span);
-  return { share, mean: sum / frames, longest, items: timing.items };
 }
 
 async function open() {
@@ -101,7 +80,7 @@ async function open() {
   showLive();
   showMemory();
   listen();
-  window.report = { run, meta, view, goTo, find, look, measureFrames, shownAfter: isShown, readyAfter: performance.now() };
+  window.report = { run, meta, view, goTo, find, look, shownAfter: isShown, readyAfter: performance.now() };
 }
 
 open().catch(error => { byId("verdict").textContent = "This report cannot be shown: " + error.message; });

@@ -34,7 +34,7 @@ const plainTable = (head, rows) => rows.length === 0 ? "" : `<div class="scroll"
   `<th${i ? "" : ' class="text"'}>${c}</th>`).join("")}</tr></thead><tbody>${rows.map(r => `<tr${r.go === undefined ? "" :
   ` data-go="${r.go}" tabindex="0"`}>${r.cells.map((c, i) => `<td${i ? "" : ' class="text"'}>${c}</td>`).join("")}</tr>`).join("")}</tbody></table></div>`;
 
-const changeCell = share => `<span class="${share > 0 ? "worse" : share < 0 ? "better" : ""}">${change(share)}</span>`;
+const changeCell = share => `<span class="${rounded(share) > 0 ? "worse" : rounded(share) < 0 ? "better" : ""}">${change(share)}</span>`;
 
 function showHead() {
   document.title = meta.title + ": pto report";

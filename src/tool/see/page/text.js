@@ -32,7 +32,9 @@ function bytes(count) {
 }
 
 const percent = share => (100 * share).toFixed(1) + " %";
-const change = share => (share > 0 ? "+" : share < 0 ? "−" : "±") + Math.abs(100 * share).toFixed(1) + " %";
+/* A thousandth, or 0. */
+const rounded = share => Math.round(1000 * share) / 1000;
+const change = share => (rounded(share) > 0 ? "+" : rounded(share) < 0 ? "−" : "±") + Math.abs(100 * rounded(share)).toFixed(1) + " %";
 const count = n => String(n).replace(/\B(?=(\d{3})+$)/g, " ");
 const plural = (n, word) => count(n) + " " + word + (n === 1 ? "" : "s");
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TSTORE without quantisation: the same elements as the tile library's, in runs or, where the type
- * changes, one by one with the library's conversion. Atomic additions keep the library's order and
- * its lock.
+ * changes, one by one with the library's conversion. Atomic additions keep the library's order, but
+ * exclude those of other kernels as well (fast/atomic.hpp).
  */
 #ifndef PTO_FAST_TSTORE_HPP
 #define PTO_FAST_TSTORE_HPP
 
 #include_next <pto/cpu/TStore.hpp>
 #include "pto/cpu/tile_offsets.hpp"
+#include "pto/fast/atomic.hpp"
 #include "pto/fast/copy.hpp"
 
 namespace pto
@@ -40,12 +41,21 @@ inline void TStore(GlobalData &dst, TileData &src, const std::vector<uint64_t> &
     const auto value = [&](std::size_t at) {
         return ConvertStoreValue<DT, ST, quantMode, applyRelu>(data[at], 0);
     };
+    const auto add = [&](std::size_t at, DT summand) {
+        if constexpr (pto_fast::is_lock_free<DT>()) {
+            if (pto_fast::is_aligned(tensor)) {
+                pto_fast::add(tensor + at, summand);
+                return;
+            }
+        }
+        dst.AddToElement(at, summand);
+    };
 
     if (!pto_fast::is_apart<TileData>(tensor, extents, sizeof(DT), (const void *)data)) {
         for (std::size_t r = 0; r < rows; r++)
             for (std::size_t c = 0; c < cols; c++)
                 if constexpr (atomicType == AtomicType::AtomicAdd)
-                    dst.AddToElement(to(r, c), value(from(r, c)));
+                    add(to(r, c), value(from(r, c)));
                 else
                     tensor[to(r, c)] = value(from(r, c));
     } else if constexpr (std::is_same_v<DT, ST> && !applyRelu &&
@@ -62,7 +72,7 @@ inline void TStore(GlobalData &dst, TileData &src, const std::vector<uint64_t> &
                                      for (std::size_t c = 0; c < n; c++) {
                                          const DT v = value(s + sr.at[r] + sc.at[c]);
                                          if constexpr (atomicType == AtomicType::AtomicAdd)
-                                             dst.AddToElement(d + dr.at[r] + dc.at[c], v);
+                                             add(d + dr.at[r] + dc.at[c], v);
                                          else
                                              tensor[d + dr.at[r] + dc.at[c]] = v;
                                      }
