@@ -175,7 +175,10 @@ static int bring_up_describe(struct cann *c, const struct description *d, void *
     char path[PATH_MAX];
     int code;
 
-    /* the log names the program whose stage begins: first the dispatcher, then the scheduler */
+    /*
+     * the log names the program that the next calls are about: first the dispatcher, then the
+     * scheduler
+     */
     vendor_note(&c->vendor, "stage", "%s", c->stages++ == 0 ? "dispatcher" : "scheduler");
     if (write_description(c, d, path) < 0)
         return error_setf(
@@ -187,24 +190,24 @@ static int bring_up_describe(struct cann *c, const struct description *d, void *
     cann_drop_description(c);
     if (code != ACL_SUCCESS)
         return cann_error_set(c, error, "aclrtBinaryLoadFromFile", code,
-                              "for a program of the card");
+                              "while registering a program of the card");
     code = VENDOR_CALL(&c->vendor, aclrtBinaryGetFunction, *binary_out, d->op, function_out);
     return code == ACL_SUCCESS ? PTO_OK
                                : cann_error_set(c, error, "aclrtBinaryGetFunction", code,
-                                                "for a program of the card");
+                                                "while registering a program of the card");
 }
 
 /*
- * Waits for a call of the scheduler in slices, to notice soon that a wait hangs. After any failure
- * code the launched program may still run and use its arguments.
+ * Waits for a call of the scheduler in short steps, to notice soon that a wait hangs. After any
+ * failure code the launched program may still run and use its arguments.
  */
 static int await_call(struct cann *c, int32_t ms, const char *doing)
 {
     int code = ACL_STREAM_NOT_DONE;
 
     /*
-     * While runs execute, the call is queued after them, so that time does not count against its
-     * limit.
+     * While runs execute, the call waits in the stream until they end, so the time until then does
+     * not count against the limit of the call.
      */
     for (; code == ACL_STREAM_NOT_DONE && ms > 0; ms -= cann_is_busy(c) ? 0 : SLICE_MS)
         code = VENDOR_WAIT(&c->vendor, SLICE_MS, aclrtSynchronizeStreamWithTimeout, c->stream,
@@ -379,17 +382,17 @@ int cann_call(struct cann *c, enum board_op op, uint64_t value, const void *mess
     }
     if (code == ACL_SUCCESS) {
         call = "aclrtSynchronizeStreamWithTimeout";
-        code = await_call(c, CALL_MS, "for a request to the scheduler");
+        code = await_call(c, CALL_MS, "while sending a request to the scheduler");
     }
     if (code == ACL_SUCCESS) {
         call = "aclrtMemcpy";
         code = cann_download(c, c->board + offsetof(struct board, answer), &answer, sizeof(answer));
     }
-    /* the scheduler may have received the request, and may still use the request's memory */
+    /* the scheduler may have received the request, and may still use the memory of the request */
     if (code != ACL_SUCCESS && is_launched) {
-        status = cann_lose_by(c, error, call, code, "for a request to the scheduler");
+        status = cann_lose_by(c, error, call, code, "while sending a request to the scheduler");
     } else if (code != ACL_SUCCESS) {
-        status = cann_error_set(c, error, call, code, "for a request to the scheduler");
+        status = cann_error_set(c, error, call, code, "while sending a request to the scheduler");
     } else if (answer.magic != BOARD_MAGIC || answer.sequence != c->sequence) {
         status = cann_lose(c, error, "card %u: the scheduler did not answer", c->card);
     } else {
@@ -430,7 +433,7 @@ static int open_board(struct cann *c, struct pto_error *error)
     code = cann_upload(c, c->board, board, sizeof(*board));
     free(board);
     if (code != ACL_SUCCESS)
-        return cann_error_set(c, error, "aclrtMemcpy", code, "for the scheduler's board");
+        return cann_error_set(c, error, "aclrtMemcpy", code, "while writing the scheduler's board");
     return cann_call(c, BOARD_OPEN, 0, &open, sizeof(open), NULL, error);
 }
 
@@ -457,7 +460,7 @@ static int send_windows(struct cann *c, struct pto_error *error)
             cann_upload(c, c->board + offsetof(struct board, windows), &windows, sizeof(windows));
     }
     if (code != ACL_SUCCESS)
-        return cann_error_set(c, error, call, code, "for the registers of the cores");
+        return cann_error_set(c, error, call, code, "while sending the addresses of the registers");
     for (uint32_t i = 0; i < BOARD_WINDOWS; i++)
         count += windows.base[i] != 0;
     vendor_note(&c->vendor, "windows", "%u register windows, the first at %#llx", count,

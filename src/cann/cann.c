@@ -48,7 +48,7 @@ const struct chip_backend cann_backend = {
 
 /*
  * The only function that marks a device lost. It stores the reason under the lock before it sets
- * the flag: a thread that sees the flag and then takes the lock finds the reason.
+ * the flag. So a thread that sees the flag and then takes the lock finds the reason.
  */
 static void set_lost(struct cann *c, const char *text)
 {
@@ -175,7 +175,7 @@ int cann_download(struct cann *c, uint64_t addr, void *to, uint64_t bytes)
 /* ---- opening a card ---- */
 
 /*
- * Sets the level of the vendor's log, which a card takes over with its first context:
+ * Sets the level of the vendor's log, which applies from the card's first context on. It is
  * PTO_CANN_LOG_LEVEL; otherwise ASCEND_GLOBAL_LOG_LEVEL, which the vendor reads itself; otherwise
  * warnings.
  */
@@ -200,15 +200,15 @@ static int set_log_level(struct cann *c, struct pto_error *error)
 }
 
 /*
- * Initialises ACL. Code 100002: it was initialised before; nevertheless this call has taken a
- * reference, which close releases.
+ * Initialises ACL. If the call returns 100002, ACL was initialised before; this call has
+ * nevertheless taken a reference, which close releases.
  */
 static int ready_acl(struct cann *c, struct pto_error *error)
 {
     int code = VENDOR_CALL(&c->vendor, aclInit, NULL);
 
     if (code != ACL_SUCCESS && code != ACL_REPEAT_INIT)
-        return cann_error_set(c, error, "aclInit", code, "when the device was opened");
+        return cann_error_set(c, error, "aclInit", code, "while opening the device");
     c->has_acl = true;
     return PTO_OK;
 }
@@ -219,12 +219,12 @@ static int ready_device(struct cann *c, struct pto_error *error)
     int code = VENDOR_CALL(v, aclrtSetDevice, (int32_t)c->card);
 
     if (code != ACL_SUCCESS)
-        return cann_error_set(c, error, "aclrtSetDevice", code, "when the device was opened");
+        return cann_error_set(c, error, "aclrtSetDevice", code, "while opening the device");
     c->has_device = true;
     code = VENDOR_CALL(v, aclrtGetCurrentContext, &c->context);
     return code == ACL_SUCCESS ? PTO_OK
                                : cann_error_set(c, error, "aclrtGetCurrentContext", code,
-                                                "when the device was opened");
+                                                "while opening the device");
 }
 
 static int check_soc(struct cann *c, struct pto_error *error)
@@ -250,13 +250,12 @@ static int make_streams(struct cann *c, struct pto_error *error)
     if (code == ACL_SUCCESS)
         code = VENDOR_CALL(v, aclrtCreateStream, &c->core_stream);
     if (code != ACL_SUCCESS)
-        return cann_error_set(c, error, "aclrtCreateStream", code, "when the device was opened");
+        return cann_error_set(c, error, "aclrtCreateStream", code, "while opening the device");
     code = VENDOR_CALL(v, aclrtGetStreamResLimit, c->core_stream, VENDOR_RES_CUBE, &cubes);
     if (code == ACL_SUCCESS)
         code = VENDOR_CALL(v, aclrtGetStreamResLimit, c->core_stream, VENDOR_RES_VECTOR, &vectors);
     if (code != ACL_SUCCESS)
-        return cann_error_set(c, error, "aclrtGetStreamResLimit", code,
-                              "when the device was opened");
+        return cann_error_set(c, error, "aclrtGetStreamResLimit", code, "while opening the device");
     vendor_note(v, "cores", "%u cubes, %u vectors", cubes, vectors);
     most = cubes < vectors / 2 ? cubes : vectors / 2;
     if (c->base.properties.clusters > most)
@@ -267,7 +266,8 @@ static int make_streams(struct cann *c, struct pto_error *error)
 
 /*
  * Finds the address by which cores of a cluster signal each other. The newer generation has none,
- * and returns an error; without it only kernels that signal in this way fail.
+ * and the vendor's call returns an error. Without the address, only kernels that signal in this way
+ * fail.
  */
 static int find_sync(struct cann *c, struct pto_error *error)
 {
@@ -283,7 +283,7 @@ static int find_sync(struct cann *c, struct pto_error *error)
     return code == ACL_SUCCESS || status == PTO_ENOSUP || status == PTO_EINVAL
                ? PTO_OK
                : cann_error_set(c, error, "aclrtGetHardwareSyncAddr", code,
-                                "when the device was opened");
+                                "while opening the device");
 }
 
 /* Reserves memory for the graph and for intermediate tensors, once: runs allocate nothing. */
@@ -293,7 +293,7 @@ static int reserve_memory(struct cann *c, struct pto_error *error)
     int code = VENDOR_CALL(&c->vendor, aclrtGetMemInfo, VENDOR_HBM, &left, &total);
 
     if (code != ACL_SUCCESS)
-        return cann_error_set(c, error, "aclrtGetMemInfo", code, "when the device was opened");
+        return cann_error_set(c, error, "aclrtGetMemInfo", code, "while opening the device");
     c->heap_bytes = c->memory_max < left / 2 ? c->memory_max : left / 2;
     c->heap_bytes = c->heap_bytes / ALIGN * ALIGN;
     c->engine_bytes =
@@ -310,13 +310,14 @@ static int reserve_memory(struct cann *c, struct pto_error *error)
     for (uint32_t i = 0; i < BOARD_RUNS && code == ACL_SUCCESS; i++)
         code = cann_take(c, MESSAGE_BYTES, &c->run[i].message);
     if (code != ACL_SUCCESS)
-        return cann_error_set(c, error, "aclrtMalloc", code, "for the memory of the engine");
+        return cann_error_set(c, error, "aclrtMalloc", code,
+                              "while allocating the engine's memory");
     return PTO_OK;
 }
 
 /*
- * Makes the events of each run, by which the host waits for a run while the next one is on the same
- * streams.
+ * Makes the events of each run, by which the host waits for one run while the next run is queued on
+ * the same streams.
  */
 static int make_events(struct cann *c, struct pto_error *error)
 {
@@ -331,7 +332,7 @@ static int make_events(struct cann *c, struct pto_error *error)
     }
     return code == ACL_SUCCESS ? PTO_OK
                                : cann_error_set(c, error, "aclrtCreateEventExWithFlag", code,
-                                                "when the device was opened");
+                                                "while opening the device");
 }
 
 static void cann_set_up(struct cann *c, const struct chip_params *params)
@@ -505,9 +506,9 @@ static bool probe(struct cann *c)
 }
 
 /*
- * Closes a card that has failed. Nothing is released piece by piece, because such calls may hang: a
- * forced reset ends all that was on the card. A plain reset after it would release a reference too
- * many. Returns whether the card works again.
+ * Closes a card that has failed. Nothing is released piece by piece, because such calls may hang. A
+ * forced reset ends all that was on the card; a plain reset after it would release one reference
+ * too many. Returns whether the card works again.
  */
 static bool close_lost(struct cann *c)
 {
@@ -516,7 +517,7 @@ static bool close_lost(struct cann *c)
     for (uint32_t i = 0; i < RESETS; i++) {
         if (i != 0)
             (void)VENDOR_CALL(v, aclrtSetDevice, (int32_t)c->card);
-        /* The result is ignored: a card that has failed may return success. */
+        /* The result is ignored, because a card that has failed may return success. */
         (void)VENDOR_WAIT(v, DRAIN_MS, aclrtSynchronizeDeviceWithTimeout, DRAIN_MS);
         if (VENDOR_CALL(v, aclrtResetDeviceForce, (int32_t)c->card) == ACL_SUCCESS && probe(c))
             return true;
@@ -558,8 +559,9 @@ static bool cann_close(struct chip *chip)
 }
 
 /*
- * Whether the calling thread runs an orchestration for this card. Only the builder knows that, the
- * simulated chip on which orchestrations run; the lock keeps another thread from closing it.
+ * Whether the calling thread runs an orchestration for this card. Orchestrations run on the
+ * builder, a simulated chip, and only the builder knows that; the lock keeps another thread from
+ * closing the builder.
  */
 static bool cann_is_builder(struct chip *chip)
 {
@@ -580,7 +582,8 @@ void cann_release(struct cann *c)
     free(c->allocation);
     free(c->executor.bytes);
     free(c->recorded);
-    while (c->dropped != NULL) { /* graphs of a lost card, whose memory the reset has freed */
+    /* lists the graphs of a lost card, whose memory the reset has freed */
+    while (c->dropped != NULL) {
         struct chip_graph *next = c->dropped->next;
 
         free(c->dropped);

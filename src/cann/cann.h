@@ -42,8 +42,8 @@ struct cann_generation {
     /* device type in a request for MC2 windows (cann_mc2.c); 0: the generation cannot have them */
     uint8_t mc2_device;
     /*
-     * Maps the registers of all cores: base[] receives the addresses of their windows. Returns a
-     * vendor's code, and the name of the failed call.
+     * Maps the registers of all cores: base[] receives the addresses of the cores' register
+     * windows. Returns a vendor's code, and the name of the failed call.
      */
     int (*map_windows)(struct vendor *v, uint32_t card, uint32_t cores, uint64_t *base,
                        const char **call_out);
@@ -70,14 +70,14 @@ struct cann_allocation {
 /* A built graph that the program keeps for later launches. */
 struct chip_graph {
     struct chip_graph *next; /* next in the list of graphs that were dropped */
-    /* the scheduler's handle of the graph, once the scheduler has the graph */
+    /* number by which the scheduler names the graph, once the scheduler has the graph */
     uint64_t handle;
     uint64_t memory; /* the graph's memory on the card */
     /* memory of the graph's outputs on the card, if the host has built the graph */
     uint64_t outputs;
     /*
-     * bytes of a graph that was copied to the card and that the scheduler has not taken over; else
-     * 0
+     * bytes of a graph that was copied to the card and that the scheduler has not yet validated and
+     * taken over; else 0
      */
     uint64_t sent_bytes;
 };
@@ -87,19 +87,19 @@ struct cann_host_code;
 /* The build of a graph on the host. There is one build at a time. */
 struct cann_build {
     /*
-     * simulated chip that runs the orchestration; under request_lock; NULL: none yet, or the last
-     * one was lost
+     * simulated chip that runs the orchestration, protected by request_lock; NULL: none yet, or the
+     * last one was lost
      */
     struct chip *builder;
     struct orch_elsewhere elsewhere;
     struct pto_run_options options;
     struct chip_request request;
     struct built_graph *built; /* the graph that is being built; its arrays are in `stage` */
-    /* copy in host memory of the bytes that the graph will have on the card */
+    /* copy, in host memory, of the bytes that the graph will have on the card */
     char *stage;
     uint64_t stage_max;
     uint64_t used;
-    uint64_t addr;           /* where the graph will be on the card */
+    uint64_t addr;           /* address that the graph will have on the card */
     uint64_t ns;             /* duration of the build */
     struct chip_graph *kept; /* the graph to keep; NULL: the graph is launched once */
 };
@@ -111,18 +111,19 @@ struct cann_build {
  */
 struct cann_run {
     const struct chip_request *request;
-    uint64_t message;  /* address of the run's message on the card */
-    char *image;       /* the message in host memory */
-    void *ended;       /* event that the vendor records when the scheduler has finished */
-    void *dismissed;   /* event that the vendor records when the cores have finished */
-    uint32_t sequence; /* number of the run's call of the scheduler, which the answer repeats */
+    uint64_t message; /* address of the run's message on the card */
+    char *image;      /* copy of the message in host memory */
+    void *ended;      /* event that the vendor records when the scheduler has finished */
+    void *dismissed;  /* event that the vendor records when the cores have finished */
+    /* number of the run's call of the scheduler, which the scheduler's answer repeats */
+    uint32_t sequence;
     bool is_launched;
     /* the host builds its graph and then launches it; no other run is started in the meantime */
     bool is_building;
     struct chip_time time;
     uint64_t ranges; /* address on the card of the memory ranges that tasks may name */
     uint64_t ranges_bytes;
-    /* cann.allocation_version of the ranges that were copied to the card */
+    /* value of cann.allocation_version at the last copy of the ranges to the card */
     uint64_t ranges_version;
     uint64_t range_count;
     /* longest time without a heartbeat of the scheduler before the run is given up */
@@ -145,14 +146,16 @@ struct cann {
     bool has_acl;
     bool has_device;
     void *stream; /* stream on which the scheduler is launched */
-    /* stream of the cores: separate, because the scheduler waits for the cores */
+    /*
+     * stream of the cores: separate from the scheduler's, because the scheduler waits for the cores
+     */
     void *core_stream;
     void *binary;   /* handle of the scheduler's registration */
     void *function; /* handle of the scheduler's function */
     struct cann_program executor;
     void *core_binary;   /* handle of the cores' program, registered at the first launch and kept */
     void *core_function; /* handle of the cores' function; NULL if core_program is used */
-    /* handle of the cores' program, if the program was registered as a whole */
+    /* handle of the cores' program, if the vendor registered the whole program in one call */
     void *core_program;
     bool is_code_new; /* kernels were uploaded since core_stream was made */
     uint64_t sync;    /* address by which cores of a cluster signal each other; 0: unknown */
@@ -164,7 +167,9 @@ struct cann {
     uint64_t heap_bytes;
     uint64_t memory_max;
     uint32_t sequence; /* number of the latest call of the scheduler */
-    /* number of programs that were described to the vendor; the log has a stage for each */
+    /*
+     * number of programs that were described to the vendor; the log has one stage for each program
+     */
     uint32_t stages;
     uint32_t machine; /* ELF machine number of the control processor */
     /*
@@ -184,7 +189,10 @@ struct cann {
     /* State of runs. One thread may start a run while another one waits for the previous run. */
     struct cann_run run[BOARD_RUNS];
     struct a32 starts; /* number of runs that were started */
-    /* number of runs that have ended; its release publishes the results of the card */
+    /*
+     * number of runs that have ended; the release store that increments it publishes the results of
+     * the card
+     */
     struct a32 ends;
     /* number of launches of the cores, from which the tags of launches are made */
     uint32_t launches;
@@ -193,8 +201,8 @@ struct cann {
     struct board_run room; /* layout of the record on the card */
     char *recorded;        /* copy in host memory of the last record; NULL: none */
     /*
-     * rings of trace records: the scheduler's, and one that stays empty, in the place of a second
-     * worker's
+     * ring buffers of trace records: the scheduler's, and an empty one that stands for a second
+     * worker
      */
     struct trace_ring ring[2];
     const struct trace_ring *ring_list[2];
@@ -213,7 +221,10 @@ struct cann {
     pthread_mutex_t lock;
     pthread_mutex_t request_lock; /* protects the builder, and `requests` */
     struct board_requests requests;
-    /* number of the run that was started last; other threads only compare it */
+    /*
+     * number of the run that was started last; other threads only compare this number with an
+     * earlier value
+     */
     struct a64 number;
     struct a32 is_lost;   /* no more runs are started, and cann_close resets the card */
     struct a32 is_silent; /* a vendor's call has not returned: no further calls are made */

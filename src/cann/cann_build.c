@@ -252,7 +252,7 @@ struct site_list {
     uint64_t name_bytes;
     struct pto_site *site; /* array to write the sites to; NULL: only counts them */
     char *names;
-    uint64_t names_addr; /* address on the card of the files' names */
+    uint64_t names_addr; /* address on the card of the names of source files */
 };
 
 static void add_site(struct site_list *l, const struct pto_site *site)
@@ -266,7 +266,7 @@ static void add_site(struct site_list *l, const struct pto_site *site)
         l->name_bytes += bytes;
         l->file = site->file;
     }
-    if (l->site != NULL) /* the name of this site's file is the one that was written last */
+    if (l->site != NULL) /* this site is in the file whose name was written last */
         l->site[l->count] =
             (struct pto_site){ (const char *)(uintptr_t)(l->names_addr + l->name_bytes - bytes),
                                site->line };
@@ -365,7 +365,7 @@ bool cann_build_wait(struct cann *c, struct cann_run *r, struct pto_error *error
     }
     b->built = NULL;
     chip_drop(b->builder, result->graph);
-    if (result->is_lost) /* forgets the lost builder: the next build opens a new one */
+    if (result->is_lost) /* the lost builder is forgotten, so the next build opens a new one */
         cann_build_close(c);
     return is_built;
 }

@@ -19,9 +19,9 @@ static bool is_refusal(int code)
 }
 
 /*
- * Registers the executor as a whole. This way is proven on cards of both generations, but uses
- * functions that version 9.2 calls deprecated and that may be absent. Returns a vendor's code;
- * 107000 if they are absent.
+ * Registers the executor's whole program in one call. This way is proven on cards of both
+ * generations, but uses functions that version 9.2 calls deprecated and that may be absent. Returns
+ * a vendor's code; 107000 if they are absent.
  */
 static int register_executor(struct cann *c)
 {
@@ -44,9 +44,9 @@ static int register_executor(struct cann *c)
 }
 
 /*
- * Finds the executor's function by its number, then by its name; if neither is supported, registers
- * the executor as a whole. Returns the code of the first way, unless a later one succeeds or the
- * card fails.
+ * Finds the executor's function by its number, then by its name. If the vendor supports neither,
+ * registers the whole program in one call. Returns the code of the first way, unless a later one
+ * succeeds or the card fails.
  */
 static int find_executor(struct cann *c, int code, const char **call_out)
 {
@@ -125,7 +125,10 @@ const char *cann_cores_call(const struct cann *c)
     return c->core_program != NULL ? "rtKernelLaunchWithHandleV2" : "aclrtLaunchKernelWithHostArgs";
 }
 
-/* Launches the executor if it was registered as a whole. A key, 0, selects its entry point. */
+/*
+ * Launches the executor if its whole program was registered in one call. The number 0 (the vendor's
+ * "tiling key") selects the entry point.
+ */
 static int launch_registered(struct cann *c, uint64_t launch)
 {
     struct vendor_args args = { .args = &launch, .bytes = sizeof(launch) };
@@ -185,7 +188,7 @@ int cann_meet(struct cann *c, struct pto_error *error)
     if (code != ACL_SUCCESS)
         return cann_lose_by(c, error, call, code, "for the cores");
     status = cann_call(c, BOARD_MEET, tag, NULL, 0, NULL, error);
-    /* relaxed: only this thread could set is_lost here */
+    /* relaxed: is_lost can only have been set by this thread */
     if (status < 0 && a32_load_relaxed(&c->is_lost) == 0)
         (void)cann_lose(c, NULL, "%s", error->text);
     if (status < 0)

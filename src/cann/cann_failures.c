@@ -7,7 +7,7 @@
 #include "base/error.h"
 
 /*
- * time limit in ms of a query whether a stream has failed, after a wait has ended without the
+ * time limit in ms for asking a stream whether it has failed, after a wait has ended without the
  * stream's event
  */
 enum { ASK_MS = 1 };

@@ -22,7 +22,7 @@ void cann_graph_keep(struct cann *c, struct cann_run *r)
     }
     code = cann_take(c, r->graph_bytes + GRAPH_ALIGN, &graph->memory);
     if (code != ACL_SUCCESS)
-        cann_run_fail_call(c, r, "aclrtMalloc", code, "for a graph that is kept");
+        cann_run_fail_call(c, r, "aclrtMalloc", code, "while keeping a graph");
     else if (cann_call(c, BOARD_KEEP, (graph->memory + GRAPH_ALIGN - 1) / GRAPH_ALIGN * GRAPH_ALIGN,
                        NULL, 0, &answer, &error) < 0)
         cann_run_fail(c, r, error.status, 0, error.text);
@@ -76,7 +76,7 @@ void cann_graph_send(struct cann *c, void *arg)
     int code = cann_upload(c, b->addr, b->stage, b->used);
 
     if (code != ACL_SUCCESS) {
-        cann_run_fail_call(c, r, "aclrtMemcpy", code, "for a graph that is kept");
+        cann_run_fail_call(c, r, "aclrtMemcpy", code, "while keeping a graph");
         return;
     }
     b->kept->handle = b->addr;

@@ -16,8 +16,8 @@
 #include "pto/window.h"
 
 /*
- * Values of the request: batched writes by the SDMA engine, over links from each rank to each other
- * one.
+ * Values of a request for a communicator: batched writes by the SDMA engine, over links from each
+ * rank to each other rank.
  */
 enum {
     MC2_VERSION = 100,
@@ -87,7 +87,7 @@ struct ring {
     uint64_t extra[4];
     uint8_t local[RING_LOCAL_BYTES]; /* signals and streams of this rank */
     uint8_t rest[304];
-    struct ring_remote remote[1]; /* an entry for each rank */
+    struct ring_remote remote[1]; /* one entry for each rank */
 };
 
 struct ring_rank {
@@ -107,7 +107,7 @@ static_assert(offsetof(struct ring, remote) == 2984, "the vendor's layout");
 static_assert(sizeof(struct ring_rank) == 64, "the vendor's layout");
 static_assert(offsetof(struct ring_rank, in) == 8, "the vendor's layout");
 
-/* time limit of a collective call: longer than any wait, because chip_wait_check ends the wait */
+/* time limit of a collective call: a day, because chip_wait_check ends the wait for it earlier */
 enum { RANKS_MS = 24 * 3600 * 1000 };
 
 static int cann_mc2_error_set(struct cann *c, struct pto_error *error, const char *call, int code,
@@ -172,9 +172,9 @@ static int read_card(struct cann *c, uint64_t addr, void *to, uint64_t bytes,
 {
     int code = cann_download(c, addr, to, bytes);
 
-    return code == ACL_SUCCESS
-               ? PTO_OK
-               : cann_error_set(c, error, "aclrtMemcpy", code, "for the addresses of the windows");
+    return code == ACL_SUCCESS ? PTO_OK
+                               : cann_error_set(c, error, "aclrtMemcpy", code,
+                                                "while reading the addresses of windows");
 }
 
 static int cann_mc2_read_ring(struct cann *c, uint64_t addr, struct pto_comm_context *out,
@@ -285,12 +285,12 @@ int cann_mc2_drop(struct cann *c, struct cann_mc2 *m, struct pto_error *error)
     if (m->comm != NULL)
         code = VENDOR_CALL(&c->vendor, HcclCommDestroy, m->comm);
     if (code != 0)
-        status = cann_mc2_error_set(c, error, "HcclCommDestroy", code, "at the end of windows");
+        status = cann_mc2_error_set(c, error, "HcclCommDestroy", code, "while closing windows");
     if (m->stream != NULL)
         code = VENDOR_CALL(&c->vendor, aclrtDestroyStream, m->stream);
     else
         code = ACL_SUCCESS;
     if (code != ACL_SUCCESS && status >= 0)
-        status = cann_error_set(c, error, "aclrtDestroyStream", code, "at the end of windows");
+        status = cann_error_set(c, error, "aclrtDestroyStream", code, "while closing windows");
     return status;
 }

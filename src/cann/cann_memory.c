@@ -130,7 +130,7 @@ static int cann_memory_run_job(struct cann *c, driver_work_fn work, struct memor
 {
     int status;
 
-    /* no further call: one already hangs, and another one would hang as long */
+    /* makes no further call: one call already hangs, and another one would hang as long */
     if (a32_load_relaxed(&c->is_silent) != 0)
         return cann_refuse(c, error);
     status = driver_thread_call(c, work, job, error);
@@ -166,8 +166,8 @@ static void cann_memory_copy_bytes(struct cann *c, void *arg)
 }
 
 /*
- * Copies both guards of an allocation: from `from` to the card, or, if that is NULL, from the card
- * to `to`.
+ * Copies both guards of an allocation: from `from` to the card, or, if `from` is NULL, from the
+ * card to `to`.
  */
 static int copy_guards(struct cann *c, const struct cann_allocation *a, const char *from, char *to,
                        struct pto_error *error)
@@ -255,7 +255,7 @@ static int cann_free(struct chip *chip, uint64_t addr, struct pto_error *error)
 
 /*
  * Checks the guards of all allocations, in the order of addresses. Other threads may allocate
- * between two checks, so each step finds the next allocation by its address.
+ * between two checks, so each step searches for the next allocation by address.
  */
 static int cann_check(struct chip *chip, struct pto_error *error)
 {

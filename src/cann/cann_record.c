@@ -8,7 +8,9 @@
 #include "base/os.h"
 
 enum {
-    /* maximum number of events, whatever the options ask for: each takes 32 bytes on the card */
+    /*
+     * maximum number of events, even if the options ask for more: each takes 32 bytes on the card
+     */
     RECORDS_MAX = 1 << 20,
     EDGES_MAX = 1 << 20,
     SCOPES_MAX = 1 << 16,

@@ -141,7 +141,7 @@ static int send_run(struct cann *c, struct cann_run *r)
 /* ---- launching the programs ---- */
 
 /*
- * Returns the run that was started last, if it was launched and may not have ended yet; otherwise
+ * Returns the run that was started last, unless it was not launched or is known to have ended; then
  * NULL.
  */
 static const struct cann_run *run_before(struct cann *c)
@@ -153,7 +153,7 @@ static const struct cann_run *run_before(struct cann *c)
     return cann_is_busy(c) && before->is_launched ? before : NULL;
 }
 
-/* Whether work is due that can only be done while no run executes. */
+/* Whether there is work that can only be done while no run executes. */
 static bool needs_rest(struct cann *c)
 {
     bool has_dropped;
@@ -192,7 +192,7 @@ static int cann_run_prepare(struct cann *c, struct cann_run *r, bool is_queued,
 }
 
 static const char no_program[] =
-    "for the cores: the card has no room for their program, or it is down";
+    "while launching the cores: the card has no room for their program, or it is down";
 
 /*
  * Ends a run of which nothing was launched. The vendor answers 207001 for a program both if the
@@ -221,7 +221,7 @@ static const char waiting_event[] = "aclrtSynchronizeEventWithTimeout";
 static void cann_run_launch(struct cann *c, struct cann_run *r, bool is_queued)
 {
     static const char recording[] = "aclrtRecordEvent";
-    static const char left_alone[] = "for the scheduler; the cores wait for it";
+    static const char left_alone[] = "while launching the scheduler, for which the cores wait";
     enum asked cores = is_queued ? ASK_NONE : ASK_CORES, both = is_queued ? ASK_NONE : ASK_BOTH;
     int code = cann_cores_launch(c, r);
 
@@ -242,8 +242,9 @@ static void cann_run_launch(struct cann *c, struct cann_run *r, bool is_queued)
     }
     code = VENDOR_CALL(&c->vendor, aclrtRecordEvent, r->ended, c->stream);
     if (code != ACL_SUCCESS)
-        cann_run_lose_launched(c, r, both, recording, code,
-                               "for the scheduler: the host cannot wait for it");
+        cann_run_lose_launched(
+            c, r, both, recording, code,
+            "while recording the scheduler's end, for which the host cannot wait");
     r->is_launched = code == ACL_SUCCESS;
 }
 
@@ -323,8 +324,8 @@ static void start_building(struct cann *c, struct cann_run *r)
 }
 
 /*
- * Whether this run can only be started when an earlier one has ended: the host builds the graph of
- * one of them.
+ * Whether this run can only be started after an earlier one has ended, because the host builds the
+ * graph of this run or of the earlier one.
  */
 static bool must_wait(struct cann *c, const struct chip_request *request)
 {
@@ -338,7 +339,7 @@ static bool must_wait(struct cann *c, const struct chip_request *request)
 static int cann_start(struct chip *chip, const struct chip_request *request)
 {
     struct cann *c = cann_of(chip);
-    /* `starts` is written only by the thread that starts runs */
+    /* `starts` is written only by the thread that starts runs, which is this one */
     uint32_t starts = a32_load_relaxed(&c->starts);
     struct starting starting = { .run = &c->run[starts % BOARD_RUNS] };
     int status = PTO_OK;
@@ -612,7 +613,7 @@ static void wait_for_builder(struct cann *c, struct cann_run *r)
 static void cann_wait(struct chip *chip)
 {
     struct cann *c = cann_of(chip);
-    /* `ends` is written only by the thread that waits for runs */
+    /* `ends` is written only by the thread that waits for runs, which is this one */
     uint32_t ends = a32_load_relaxed(&c->ends);
     struct cann_run *r = &c->run[ends % BOARD_RUNS];
     struct pto_error error;
@@ -688,7 +689,7 @@ static const struct chip_result *cann_report(struct chip *chip, struct pto_run_r
 {
     struct cann_run *r = cann_run_last(cann_of(chip));
 
-    /* fields that belong to the caller, and that the card's report lacks */
+    /* fields of the report that belong to the caller, and that the card does not fill */
     r->report.size = report->size;
     r->report.warning = report->warning;
     r->report.error = report->error;

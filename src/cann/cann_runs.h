@@ -77,8 +77,8 @@ int cann_cores_renew_stream(struct cann *c, const char **call_out);
 
 /* The following is defined in cann_record.c. */
 /*
- * Makes room on the card for the record of a run, which later runs use again. Returns a vendor's
- * code.
+ * Reserves memory on the card for the record of a run. Later runs use the same memory again.
+ * Returns a vendor's code.
  */
 int cann_record_ready(struct cann *c, const struct pto_run_options *options, const char **call_out);
 /* Copies the record of the last run from the card. Returns a vendor's code. */

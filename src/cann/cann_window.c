@@ -196,7 +196,7 @@ static int open_link(struct cann *c, uint32_t driver_card, const struct chip_wai
                           "all ranks in ASCEND_RT_VISIBLE_DEVICES",
                           driver_card);
     if (STEP(s, &c->vendor, aclrtDeviceEnablePeerAccess, peer, 0) != ACL_SUCCESS)
-        return cann_error_set(c, error, s->call, s->code, "for the link to another card");
+        return cann_error_set(c, error, s->call, s->code, "while opening the link to another card");
     while (STEP(s, &c->vendor, aclrtDevicePeerAccessStatus, (int32_t)c->card, peer, &is_open) ==
                ACL_SUCCESS &&
            is_open == 0 && os_now_ns() < deadline_ns && check->should_wait(check->context))
@@ -236,7 +236,7 @@ static int cann_window_run_job(struct cann *c, driver_work_fn work, struct windo
     int status;
 
     pto_error_init(&job->error);
-    /* no further call: one already hangs, and another one would hang as long */
+    /* makes no further call: one call already hangs, and another one would hang as long */
     if (a32_load_relaxed(&c->is_silent) != 0)
         return cann_refuse(c, error);
     status = driver_thread_call_while(c, work, job, check, error);
@@ -296,7 +296,7 @@ static int join_pieces(struct cann *c, struct cann_window *w, const struct chip_
         if (status < 0)
             return status;
         if (i != w->base.rank && import_piece(c, w, &offer[i], p, &s) != ACL_SUCCESS)
-            return cann_error_set(c, error, s.call, s.code, "for the window of another rank");
+            return cann_error_set(c, error, s.call, s.code, "while mapping another rank's window");
         w->base.in[i] = w->base.out[i] = (uint64_t)(uintptr_t)p->at;
     }
     return PTO_OK;
@@ -371,7 +371,7 @@ static void drop_window(struct cann *c, void *arg)
     if (w->way == WAY_MC2)
         job->status = cann_mc2_drop(c, &w->mc2, &job->error);
     if (s.code != ACL_SUCCESS)
-        job->status = cann_error_set(c, &job->error, s.call, s.code, "for a window's end");
+        job->status = cann_error_set(c, &job->error, s.call, s.code, "while releasing a window");
 }
 
 static int window_drop(struct chip *chip, struct chip_window *window, struct pto_error *error)

@@ -112,7 +112,8 @@ static void *driver_thread_main(void *arg)
     here = a;
     if (setjmp(a->left) == 0) {
         driver_thread_serve(a);
-    } else { /* frees its own struct: the thread was given up, so no other thread does */
+        /* frees its own struct: the caller has given this thread up, so no other thread frees it */
+    } else {
         struct cann *c = a->c;
 
         driver_thread_destroy(a);
@@ -215,9 +216,9 @@ int driver_thread_call_while(struct cann *c, driver_work_fn work, void *arg,
     vendor_note(&c->vendor, "hang", "%s", overdue);
     (void)cann_lose(c, error, "card %u: %s has not returned, and is given up", c->card, overdue);
     /*
-     * cann_lose has stored the reason before: a thread that sees is_silent makes no more calls, and
-     * reports that reason. A thread that is in a vendor's call does not read the flag and waits for
-     * that call.
+     * cann_lose has stored the reason of the loss before: a thread that sees is_silent makes no
+     * more calls, and reports that reason. A thread inside a vendor's call does not read the flag,
+     * and waits for the end of that call.
      */
     a32_store_relaxed(&c->is_silent, 1);
     return PTO_ELOST;

@@ -44,7 +44,8 @@ static int map_stretch(struct vendor *v, uint32_t card, uint32_t cores, uint64_t
         return code;
     if (code != 0)
         mask[0] = mask[1] = UINT64_MAX;
-    vendor_note(v, "route", "cores %s", code != 0 ? "all, the mask is unreadable" : "of the mask");
+    vendor_note(v, "route", "cores %s",
+                code != 0 ? "all, because the mask of cores is unreadable" : "of the mask");
     for (uint32_t i = 0; i < cores; i++) {
         uint64_t at = out.at + (uint64_t)i * 8 * MIB;
 

@@ -308,8 +308,8 @@ int vendor_load(struct vendor *v, struct pto_error *error)
 int vendor_claim(struct pto_error *error)
 {
     /*
-     * id of the process that has opened a card last; a forked process inherits it, and finds that
-     * it differs from its own
+     * id of the process that has opened a card last. A forked process inherits the number, and
+     * finds that it differs from its own id.
      */
     static struct a32 user;
     uint32_t here = (uint32_t)getpid(), before = a32_load_relaxed(&user);

@@ -277,7 +277,8 @@ struct vendor {
     VENDOR_OPTIONAL_MAP(X)
 #undef X
 #define X(returns, name, parameters) returns(*name) parameters;
-    VENDOR_HCCL_MAP(X) /* functions of the communication library: NULL until vendor_load_hccl */
+    /* functions of the communication library; all are NULL until vendor_load_hccl was called */
+    VENDOR_HCCL_MAP(X)
 #undef X
 };
 

@@ -54,7 +54,7 @@ static int scan_units(struct build *build, struct unit *units, uint32_t count,
 static int compile_units(struct build *build, struct unit *units, uint32_t count,
                          struct pto_error *error);
 
-/* Returns true if the store has the artefact. */
+/* Returns true if the store already has the artefact. */
 static bool build_find_packed(struct build *build, const struct unit *units, uint32_t count,
                               const struct digest *key, void **bytes_out, size_t *size_out)
 {
@@ -119,8 +119,8 @@ static int refuse_empty(const struct build *build, const struct unit *unit, stru
 }
 
 /*
- * Reports a source that does not define the expected function now, and not only when the artefact
- * is loaded.
+ * Reports a source that does not define the expected function during the build; otherwise only
+ * loading the artefact would fail.
  */
 static int check_entries(const struct build *build, const struct unit *units, uint32_t count,
                          struct pto_error *error)
@@ -163,7 +163,7 @@ static int build_artefact(struct build *build, struct unit *units, uint32_t coun
         return status;
     pack_key(build, units, count,
              /*
-              * compute the key again, because the keys of units now also cover files that only the
+              * computes the key again, because the keys of units now include files that only the
               * compiler found
               */
              &key);
@@ -269,7 +269,8 @@ static int build_check_parts(const struct pto_build_params *params, struct pto_e
     const struct platform *platform = platform_find(params->platform);
 
     if (platform->view.is_simulated)
-        return error_setf(error, PTO_EINVAL, "%s is simulated: programs are for real chips",
+        return error_setf(error, PTO_EINVAL,
+                          "%s is a simulated platform; only a real chip needs a linked program",
                           params->platform);
     if (params->source_count == 0 || params->source_count > SOURCES_MAX || params->sources == NULL)
         return error_setf(error, PTO_EINVAL, "a program has 1 to %d parts, not %u", SOURCES_MAX,
@@ -282,8 +283,8 @@ static int build_check_parts(const struct pto_build_params *params, struct pto_e
             command_target(source, platform, params->mode) !=
                 command_target(&params->sources[0], platform, params->mode))
             return error_setf(error, PTO_EINVAL,
-                              "%s is not a part for the same processor as the first one",
-                              source->path != NULL ? source->path : "a source without a path");
+                              "%s is for another processor than the first part of the program",
+                              source->path != NULL ? source->path : "a source that has no path");
     }
     return PTO_OK;
 }
@@ -404,7 +405,10 @@ static char *find_headers(void)
     Dl_info info;
     char *slash;
 
-    /* A statically linked program has no library, and its own name may be relative. */
+    /*
+     * A statically linked program has no such library, and the name under which it was started may
+     * be relative.
+     */
     if ((dladdr((const void *)(uintptr_t)pto_build, &info) == 0 || info.dli_fname == NULL ||
          realpath(info.dli_fname, path) == NULL) &&
         realpath("/proc/self/exe", path) == NULL)
@@ -559,7 +563,7 @@ static int find_compiler(struct build *build, const struct pto_source *source,
 
     if (status < 0)
         return status;
-    if (target == COMPILER_CORE) /* sources for cores are always compiled as C++ */
+    if (target == COMPILER_CORE) /* sources for cores are compiled as C++ in any case */
         language = COMPILER_CXX;
     compiler = &build->compilers[target][language];
     *compiler_out = compiler;
@@ -580,7 +584,7 @@ static int find_compiler(struct build *build, const struct pto_source *source,
     return status;
 }
 
-/* Initialises the unit of a source. `others` are the units that exist already. */
+/* Initialises the unit of a source. `others` are the units of the sources before this one. */
 static int make_unit(struct build *build, const struct pto_source *source, struct unit *unit,
                      const struct unit *others, struct pto_error *error)
 {
@@ -605,8 +609,8 @@ static int make_unit(struct build *build, const struct pto_source *source, struc
 }
 
 /*
- * If other compilers that the chip needs are missing as well, adds them to the error, so that the
- * user sees all of them at once.
+ * If the chip needs further compilers that are missing, adds them to the error, so that the user
+ * learns of all missing compilers in one message.
  */
 static void report_other_missing(const struct build *build, const struct pto_source *sources,
                                  uint32_t count, struct pto_error *error)
@@ -686,7 +690,7 @@ static void *run_some(void *arg)
     struct crew *crew = arg;
 
     for (;;) {
-        /* units are complete before threads start */
+        /* the units are complete before the threads start, and the threads do not add any */
         uint32_t index = a32_add_relaxed(&crew->next, 1);
 
         if (index >= crew->count)

@@ -17,12 +17,13 @@ struct build {
     const struct platform *platform;
     struct store *store;
     /*
-     * the first scans of all units share this memo; it has the files as they were before any
+     * the first scans of all units share this memo of the files, as they were before any
      * compilation
      */
     struct scan_memo *memo;
     struct isa isa;
-    bool has_isa_overlay; /* faster headers come before the tile library's */
+    /* whether folders with faster headers come before the folders of the tile library */
+    bool has_isa_overlay;
     struct words overlay; /* folders that come before the tile library's (overlay_make) */
     char *include_root;   /* folder of our headers; NULL: they are not next to the library */
     struct words env;
@@ -54,8 +55,8 @@ struct unit {
     struct digest key;
     const struct precompiled *precompiled; /* what the source begins with; NULL: nothing known */
     char *obstacle;           /* why the store cannot be used for this unit; NULL: it can */
-    struct store_entry entry; /* holds the object if it comes from the store */
-    void *object;             /* the object if it was compiled now */
+    struct store_entry entry; /* the store's entry with the object, if it was found there */
+    void *object;             /* the object, if it was compiled in this build */
     size_t object_size;
     bool is_compiled;
     int status;

@@ -167,7 +167,7 @@ static void add_host_flags(const struct command_params *params, struct compile_c
     if (is_kernel && params->has_accesses)
         add_access_flags(params, out);
     words_split(&out->flags, "-shared -Wl,--build-id=sha1");
-    /* a C++ object may use symbols of the program that loads it */
+    /* a C++ object may use symbols that the program which loads it defines */
     if (compiler->language == COMPILER_C)
         words_split(&out->flags, "-Wl,-Bsymbolic -Wl,-z,defs");
     if (!is_kernel || !params->has_accesses)
@@ -357,7 +357,7 @@ static void add_absolute(struct words *words, const char *path)
     free(absolute);
 }
 
-/* Adds the elements of a list in the environment; an empty element is the current folder. */
+/* Adds the elements of a list in the environment; an empty element means the current folder. */
 static void add_listed(struct words *words, const char *variable)
 {
     const char *list = getenv(variable);

@@ -14,7 +14,7 @@
 struct command_params {
     const struct pto_source *source;
     const struct platform *platform;
-    enum pto_mode mode; /* mode of the orchestration, for sources in C++ */
+    enum pto_mode mode; /* mode for which the orchestration is compiled; only for sources in C++ */
     const struct compiler *compiler;
     const struct isa *isa;       /* the tile library; only kernels in C++ use it */
     const struct words *overlay; /* folders that come before the tile library's */
@@ -27,16 +27,19 @@ struct command_params {
 
 struct compile_command {
     char *source; /* absolute */
-    /* flags that affect the object; output, key header and source are not included */
+    /* flags that affect the object, without those for the output, the key header and the source */
     struct words flags;
     struct words tail; /* words that follow the source in the command */
     struct words quote_dirs;
     struct words dirs;
     struct words forced;
-    bool is_for_core; /* the vendor's flags are valid, though the scan does not know them */
-    bool is_linked;   /* a second program links the object, because the vendor's compiler cannot */
-    bool uses_isa;    /* the flags name the tile library's folders */
-    char *unknown; /* a flag that may make the compiler read files unknown to the scan; or NULL */
+    /* flags that the scan does not know are accepted: they are for the vendor's compiler */
+    bool is_for_core;
+    /* the object is linked by a second program, because the vendor's compiler cannot link it */
+    bool is_linked;
+    bool uses_isa; /* the flags name the tile library's folders */
+    /* first flag that may make the compiler read files that the scan does not find; or NULL */
+    char *unknown;
 };
 
 /* Returns the language of a source. PTO_EINVAL: it is unknown, or the source does not exist. */

@@ -15,9 +15,9 @@
 enum compiler_language { COMPILER_C, COMPILER_CXX, COMPILER_LANGUAGES };
 
 enum compiler_target {
-    COMPILER_HOST,   /* for this machine: simulated chips, goldens */
-    COMPILER_DEVICE, /* for the chip's own processors (aarch64): orchestrations */
-    COMPILER_CORE,   /* for the compute cores, with the vendor's compiler: kernels */
+    COMPILER_HOST,   /* makes code for this machine: simulated chips, goldens */
+    COMPILER_DEVICE, /* makes code for the chip's own processors (aarch64): orchestrations */
+    COMPILER_CORE,   /* makes code for the compute cores, with the vendor's compiler: kernels */
     COMPILER_TARGETS
 };
 
@@ -30,7 +30,7 @@ struct compiler {
     enum compiler_language language;
     enum compiler_target target;
     struct words command; /* path of the driver, then the other words of CC or CXX */
-    char *why;            /* a message: which compiler was chosen, and why */
+    char *why;            /* text that states which compiler was chosen, and why */
     bool is_clang;
     uint32_t major; /* major version */
     char version[64];

@@ -565,8 +565,9 @@ static int inspect(struct inspection *in)
         return status;
     status = inspect_part(in, compiler->target == COMPILER_CORE ? "ld.lld" : "ld");
     /*
-     * Asks only for the tools that were found so far: the libraries that the loop adds to the
-     * list need no query, because the loader's answer includes libraries of libraries.
+     * Asks only for the libraries of the tools that are in the list already. The loop adds
+     * libraries to the list, but they need no query, because the loader's answer for a tool
+     * includes libraries of libraries.
      */
     for (uint32_t i = 0, count = compiler->tool_count; status == PTO_OK && i < count; i++)
         if (is_dynamic(compiler->tools[i].path))
@@ -655,7 +656,8 @@ int compiler_system_dirs(const struct compiler *compiler, struct store *store,
     compiler_environment(&asked);
     words_add(&asked, "LC_ALL=C");
     for (uint32_t i = 0; i < asked.count;
-         i++) /* leave out include folders that the environment sets; the caller adds them itself */
+         /* leaves out include folders that the environment sets; the caller adds them itself */
+         i++)
         if (strncmp(asked.at[i], "CPATH=", 6) != 0 &&
             strncmp(asked.at[i], "C_INCLUDE_PATH=", 15) != 0 &&
             strncmp(asked.at[i], "CPLUS_INCLUDE_PATH=", 19) != 0)

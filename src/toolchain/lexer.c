@@ -18,18 +18,20 @@ enum {
     WORD_MAX = 32,
     DELIMITER_MAX = 16,
     SHOWN_MAX = 60,
-    NUMBER_MAX = 128, /* limit of the search for the start of a number */
-    /* unterminated raw strings after which later ones are no longer treated as raw strings */
+    NUMBER_MAX = 128, /* how many bytes before a quote are searched for the start of a number */
+    /*
+     * after this many unterminated raw strings, later raw strings are treated as ordinary strings
+     */
     RAW_FAILURES = 64,
 };
 
 struct lexer {
     const char *begin;
     const char *at;
-    const char *end; /* end of the text, where a zero is */
+    const char *end; /* end of the text; the byte there is a zero */
     const struct lexer_sink *sink;
     uint32_t raw_failures;
-    const char *line_at; /* end of the part whose lines have been counted */
+    const char *line_at; /* end of the part of the text whose lines have been counted */
     uint32_t line;
     char operand[LEXER_OPERAND_MAX];
 };
@@ -396,7 +398,7 @@ static void skip_to_newline(struct lexer *l)
 /* ---- directives ---- */
 
 /*
- * Reads the identifier at the current place; "" if there is none. Words longer than all keywords
+ * Reads the identifier at the current position; "" if there is none. Words longer than all keywords
  * are truncated.
  */
 static void lexer_read_word(struct lexer *l, char word[WORD_MAX])

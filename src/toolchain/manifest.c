@@ -101,7 +101,8 @@ static struct line split_line(const char *at, size_t length)
 }
 
 /*
- * Compares files and probes by path first, so that a new file is paired with its earlier absence.
+ * Compares files and probes by path first, so that a file that has appeared is paired with the
+ * record of its earlier absence.
  */
 static int manifest_compare_lines(const void *a, const void *b)
 {

@@ -32,13 +32,13 @@ int overlay_read(const char *given, bool *is_on_out, struct pto_error *error)
     *is_on_out = false;
     if (strcmp(value, "off") == 0)
         return PTO_OK;
-    return error_setf(error, PTO_EINVAL, "%s is '%.100s'; it is on or off",
+    return error_setf(error, PTO_EINVAL, "%s is '%.100s'; it must be on or off",
                       given != NULL ? "the overlay of the tile library" : "PTO_ISA_OVERLAY", value);
 }
 
 /*
- * Names that our faster headers use, with the header of the library that declares them. If one is
- * missing, our headers do not fit this version of the library.
+ * Names of the tile library that our faster headers use, each with the library's header that
+ * declares it. If a name is missing, our headers do not fit this version of the library.
  */
 static const struct known_name {
     const char *header;
@@ -81,7 +81,7 @@ static const struct known_name *find_unknown(const struct isa *isa)
     return NULL;
 }
 
-/* Adds a folder of our headers, if it is there. */
+/* Adds a folder of our headers to the list, if the folder exists. */
 static void add_own(struct build *build, const char *name)
 {
     char folder[PATH_MAX];
@@ -116,7 +116,9 @@ static void add_fast(struct build *build)
 
 int overlay_make(struct build *build, const struct compiler *compiler, struct pto_error *error)
 {
-    /* compiler versions before these do not order overloads by constraints as C++20 requires */
+    /*
+     * compilers older than these versions do not order overloads by constraints as C++20 requires
+     */
     bool has_constraints = compiler->major >= (compiler->is_clang ? 16u : 10u);
     int status;
 

@@ -207,7 +207,8 @@ static int process_follow(const struct process_params *params, struct child *chi
             return is_stopped ? PTO_ECANCELED : PTO_ETIMEOUT;
         }
         /*
-         * a program that has closed its output usually ends soon, so check for its end more often
+         * a program that has closed its output usually ends soon, so the loop checks for its end
+         * more often
          */
         int ready = poll(&wait, 1, is_open ? TICK_MS : 1);
 

@@ -307,7 +307,7 @@ static const char *rest_below(const char *path, const char *folder)
 }
 
 /*
- * Adds all places at which the name in a computed #include could be found instead, so that a header
+ * Adds all paths at which the name in a computed #include could be found instead, so that a header
  * that appears there changes the digest.
  */
 static int probe_name(struct scan *scan, const char *name)
@@ -329,9 +329,9 @@ static int probe_name(struct scan *scan, const char *name)
 }
 
 /*
- * Adds the places where the path of a root could be found instead. A root is the result of a
- * computed #include. The compiler spells its path as a folder of the search order and the included
- * name, so the folders searched before are known: a header that appears there would replace it.
+ * Adds the paths where a root could be found instead. A root is a file that a computed #include has
+ * named. The compiler spells its path as a folder of the search order and the included name, so the
+ * folders searched before are known: a header that appears in one of those would replace the root.
  */
 static int probe_roots(struct scan *scan, const struct scan_params *params)
 {

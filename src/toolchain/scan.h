@@ -49,7 +49,7 @@ struct scan_params {
     /*
      * Additional files to start from: files that a compiler lists (-MD) and the scan lacks, because
      * it could not resolve a dependency. Spelled as the compiler spells them: the spelling shows in
-     * which places the compiler searched before.
+     * which folders the compiler searched before.
      */
     const char *const *roots;
     uint32_t root_count;

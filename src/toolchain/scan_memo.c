@@ -364,8 +364,8 @@ int memo_file(struct scan_memo *memo, const char *path, struct file **file_out)
 
 /* Results of the lexer, collected without the lock. */
 struct gathered {
-    struct list operands; /* struct operand *, each followed by its name */
-    struct list opens;    /* struct scan_open *, each followed by its text */
+    struct list operands; /* pointers to struct operand, each followed by its name */
+    struct list opens;    /* pointers to struct scan_open, each followed by its text */
     bool has_failed;
 };
 

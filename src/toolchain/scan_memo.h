@@ -40,7 +40,7 @@ struct table {
 struct folder {
     struct named key; /* path of the folder, or the spelling of a missing one */
     uint32_t number;
-    /* stands for all files of a folder that does not exist; NULL: the folder exists */
+    /* represents all files of a folder that does not exist; NULL: the folder exists */
     struct file *missing;
 };
 
@@ -71,10 +71,10 @@ struct file {
 struct view {
     struct file *file;
     struct file *instead; /* file whose content replaces this one's (an overlay), or NULL */
-    struct file **edge;   /* files found for its operands, each once */
+    struct file **edge;   /* files that the operands of this file refer to, each once */
     uint32_t edge_count;
     bool is_complete;
-    struct digest digest; /* digest of the file and of its edges */
+    struct digest digest; /* digest of the file and of its edges to other files */
 };
 
 /* A search order. */
@@ -99,7 +99,7 @@ struct scan_memo {
     uint32_t folder_count;
     uint32_t file_count;
     uint32_t stamp;
-    uint32_t scanner_count; /* threads that are inside scan_files */
+    uint32_t scanner_count; /* number of threads that are inside scan_files */
 };
 
 void memo_lock(struct scan_memo *memo);
@@ -114,8 +114,8 @@ void *memo_take(struct scan_memo *memo, size_t bytes);
 int memo_folder(struct scan_memo *memo, struct folder *from, const char *path,
                 struct folder **folder_out);
 /*
- * Finds the file of a path relative to a folder, without reading it. A missing folder stands for
- * the file.
+ * Finds the file of a path relative to a folder, without reading it. If the folder is missing,
+ * returns the file that represents all files there.
  */
 int memo_find(struct scan_memo *memo, struct folder *from, const char *path,
               struct file **file_out);

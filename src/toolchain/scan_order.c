@@ -156,7 +156,7 @@ static int look_in(struct scan_memo *memo, struct config *config, struct folder 
         status = list_push(found, file);
     if (status == PTO_OK && config_content(config, file)->error == EFBIG)
         /*
-         * refuse the file: a compiler can read it, but the scan cannot, and would not notice its
+         * refuses the file: a compiler can read it, but the scan cannot, and would not notice its
          * changes
          */
         status = PTO_ENOSUP;
@@ -245,8 +245,8 @@ int memo_complete(struct scan_memo *memo, struct config *config, struct view *vi
     assert_held(&memo->lock);
     assert(content->state == FILE_PRESENT);
     /*
-     * Load the files ahead of the loop below. Otherwise threads that scan the same headers would
-     * wait for each other at each header.
+     * Loads the files before the loop below needs them. Otherwise threads that scan the same
+     * headers would wait for each other at each header.
      */
     for (uint32_t i = 0; memo->scanner_count > 1 && !view->is_complete && status == PTO_OK &&
                          i < content->operand_count;

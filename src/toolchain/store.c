@@ -366,7 +366,7 @@ static void note_use(const char *path)
         (void)utimensat(AT_FDCWD, path, NULL, 0);
 }
 
-/* Calls store_check. A refusal is noted once, and prevents further writes. */
+/* Calls store_check. A refusal is put into a note once, and prevents further writes. */
 static int check_owner(struct store *store, bool is_made)
 {
     bool is_new;

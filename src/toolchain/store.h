@@ -45,7 +45,7 @@ struct store_entry {
  * PTO_EINVAL: PTO_STORE_MAX is not a size. Nothing is created before the first put.
  */
 int store_open(const char *folder, struct store **store_out, struct pto_error *error);
-/* Evicts entries beyond the limit, if any was written. Accepts NULL. */
+/* Evicts entries if the store exceeds its limit and this process has written any. Accepts NULL. */
 void store_close(struct store *store);
 /* Returns the folder in use, without a final slash; "" if none could be determined. */
 const char *store_folder(const struct store *store);

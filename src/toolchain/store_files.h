@@ -21,12 +21,12 @@ struct store {
     char folder[STORE_FOLDER_MAX]; /* "": there is no folder, and nothing is stored */
     uint64_t max_bytes;
     pthread_mutex_t lock; /* guards all fields below */
-    uint64_t put_bytes;   /* bytes written since the size was last checked */
+    uint64_t put_bytes;   /* number of bytes written since the size was last checked */
     bool has_put;         /* something was written since the size was last checked */
     bool is_denied;       /* a write was refused; it is not retried */
-    bool is_checked;      /* `refusal` and the secret are valid: see store_check */
+    bool is_checked;      /* `refusal` and the secret are valid, because store_check was called */
     struct digest secret;
-    char refusal[STORE_NOTE_MAX]; /* why the store is not used; "": it is */
+    char refusal[STORE_NOTE_MAX]; /* why the store is not used; "": the store is used */
     uint32_t failures_noted;      /* bits of the failures that have a note: see note_failure */
     uint32_t note_count;
     char note[STORE_NOTES][STORE_NOTE_MAX];

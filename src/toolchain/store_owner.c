@@ -98,7 +98,8 @@ static int make_secret(const struct store *store)
         file_write_private(name, &secret, sizeof(secret)) < 0)
         return PTO_ESYSTEM;
     if (link(name, path) != 0 && errno != EEXIST)
-        number = rename(name, path) != 0 ? errno : 0; /* for a file system without hard links */
+        /* fallback for a file system without hard links */
+        number = rename(name, path) != 0 ? errno : 0;
     (void)unlink(name);
     errno = number;
     return number == 0 ? PTO_OK : PTO_ESYSTEM;

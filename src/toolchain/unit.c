@@ -684,7 +684,7 @@ static int keep_object(struct build *build, struct unit *unit, const char *outpu
         return UNIT_AGAIN;
     write_manifest(build, unit, &manifest);
     manifest_add_output(&manifest, output);
-    /* ignore a failure, which is not an error of the build; the store keeps a note about it */
+    /* a failure is ignored, because it is no error of the build; the store keeps a note about it */
     if (!manifest.is_short)
         (void)store_put(build->store, &unit->key, unit->object, unit->object_size, manifest.bytes,
                         NULL);

@@ -23,7 +23,7 @@ void words_add_part(struct words *words, const char *word, size_t length);
 void words_format(struct words *words, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void words_add_all(struct words *words, const struct words *more);
-/* Splits at white space; quotes and backslashes work as in a shell. */
+/* Splits a text at white space and appends the words; quotes and backslashes work as in a shell. */
 void words_split(struct words *words, const char *text);
 bool words_are_equal(const struct words *a, const struct words *b);
 bool words_has(const struct words *words, const char *word);

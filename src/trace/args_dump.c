@@ -206,10 +206,10 @@ static void put_value(FILE *out, uint32_t dtype, uint64_t bits)
         put_float(out, bits);
         break;
     case PTO_INT32:
-        fprintf(out, "%" PRId32, (int32_t)bits);
+        fprintf(out, "%d", (int32_t)bits);
         break;
     case PTO_UINT32:
-        fprintf(out, "%" PRIu32, (uint32_t)bits);
+        fprintf(out, "%u", (uint32_t)bits);
         break;
     case PTO_INT64:
         fprintf(out, "%" PRId64, (int64_t)bits);

@@ -9,7 +9,7 @@
  * created follow, with the reason "order".
  *
  * explicit: the task was named as a dependency. creator: the task made the tensor. tensormap: the
- * task is registered as a writer of an overlapping region.
+ * task is recorded as a writer of an overlapping region.
  *
  * An edge is written once, with the first of these reasons and the flags of all. It repeats the
  * regions of its two arguments, as simpler's file does, unless the task has many predecessors: then
@@ -35,19 +35,20 @@ enum deps_source { SOURCE_EXPLICIT, SOURCE_CREATOR, SOURCE_TENSORMAP, SOURCE_ORD
 
 static const char *const source_name[] = { "explicit", "creator", "tensormap", "order" };
 
-/* An edge to the task whose predecessors are being derived. */
+/* An edge that leads to the task whose predecessors are being derived. */
 struct deps_edge {
     struct pto_task_id before;
-    uint32_t found; /* number in the order in which edges were found */
+    uint32_t found; /* position of this edge in the order in which edges were found */
     uint32_t kind;  /* bits of enum pto_dep_kind */
     enum deps_source source;
-    int32_t argument;          /* index of the later task's argument; -1: none */
-    int32_t producer_argument; /* index of the writer's argument, if the source is tensormap */
+    int32_t argument; /* index of the later task's argument; -1: none */
+    /* index of the writer's argument, if the edge comes from overlapping regions */
+    int32_t producer_argument;
     const struct chip_argument *producer; /* that argument */
     bool is_covered; /* the region of the later task's argument covers that of the writer's */
 };
 
-/* A recorded region and the task that writes it. */
+/* A recorded region, and the task that writes the region. */
 struct writer {
     struct writer *next;
     struct geom geom;
@@ -69,7 +70,7 @@ struct deps {
     struct writer *bucket[BUCKETS];
     struct known *known[BUCKETS];
     const struct chip_task *task; /* the task whose predecessors are being derived */
-    /* edges from its predecessors, some of which may be listed repeatedly */
+    /* edges from the predecessors of that task; some predecessors may occur several times */
     struct deps_edge *edge;
     uint32_t edge_count;
     uint32_t edge_max;

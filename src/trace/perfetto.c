@@ -225,15 +225,16 @@ static void write_document(struct perfetto *t)
 
     fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", t->out);
     missing = write_events(t);
-    fprintf(
-        t->out,
-        "\n],\"otherData\":{\"tasks\":%" PRIu64 ",\"edges\":%" PRIu64
-        ",\"edges_are\":\"to tasks that had not ended when the later one was submitted\""
-        ",\"times\":\"%s\",\"status\":%d,\"lost_records\":%" PRIu64
-        ",\"edges_without_slices\":%" PRIu64,
-        record->tasks, record->edge_count + record->edges_lost,
-        t->slices->snapshot->mode >= PTO_TRACE_TIMES ? "of each task" : "of batches, shared out",
-        t->slices->snapshot->status, t->slices->lost, missing + record->edges_lost);
+    fprintf(t->out,
+            "\n],\"otherData\":{\"tasks\":%" PRIu64 ",\"edges\":%" PRIu64
+            ",\"edges_are\":\"to tasks that had not ended when the later one was submitted\""
+            ",\"times\":\"%s\",\"status\":%d,\"lost_records\":%" PRIu64
+            ",\"edges_without_slices\":%" PRIu64,
+            record->tasks, record->edge_count + record->edges_lost,
+            t->slices->snapshot->mode >= PTO_TRACE_TIMES
+                ? "measured for each task"
+                : "each batch's time, divided equally among its tasks",
+            t->slices->snapshot->status, t->slices->lost, missing + record->edges_lost);
     perfetto_write_counts(t);
     fputs("}}\n", t->out);
 }

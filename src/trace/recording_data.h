@@ -46,7 +46,7 @@ struct recording {
     struct recording_edge *edge; /* sorted by successor, then predecessor */
     uint64_t edge_count;
     uint64_t edges_lost;
-    bool has_edges; /* `edge` includes those that the ordering rules ask for */
+    bool has_edges; /* `edge` includes the edges that the ordering rules ask for */
 };
 
 /* Makes a recording from the slices of a run. Returns PTO_OK or PTO_ENOMEM. */

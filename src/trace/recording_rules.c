@@ -71,8 +71,8 @@ static void rules_probe_region(struct rules *rules, const struct rules_argument 
 }
 
 /*
- * Returns the last access of the list, unless a task in a MANUAL scope was submitted after it;
- * NULL: there is none.
+ * Returns the last access of the list. NULL: there is none, or a task in a MANUAL scope was
+ * submitted after it.
  */
 static const struct rules_access *rules_latest(const struct rules *rules,
                                                const struct rules_list *list)
@@ -88,9 +88,9 @@ static bool rules_has_writer_since(const struct rules_region *region, uint32_t t
 }
 
 /*
- * For an argument that only reads: returns the first task whose accesses to overlapping regions it
- * must wait for. *is_renewed_out: a region was written since the last reader of the argument's own
- * region.
+ * For an argument that only reads: returns the first task whose accesses to overlapping regions the
+ * argument must wait for. *is_renewed_out: a region was written since the last reader of the
+ * argument's own region.
  */
 static uint32_t rules_floor(const struct rules *rules, const struct rules_region *own,
                             bool *is_renewed_out)

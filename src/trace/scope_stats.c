@@ -12,7 +12,8 @@
 enum { VERSION = 6 };
 
 /*
- * Writes the size of each ring: the size that the user has set, or simpler's default, `otherwise`.
+ * Writes the size of each ring (a fixed memory area of simpler): the size that the user has set, or
+ * simpler's default, `otherwise`.
  */
 static void put_sizes(FILE *out, const char *name, const uint64_t size[PTO_RINGS],
                       uint64_t otherwise)

@@ -224,7 +224,7 @@ static void slices_read_ring(struct trace_slices *t, uint32_t index)
     uint64_t run_first;
 
     t->lost += first;
-    /* in each pass, consecutive records with the same time stamp */
+    /* in each pass, handles consecutive records with one time stamp */
     for (uint64_t k = first; k < ring->count; k = run_first) {
         uint64_t time = ring->record[k & ring->mask].time;
         uint64_t next = t->snapshot->record.end_cycles;
@@ -248,9 +248,9 @@ static void slices_read_ring(struct trace_slices *t, uint32_t index)
 }
 
 /*
- * Makes the execution that a record begins. `batch` consecutive records have one stamp and share
- * the time up to the next stamp equally; this record is number `position` of them. NULL: the record
- * begins no execution.
+ * Makes the execution whose begin is this record. `batch` consecutive records have one stamp and
+ * share the time up to the next stamp equally; this record is number `position` of them. NULL: the
+ * record begins no execution.
  */
 static struct trace_slice *slices_read_record(struct trace_slices *t, const struct trace_record *r,
                                               uint64_t next_time, uint32_t position, uint32_t batch)
@@ -277,8 +277,8 @@ static struct trace_slice *slices_read_record(struct trace_slices *t, const stru
 }
 
 /*
- * Sets the ends of executions. An end may be in another ring than its begin, because the worker may
- * have migrated to another thread in between.
+ * Sets the ends of executions. The record of an end may be in another thread's ring buffer than
+ * that of the begin, because the worker may have migrated to another thread in between.
  */
 static void read_ends(struct trace_slices *t, const struct trace_ring *ring)
 {

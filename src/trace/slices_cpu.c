@@ -8,13 +8,16 @@
 #include "trace/snapshot.h"
 
 enum {
-    /* tolerated difference of the two clocks, plus wall time / CPU_NOISE_PART */
+    /*
+     * a loss below CPU_NOISE_NS, plus 1/CPU_NOISE_PART of the wall time, is taken for noise of the
+     * clocks
+     */
     CPU_NOISE_NS = 1000,
     CPU_NOISE_PART = 64,
     CPU_LOSERS = 8 /* maximum number of kernels that a loss is attributed to */
 };
 
-/* The records of a ring that lie between two records of a thread's CPU time. */
+/* The records of one ring buffer that lie between two records of a thread's CPU time. */
 struct cpu_span {
     const struct trace_ring *ring;
     uint64_t first;

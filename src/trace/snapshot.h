@@ -25,13 +25,14 @@ struct trace_snapshot {
     struct pto_ring_limits rings;
     struct pto_diagnostics diagnostics;
     /*
-     * Names of the groups (chips, ranks, workers) that the recording has: this run's, and that of
-     * its parent.
+     * A recording of several chips, ranks or workers has a group of tracks for each. These are the
+     * names of the group of this run, and of its parent's group.
      */
-    const char *group_name; /* group of this run; NULL: the recording has only one */
+    const char *group_name; /* name of this run's group; NULL: the recording has only one group */
     uint32_t chip;
-    const char *parent_name; /* group whose task this run is; NULL: none */
-    uint32_t parent_task;    /* number of that task; 0: unknown */
+    /* name of the group with the task that this run belongs to; NULL: none */
+    const char *parent_name;
+    uint32_t parent_task; /* number of the task that this run belongs to; 0: unknown */
     /* For a worker of level 3, whose children take the place of cores; NULL for a chip. */
     const uint8_t *lane_kind;    /* for each child, the kind of its lane: enum pto_recording_lane */
     const uint64_t *task_number; /* for each task, the number that is shown instead of its id */
@@ -49,7 +50,11 @@ struct trace_slice {
     bool has_end;
     bool has_cpu;    /* `cpu_lost_ns` could be determined */
     uint8_t nothing; /* enum trace_nothing; valid if no core ran the task */
-    uint8_t ring;    /* index of the worker's ring; the last ring serves kernels without a worker */
+    /*
+     * index of the worker's ring buffer of records; the last ring buffer is for kernels that ran
+     * without a worker
+     */
+    uint8_t ring;
 };
 
 struct trace_slices {
@@ -77,7 +82,7 @@ void trace_slices_free(struct trace_slices *s);
 void trace_slices_read_cpu(struct trace_slices *s);
 /* Returns the first execution of the task with this submission index; NULL: none was recorded. */
 const struct trace_slice *trace_slices_find(const struct trace_slices *s, uint32_t index);
-/* Returns the number of the oldest record that the ring still has. */
+/* Returns the number of the oldest record that is still in the ring buffer. */
 uint64_t trace_ring_first(const struct trace_ring *ring);
 
 /* ---- shared by the exporters ---- */
@@ -141,7 +146,9 @@ struct trace_place {
     uint32_t pid;   /* process id of the run's events */
     uint32_t track; /* added to the run's track numbers */
     uint64_t flow;  /* added to the run's flow numbers */
-    /* time 0 of the document, by the machine's monotonic clock; 0: the begin of the run */
+    /*
+     * time 0 of the document, by the machine's monotonic clock; 0: the document begins with the run
+     */
     uint64_t base_ns;
 };
 

@@ -43,7 +43,8 @@ struct swimlane {
     struct trace_slice **sorted; /* executions sorted by worker, then begin */
     const struct chip_task **by_id;
     uint64_t task_count_recorded;
-    uint32_t loop; /* value of `loop_iter` in the file, for the worker that is being written */
+    /* value of the field `loop_iter` in the file, for the worker whose phases are being written */
+    uint32_t loop;
 };
 
 static void write_metadata(struct swimlane *w, uint32_t level);
@@ -250,7 +251,7 @@ static int by_id(const void *a, const void *b)
     return x->id.raw < y->id.raw ? -1 : x->id.raw > y->id.raw;
 }
 
-/* Updates when `after` became ready, because it waits for `before`. */
+/* Updates the time at which `after` became ready, because `after` waits for `before`. */
 static void swimlane_follow(struct swimlane *w, uint32_t before, uint32_t after)
 {
     struct lane_task *t = &w->task[after];

@@ -63,7 +63,7 @@ struct track_events {
     uint64_t *out_from;
     uint64_t *out_flow;
     uint64_t *in_from; /* indexed by task: its first incoming edge */
-    /* indexed by task: its executions were recorded, and their records were not overwritten */
+    /* indexed by task: its executions were recorded, and later records did not overwrite them */
     bool *has_slice;
     struct recording_bytes packet;
     struct recording_bytes event;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program `pto-child`: a chip or a SUB worker that belongs to a worker of level 3. */
+/*
+ * The program `pto-child`. Its process is a child of a worker of level 3: a chip, a SUB worker or a
+ * nested worker.
+ */
 #ifndef PTO_CHILD_H
 #define PTO_CHILD_H
 
@@ -38,7 +41,7 @@ int child_copy(struct pto_device *device, const struct pto_tensor tensor[2], con
 
 /* child_trace.c: the file to which a chip's child writes its timelines. */
 struct child_tracer {
-    int file;      /* descriptor; -1: not open yet */
+    int file;      /* file descriptor; -1: not open yet */
     uint64_t flow; /* number of flow identifiers that this file has used so far */
 };
 
@@ -65,7 +68,8 @@ struct chip;
 struct child_domains;
 struct wire_domain;
 /*
- * child_domain.c: domains of a child whose chip is a card; a thread of the child waits for `alarm`.
+ * child_domain.c: domains of a child whose chip is a card; a thread of the child sleeps on the
+ * waker `alarm`.
  */
 int child_domains_open(struct chip *chip, uint32_t child, struct waker *alarm,
                        struct child_domains **domains_out);
@@ -77,15 +81,15 @@ void child_domains_close(struct child_domains *domains); /* accepts NULL */
 int child_domain_step(struct child_domains *domains, struct wire_domain *wire, bool is_offer,
                       struct pto_error *error);
 /*
- * Returns the address on the card that an address in the worker's memory stands for; 0: it stands
- * for none.
+ * Returns the address on the card that an address in the worker's memory represents; 0: the address
+ * represents none.
  */
 uint64_t child_domains_find(struct child_domains *domains, uint64_t addr);
 
 struct child_regions;
 /*
- * child_region.c: regions of a child whose chip is a card; a thread of the child waits for
- * requests, on the same waker as the domains' thread.
+ * child_region.c: regions of a child whose chip is a card. A thread of the child sleeps on the
+ * waker `alarm` until the worker requests a copy.
  */
 int child_regions_open(struct chip *chip, const struct tree_hello *hello,
                        struct tree_shared *shared, struct child_regions **regions_out);

@@ -15,7 +15,7 @@ enum { BOUNCE_BYTES = 64 << 10 };
 
 struct copy {
     struct pto_device *device;
-    uint64_t ends; /* enum copy_ends: which of the tensors are memory of the chip */
+    uint64_t ends; /* enum copy_ends: states which of the two tensors are memory of the chip */
 };
 
 /* Copies between two addresses in the chip's memory, through a buffer of this process. */
@@ -48,8 +48,8 @@ static int move(const struct copy *c, uint64_t to, uint64_t from, uint64_t bytes
 }
 
 /*
- * Copies all elements of dimension `dim` and those after it, from address at[1] to at[0]. A range
- * that is contiguous in both tensors is copied at once.
+ * Copies all elements of dimension `dim` and of the dimensions after it, from address at[1] to
+ * at[0]. A range that is contiguous in both tensors is copied in one call.
  */
 static int copy_from_dimension(const struct copy *c, const struct pto_tensor *to,
                                const struct pto_tensor *from, uint32_t dim, uint64_t at[2])

@@ -20,14 +20,14 @@ struct child_domain {
     struct child_domain *next;
     struct wire_domain *wire;
     struct wire_member *member; /* the child's own member entry in the domain */
-    /* addresses in the worker's memory that represent the context and the window */
+    /* addresses in the worker's memory that represent the context and the window on the card */
     uint64_t context, window;
     uint64_t window_bytes;
     uint32_t rank;
     uint32_t count;
     struct chip_window *on_card; /* NULL: the window was not offered yet, or has no bytes */
     uint64_t at;                 /* address of the context on the card; 0: none yet */
-    /* the flag in the context on the card was set, because a member is lost */
+    /* the flag in the context on the card was set, because a member of the domain is lost */
     bool is_reported;
 };
 
@@ -196,7 +196,7 @@ static int offer(struct child_domains *ds, struct child_domain *d, struct pto_er
         .way = d->wire->way, .rank = d->rank, .rank_count = d->count, .bytes = d->window_bytes
     };
 
-    /* drops the window of an earlier attempt, which used another way of sharing windows */
+    /* drops the window of an earlier attempt, which shared windows in another way */
     (void)chip_window_drop(ds->chip, d->on_card, NULL);
     d->on_card = NULL;
     if (d->window_bytes == 0)
@@ -208,8 +208,8 @@ static int offer(struct child_domains *ds, struct child_domain *d, struct pto_er
 }
 
 /*
- * Whether to continue waiting for the other members. False: the worker may have given up, or a
- * member is lost.
+ * Whether to continue waiting for the other members. False if the worker may have given up the
+ * domain, or a member is lost.
  */
 static bool is_worth_while(void *context)
 {

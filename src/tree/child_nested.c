@@ -22,7 +22,8 @@
 enum { ARGUMENTS_MAX = 64, COMMAND_MAX = 1 << 17 };
 
 /*
- * Finds the program of this process and its arguments, in /proc. False: they cannot be determined.
+ * Finds the program that this process runs, and its arguments, in /proc. False: they cannot be
+ * determined.
  */
 static bool find_own_program(const char *argv[ARGUMENTS_MAX + 1], char text[COMMAND_MAX])
 {
@@ -111,8 +112,8 @@ static struct below *copy_below(const struct wire_nested *n)
 }
 
 /*
- * Moves the ends of the life pipes (tree_nested.c) of this worker and those above it away from the
- * low descriptors, which the processes that it starts will use.
+ * Moves the ends of the life pipes (tree_nested.c) that this process holds to high descriptors,
+ * because the processes that it starts use the low ones.
  */
 static bool lift_lives(struct tree_outer *outer)
 {
@@ -192,7 +193,10 @@ int child_nested_call(struct pto_worker *worker, pto_nested_fn fn, const struct 
              report.error.text[0] != '\0' ? report.error.text : pto_strerror(status));
     failure->count =
         report.path_count < PTO_PATH_MAX ? (uint32_t)report.path_count : PTO_PATH_MAX - 1;
-    /* report.path lists where the error occurred, level by level; the innermost levels are kept */
+    /*
+     * report.path lists where the error occurred, level by level; if it has too many levels, the
+     * outermost are left out
+     */
     memcpy(failure->place, report.path + report.path_count - failure->count,
            failure->count * sizeof(failure->place[0]));
     return status;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Regions of a child whose chip is a card. A region is memory of the card; the worker reads and
- * writes a mirror of it in its own memory. The worker requests each copy between them, and a thread
- * of the child makes it while another one runs a task. Addresses in the mirror are replaced in task
- * arguments by the card's.
+ * writes a mirror of it in its own memory. The worker requests each copy between region and mirror.
+ * A thread of the child makes the copy while another thread of the child runs a task. In task
+ * arguments, addresses in the mirror are replaced by addresses on the card.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ struct child_regions {
 
 /* ---- requests ---- */
 
-/* Copy of a request: the worker's memory may change while it is served. */
+/* Copy of a request: the worker may change its memory while the request is served. */
 struct mirror_request {
     enum mirror_request_kind kind;
     uint32_t range_count;

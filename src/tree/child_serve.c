@@ -87,7 +87,7 @@ static void report_thread_end(struct child *c)
 
 /* ---- functions that end the process ---- */
 
-/* the child's line to the worker, for keep_end, which gets no context */
+/* the child's line to the worker, for keep_end, to which no context can be passed */
 static struct tree_line *line_here;
 
 /*
@@ -188,8 +188,8 @@ static int serve_records(struct child *c)
             break;
         case CHANNEL_EMPTY:
             /*
-             * The worker may be waiting for the room of records that it took back; only this
-             * record tells it that the child has skipped them.
+             * The worker may be waiting for the room in the stream of records that it took back.
+             * Only this record tells the worker that the child has skipped them.
              */
             if (c->records.in.has_passed)
                 send_room_available(c);

@@ -23,10 +23,11 @@ struct loaded {
     const struct pto_child_hooks *hooks;
     void *function;
     pto_nested_fn nested_fn;
-    bool is_below; /* the code is for the children of this nested worker, and they have loaded it */
+    /* the code is for the children of this nested worker, and these have loaded it */
+    bool is_below;
 };
 
-/* The virtual duration of a call of a SUB function. */
+/* How the virtual duration of a call of a SUB function is determined. */
 struct child_duration {
     uint64_t ns;
     bool is_measured; /* no cost applies, so the duration is the CPU time */
@@ -50,10 +51,10 @@ struct child {
     struct crash crash; /* reports an exit or abort in a function */
     /* always 0: the crash handler never makes this thread return from a function that crashes */
     struct a32 depth;
-    /* the child's place on the worker's clock; without a clock: real time */
+    /* the child's position on the worker's shared clock; if there is no such clock, real time */
     struct shared_clock_place time;
     struct cost_model *costs; /* durations of SUB functions in virtual time */
-    bool has_task;            /* a task is running, and `key` is its key */
+    bool has_task;            /* a task is running, and `key` is the number of its record */
     uint64_t key;
     pto_sub_fn fn; /* the function that runs; NULL: unknown, or a run of the chip */
     /* loaded code by number of the callable; the last entry, of the copy task, is unused */
@@ -81,7 +82,7 @@ int child_time_set(struct child *c, const struct record *r, struct pto_error *er
 /* Returns the virtual duration of a call of a SUB function that used cpu_ns of CPU time. */
 int child_time_of_call(struct child *c, const struct pto_sub_call *call, uint32_t callable,
                        uint64_t cpu_ns, struct child_duration *duration_out, char *text);
-/* Whether the costs ask for a plan only, in which SUB functions are not called. */
+/* Whether the costs ask for a plan only, so that SUB functions are not called. */
 bool child_time_is_planned(const struct child *c);
 /*
  * child_time_begin returns the virtual time at which a task begins. child_time_end returns the
@@ -92,8 +93,8 @@ uint64_t child_time_end(struct child *c, uint64_t begin_ns, const struct child_d
 void child_time_close(struct child *c);
 
 /*
- * child_task.c: whether a task's record is valid: the length of its body fits the counts in its
- * head.
+ * child_task.c: whether a task's record is valid: its body must have the length that the counts in
+ * its head give.
  */
 bool child_is_task(const struct record *r);
 /*

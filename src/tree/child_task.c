@@ -175,7 +175,7 @@ void child_run_task(struct child *c, const struct record *r)
     /* relaxed, here and below: see struct tree_status */
     a64_store_relaxed(&shown->since_ns, os_now_ns());
     a32_store_relaxed(&shown->doing, TREE_RUNNING + (uint32_t)r->head.value);
-    failure.count = 0; /* place and text of a failure are sent only if the task fails */
+    failure.count = 0; /* path and text of a failure are sent only if the task fails */
     failure.text[0] = '\0';
     if (c->worker != NULL && is_traced(c))
         child_trace_below(c->worker, c->shared, &c->hello, (uint32_t)(r->head.key >> 32));
@@ -212,7 +212,7 @@ bool child_is_task(const struct record *r)
                                      r->head.scalar_count * sizeof(uint64_t);
 }
 
-/* Returns the address on the card that `addr` stands for; 0: none. */
+/* Returns the address on the card that `addr` represents; 0: it represents none. */
 static uint64_t task_find_place(const struct child *c, uint64_t addr)
 {
     uint64_t place = child_domains_find(c->domains, addr);

@@ -34,8 +34,8 @@
 enum { TREE_DOMAINS = 256 };
 
 /*
- * A worker: the handle struct pto_worker stands for one. A struct pto_level, which an orchestration
- * gets, stands for the run that it builds.
+ * A worker. The handle struct pto_worker refers to one. The handle struct pto_level, which an
+ * orchestration gets, refers to the run that the orchestration builds.
  */
 struct tree {
     pthread_mutex_t lock;
@@ -75,7 +75,7 @@ struct tree {
     struct tree_child child[TREE_CHILDREN_MAX];
     /*
      * ready tasks that several children could run: a list for each set of children; the last list
-     * has the tasks of all further sets
+     * has the tasks for all sets that have no list
      */
     struct tree_list flexible[TREE_LISTS];
     uint32_t flexible_count; /* tasks in all lists of `flexible` */
@@ -88,19 +88,22 @@ struct tree {
     bool is_settling;
     uint32_t ready_count; /* ready tasks that wait in queues or in lists for a child */
     uint64_t order;
-    uint64_t key; /* key of the latest request to a child */
+    uint64_t key; /* number (`key`) of the latest request to a child; the answer repeats it */
     struct tree_request *requests;
     struct tree_callable callable[TREE_CALLABLES + 1]; /* the last entry is the copy task */
 
     struct graph graph;
     struct pool_budget budget, heap_budget;
     struct graph_kernel kernel; /* the graph's only kernel, for all callables */
-    /* the graph ran out of memory: submits are refused until it is empty and was restarted */
+    /*
+     * the graph ran out of memory: submits are refused until the graph is empty and was restarted
+     */
     bool is_graph_broken;
-    struct tree_task *task; /* states of tasks, by the number of the slot */
+    /* states of tasks, indexed by the number of the slot */
+    struct tree_task *task;
     uint32_t task_room;
     struct tree_run *building;
-    uint32_t kept_count; /* tasks and joins in state TASK_KEPT */
+    uint32_t kept_count; /* number of tasks and joins in state TASK_KEPT */
     /* state of the task that is submitted next, if it comes after a failed one (tree_failed.c) */
     struct tree_task next;
     /* number of submits: after every few of them, the children's answers are read */
@@ -135,7 +138,7 @@ struct tree {
     /* level of this worker: 3, or one more than the highest level of its nested workers */
     uint32_t level;
     uint32_t sub_count; /* SUB workers are numbered after the chips */
-    /* for a nested worker, its place in the root's memory; map NULL: this worker is the root */
+    /* for a nested worker, its part of the root's memory; map NULL: this worker is the root */
     struct tree_outer outer;
 };
 

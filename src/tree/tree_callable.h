@@ -53,8 +53,8 @@ void tree_forget_callables(struct tree *t);
 int tree_ask(struct tree *t, const struct record_head *head, uint64_t children,
              struct pto_error *error);
 /*
- * Returns the time at which an answer to a request is overdue. It allows for a task that the child
- * runs first.
+ * Returns the time at which an answer to a request is overdue. The child may first finish a task,
+ * so this includes the time for one.
  */
 uint64_t tree_control_deadline(const struct tree *t);
 /*

@@ -61,7 +61,8 @@ static int ask_members(struct tree *t, const struct wire_domain *w, enum record_
 struct members {
     struct tree *tree;
     const struct wire_domain *wire;
-    struct tree_child *busy; /* the first member's child that still has tasks; NULL: none has */
+    /* the first member's child that still has tasks; NULL: none has any */
+    struct tree_child *busy;
 };
 
 static bool are_idle(void *context)

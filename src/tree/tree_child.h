@@ -24,18 +24,18 @@ struct tree_child {
     struct tree_flight flight[TREE_CREDITS];
     uint32_t flight_first;
     /*
-     * when the first task in `flight` was seen to be the first, which starts its time-out; 0: not
-     * seen yet
+     * time at which the first task in `flight` was seen to be the first, from which its time-out is
+     * measured; 0: not seen yet
      */
     uint64_t since_ns;
     /* slot of the task that was late, for which the child was killed; 0: none */
     uint32_t late_task;
-    uint64_t late_ns; /* how long the late task had been the child's first task */
+    uint64_t late_ns; /* how long the late task had been the first task of the child */
     /* time at which the child was asked where the function of its first task is; 0: not asked */
     uint64_t asked_ns;
     uint64_t tasks;
     bool is_loading; /* the child was started again and has not yet loaded all its callables */
-    uint32_t held;   /* number of threads that keep the child from getting tasks (tree_cards.c) */
+    uint32_t held;   /* number of threads that prevent that the child gets tasks (tree_cards.c) */
     /* number of threads that wait to send the child a mirror request (tree_mirror.c) */
     uint32_t wanting;
     bool is_awaited;
@@ -56,8 +56,8 @@ struct tree_child {
  */
 int tree_child_start(struct tree *t, uint32_t index, uint64_t deadline_ns, struct pto_error *error);
 /*
- * Waits until all children in the set, a bit for each, are ready. Called with the lock. PTO_EAGAIN:
- * a child could not map the memory, because its addresses are in use there.
+ * Waits until all children in the set, a bit mask, are ready. Called with the lock. PTO_EAGAIN: a
+ * child could not map the shared memory, because the addresses are in use in its process.
  */
 int tree_children_await(struct tree *t, uint64_t children, uint64_t deadline_ns,
                         struct pto_error *error);
@@ -76,7 +76,10 @@ void tree_children_end(struct tree *t);
  * Describes how the child's process ended, as part of a sentence: "was ended by signal 9 (Killed)".
  */
 void tree_child_describe_end(const struct tree_child *c, char *text, size_t size);
-/* Writes ": exit in ..." if the child reported where its code ended it, or does not return. */
+/*
+ * Writes ": exit in ..." if the child reported the line at which its code ended it, or at which its
+ * code does not return.
+ */
 void tree_child_describe_place(const struct tree_child *c, char *text, size_t size);
 /* Starts the thread that watches for children whose processes end. */
 int tree_watch_start(struct tree *t);

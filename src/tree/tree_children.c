@@ -29,8 +29,7 @@ static_assert((int)TREE_CHILDREN_MAX <= (int)WATCHER_MAX, "one watcher for all c
 
 /*
  * Resets all memory that the child can write to, except tensors, because its previous process may
- * have written anything there. Bytes left in the streams belong to the old generation and are
- * invalid.
+ * have written anything there. Bytes left in the streams come from that process and are discarded.
  */
 static void child_set_up(struct tree *t, struct tree_child *c)
 {

@@ -85,8 +85,8 @@ void tree_clock_update(struct tree *t)
     assert_held(&t->lock);
     if (!is_open && c->is_open) {
         /*
-         * Publish the worker's old time first: from here on no child can pass it, so the times that
-         * catch_up reads are final.
+         * Publish the worker's old time first: from here on no child's time can pass it, so the
+         * times that catch_up reads are final.
          */
         shared_clock_publish(c->shared, TREE_CLOCK_WORKER, c->now_ns);
         catch_up(c);
@@ -95,7 +95,7 @@ void tree_clock_update(struct tree *t)
     for (uint64_t rest = c->ended; rest != 0; rest &= rest - 1) {
         uint32_t child = (uint32_t)__builtin_ctzll(rest);
 
-        /* also clears the mark that a child which has died was waiting for others */
+        /* also clears the mark by which a child that has died said that it waits for others */
         shared_clock_drop(c->shared, TREE_CLOCK_CHILDREN + child);
     }
     c->ended = 0;

@@ -37,7 +37,8 @@ struct tree_clock {
     uint32_t waiting; /* number of threads that wait for something that takes virtual time */
     bool is_polled;   /* the program learns by polling or by a descriptor that a run has ended */
     bool is_open;     /* virtual time may pass now */
-    uint32_t version; /* version of the shared clock when time limits were checked last */
+    /* version of the shared clock when the time limits of tasks and runs were last checked */
+    uint32_t version;
     struct wire_costs *costs; /* costs that the caller has set; NULL: the defaults */
     uint64_t begin_ns;        /* time at which the first run of the report began */
     struct pto_worker_virtual_report report;
@@ -56,9 +57,14 @@ void tree_clock_ended(struct tree *t, uint32_t child);
 void tree_clock_count(struct tree *t, uint32_t child, struct tree_task *k, bool is_measured);
 /* Lets virtual time pass or stops it, after anything that decides this has changed. */
 void tree_clock_update(struct tree *t);
-/* Whether virtual time has passed since the last call; always true while it may not pass. */
+/*
+ * Whether virtual time has passed since the last call. Always true while virtual time may not pass.
+ */
 bool tree_clock_has_moved(struct tree *t);
-/* Sets the error of a region or a queue, which a worker in virtual time does not have. */
+/*
+ * Sets the error for a program that opens a region or a queue in virtual time, which is not
+ * supported.
+ */
 int tree_clock_refuse_region(struct pto_error *error);
 /* Whether no other child has to act before this one; always true in real time. */
 bool tree_clock_is_first(const struct tree *t, uint32_t child);

@@ -94,7 +94,7 @@ struct pto_task_id pto_level_copy_at(struct pto_level *level, const struct pto_t
         return task;
     pto_error_init(&error);
     if (run->report.error.status < 0) {
-        /* The run has failed: nothing more is submitted. */
+        /* The run has failed, so the copy is not submitted. */
     } else if (check_tensors(to, from, &error) < 0) {
         (void)tree_refuse(run, &error, site);
     } else if (chip_of(run->tree, to) < 0 || chip_of(run->tree, from) < 0 ||
@@ -133,8 +133,8 @@ static void transfer_bytes(struct pto_level *level, void *context)
 }
 
 /*
- * Copies one piece. *staging_io becomes NULL if the run has not ended in time and still uses the
- * buffer: then the run frees it.
+ * Copies one piece. If the run has not ended in time, it still uses the buffer: then *staging_io
+ * becomes NULL, and the run frees the buffer.
  */
 static int transfer_piece(struct pto_worker *worker, struct transfer *x, uint64_t deadline_ns,
                           void **staging_io, struct pto_error *error)

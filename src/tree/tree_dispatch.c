@@ -79,7 +79,10 @@ const char *tree_kind_name(enum pto_child_kind kind)
     return kind == PTO_CHILD_CHIP ? "chip" : kind == PTO_CHILD_SUB ? "SUB worker" : "worker";
 }
 
-/* Sets the path of the run's first error: its place in this worker, and in each level below. */
+/*
+ * Sets the path of the run's first error: the child and the task in this worker, then in each level
+ * below.
+ */
 static void set_error_path(struct tree *t, const struct slot *s, int child, int status,
                            const struct wire_failure *below)
 {
@@ -348,7 +351,7 @@ void tree_ready(struct tree *t, struct slot *s)
         return;
     }
     if (k->is_poisoned || k->run->is_cancelled) {
-        /* the task is skipped because of a failed task, of this run or of another run */
+        /* the task is skipped because of a task that failed in this run or in another run */
         if (k->is_poisoned && !k->run->is_cancelled) {
             struct pto_error error;
 
@@ -621,7 +624,7 @@ static void read_child(struct tree *t, struct tree_child *c)
     }
 }
 
-/* Removes a task, with its whole group, from the queues: it fails or is skipped. */
+/* Removes a task that fails or is skipped from the queues, with all other members of its group. */
 static void fail_queued(struct tree *t, uint32_t number)
 {
     struct tree_group *g = t->task[number].group;

@@ -19,7 +19,7 @@
 /* The context that one member's kernels use, in an allocation that only its child may use. */
 struct tree_context {
     struct pto_comm_context context;
-    /* unused: kernels spin, and no host thread waits with this context */
+    /* unused: kernels poll, and no host thread waits with this context */
     struct pto_comm_wakers wakers;
     struct a32 lost;
 };
@@ -29,7 +29,7 @@ struct tree_domain {
     char name[TREE_NAME];
     struct tree_run *run;     /* run that closes the domain when it ends; NULL: none */
     struct tree_domain *next; /* next in the list tree->leaving */
-    /* the domain on the cards; NULL: its chips can access the worker's memory */
+    /* the domain's part that lies on the cards; NULL: its chips can access the worker's memory */
     struct wire_domain *wire;
     bool is_opening; /* another thread is opening the domain, and has released the lock */
     bool is_released;

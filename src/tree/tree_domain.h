@@ -13,7 +13,7 @@ struct tree_domain;
 struct tree_run;
 
 /* The following is defined in tree_domain.c. */
-/* Counts a task whose argument `what`, such as "argument 3", is in the domain. */
+/* Counts a task whose argument `what`, such as "argument 3", is an address in the domain. */
 int tree_domain_use(struct tree_domain *d, const char *what, struct pto_error *error);
 /*
  * Called when a task that uses the domain is over. Frees the domain if it was closed and this was
@@ -27,7 +27,7 @@ void tree_domain_unuse(struct tree *t, struct tree_domain *d);
 void tree_domain_lose(struct tree *t, struct tree_domain *d);
 /* Closes the domains that a run has opened, when the run has ended. */
 void tree_domains_of_run(struct tree *t, const struct tree_run *run);
-/* Marks the domains of which a dead child was a member as lost. */
+/* Marks the domains of a dead child as lost. */
 void tree_domains_child_died(struct tree *t, uint32_t child);
 void tree_forget_domains(struct tree *t);
 

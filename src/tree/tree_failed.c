@@ -29,7 +29,7 @@ struct tree_hold {
     struct tree_hold *next;
     /*
      * in tree_task.holds: the later task of the edge; in the list of a submit (tree->next): the
-     * earlier task
+     * earlier task of the edge
      */
     struct ref ref;
 };
@@ -75,7 +75,7 @@ void tree_follows(void *context, const struct slot *before, const struct slot *a
     assert_held(&t->lock);
     (void)after;
     if (k->state != TASK_KEPT)
-        /* no predecessor: `before` is the submitted task itself, for which a join is being made */
+        /* `before` is no predecessor, but the submitted task itself: a join is being made for it */
         return;
     poison(&t->next, k);
     add_hold(&t->next.holds, slot_ref(before), &ignored);

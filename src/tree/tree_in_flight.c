@@ -87,7 +87,10 @@ void tree_flight_recall(struct tree *t, struct tree_child *c, const struct tree_
          * A member of a group is left to run: the other members may have started, and wait for it.
          */
         if (k->run == run && k->group == NULL && tree_flight_take_back(t, c, i))
-            /* back into its list of ready tasks; the caller skips the tasks that are in lists */
+            /*
+             * puts the task back into its list of ready tasks, unless it is skipped: the caller
+             * skips the tasks that are in lists
+             */
             tree_shared_queue_push(t, number);
         else
             i++;

@@ -306,8 +306,8 @@ int tree_free(struct tree *t, uint64_t addr, struct pto_error *error)
             (unsigned long long)addr);
     if (a->users != 0)
         return error_setf(error, PTO_EBUSY,
-                          "the allocation is in use as %u arguments of tasks: they are not over, "
-                          "or the program has not waited for their run, which failed",
+                          "%u arguments of tasks use the allocation: the tasks have not ended, or "
+                          "their run failed and the program has not waited for it",
                           a->users);
     if (!memory_is_whole(a, text, sizeof(text)))
         status = error_setf(error, PTO_EMEMORY, "%s", text);
@@ -378,8 +378,8 @@ static void unuse(struct tree *t, struct tree_allocation *a)
 }
 
 /*
- * Called for an argument of a task that failed. True: the task was also uncounted as a user of the
- * allocation.
+ * Called for an argument of a task that failed. True: the task was also removed from the count of
+ * tasks that use the allocation.
  */
 static bool memory_lose(struct tree *t, struct tree_allocation *a, int status)
 {
@@ -519,13 +519,19 @@ void tree_lose_tensors(struct tree *t, struct slot *s, struct tree_task *k)
     for (uint32_t i = 0; i < s->tensor_count; i++)
         if (is_allocated(&s->tensor[i]) &&
             memory_lose(t, find_allocation(t, s->tensor[i].addr), k->status))
-            /* makes tree_unuse_tensors skip this tensor, which memory_lose has uncounted */
+            /*
+             * makes tree_unuse_tensors skip this tensor, whose use memory_lose has already
+             * uncounted
+             */
             s->tensor[i].size = 0;
     for (uint32_t i = 0; i < s->scalar_count; i++) {
         struct tree_allocation *a = memory_find_address(t, k->addresses, scalar, i);
 
         if (a != NULL && memory_lose(t, a, k->status))
-            /* makes tree_unuse_tensors skip this scalar, which memory_lose has uncounted */
+            /*
+             * makes tree_unuse_tensors skip this scalar, whose use memory_lose has already
+             * uncounted
+             */
             k->addresses = (uint16_t)(k->addresses & ~(1u << i));
     }
 }

@@ -21,7 +21,7 @@ enum memory_kind { MEMORY_PLAIN, MEMORY_CONTEXT, MEMORY_WINDOW, MEMORY_REGION, M
 struct tree_allocation {
     uint64_t addr;
     uint64_t bytes;
-    int32_t child;  /* the child that may use the allocation; -1: all children */
+    int32_t child;  /* index of the only child that may use the allocation; -1: all children may */
     uint32_t users; /* number of arguments of live tasks that lie in the allocation */
     enum memory_kind kind;
     void *owner; /* a struct tree_domain; for MEMORY_REGION, a struct tree_region; NULL: none */

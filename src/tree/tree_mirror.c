@@ -108,8 +108,8 @@ static int await_turn(struct tree *t, struct turn *turn, uint64_t deadline_ns,
 }
 
 /*
- * Waits for the turn of a request that copies. If the previous request, for which no thread waited,
- * was a copy that failed, returns its error.
+ * Waits until this thread may send a request that copies. If the previous request, for which no
+ * thread waited, was a copy that failed, returns the error of that copy.
  */
 static int await_move(struct tree *t, struct turn *turn, uint64_t deadline_ns,
                       struct pto_error *error)

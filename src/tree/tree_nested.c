@@ -195,8 +195,8 @@ static int nested_open_child(struct tree *t, struct tree_child *c,
 }
 
 /*
- * Gives a nested worker its places in timelines. Those of the root's children are separate from
- * deeper ones.
+ * Gives a nested worker its process numbers in timelines. Those of the root's children are separate
+ * from deeper ones.
  */
 static void nested_number(const struct tree *t, struct tree_child *c, uint32_t *next_io)
 {

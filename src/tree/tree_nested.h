@@ -16,7 +16,7 @@ struct tree_above;
 struct tree;
 struct tree_child;
 
-/* Place of a nested worker in the tree, as its process received it. */
+/* Position of a nested worker in the tree of workers, as its process received it. */
 struct tree_outer {
     int memory; /* descriptor of the file that is the shared memory; the struct tree closes it */
     char *map;  /* start of all of the shared memory, of which the worker has a part */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of a recording that belongs to the worker itself. It is written by the code that writes
- * the recordings of chips: children take the place of cores, callables that of kernels, and ns that
- * of cycles.
+ * Writes the worker's own part of a recording, with the code that writes the recordings of chips:
+ * children take the place of cores, callables that of kernels, and ns that of cycles.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 #include "tree/tree_trace.h"
 #include "tree/tree_traced.h"
 
-/* The worker's records in the form that a chip delivers. */
+/* The worker's records in the form in which a chip delivers its records. */
 struct worker_record {
     const struct tree_trace *trace;
     struct trace_ring ring;
@@ -87,7 +86,7 @@ static void fill_kinds(const struct tree *t, struct worker_record *w)
         w->lane_kind[i] = kind[t->child[i].kind];
 }
 
-/* Adds the times of a task: when it became ready, and its execution. */
+/* Records the times of a task: when it became ready, began and ended. */
 static void fill_task(struct worker_record *w, uint32_t index)
 {
     const struct traced_task *task = &w->trace->task[index];

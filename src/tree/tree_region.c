@@ -34,13 +34,13 @@ struct tree_region {
     bool is_queue;
     bool was_used;  /* the region has been an argument of a task */
     uint32_t users; /* number of arguments of live tasks that name this region */
-    /* status with which its task or its card failed, after which no more messages come; 0: none */
+    /* status of the failed task or card, after which no more messages come; 0: none failed */
     int lost;
     bool is_on_card;
     struct mirror mirror; /* only for a region on a card */
     struct pto_region_head *head;
     struct pto_region region;
-    /* copy of `region` whose id names no wakers: changing a counter through it wakes no thread */
+    /* copy of `region` with an id without wakers: changing a counter through it wakes no thread */
     struct pto_region quiet;
     struct pto_queue queue; /* the host's end of the queue */
     /*
@@ -385,10 +385,7 @@ void tree_region_unuse(struct tree *t, struct tree_region *r, int status)
     tree_signal_change(t);
 }
 
-/*
- * Whether a task may still write to the region. Callers check this first, and read the contents
- * after it.
- */
+/* Whether a task may still write to the region. Callers call this before they read the contents. */
 static bool region_has_writer(const struct tree_region *r)
 {
     return r->lost == 0 && (r->users != 0 || !r->was_used);
@@ -670,7 +667,7 @@ static int region_send_message(struct tree_region *r, const struct pto_message *
     int status = m->bytes != 0 ? send(r, all, 3) : send(r, part, 2);
 
     if (status < 0)
-        /* otherwise the card's end would wait for the message that was not copied */
+        /* otherwise the queue's end on the card would wait for the message that was not copied */
         (void)pto_queue_abort(q, status);
     return status;
 }

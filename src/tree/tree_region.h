@@ -37,9 +37,9 @@ struct mirror_copy {
     bool is_look; /* the request only polls the card: requests of other threads go first */
 };
 /*
- * Copies the ranges of `copy`. tree_mirror_send copies all to the card, and does not wait for the
- * end; tree_mirror_fetch copies each in the direction that it states, and waits. PTO_ETIMEOUT;
- * PTO_EPEER: the child has ended; or the error of an earlier send.
+ * Copies the ranges of `copy`. tree_mirror_send copies all to the card, without waiting for the
+ * end. tree_mirror_fetch copies each range in the direction that the range states, and waits.
+ * PTO_ETIMEOUT; PTO_EPEER: the child has ended; or the error of an earlier send.
  */
 int tree_mirror_send(struct tree *t, const struct mirror *m, const struct mirror_copy *copy,
                      uint64_t deadline_ns, struct pto_error *error);

@@ -60,10 +60,10 @@ static bool register_has_room(void *context)
 }
 
 /*
- * Sends a request to each child of the set, and waits for all answers. *agreed_out has the children
- * that succeeded. Returns the first child's error; a time-out takes precedence. The lock is held
- * while the requests are sent, so two requests of different threads reach all children in one
- * order.
+ * Sends a request to each child of the set, and waits for all answers. *agreed_out is the set of
+ * children that succeeded. Returns the first child's error; a time-out takes precedence. The lock
+ * is held while the requests are sent, so all children receive the requests of different threads in
+ * one order.
  */
 static int register_ask(struct tree *t, const struct record_head *head,
                         const struct wire_load *load, uint64_t children, uint64_t *agreed_out,

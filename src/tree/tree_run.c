@@ -84,7 +84,7 @@ int tree_await(struct tree *t, bool (*holds)(void *context), void *context, uint
     assert_held(&t->lock);
     t->waiting++;
     for (;;) {
-        /* loaded before `holds` is evaluated, so that a later change ends the wait */
+        /* loaded before `holds` is evaluated, so that a change after this load ends the wait */
         uint32_t calls = a32_load_acquire(&t->shared->calls);
 
         tree_drive(t);
@@ -180,7 +180,8 @@ void tree_run_ended(struct tree_run *run)
     if (t->is_traced)
         tree_trace_run(t, run);
     /*
-     * stored under the lock, for which a thread has to wait that sees has_ended and frees the run
+     * stored under the lock: a thread that sees has_ended has to take the lock before it frees the
+     * run
      */
     a32_store_release(&run->has_ended, 1);
     if (run->event >= 0)

@@ -21,7 +21,7 @@ struct tree_run {
     struct tree_run *next; /* list of the runs that have not ended */
     uint64_t live;         /* number of the run's live tasks */
     bool is_building;
-    bool is_waiting; /* the run's orchestration waits for other tasks */
+    bool is_waiting; /* the run's orchestration is blocked until other tasks end */
     bool is_cancelled;
     struct a32 has_ended; /* the run has ended; written under the lock, read without it */
     /* event descriptor that becomes readable at the end; -1: the caller did not request one */
@@ -38,8 +38,8 @@ struct tree_run {
     uint32_t task_options;
     struct tree_options *options; /* list of all options that the run's tasks have */
     /*
-     * slot of the first of the run's failed tasks that stay in the graph; linked by `next` of
-     * struct tree_task
+     * slot of the first of the run's failed tasks that stay in the graph; the list is linked by
+     * `next` of struct tree_task
      */
     uint32_t kept;
     /*

@@ -105,8 +105,8 @@ int tree_graph_refresh(struct tree *t)
 }
 
 /*
- * Makes room in the table of task states for the next task and its joins, whose slots may have
- * numbers that were not used before.
+ * Makes room in the table of task states for the next task and its joins, which may get slots with
+ * higher numbers than any before.
  */
 static int submit_make_room(struct tree *t)
 {
@@ -204,7 +204,7 @@ int tree_level_leave(struct tree_run *run, int status)
     return status;
 }
 
-/* Whether several slots are free, so that not each following submit has to wait again. */
+/* Whether several slots are free, so that the next submits need not wait. */
 static bool submit_has_room(void *context)
 {
     const struct tree *t = context;
@@ -324,7 +324,7 @@ static int submit_one(const struct submission *s, uint64_t children, const struc
             tree_undo_tensors(t, args);
         status = refuse_of_graph(t, run, status, args, s->site);
         /*
-         * Other tasks may already be successors of the refused task's slot, so it completes without
+         * Other tasks may already be successors of the refused task, so that task completes without
          * running.
          */
         if (task.slot != NULL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks of a worker: submitted to its graph, ready, given to a child, over.
+ * Tasks of a worker: submitted to its graph, ready, given to a child, ended.
  *
  *     tree_submit.c         the graph: one for all runs, built by one orchestration at a time
  *     tree_dispatch.c       ready tasks, the choice of a child for each, and the effects of their end
@@ -44,27 +44,28 @@ struct tree_hold;
 /* Tasks that start together: a group waits until all its members are ready. */
 struct tree_group {
     uint32_t count;
-    /* members that are not ready, plus 1 until the submit of the group has finished */
+    /* number of members that are not ready, plus 1 until the submit of the group has finished */
     uint32_t waiting;
-    /* members that are not over, plus 1 until the submit of the group has finished */
+    /* number of members that have not ended, plus 1 until the submit of the group has finished */
     uint32_t left;
     /* the group was refused, or a member depends on a failed task: no member runs */
     bool is_skipped;
-    uint64_t member_died_ns; /* when the child of a member was found dead; 0: none was */
+    uint64_t member_died_ns; /* time at which the child of a member was found dead; 0: none was */
     uint64_t order;
     uint32_t member[]; /* numbers of the members' slots */
 };
 
 /*
- * What the worker adds to the graph's state of a task; in an array, by the number of the task's
- * slot.
+ * What the worker adds to the graph's state of a task. The worker has an array of these, indexed by
+ * the number of the task's slot.
  */
 struct tree_task {
     /* NULL: the slot belongs to a join, which stands for many edges, or is free */
     struct tree_run *run;
     struct tree_group *group;
     uint32_t callable;
-    int32_t child; /* index of the child that has it or in whose queue it is; -1: none yet */
+    /* index of the child that runs the task or in whose queue the task is; -1: none yet */
+    int32_t child;
     uint64_t children;
     uint64_t order; /* position among all tasks in the order in which they became ready */
     uint64_t timeout_ns;
@@ -76,8 +77,8 @@ struct tree_task {
     int status;       /* result of the task, from state TASK_OVER on */
     uint32_t held;    /* number of tasks in state TASK_KEPT that this task comes after */
     /*
-     * down to cause_run: state after a failure (tree_failed.c). Successors with a sequence number
-     * below `until` do not run.
+     * the fields down to cause_run: state after a failure (tree_failed.c). Successors of this task
+     * with a sequence number below `until` do not run.
      */
     uint32_t until;
     struct tree_hold *holds;
@@ -88,7 +89,10 @@ struct tree_task {
     uint16_t addresses; /* a bit for each scalar that is an address, as in struct pto_args */
     /* submit_ns, begin_ns and end_ns: only if the run is recorded, or in virtual time */
     uint64_t submit_ns;
-    uint64_t begin_ns; /* 0: the task never ran, or its child has not reported when */
+    /*
+     * time at which the task began; 0: the task never ran, or its child has not reported the time
+     */
+    uint64_t begin_ns;
     uint64_t end_ns;
     /* in virtual time: duration of the longest chain of tasks that ends with this one */
     uint64_t path_ns;
@@ -99,7 +103,7 @@ struct tree_task {
     uint32_t traced;
 };
 
-/* A list of ready tasks, the oldest first. */
+/* A list of ready tasks, starting with the one that became ready first. */
 struct tree_queue {
     uint32_t first;
     uint32_t last;
@@ -158,7 +162,7 @@ void tree_ready(struct tree *t, struct slot *s);
 /* Called when all members of the group were submitted. */
 void tree_group_submitted(struct tree *t, struct tree_group *g);
 /*
- * Called when a task is over: releases its successors; if `status` is negative, they are skipped.
+ * Called when a task has ended: releases its successors; if `status` is negative, they are skipped.
  */
 void tree_complete(struct tree *t, struct slot *s, int status);
 /* Ends a task that no child has run or will run as failed, and records the run's error. */
@@ -178,8 +182,8 @@ void tree_withdraw(struct tree *t, const struct tree_run *run);
 void tree_signal_change(struct tree *t);
 
 /*
- * Lists of ready tasks. `before` is the number of the task that precedes the removed one; 0: that
- * one is the first.
+ * Lists of ready tasks. `before` is the number of the task that precedes the removed one; 0: the
+ * removed one is the first.
  */
 void tree_queue_push(struct tree *t, struct tree_queue *q, uint32_t number);
 void tree_queue_remove(struct tree *t, struct tree_queue *q, uint32_t number, uint32_t before);
@@ -193,13 +197,13 @@ void tree_give(struct tree *t, struct tree_child *c, uint32_t number);
 
 /* The following is defined in tree_failed.c. */
 /*
- * The graph's ended_fn: called when the task that is being submitted depends on one that has ended
- * and is kept.
+ * The graph calls this (ended_fn) when the task that is being submitted depends on a task that has
+ * ended and is kept.
  */
 void tree_follows(void *context, const struct slot *before, const struct slot *after);
 /*
- * Called after each submit: gives the new task the failed predecessors that tree_follows has found.
- * NULL: the submit was refused.
+ * Called after each submit: connects the new task with the failed predecessors that tree_follows
+ * has found. NULL: the submit was refused.
  */
 void tree_submitted(struct tree *t, const struct slot *s);
 /*

@@ -117,9 +117,7 @@ int tree_describe_late(struct tree *t, struct tree_child *c, uint32_t number, ch
                        size_t size)
 {
     struct tree_task *k = &t->task[number];
-    /*
-     * the task was late by its own time-out, not by that of its run, and not because of its group
-     */
+    /* the time-out that the task exceeded was its own, not that of its run or of its group */
     bool is_own = false;
     char grace[64] = "", where[320];
     const char *why = "its time-out";

@@ -87,7 +87,9 @@ void tree_trace_submit(struct tree *t, const struct slot *s, struct tree_task *k
     };
     k->traced = (uint32_t)trace->task_count;
     if (s->site != NULL) {
-        /* copies the file name, whose text is unloaded together with the orchestration's code */
+        /*
+         * copies the file name, because its text is unloaded together with the orchestration's code
+         */
         slash = strrchr(s->site->file, '/');
         snprintf(task->file, sizeof(task->file), "%s", slash != NULL ? slash + 1 : s->site->file);
         task->line = s->site->line;
@@ -169,7 +171,10 @@ static void set_tracing(struct tree *t, bool is_on)
     a32_store_relaxed(&t->shared->tracing.is_on, is_on); /* relaxed: see struct tree_tracing */
 }
 
-/* Sets the place of a nested worker in the root's timeline, and the names of its processes. */
+/*
+ * Sets the process numbers of a nested worker in the root's timeline, and the names of its
+ * processes.
+ */
 static void name_trace(struct tree *t, const struct tree_above *above)
 {
     struct tree_trace *trace = t->trace;

@@ -34,7 +34,7 @@ void tree_trace_task(struct tree *t, const struct tree_task *k);
 void tree_trace_run(struct tree *t, const struct tree_run *run);
 void tree_trace_close(struct tree *t);
 
-/* The task by which the worker above runs a nested worker, in the recording of the worker above. */
+/* Names the task that runs a nested worker. It belongs to the recording of the worker above. */
 struct tree_above {
     const struct tree_tracing *tracing;
     uint32_t child; /* number of this worker among the children of the worker above */
@@ -42,14 +42,14 @@ struct tree_above {
 };
 
 /*
- * Begins a recording; that of a nested worker is part of the recording above. PTO_EBUSY,
- * PTO_ENOMEM.
+ * Begins a recording. If this worker is nested, its recording is a part of the recording of the
+ * worker above. PTO_EBUSY, PTO_ENOMEM.
  */
 int tree_trace_begin(struct tree *t, enum pto_trace chips, const struct tree_above *above);
 void tree_trace_end(struct tree *t);
 /*
- * Restores the fields of a recording in shared memory, which a child may have overwritten. `bytes`:
- * how many bytes of the child's file are complete.
+ * Restores the fields of a recording in shared memory, which a child may have overwritten. `bytes`
+ * is the number of complete bytes in the child's file.
  */
 void tree_trace_restore(struct tree *t, uint32_t child, uint64_t bytes);
 /*
@@ -59,7 +59,7 @@ void tree_trace_restore(struct tree *t, uint32_t child, uint64_t bytes);
 void tree_trace_put(const struct tree *t, const char *before, FILE *out);
 /*
  * Writes the parts of the recording: the worker's own, then one for each task that a chip ran.
- * Nothing runs. PTO_OK or PTO_ENOMEM.
+ * Called while nothing runs. PTO_OK or PTO_ENOMEM.
  */
 int tree_trace_put_parts(const struct tree *t, FILE *out);
 

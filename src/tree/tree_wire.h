@@ -53,9 +53,13 @@ struct wire_nested {
     uint32_t nested_count;
     uint32_t first;
     uint32_t below_count; /* number of descriptions at the start of the nested worker's memory */
-    /* place of the nested worker in timelines, as defined at TREE_TRACE_NESTED */
+    /*
+     * number of the nested worker in timelines; TREE_TRACE_NESTED defines which process numbers it
+     * means
+     */
     uint32_t trace;
-    uint32_t trace_below; /* the first place in timelines for workers nested in it */
+    /* first of the numbers that workers nested in this one have in timelines */
+    uint32_t trace_below;
     uint64_t deadline_ns; /* time by which the nested worker has to be ready */
     uint64_t task_timeout_ns;
     uint64_t run_timeout_ns;
@@ -94,7 +98,11 @@ struct tree_hello {
 };
 
 /* What a child is doing: values of `doing` in struct tree_status. */
-enum { TREE_STARTING, TREE_IDLE, TREE_RUNNING /* plus the running callable's number */ };
+enum {
+    TREE_STARTING,
+    TREE_IDLE,
+    TREE_RUNNING /* added to the number of the callable that the child runs */
+};
 
 /*
  * State of a child for observers in other processes (tree_show.c). No other code depends on it, so
@@ -225,7 +233,10 @@ struct tree_shared {
     struct tree_tracing tracing;
     /* wakes the threads of the worker that wait for its children */
     struct waker waker;
-    /* incremented by chips that wrote to a region, whose waiters in the worker check it again */
+    /*
+     * incremented by chips that wrote to a region; then threads of the worker that wait for the
+     * region check it again
+     */
     struct a32 calls;
     struct shared_clock clock; /* clock of a worker in virtual time */
     /* names of callables, by number: written by the worker only */
@@ -241,17 +252,17 @@ enum copy_ends { COPY_TO_CHIP = 1, COPY_FROM_CHIP = 2 };
 /* The body of RECORD_DONE for a task that failed. */
 struct wire_failure {
     uint32_t count;
-    /* places of the failure in the levels below the child */
+    /* where the failure occurred in the levels below the child */
     struct pto_error_place place[PTO_PATH_MAX - 1];
     char text[TREE_TEXT];
 };
 
 enum record_kind {
     /*
-     * From the worker to a child. The comments list the fields of the record's head in use, and its
-     * body.
+     * Records from the worker to a child. Each comment lists the fields of the record's head that
+     * are used, and the body. The field `key` is the number of the request.
      */
-    /* runs a task: key; value: number of the callable; options; body: tensors, scalars */
+    /* runs a task. key; value: number of the callable; options; body: tensors, scalars */
     RECORD_TASK = RECORD_PAD + 1,
     RECORD_LOAD,   /* loads a callable: key; value: its number; body: struct wire_load */
     RECORD_UNLOAD, /* unloads a callable: key; value: its number */
@@ -261,23 +272,23 @@ enum record_kind {
     /* makes the child offer its window: key; value: address of the struct wire_domain */
     RECORD_OFFER,
     /*
-     * sent when all members have offered; the child joins their windows and makes its context: key
-     * and value as for RECORD_OFFER
+     * sent when all members have offered their windows: the child joins them and makes its context.
+     * key and value as for RECORD_OFFER
      */
     RECORD_JOIN,
     RECORD_END, /* the child ends when it has handled the records before this one */
-    /* From a child to the worker. */
+    /* Records from a child to the worker. */
     RECORD_READY, /* the child is ready or has failed to open: status; body: text */
     /*
-     * a task has ended: its key; status; value, begin_ns: when it ended and began, if it is
-     * recorded or in virtual time; options: not 0 if its virtual time was measured; body, if it
-     * failed: struct wire_failure
+     * a task has ended. key of RECORD_TASK; status; value, begin_ns: the times of its end and
+     * begin, if it is recorded or in virtual time; options: not 0 if its virtual time was measured;
+     * body, if it failed: struct wire_failure
      */
     RECORD_DONE,
-    RECORD_ANSWERED, /* answer to a request: its key; status; body: text */
+    RECORD_ANSWERED, /* the child answers a request: key of the request; status; body: text */
     /*
-     * the child has read all records, and the worker had taken the last of them back: the stream
-     * has room again
+     * the child has read or skipped all records in the stream, the last of which the worker had
+     * taken back: the stream has room again
      */
     RECORD_PASSED,
     RECORD_KINDS

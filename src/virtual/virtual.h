@@ -45,7 +45,7 @@ uint32_t virtual_scheduler(void *call);
 
 enum virtual_state {
     VIRTUAL_NOTHING,
-    VIRTUAL_RUNS,     /* the kernel was called, or is about to be */
+    VIRTUAL_RUNS,     /* the kernel was called, or its call is about to begin */
     VIRTUAL_RETURNED, /* the kernel has returned */
 };
 
@@ -59,8 +59,8 @@ struct virtual_job {
     uint64_t own_ns; /* duration by the cost model, without waiting for other kernels */
     struct virtual_thread *thread;
     /*
-     * number of times that the kernel has found a value not yet there for which it waits; written
-     * by the kernel's thread
+     * number of times that the kernel has checked a value for which it waits and has not found it;
+     * written by the kernel's thread
      */
     struct a32 polls;
     bool is_late;
@@ -72,11 +72,11 @@ struct virtual_job {
     uint64_t time_count, time_max;
 };
 
-/* Whether a thread leads, and whether another thread may take the lead from it. */
+/* Whether a thread leads the run, and whether another thread may take the lead from it. */
 enum virtual_place {
     VIRTUAL_LEADS,
     VIRTUAL_LEADS_IN_KERNEL,
-    VIRTUAL_ASIDE, /* another thread leads instead of this one */
+    VIRTUAL_ASIDE, /* another thread has become the leader instead of this one */
 };
 
 struct virtual_thread {
@@ -91,7 +91,10 @@ struct virtual_thread {
     struct a32 exec;  /* odd while the thread is in a kernel */
     struct a32 place; /* enum virtual_place */
     struct a32 go;    /* counts assignments to the thread, which sleeps on it as a futex */
-    /* kernel to run; NULL: the thread leads the run; written while the thread is idle */
+    /*
+     * kernel that the thread is to run; NULL: the thread is to lead the run. Written while the
+     * thread is idle
+     */
     struct virtual_job *job;
 };
 
@@ -119,12 +122,12 @@ struct virtual_chip {
     struct chip *memory; /* a simulated chip, used only for its device memory */
     struct virtual_clock *clock;
     /*
-     * this chip as a member of a clock that it shares with others; its `clock` is NULL if it shares
-     * none
+     * this chip's position on a clock that it shares with others; its `clock` is NULL if the chip
+     * shares none
      */
     struct shared_clock_place shared;
     bool is_held; /* the run was cancelled, because another member of the shared clock is stuck */
-    /* a kernel was called since this chip last announced (shared_clock.h) what it did */
+    /* a kernel was called since this chip last announced its actions (shared_clock.h) */
     bool has_acted;
     uint64_t acted_ns;
     struct board *board;
@@ -146,7 +149,8 @@ struct virtual_chip {
     struct virtual_job *asked; /* the kernel that the scheduler asks the leader to run */
     bool is_refused;
     /*
-     * cost model of the last run; after it, the one for the next run, or NULL if that is the same
+     * cost model of the last run; after that run, the model for the next one; NULL: both runs use
+     * the same model
      */
     struct cost_model *costs, *next_costs;
     /* the run is planned only: kernels are not called, and only their durations pass */
@@ -159,9 +163,13 @@ struct virtual_chip {
     uint64_t *task_ns;              /* by task: duration of its longest kernel */
     uint64_t task_max;
     uint64_t path_ns;
-    uint32_t late;      /* number of running kernels that are late */
-    uint64_t frozen_ns; /* real time since which only late kernels run; 0: others run as well */
-    /* real time that may pass while only late kernels run, before virtual time advances in steps */
+    uint32_t late; /* number of running kernels that are late (they wait for other kernels) */
+    /* real time since which only late kernels run; 0: other kernels run as well */
+    uint64_t frozen_ns;
+    /*
+     * how long virtual time stands still, in real time, while only late kernels run; after that it
+     * advances in steps
+     */
     uint64_t still_ns;
     uint64_t busy_ns[PTO_CORE_TYPES];
     struct virtual_count *count; /* statistics of kernels by func_id */
@@ -195,7 +203,7 @@ struct virtual_chip {
     struct a32 done; /* number of ended runs; threads that wait for a run sleep on it as a futex */
     struct a32 is_closing;
     struct a64 progress; /* number of kernels that started or returned, counted together */
-    struct a64 beats;    /* heartbeat: changes as long as the scheduler is alive */
+    struct a64 beats;    /* heartbeat: incremented as long as the scheduler works */
     struct a64 number;
     struct a64 cancelled; /* highest number of a cancelled run */
 };
@@ -231,18 +239,27 @@ void virtual_look_at_late(struct virtual_chip *v, uint64_t now_ns);
  */
 uint64_t virtual_next_end(const struct virtual_chip *v);
 
-/* virtual_turns.c: these functions do nothing if the chip has a clock of its own. */
+/*
+ * The following is defined in virtual_turns.c. These functions do nothing if the chip shares no
+ * clock.
+ */
 /* Waits until no other member of the shared clock is at an earlier time than this chip. */
 void virtual_turn(struct virtual_chip *v);
 /*
- * Waits until no other member of the shared clock is at an earlier time than `ns`, at which this
- * chip does something next. False: a late kernel has returned, perhaps earlier; or the run was
+ * Waits until no other member of the shared clock is at an earlier time than `ns`, the time of this
+ * chip's next action. False: a late kernel has returned, perhaps earlier than `ns`; or the run was
  * cancelled; or nothing has happened for a moment and `ns` is VIRTUAL_NEVER.
  */
 bool virtual_turn_at(struct virtual_chip *v, uint64_t ns);
-/* Whether another member of the shared clock will do something, or is executing something now. */
+/*
+ * Whether another member of the shared clock is executing something now, or has a time of its next
+ * action.
+ */
 bool virtual_turn_is_alive(const struct virtual_chip *v);
-/* Remembers that a kernel was called now, or memory was written, so that it is announced. */
+/*
+ * Records that a kernel was called, or memory was written, at the present time, so that this is
+ * announced.
+ */
 void virtual_turn_acted(struct virtual_chip *v);
 /* Publishes the time at which the run has ended. */
 void virtual_turn_end(struct virtual_chip *v);

@@ -29,8 +29,8 @@ enum {
 struct virtual_costs {
     uint64_t register_read_ns;
     uint64_t register_write_ns;
-    uint64_t line_ns;   /* time to send 64 bytes to a core */
-    uint64_t pickup_ns; /* from the doorbell to the start of the kernel */
+    uint64_t line_ns;   /* time that the scheduler takes to send 64 bytes to a core */
+    uint64_t pickup_ns; /* time from the doorbell to the start of the kernel */
     uint64_t submit_ns; /* time of one submit of the orchestration */
 };
 
@@ -47,7 +47,8 @@ struct virtual_clock {
     struct virtual_costs cost;
     uint32_t core_count;
     uint64_t end_ns[BOARD_CORES]; /* when the kernel ends; VIRTUAL_NEVER: none, or it is late */
-    uint64_t late_count;          /* number of kernels that returned later than the computed end */
+    /* number of kernels that returned later than their cost model predicted */
+    uint64_t late_count;
 };
 
 static_assert(sizeof(struct virtual_window[BOARD_CORES]) <= VIRTUAL_CLOCK_ALIGN,
@@ -104,7 +105,7 @@ void virtual_begin(struct virtual_chip *v, const struct virtual_start *start);
 struct virtual_end virtual_finish(struct virtual_chip *v, uint32_t core);
 /* Called when the scheduler has nothing to do: advances the clock. */
 void virtual_pass(struct virtual_chip *v);
-/* Load and store for the scheduler: memory that the orchestration or a predicate names. */
+/* Load and store by the scheduler, of memory that the orchestration or a predicate names. */
 bool virtual_peek(struct virtual_chip *v, uint64_t addr, uint32_t bytes);
 bool virtual_poke(struct virtual_chip *v, uint64_t addr, uint32_t bytes, uint64_t bits);
 /* Copies a cancellation that the host requested to the board, where the scheduler reads it. */

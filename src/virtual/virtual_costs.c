@@ -292,7 +292,7 @@ bool virtual_time_is_result(const struct virtual_chip *v, uint64_t addr)
 {
     if (v->request->graph != NULL)
         /*
-         * the whole graph counts, because a launched graph does not list the buffers that it writes
+         * true for any address, because a launched graph does not list the buffers that it writes
          */
         return true;
     if (addr - (uint64_t)(uintptr_t)v->heap < v->memory_max)

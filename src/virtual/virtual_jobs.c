@@ -63,7 +63,7 @@ static bool give_chance(struct virtual_chip *v, struct virtual_job *job, uint64_
     bool is_first = true;
 
     while (!has_returned(job)) {
-        /* load `event` before the states of jobs, whose changes it counts */
+        /* `event` is loaded before the states of jobs, because it counts their changes */
         uint32_t event = a32_load_acquire(&v->event);
         uint64_t now_ns = os_now_ns();
 
@@ -118,8 +118,8 @@ void virtual_settle(struct virtual_chip *v)
         struct virtual_job *job = &v->job[i];
 
         /*
-         * relaxed: another thread changes the state only from RUNS, and then this thread waits for
-         * it
+         * relaxed: another thread changes the state only if it is RUNS, and then this thread waits
+         * for that change
          */
         if (a32_load_relaxed(&job->state) == VIRTUAL_RUNS && !job->is_late &&
             !give_chance(v, job, PATIENCE_CPU_NS, PATIENCE_NS))
@@ -207,7 +207,7 @@ uint64_t virtual_next_end(const struct virtual_chip *v)
 static void stand_still(struct virtual_chip *v)
 {
     struct virtual_clock *c = v->clock;
-    /* load `event` before the states of jobs, whose changes it counts */
+    /* `event` is loaded before the states of jobs, because it counts their changes */
     uint32_t event = a32_load_acquire(&v->event);
     uint64_t now_ns = os_now_ns();
     uint32_t late = v->late;

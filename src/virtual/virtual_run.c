@@ -48,7 +48,8 @@ static int virtual_load(struct chip *chip, const struct chip_program *program,
 
 static void virtual_unload(struct chip *chip, struct chip_code *code)
 {
-    if (!virtual_of(chip)->is_lost) /* a thread of a lost chip may still execute the code */
+    /* a thread of a lost chip may still execute this code, so it stays loaded */
+    if (!virtual_of(chip)->is_lost)
         local_code_unload(code);
 }
 
@@ -93,7 +94,9 @@ void virtual_run_crashed(struct virtual_chip *v, const struct crash *crash)
     virtual_run_keep_crash(v, crash, v->code->own, NULL);
     virtual_run_fail(v, PTO_ECRASH, FAILURE_CRASH, "");
     v->result.failure.value[0] = crash->addr;
-    /* value[3]: the orchestration may have crashed inside of an operation of the runtime */
+    /*
+     * 1: the orchestration may have crashed inside of an operation of the runtime
+     */
     v->result.failure.value[3] = 1;
     v->result.failure.value[4] = (uint64_t)crash->signal;
     v->result.is_lost = v->result.is_builder_lost = true;
@@ -209,7 +212,8 @@ static void write_message(struct virtual_chip *v)
                                                      : 0;
     if (more.left_ns != UINT64_MAX && !v->time.is_from_launch)
         /*
-         * count the time limit from the start of the run: real time before the start does not count
+         * the time limit counts from the start of the run: real time before the start does not
+         * count
          */
         more.left_ns = v->time.ns;
     more.message_room = MESSAGE_BYTES - MESSAGE_ENDED;
@@ -371,7 +375,7 @@ static const struct chip_result *virtual_report(struct chip *chip, struct pto_ru
 {
     struct virtual_chip *v = virtual_of(chip);
 
-    v->report.size = report->size; /* fields of the host, which the chip does not set */
+    v->report.size = report->size; /* fields that the host sets, and the chip does not */
     v->report.warning = report->warning;
     v->report.error = report->error;
     *report = v->report;

@@ -6,7 +6,7 @@
  *
  * Ordering
  *   R1 virtual_threads_run `state`   -> A1 virtual_jobs.c     what the kernel wrote is there
- *   R2 give_work `go`                -> A2 thread_main        what it was given is whole
+ *   R2 give_work `go`                -> A2 thread_main        the thread's work is complete
  *   R3 end_lead `has_ended`          -> A3 virtual_threads_wait, virtual_poll  the result is whole
  *   R4 lead `place`                  -> A4 watch_leader       the scheduler's state is whole
  */
@@ -211,7 +211,7 @@ bool virtual_threads_call(struct virtual_chip *v, struct virtual_job *job)
 
 void virtual_threads_signal(struct virtual_chip *v)
 {
-    /* wake the threads that wait for jobs, so that they load the states again */
+    /* wakes the threads that wait for jobs, so that they load the states of jobs again */
     a32_add_acq_rel(&v->event, 1);
     os_wake(&v->event, UINT32_MAX);
 }
@@ -276,7 +276,7 @@ static void begin_thread(struct virtual_thread *th)
     (void)pto_sim_set_core(&th->hook);
     crash_begin(&th->crash, &th->exec);
     thread_state_save(&th->state, true);
-    /* relaxed: a thread that still loads 0 considers this thread awake */
+    /* relaxed: a thread that still loads 0 assumes that this thread is awake */
     a32_store_relaxed(&th->id, os_thread_id());
 }
 
@@ -341,7 +341,7 @@ static void watch_leader(struct virtual_chip *v, uint32_t *exec_seen)
 
     pthread_mutex_lock(&v->lock);
     leader = v->leader;
-    /* relaxed: with a stale value another thread only takes over later */
+    /* relaxed: a stale value only delays the takeover by another thread */
     exec = leader != NULL ? a32_load_relaxed(&leader->exec) : 0;
     if (leader == NULL || exec % 2 == 0 || exec != *exec_seen) {
         *exec_seen = exec;

@@ -7,7 +7,7 @@
  */
 #include "virtual/virtual.h"
 
-/* while the chip waits for the shared clock, interval in which it shows that it is alive */
+/* interval in which the chip shows that it is alive while it waits for the shared clock */
 enum { TURN_LOOK_NS = 5000000 };
 
 static bool is_cancelled(const struct virtual_chip *v)
@@ -22,7 +22,7 @@ static void announce(struct virtual_chip *v)
     struct shared_clock_place at = v->shared;
     uint32_t late;
 
-    /* repeat as long as late kernels return: each one that returns may make another one return */
+    /* repeats as long as late kernels return: each one that returns may make another one return */
     do {
         virtual_settle(v);
         late = v->late;
@@ -42,7 +42,10 @@ static bool look(struct virtual_chip *v, uint64_t announced_ns)
     return v->late < late;
 }
 
-/* Cancels the run if the clock has not changed for long in real time: its holder is stuck. */
+/*
+ * Cancels the run if the clock has not changed for long in real time, because another member does
+ * not continue.
+ */
 static void check_limit(struct virtual_chip *v, uint32_t *version, uint64_t *since_ns)
 {
     /* relaxed: the value is only compared */
@@ -90,7 +93,7 @@ bool virtual_turn_at(struct virtual_chip *v, uint64_t ns)
                 has_returned = true;
                 v->acted_ns = announced_ns;
                 /*
-                 * publish the time before shared_clock_see, because what the kernel does next
+                 * the time is published before shared_clock_see, because what the kernel does next
                  * happens at that time
                  */
                 shared_clock_publish(at.clock, at.member, announced_ns);

@@ -457,7 +457,8 @@ static void lose_cards(void)
           "answered 207001 (no device memory, or a program could not" },
         { "aclrtBinaryLoadFromData@1=fall",
           "aclrtBinaryGetFunctionByEntry answered 207001 (no device memory, or a program could not "
-          "be put there) for the cores: the card has no room for their program, or it is down" },
+          "be put there) while launching the cores: the card has no room for their program, or it "
+          "is down" },
         { "aclrtLaunchKernelWithHostArgs@5=507899",
           "answered 507899 (the driver failed: the card is down" },
         { "aclrtSynchronizeEventWithTimeout@2=507014",

@@ -283,8 +283,8 @@ expect 1 "other headers than expected" $m --flag=-DEXPECTED=1 --isa-overlay off
 expect 0 "compiled" $m --flag=-DEXPECTED=0 --isa-overlay off
 PTO_ISA_OVERLAY=off expect 0 "0 compiled" $m --flag=-DEXPECTED=0
 PTO_ISA_OVERLAY=off expect 0 "0 compiled" $m --flag=-DEXPECTED=1 --isa-overlay on
-PTO_ISA_OVERLAY=none expect 1 "PTO_ISA_OVERLAY is 'none'; it is on or off" $m
-expect 1 "the overlay of the tile library is 'maybe'; it is on or off" $m --isa-overlay maybe
+PTO_ISA_OVERLAY=none expect 1 "PTO_ISA_OVERLAY is 'none'; it must be on or off" $m
+expect 1 "the overlay of the tile library is 'maybe'; it must be on or off" $m --isa-overlay maybe
 expect 1 "other headers than expected" $m --flag=-DEXPECTED=1 --accesses
 expect 0 "compiled" $t --isa isa
 echo "ok    our headers come before the library's, unless they are switched off"

@@ -126,7 +126,7 @@ before_compiling() {
     start scheduler-described scheduler "The description of the scheduler is not accepted" 'STANDIN_PLAN=aclrtBinaryLoadFromFile@2=107000'
     start part-of-card registers "The card is a part of a card" STANDIN_PART=1
     start busy-driver registers "The driver stays busy" STANDIN_BUSY=99
-    start renumbered registers "The driver does not know the card as opened" 'STANDIN_PLAN=halMemCtl@1=4'
+    start renumbered registers "The driver does not know that the card is open" 'STANDIN_PLAN=halMemCtl@1=4'
     start unmapped registers "This driver does not map the registers of a core" STANDIN_SOC=Ascend950DT 'STANDIN_PLAN=halResMap@1=22'
     start no-room cores "The card has no room for the executor" 'STANDIN_PLAN=aclrtLaunchKernelWithHostArgs@3=207001'
 }

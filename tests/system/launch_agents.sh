@@ -38,7 +38,7 @@ launch 0 "[0] $((usual + 2))" -- sh -c "$count"
 
 expect 2 "usage: pto launch" launch --hosts a,b
 expect 1 "'-oProxyCommand=x' is not the name of a host" launch --hosts "-oProxyCommand=x" true
-expect 1 "3 ranks do not fit: the hosts have 2 places" launch --hosts a:1,b:1 -n 3 true
+expect 1 "3 ranks do not fit: the hosts have 2 slots" launch --hosts a:1,b:1 -n 3 true
 expect 1 "$work/none cannot be read" launch --host-file "$work/none" true
 : >"$work/empty"
 expect 1 "$work/empty names no host" launch --host-file "$work/empty" true

@@ -435,7 +435,7 @@ run_steady_on() { # platform rounds
 # A card that has no room for the executor when its cores start, or is down: the sentence names both. (That memory ends
 # with one executor too many is a rule of the stand-in: strict.c.)
 lose_memory() { # platform
-    CODE=1 PHRASE="answered 207001 (no device memory, or a program could not be put there) for the cores: the card has no room for their program, or it is down" \
+    CODE=1 PHRASE="answered 207001 (no device memory, or a program could not be put there) while launching the cores: the card has no room for their program, or it is down" \
         STANDIN_PLAN=aclrtLaunchKernelWithHostArgs@4=207001 steady "$1" 1
     echo "  ok     $1: a run without room for the executor reports 207001, and that the card may be down"
 }
@@ -735,7 +735,7 @@ find_entries() {
         STANDIN_PLAN="aclrtBinaryLoadFromData@1=107000" run_route "executor rtRegisterAllKernel$" $platform
     done
     unset STANDIN_SOC
-    STANDIN_PLAN="$entry;$name;rtRegisterAllKernel@1=207001" expect_with 1 "rtRegisterAllKernel answered 207001" "for the cores: the card has no room for their program" -- run vector --platform a2a3
+    STANDIN_PLAN="$entry;$name;rtRegisterAllKernel@1=207001" expect_with 1 "rtRegisterAllKernel answered 207001" "while launching the cores: the card has no room for their program" -- run vector --platform a2a3
     STANDIN_PLAN="$entry;$name;rtKernelLaunchWithHandleV2@1=207001" expect_with 1 "rtKernelLaunchWithHandleV2 answered 207001" -- run vector --platform a2a3
     cp -rs "$home" "$work/without"
     rm "$work/without/lib64/libruntime.so"
@@ -767,7 +767,7 @@ mute_failure() { # plan, pattern of the code and its meaning
 # The driver: a mask of cores that cannot be read, and how often it is asked when it is busy. Streams: events that say nothing of a failure.
 ask_again() {
     run_route "cores of the mask$" a2a3
-    STANDIN_PLAN=halGetDeviceInfoByBuff@1=65534 run_route "cores all, the mask is unreadable$" a2a3
+    STANDIN_PLAN=halGetDeviceInfoByBuff@1=65534 run_route "cores all, because the mask of cores is unreadable$" a2a3
     STANDIN_PLAN=halGetDeviceInfoByBuff@1=62 expect_with 1 "halGetDeviceInfoByBuff answered 62" -- run vector --platform a2a3
     STANDIN_BUSY=3 run_route "cores of the mask$" a2a3
     STANDIN_BUSY=4 expect_with 1 "halMemCtl answered 13 (the driver is busy)" -- run vector --platform a2a3
@@ -871,7 +871,7 @@ run_selfcheck() {
     expect_with 2 "'a2a3sim' is not a real chip; choose a2a3 or a5" -- selfcheck --platform a2a3sim
     for soc in Ascend910B3 Ascend950DT; do
         STANDIN_SOC=$soc expect_with 0 "version    ok      9.0.0" "card       ok      $soc" "dispatcher ok" "scheduler  ok" "registers  ok" "cores      ok      8 AIC and 16 AIV" \
-            "one-core   ok      one core wrote its mark" "all-cores  ok      24 cores have met" "loop       ok      20 runs hold what run 2 held" "time-out   ok" \
+            "one-core   ok      one core wrote its mark" "all-cores  ok      24 cores have met" "loop       ok      after 20 runs the card has as many objects as after run 2" "time-out   ok" \
             "kernel \"never\" of task 0 is still running" "recovery   ok      one core wrote its mark" "close      ok" "two-cards  ok      each has read what the other one wrote" -- \
             selfcheck --runs 20 -o "$file"
         check_selfcheck_file "$file"

@@ -78,7 +78,7 @@ static void lists_that_make_no_sense_are_refused(void **state)
     expect_refused("a;reboot", 1, "is not the name of a host");
     expect_refused("a:0", 1, "a number of ranks, 1 to ");
     expect_refused("a:many", 1, "a number of ranks, 1 to ");
-    expect_refused("a:2,b:2", 5, "5 ranks do not fit: the hosts have 4 places");
+    expect_refused("a:2,b:2", 5, "5 ranks do not fit: the hosts have 4 slots");
     expect_refused("a:1024,b:1", 0, "1025 ranks are more than 1024");
 }
 

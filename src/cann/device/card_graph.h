@@ -19,7 +19,10 @@ struct card_graph {
 
 enum { CARD_GRAPH_HEAD = MESSAGE_ALIGNED(sizeof(struct card_graph)) };
 
-/* The layout is asserted: the compilers of the host and of the card must agree on it. */
+/*
+ * The assertions below check the layout, on which the compilers of the host and of the card must
+ * agree.
+ */
 static_assert(sizeof(struct image) == 136 && offsetof(struct image, heap) == 56 &&
                   offsetof(struct image, edge_count) == 80 &&
                   offsetof(struct image, early_count) == 108 &&

@@ -40,7 +40,8 @@ CORE_ENTRY void CORE_NAME(CORE_SHARED struct board_launch *launch)
     uint32_t index = core_block();
     uint32_t bell, answer;
 
-    core_fetch_line(launch); /* the cache may still have this line from an earlier launch */
+    /* drops the cached copy of this line, which may be from an earlier launch */
+    core_fetch_line(launch);
     if (launch->anchor != 0) /* never true: keeps core_anchor in the program */
         core_anchor((CORE_SHARED uint32_t *)launch);
     board = (CORE_SHARED struct board *)(uintptr_t)launch->board;
@@ -51,7 +52,7 @@ CORE_ENTRY void CORE_NAME(CORE_SHARED struct board_launch *launch)
         index = board->blocks + 2 * index + core_sub_block();
     hello = &board->hello[index];
     job = &board->job[index];
-    /* the cache may still have this line from before the device was opened */
+    /* drops the cached copy of this line, which may be from before the device was opened */
     core_fetch_line(hello);
     hello->there = BOARD_HELLO(launch->tag, core_number());
     core_publish_line(hello);

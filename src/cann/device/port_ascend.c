@@ -139,7 +139,7 @@ static bool watch_start(void *context, const struct slot *s, enum trace_kind kin
         !guarded_begin(&m->sched, s, tensor, s->kernel[s->kernel[0] == SLOT_NO_KERNEL]))
         return false;
     if (m->dumps.level != 0)
-        /* the end of the task is recorded by the code that takes the cores' answers */
+        /* the end of the task is recorded by the function that takes the cores' answers */
         dumps_watch(&m->dumps, s, tensor, kind);
     if (m->run.has_guards && (s->flags & SLOT_IS_TEAM) == 0)
         enter_guarded(m, ascend_unit_of(m, s->core_type, m->worker->core_index[s->core_type]), s);
@@ -206,7 +206,7 @@ bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type)
     uint32_t index = seats_next(&m->seats, core_type, 0);
 
     if (index == m->seats.count[core_type])
-        /* no core of the type is free; set until a core is returned */
+        /* no core of the type is free; the flag stays set until a core becomes free */
         w->core_none |= (uint8_t)(1u << core_type);
     if (index == m->seats.count[core_type] || is_kept_for_teams(m))
         return false;
@@ -217,7 +217,7 @@ bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type)
 }
 
 /*
- * Returns how many tasks may be sent now: one to the worker's core, and one to each other free
+ * Returns how many tasks the worker may start now: one on its own core, and one on each other free
  * core.
  */
 uint32_t port_core_room(void *machine, uint32_t core_type)
@@ -277,7 +277,7 @@ static inline void ascend_take_back(struct machine *m, struct unit *u, bool has_
     struct core_slab slab;
     uint32_t type = is_kept_for_teams(m) ? PTO_CORE_TYPES : u->type;
 
-    if (w->trace != NULL) { /* in a recorded run, the caller chooses the next task */
+    if (w->trace != NULL) { /* in a recorded run, the caller chooses the core's next task */
         ascend_look_after(m, u);
         type = PTO_CORE_TYPES;
     }

@@ -229,7 +229,7 @@ static void scheduler_build(struct machine *m)
     m->is_building = false;
 }
 
-/* Returns the bytes that the outputs of a kept graph take, in front of the graph. */
+/* Returns how many bytes the outputs of a kept graph take; the graph follows them in memory. */
 static uint64_t outputs_bytes(const struct built_graph *b)
 {
     return (b->image.heap_bytes + GRAPH_OUTPUT_ALIGN - 1) / GRAPH_OUTPUT_ALIGN * GRAPH_OUTPUT_ALIGN;
@@ -622,7 +622,7 @@ static int check_run(struct machine *m, const struct run_message *run, const str
 {
     const struct scheduler_code *code = (const struct scheduler_code *)(uintptr_t)run->code;
 
-    m->building_bytes = 0; /* forgets a built graph that the host has not asked for */
+    m->building_bytes = 0; /* forgets a built graph that the host has not taken */
     m->launched = run->purpose == CHIP_LAUNCH ? (struct card_graph *)(uintptr_t)run->graph : NULL;
     if (run->tensor_count > PTO_ENTRY_TENSORS_MAX || run->scalar_count > PTO_ENTRY_SCALARS_MAX)
         return scheduler_error_set(board, PTO_EFORMAT, "a run has too many arguments");
@@ -679,7 +679,7 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
     }
     m->is_dead = m->is_lost || m->is_builder_gone;
     end_record(m);
-    /* the host may write another graph to this memory */
+    /* from here on the host may write another graph to this memory */
     if (more->graph_bytes != 0 && m->launched != NULL)
         (void)drop_graph(m->launched);
     scheduler_put_ended(m, (struct run_ended *)(void *)(message + MESSAGE_ENDED));

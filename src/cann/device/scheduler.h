@@ -26,14 +26,15 @@
 /* A callable that was loaded. Its kernels are addresses of code for the cores. */
 struct scheduler_code {
     /*
-     * shared object of the orchestration; NULL: it runs on the host, or the object is not this
-     * callable's to close
+     * shared object of the orchestration; NULL: the orchestration runs on the host, or the object
+     * belongs to another callable
      */
     void *object;
     pto_orch_fn orchestration;
     void *context; /* the orchestration's argument (pto_orch_context) */
     /*
-     * an address in the code of the orchestration itself; NULL: `orchestration` is such an address
+     * an address in the code of the orchestration itself; NULL: `orchestration` itself is such an
+     * address
      */
     const void *own;
     /* function that catches what the orchestration throws; NULL: the orchestration cannot throw */
@@ -53,16 +54,17 @@ struct unit {
     uint32_t block;
     uint16_t index; /* index of the core among those of its type */
     uint8_t type;
-    uint8_t found; /* with guards: enum guarded_found, the state of the arguments before the job */
-    uint8_t at;    /* index of this core in machine.unit */
+    /* in runs with guards: the state of the arguments before the job, an enum guarded_found */
+    uint8_t found;
+    uint8_t at; /* index of this core in machine.unit */
     /* conditions that a kernel on this core may register, in device memory */
     struct pto_completion *condition;
     struct guarded_watch watch; /* with guards: the watched memory of the job */
 };
 
-/* Teams that wait for cores: a list linked through the slots' `pending`. */
+/* Teams that wait for cores: a list, linked through the field `pending` of the teams' slots. */
 struct team_line {
-    uint32_t first; /* line of the first team's slot; 0: the list is empty */
+    uint32_t first; /* line number of the first team's slot; 0: the list is empty */
     uint32_t last;
 };
 
@@ -89,14 +91,14 @@ struct machine {
     struct core builder_core;
     struct pool_budget budget;
     uint32_t tag; /* tag of the launch in which the present cores were started */
-    bool is_dead; /* a run did not end, so no further run is accepted */
+    bool is_dead; /* an earlier run did not end, so no further run is accepted */
 
     /* The following fields describe the present run. */
     const struct board_range *ranges; /* memory that tasks may name, sorted by address */
     uint64_t range_count;
     struct orch_run run;
     struct pto_entry entry;
-    /* a graph that was built, until the host has given it memory to be kept in */
+    /* a graph that was built for later launches, until the host has allocated memory for it */
     struct built_graph building;
     uint64_t building_bytes;     /* bytes of the graph in `building`; 0: there is none */
     struct card_graph *launched; /* the graph that is launched; NULL: the run builds its graph */

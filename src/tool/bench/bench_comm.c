@@ -23,7 +23,7 @@ struct own_link {
     uint32_t rank;
     int32_t trips;
     char *from;
-    struct pto_collective how; /* parameters of the all-reduce: a sum of float32 */
+    struct pto_collective how; /* parameters of the all-reduce that is measured: a sum of float32 */
     struct pto_error error;
 };
 

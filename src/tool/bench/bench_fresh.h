@@ -10,11 +10,15 @@
 #include "pto/pto.h"
 
 enum {
-    /* rows of the cell that holds one ragged tile; FRESH_COLUMNS is the number of its columns */
+    /*
+     * number of rows in the cell that contains one ragged tile; FRESH_COLUMNS is the number of its
+     * columns
+     */
     FRESH_ROWS = 32,
     FRESH_COLUMNS = 48,
-    FRESH_BANDS = 16, /* rows of cells in the matrix of fresh_ragged */
-    FRESH_EDGE = 4,   /* edge length of the five-dimensional cell that holds one box */
+    FRESH_BANDS = 16, /* number of rows of cells in the matrix of fresh_ragged */
+    /* edge length, in elements, of the five-dimensional cell that contains one box */
+    FRESH_EDGE = 4,
     FRESH_STRIDES = 12000,
     FRESH_TILE = 16,
 };

@@ -45,7 +45,7 @@ static void choose_counts(uint64_t bytes, bool is_quick, uint32_t *samples_out, 
     *batch_out = bytes >= 1 << 20 ? 1 : 50;
 }
 
-/* Runs one operation of a case. Ranks that take no part in it return at once. */
+/* Runs one operation of a case. A rank that takes no part in the operation returns at once. */
 static int operate(const struct bench_link *link, uint32_t index, const float *in, float *out)
 {
     if (index < CASE_PUTS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures communication between ranks with any communication library. For each library there is a
- * table of functions, a link; clock and repetitions are the same for all. Every rank calls
+ * Measures communication between ranks with any communication library. Each library has a table of
+ * functions, called a link; clock and repetitions are the same for all libraries. Every rank calls
  * bench_link_measure; rank 0 gets the results.
  */
 #ifndef PTO_BENCH_LINK_H
@@ -27,7 +27,8 @@ struct bench_link {
 struct bench_link_case {
     const char *name;
     uint64_t bytes;
-    double at_most[2]; /* limits for 2 and for 4 ranks; 0: no limit */
+    /* time limits for 2 and for 4 ranks, as multiples of Open MPI's time; 0: no limit */
+    double at_most[2];
 };
 
 enum { BENCH_LINK_CASES = 9, BENCH_LINK_BYTES_MAX = 64 << 20 };

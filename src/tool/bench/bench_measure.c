@@ -22,11 +22,11 @@
 #include "tool/scene/terminal.h"
 
 enum {
-    CHUNK = 1024,          /* tasks submitted between two checks for an interrupt */
-    WARM_TASKS = 1000,     /* warm-up tasks before the first measurement of a device */
+    CHUNK = 1024,          /* number of tasks submitted between two checks for an interrupt */
+    WARM_TASKS = 1000,     /* number of warm-up tasks before the first measurement of a device */
     PINGPONG_BATCHES = 25, /* number of batches; the median of their times is the result */
     PINGPONG_ROUNDS = 2000,
-    PINGPONG_LOOK = 1 << 12, /* spins between two checks for an interrupt */
+    PINGPONG_LOOK = 1 << 12, /* number of spins between two checks for an interrupt */
     /*
      * length of a CPU mask, in cpu_set_t of 1024 CPUs; the kernel rejects a mask that is too small
      */
@@ -220,8 +220,8 @@ static int open_devices(struct bench *b)
         status = pto_device_open(&params, &b->device[i]);
         if (status < 0)
             fprintf(stderr,
-                    "pto bench: a device with workers=%" PRIu32 " cannot be opened: %s; "
-                    "`pto doctor` looks for the reason\n",
+                    "pto bench: a device with workers=%u cannot be opened: %s; `pto doctor` looks "
+                    "for the reason\n",
                     workers, status == PTO_EINVAL ? "too many workers" : pto_strerror(status));
         else
             status = warm_up(b, b->device[i]);
@@ -265,7 +265,7 @@ static int measure_row(struct bench *b, struct bench_row *row, struct pto_device
     const struct bench_settings *s = b->settings;
 
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, TERMINAL_CLEAR "%" PRIu32 "/%" PRIu32 " %s %s", b->runs_done,
+        fprintf(stderr, TERMINAL_CLEAR "%u/%u %s %s", b->runs_done,
                 b->results->row_count * s->repeat, pattern_name[row->pattern],
                 layout_name[row->layout]);
 
@@ -277,8 +277,8 @@ static int measure_row(struct bench *b, struct bench_row *row, struct pto_device
         if (status < 0 || is_interrupted)
             return status;
         if (b->report.executions != load->task_count) {
-            fprintf(stderr, "pto bench: %" PRIu64 " of %" PRIu32 " tasks ran\n",
-                    b->report.executions, load->task_count);
+            fprintf(stderr, "pto bench: %" PRIu64 " of %u tasks ran\n", b->report.executions,
+                    load->task_count);
             return PTO_EKERNEL;
         }
         row->ns[way][row->samples] = (double)b->report.ns / load->task_count;
@@ -309,8 +309,7 @@ static int measure_rows(struct bench *b)
             if (!bench_make(row->pattern,
                             row->layout == LAYOUT_AGAIN ? LAYOUT_BUFFERS : row->layout,
                             b->settings->tasks, &load)) {
-                fprintf(stderr, "pto bench: not enough memory for %" PRIu32 " tasks\n",
-                        b->settings->tasks);
+                fprintf(stderr, "pto bench: not enough memory for %u tasks\n", b->settings->tasks);
                 return PTO_ENOMEM;
             }
             for (uint32_t w = 0; w < counts && status == PTO_OK && !is_interrupted; w++)

@@ -28,9 +28,10 @@ struct bench_settings {
     uint32_t tasks;
     uint32_t repeat;
     uint32_t one_task_runs;
-    int pattern;      /* enum pattern, or -1: all */
-    int layout;       /* enum layout, or -1: all */
-    bool is_compared; /* also measure simpler's API and rules; else BENCH_OWN only */
+    int pattern; /* enum pattern, or -1: all */
+    int layout;  /* enum layout, or -1: all */
+    /* whether to measure simpler's API and rules as well; if not, only BENCH_OWN is measured */
+    bool is_compared;
     uint32_t worker_count_count;
     uint32_t worker_counts[BENCH_WORKER_COUNTS_MAX];
 };
@@ -39,7 +40,7 @@ struct bench_row {
     enum pattern pattern;
     enum layout layout;
     uint32_t workers;
-    uint32_t samples;                        /* number of repetitions that were measured */
+    uint32_t samples;                        /* number of repetitions that were completed */
     double ns[BENCH_WAYS][BENCH_REPEAT_MAX]; /* time per task of each repetition */
     uint64_t executions;                     /* executions in all repetitions */
     uint64_t stolen;

@@ -25,7 +25,8 @@ enum {
     SLEEP_NS = 2000000,
     WARM_NS = 100000000,
     IDLE_MS = 2000,
-    CROWD = 4 /* number of children per CPU in the crowded run, the second of the two */
+    /* number of children per CPU in the second of the two runs, in which CPUs are crowded */
+    CROWD = 4
 };
 #define MEMORY (1ull << 30)
 

@@ -25,8 +25,9 @@ enum bench_tree_case {
 struct bench_tree_aim {
     const char *name;
     uint64_t rest_ns;
-    double most_us;    /* limit in us; 0: the limit is given by most_times */
-    double most_times; /* limit as a multiple of the round trip between two bare processes */
+    double most_us; /* limit of the p50 in us; 0: most_times gives the limit */
+    /* limit of the p50 as a multiple of the round trip between two bare processes */
+    double most_times;
 };
 extern const struct bench_tree_aim bench_tree_aim[BENCH_TREE_CASES];
 /* bench_tree_most_us returns the limit of a case in us, whichever way it is given. */
@@ -48,8 +49,8 @@ struct bench_tree_run {
 };
 
 /*
- * Round trips of a word between two bare processes that wake each other, with the pause of the
- * case.
+ * Times of round trips of a word between two bare processes that wake each other, with the pause of
+ * the case.
  */
 struct bench_tree_bare {
     double p50_us;

@@ -18,7 +18,7 @@ void check_compare_edges(const struct check_run *run)
             bool is_expected = bit_get(graph_before(g, b), a);
 
             if (bit_get(found, a) != is_expected)
-                check_find(run->findings, a, b, "%s edge %" PRIu32 " -> %" PRIu32,
+                check_find(run->findings, a, b, "%s edge %u -> %u",
                            is_expected ? "missing" : "spurious", a, b);
         }
     }
@@ -31,16 +31,13 @@ void check_compare_calls(const struct check_run *run, const struct check_run_tas
 
     if (t->strays != 0)
         check_find(run->findings, t->index, -1,
-                   "%" PRIu32 " invocations of task %" PRIu32
-                   " got a block or a lane that the task does not have",
+                   "%u invocations of task %u got a block or a lane that the task does not have",
                    t->strays, t->index);
     for (uint32_t k = 0; k < t->call_count; k++) {
         const struct check_run_call *call = &t->calls[k];
 
         if (call->runs != runs)
-            check_find(run->findings, t->index, -1,
-                       "invocation %" PRIu32 " of task %" PRIu32 " ran %" PRIu32
-                       " times, not %" PRIu32,
+            check_find(run->findings, t->index, -1, "invocation %u of task %u ran %u times, not %u",
                        k, t->index, call->runs, runs);
         else if (call->fault != NULL)
             check_find(run->findings, t->index, -1, "%s", call->fault);
@@ -51,8 +48,7 @@ void check_compare_calls(const struct check_run *run, const struct check_run_tas
         else if (run->is_alone && k > 0 && check_lane_count(&g->tasks[t->index]) == 1 &&
                  !g->tasks[t->index].is_gang && call->start < t->calls[k - 1].start)
             check_find(run->findings, t->index, -1,
-                       "block %" PRIu32 " of task %" PRIu32 " started before the previous block", k,
-                       t->index);
+                       "block %u of task %u started before the previous block", k, t->index);
     }
 }
 
@@ -75,10 +71,10 @@ void check_compare_tasks(const struct check_run *run)
             const struct pto_tensor *seen = &run->seen[t->first_arg + k];
 
             if (seen->addr != given->addr || seen->owner.raw != given->owner.raw)
-                check_find(run->findings, i, -1,
-                           "argument %" PRIu32 " of task %" PRIu32
-                           " names another storage or owner than was submitted",
-                           k, i);
+                check_find(
+                    run->findings, i, -1,
+                    "argument %u of task %u names another storage or owner than was submitted", k,
+                    i);
         }
     }
 }
@@ -118,16 +114,16 @@ void check_compare_teams(const struct check_run *run)
                 const char *fault = check_compare_judge_pair(task, t, a, b);
 
                 if (fault != NULL)
-                    check_find(run->findings, i, -1,
-                               "invocations %" PRIu32 " and %" PRIu32 " of %" PRIu32 ": %s", a, b,
-                               i, fault);
+                    check_find(run->findings, i, -1, "invocations %u and %u of %u: %s", a, b, i,
+                               fault);
             }
         }
     }
 }
 
 /*
- * Returns the time when a task ended, which is after its last invocation and its last notification.
+ * Returns the time when a task ended: the time of its last invocation or of its last notification,
+ * whichever is later.
  */
 static uint64_t last_end(const struct check_task *task, const struct check_run_task *t)
 {
@@ -168,8 +164,7 @@ void check_compare_order(const struct check_run *run)
             if (!bit_get(graph_before(g, b), a))
                 continue;
             if (has_run && done[a] >= start)
-                check_find(run->findings, a, b,
-                           "task %" PRIu32 " started before task %" PRIu32 " had ended", b, a);
+                check_find(run->findings, a, b, "task %u started before task %u had ended", b, a);
             if (!has_run && done[a] > done[b])
                 done[b] = done[a];
         }
@@ -186,16 +181,16 @@ void check_compare_bytes(const struct check_run *run, const struct check_oracle 
 
         for (uint32_t k = 0; k < t->call_count && oracle->runs[i]; k++) {
             if (t->calls[k].hash != oracle->hash[t->calls - run->calls + k])
-                check_find(run->findings, i, -1,
-                           "invocation %" PRIu32 " of task %" PRIu32
-                           " read other bytes than in the sequential execution",
-                           k, i);
+                check_find(
+                    run->findings, i, -1,
+                    "invocation %u of task %u read other bytes than in the sequential execution", k,
+                    i);
         }
     }
     for (uint32_t i = 0; i < g->arena_bytes; i++) {
         if (run->arena[i] != oracle->arena[i]) {
-            check_find(run->findings, -1, -1, "external byte %" PRIu32 " is %#x, not %#x", i,
-                       run->arena[i], oracle->arena[i]);
+            check_find(run->findings, -1, -1, "external byte %u is %#x, not %#x", i, run->arena[i],
+                       oracle->arena[i]);
             return;
         }
     }
@@ -225,13 +220,13 @@ void check_findings_print(const struct check_findings *findings, const struct ch
         }
     }
     if (findings->count > FINDINGS_MAX)
-        printf("and %" PRIu32 " more\n", findings->count - FINDINGS_MAX);
+        printf("and %u more\n", findings->count - FINDINGS_MAX);
 }
 
 static void compare_timing(const struct check_run *run, const struct pto_run_report *report)
 {
     const struct check_graph *g = run->g;
-    /* For each timing slot: the longest sleep of its tasks, in nanoseconds. */
+    /* For each timing slot of the run's report: the longest sleep of its tasks, in nanoseconds. */
     uint64_t least[PTO_TIMING_SLOTS] = { 0 };
     bool is_used[PTO_TIMING_SLOTS] = { false };
 
@@ -252,8 +247,8 @@ static void compare_timing(const struct check_run *run, const struct pto_run_rep
         /* a factor of two is tolerated, because the sleeps and the report use different clocks */
         if ((timing->end_ns != 0) != is_used[i] || ns < least[i] / 2 || ns > report->ns * 2)
             check_find(run->findings, -1, -1,
-                       "timing slot %" PRIu32 " is from %" PRIu64 " to %" PRIu64 " ns", i,
-                       timing->begin_ns, timing->end_ns);
+                       "timing slot %u is from %" PRIu64 " to %" PRIu64 " ns", i, timing->begin_ns,
+                       timing->end_ns);
     }
 }
 
@@ -276,7 +271,7 @@ void check_compare_report(const struct check_run *run, const struct pto_run_repo
     for (uint32_t i = 0; i < report->core_count; i++)
         got[i < g->clusters ? PTO_CORE_AIC : PTO_CORE_AIV] += report->core_tasks[i];
     if (report->tasks != g->task_count)
-        check_find(run->findings, -1, -1, "the report counts %" PRIu64 " tasks, not %" PRIu32,
+        check_find(run->findings, -1, -1, "the report counts %" PRIu64 " tasks, not %u",
                    report->tasks, g->task_count);
     if (report->executions != expected[PTO_CORE_AIC] + expected[PTO_CORE_AIV])
         check_find(run->findings, -1, -1, "the report counts %" PRIu64 " executions, not %" PRIu64,
@@ -284,8 +279,8 @@ void check_compare_report(const struct check_run *run, const struct pto_run_repo
     for (uint32_t type = 0; type < PTO_CORE_TYPES; type++) {
         if (got[type] != expected[type])
             check_find(run->findings, -1, -1,
-                       "the cores of type %" PRIu32 " ran %" PRIu64 " invocations, not %" PRIu64,
-                       type, got[type], expected[type]);
+                       "the cores of type %u ran %" PRIu64 " invocations, not %" PRIu64, type,
+                       got[type], expected[type]);
     }
     compare_timing(run, report);
 }

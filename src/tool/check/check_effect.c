@@ -2,7 +2,7 @@
 /* Reads and writes the bytes of an invocation, and decides which bytes of its task it owns. */
 #include "tool/check/check_trial.h"
 
-enum { SHARE_BYTES = 4 /* bytes of memory that are assigned to one invocation as a whole */ };
+enum { SHARE_BYTES = 4 /* bytes of memory that are assigned to one invocation as a unit */ };
 
 /* Copies byte by byte, because TSan does not see a memcpy that the compiler expands inline. */
 uint64_t check_load_element(uint64_t addr, uint32_t size)
@@ -43,8 +43,8 @@ static struct share share_of(const struct check_run_task *t, uint32_t arg,
 }
 
 /*
- * Returns how many bytes from `addr` on have the same owner, at most `most`. *is_mine_out: that
- * owner is the invocation of this share.
+ * Returns how many bytes from `addr` on have the same owner, at most `most`. *is_mine_out: the
+ * invocation of this share owns them.
  */
 static uint32_t share_next(const struct share *s, uint64_t addr, uint32_t most, bool *is_mine_out)
 {

@@ -23,7 +23,7 @@ struct failing {
     struct check_tree *tree;
     struct check_run *run;
     const struct check_graph *g;
-    /* Copy of the graph without the edges of tasks that were not submitted. */
+    /* Copy of the graph, without the edges of tasks that were not submitted. */
     struct check_graph *submitted;
     uint32_t run_count;
     /*
@@ -33,11 +33,11 @@ struct failing {
     uint32_t *known_from;
     struct pto_worker_run **handle;
     struct pto_worker_report *report;
-    bool *is_dead;    /* for each task: it failed or was skipped */
-    bool *is_skipped; /* for each task: it was skipped */
+    bool *is_dead;    /* for each task: whether it failed or was skipped */
+    bool *is_skipped; /* for each task: whether it was skipped */
     /*
-     * For each run and task: the task failed or was skipped, and tasks of the run that depend on
-     * the task are skipped.
+     * For each run and task: the task failed or was skipped, and the tasks of that run which depend
+     * on it have to be skipped.
      */
     bool *is_open;
 };
@@ -117,7 +117,7 @@ static void check_failed_finish(struct failing *f, uint32_t index, uint32_t next
         status = poll(&on, 1, (int)(RUN_NS / 1000000)) == 1 ? PTO_OK : PTO_ETIMEOUT;
     }
     if (status == PTO_ETIMEOUT && pto_worker_run_poll(f->handle[index]) == PTO_RUN_PENDING) {
-        check_find(f->run->findings, -1, -1, "run %" PRIu32 " does not end", index);
+        check_find(f->run->findings, -1, -1, "run %u does not end", index);
         (void)pto_worker_run_cancel(f->handle[index]);
     }
     (void)pto_worker_run_finish(f->handle[index], &f->report[index]);
@@ -136,7 +136,7 @@ static void check_failed_poll_runs(struct failing *f, uint32_t next, struct rng 
             continue;
         if (rng_chance(rng, FINISH_PERCENT)) {
             check_failed_finish(f, i, next, rng);
-        } else if (rng_chance(rng, ENDED_PERCENT)) { /* wait for the end of the run only */
+        } else if (rng_chance(rng, ENDED_PERCENT)) { /* wait only for the end of the run */
             struct pollfd on = { .fd = pto_worker_run_fd(f->handle[i]), .events = POLLIN };
 
             (void)poll(&on, 1, (int)(RUN_NS / 1000000));
@@ -203,8 +203,8 @@ static bool *open_for(const struct failing *f, uint32_t run)
 }
 
 /*
- * Whether the task depends on a failed or skipped task for which dependent tasks are skipped, both
- * in the task's own run and in `run`.
+ * Whether the task depends on a task for which is_open is set twice: for the run of the dependent
+ * task, and for `run`.
  */
 static bool follows(const struct failing *f, uint32_t task, uint32_t run)
 {
@@ -251,7 +251,7 @@ static void compare_runs(const struct failing *f)
             report->done != tasks - failed - skipped ||
             (report->error.status < 0) != (failed + skipped != 0))
             check_find(f->run->findings, -1, -1,
-                       "run %" PRIu32 " of %" PRIu64 " tasks: %" PRIu64 " failed and %" PRIu64
+                       "run %u of %" PRIu64 " tasks: %" PRIu64 " failed and %" PRIu64
                        " were skipped; its report counts %" PRIu64 ", %" PRIu64 " and %" PRIu64
                        ", its status is %d (%s)",
                        run, tasks, failed, skipped, report->tasks, report->failed, report->skipped,
@@ -266,8 +266,7 @@ static void check_failed_compare_tasks(const struct failing *f)
         bool has_to = t->is_submitted && f->g->tasks[i].kind != CHECK_ALLOC && !f->is_skipped[i];
 
         if (t->started != (has_to ? 1 : 0))
-            check_find(f->run->findings, i, -1, "task %" PRIu32 " %s, but it ran %" PRIu32 " times",
-                       i,
+            check_find(f->run->findings, i, -1, "task %u %s, but it ran %u times", i,
                        !t->is_submitted ? "was not submitted"
                        : has_to         ? "depends on no failed task and has to run"
                                         : "depends on a failed task and must not run",
@@ -330,9 +329,7 @@ static void compare_bytes(const struct failing *f)
     for (uint32_t i = 0; i < alive->task_count && run->g->is_compared; i++)
         if (oracle.runs[i] && run->tasks[i].calls[0].hash != oracle.hash[call++])
             check_find(run->findings, i, -1,
-                       "task %" PRIu32
-                       " read other bytes than in an execution without the failed tasks",
-                       i);
+                       "task %u read other bytes than in an execution without the failed tasks", i);
     if (run->g->is_compared && memcmp(run->arena, oracle.arena, run->g->arena_bytes) != 0)
         check_find(run->findings, -1, -1,
                    "memory differs from an execution without the failed tasks");

@@ -14,7 +14,7 @@ enum {
     BLOCKS_MAX = 40,
     /* Maximum of blocks times elements of a task, because each invocation visits all elements. */
     VISITS_MAX = 4096,
-    /* maximum number of deferred tasks in a graph, which is half of the runtime's limit */
+    /* maximum number of deferred tasks in a graph: half of the runtime's limit */
     DEFERRED_MAX = 32,
     /* A task with more invocations does not register conditions in all of them. */
     ALL_MAX = 16
@@ -72,13 +72,14 @@ struct generator {
     /* external tensor that no task writes, whose elements the orchestration accesses */
     struct pto_tensor flags;
     uint32_t pool_count;
-    struct check_region pool[POOL_MAX]; /* views that several tasks share */
+    struct check_region pool[POOL_MAX]; /* views that several tasks use */
     uint32_t made_count;
     struct made *made;
     uint32_t scope; /* innermost open scope */
     uint32_t bare_count;
     uint32_t deferred_count;
-    uint32_t step; /* number of the current step of the stencil, the fan or the rounds */
+    /* number of the current step, for graphs with the shape of a stencil, a fan or rounds */
+    uint32_t step;
 };
 
 static void make_profile(struct generator *gen);
@@ -391,7 +392,7 @@ static void add_pooled(struct generator *gen, struct check_task *task, uint32_t 
 }
 
 /*
- * Adds a task that reads a tile and its neighbours, and writes the tile at the same place in the
+ * Adds a task that reads a tile and its neighbours, and writes the tile with the same index in the
  * same tensor or in another one.
  */
 static void add_stencil(struct generator *gen, struct check_task *task)
@@ -585,7 +586,7 @@ static void check_graph_make_launch(struct generator *gen, struct check_task *ta
     if (rng_chance(rng, p->gang)) {
         uint32_t most = check_gang_most(gen->g, task);
 
-        /* mark the task as a gang even if it has only one block, where that has no effect */
+        /* marks the task as a gang even if it has only one block, where that has no effect */
         task->is_gang = true;
         task->blocks = rng_chance(rng, 10) ? most : 1 + rng_below(rng, most < 4 ? most : 4);
     } else if (task->kind != CHECK_MIX && rng_chance(rng, p->spmd)) {

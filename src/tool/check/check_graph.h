@@ -14,7 +14,7 @@
 enum {
     CHECK_TASKS_MAX = 4096,
     CHECK_DEPTH_MAX = 6,
-    /* kernels without a scalar, for each of which there must be a separate function */
+    /* number of kernels without a scalar, each of which needs a separate function */
     CHECK_BARE_MAX = 8,
     /* Maximum distance from a deferred task to a later task that notifies it. */
     CHECK_NOTIFIER_FAR = 10
@@ -69,7 +69,7 @@ void check_graph_place(struct check_graph *g, uint32_t chips, uint32_t subs);
 /* Returns a bit set of the children of one kind, SUB workers or chips. */
 uint64_t check_children(const struct check_graph *g, bool is_sub);
 /*
- * Assigns a child of its own to a task, which no other task may use, and dissolves all groups, so
+ * Assigns a separate child to a task, which no other task may use, and dissolves all groups, so
  * that all other tasks can run while this task waits.
  */
 void check_graph_isolate(struct check_graph *g, uint32_t index);

@@ -23,8 +23,8 @@ typedef void *(*pipe_state_fn)(uint64_t key, size_t size);
 static pipe_state_fn pipe_state;
 
 /*
- * Tasks whose kernels have no scalars. Each index has kernel functions of its own, which find their
- * task here.
+ * Tasks whose kernels have no scalars. Each index has separate kernel functions, which find their
+ * task at this index.
  */
 static struct check_run_task *bare_tasks[CHECK_BARE_MAX];
 
@@ -53,8 +53,8 @@ static const char *kernel_judge(const struct check_run_task *t, const int64_t *a
 }
 
 /*
- * Delays one invocation of the task, chosen by its salt. The last invocation waits until the task
- * `gate` has started.
+ * Delays one invocation of the task, which is chosen by the task's salt (a random number). The last
+ * invocation waits until the task `gate` has started.
  */
 static void kernel_delay(const struct check_run_task *t, uint32_t call)
 {

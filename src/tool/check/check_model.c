@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 /*
- * One access by one task. In the terms of docs/user/ordering.md, the records of a region are all
- * entries with that region.
+ * One access of a region by one task. In the terms of docs/user/ordering.md, the records of a
+ * region are all entries with that region.
  */
 struct record {
     struct check_region region;
@@ -19,7 +19,9 @@ struct record {
     int16_t argument;
     bool is_write;
     bool is_superseded;
-    /* for a reader: the first task whose accesses to other regions it had to wait for */
+    /*
+     * for a reader: the first task whose accesses to overlapping regions the reader had to wait for
+     */
     uint32_t floor;
 };
 

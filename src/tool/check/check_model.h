@@ -109,7 +109,7 @@ struct check_element {
     int32_t creator; /* index of the task that allocates the storage, or -1 for external memory */
     uint32_t output;
     struct check_region region;
-    uint32_t ndims; /* number of indices that are given; the rest are 0 */
+    uint32_t ndims; /* number of indices that are given; the others are 0 */
     uint32_t indices[PTO_MAX_DIMS];
 };
 
@@ -122,29 +122,30 @@ struct check_predicate {
     bool is_null;
     /* the element has contents; otherwise the task is submitted without a predicate */
     bool is_used;
-    /* `target` is the compared value itself, not its distance from the value of the element */
+    /* `target` is the compared value itself, and not its distance from the value of the element */
     bool is_fixed;
     int64_t target;
     struct check_element element;
 };
 
 /*
- * An access of the orchestration to an element, just before it submits the task: a write of `bits`
- * if is_set, else a read.
+ * An access of the orchestration to an element, just before it submits the task. If is_set, it
+ * writes `bits`; otherwise it reads.
  */
 struct check_access {
     bool is_set;
     /*
-     * Whether the access is made if tasks run while the graph is built. It then waits for the tasks
-     * that use the element.
+     * Whether the access is made in a run whose tasks run while the graph is built. Then it waits
+     * for the tasks that use the element.
      */
     bool is_streamed;
-    bool is_held; /* the access is made if no task runs before the graph is complete */
+    /* the access is made in a run in which no task runs before the graph is complete */
+    bool is_held;
     uint64_t bits;
     struct check_element element;
 };
 
-/* the invocations of a task that register conditions */
+/* which invocations of a task register conditions */
 enum check_who { CHECK_FIRST, CHECK_LAST, CHECK_ALL };
 
 /*
@@ -165,11 +166,12 @@ struct check_defer {
     uint32_t notifiers[CHECK_NOTIFIERS_MAX];
 };
 
-/* The child of a level-3 worker that runs a task, and the task's run and group. */
+/* Where a level-3 worker runs a task: on which child, in which run and in which group. */
 struct check_place {
-    bool is_sub;       /* a SUB worker runs the task; false: a chip does */
-    uint64_t children; /* bit set of the children that may run the task; 0: any of the right kind */
-    uint32_t run;      /* number of the run in which the task is submitted */
+    bool is_sub; /* a SUB worker runs the task; false: a chip does */
+    /* bit set of the children that may run the task; 0: any child of the kind may */
+    uint64_t children;
+    uint32_t run;           /* number of the run in which the task is submitted */
     uint32_t group_request; /* tasks with the same number become a group if possible; 0: no group */
     uint32_t group_first;   /* first task of the group, set by check_model_prepare */
     uint32_t group_count;   /* number of tasks of the group; 1: there is no group */
@@ -186,7 +188,8 @@ struct check_task {
     uint8_t timing;  /* number of the timing slot + 1; 0: none */
     uint32_t blocks;
     uint32_t scope;
-    uint32_t empty_scopes; /* number of scopes that are opened and closed just before the submit */
+    /* number of empty scopes that are opened and closed just before the submit */
+    uint32_t empty_scopes;
     uint32_t scalar_count;
     uint32_t spins; /* iterations that the kernel spins */
     uint32_t sleep_us;

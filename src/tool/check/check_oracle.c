@@ -93,7 +93,7 @@ static void oracle_task(struct check_oracle *oracle, const struct check_run *mem
 
 void check_oracle_init(struct check_oracle *oracle, const struct check_graph *g, bool is_held)
 {
-    /* this run is only for descriptors and an arena; the runtime does not run it */
+    /* this run only provides descriptors and an arena; the runtime does not run it */
     struct check_run memory;
     struct check_counts n = check_count(g);
     uint8_t **outputs = check_alloc(NULL, n.args, sizeof(*outputs));

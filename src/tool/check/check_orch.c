@@ -91,8 +91,8 @@ static void judge_id(struct check_run *run, const struct check_run_task *t)
 
     if (pto_task_id_ring(id) != ring || local != run->ring_count[ring])
         check_find(run->findings, t->index, -1,
-                   "a task id is %#" PRIx64 ", not ring %" PRIu32 " and number %" PRIu32, t->id,
-                   ring, run->ring_count[ring]);
+                   "a task id is %#" PRIx64 ", not ring %u and number %u", t->id, ring,
+                   run->ring_count[ring]);
     run->ring_count[ring] = local + 1;
 }
 
@@ -120,8 +120,8 @@ void check_record_outputs(const struct check_run *run, struct check_run_task *t,
                        "an output's owner is not the task that made it");
     }
     if (count != out->count)
-        check_find(run->findings, t->index, -1,
-                   "a submit returned %" PRIu32 " outputs, not %" PRIu32, out->count, count);
+        check_find(run->findings, t->index, -1, "a submit returned %u outputs, not %u", out->count,
+                   count);
 }
 
 static int32_t kernel_id(const struct check_run_task *t, uint32_t lane)
@@ -176,7 +176,7 @@ void check_submit_init(struct check_submit *s, const struct check_run *run,
             s->infos[k].manual_dep = arg->region.manual_dep;
             s->infos[k].version = arg->region.version;
             /*
-             * fill outputs that no kernel writes, because guards report reads of memory without
+             * fills outputs that no kernel writes, because guards report reads of memory without
              * contents
              */
             if (arg->has_initial || (run->has_guards && task->lanes == 0))
@@ -256,8 +256,8 @@ static void do_accesses(struct pto_orch *o, struct check_run *run, const struct 
         got = pto_get_data(o, &tensor, e->ndims, e->indices);
         if (got != expected && pto_orch_status(o) >= 0)
             check_find(run->findings, t->index, -1,
-                       "access %" PRIu32 " before task %" PRIu32 " got %#" PRIx64 ", not %#" PRIx64,
-                       k, t->index, got, expected);
+                       "access %u before task %u got %#" PRIx64 ", not %#" PRIx64, k, t->index, got,
+                       expected);
     }
 }
 
@@ -279,7 +279,7 @@ void check_orchestrate(struct pto_orch *o, const struct pto_entry *entry)
     uint32_t scope = 0;
 
     if (pto_cluster_count(o) != g->clusters || pto_aiv_count(o) != PTO_CLUSTER_AIVS * g->clusters)
-        check_find(run->findings, -1, -1, "the device has %" PRIu32 " clusters, not %" PRIu32,
+        check_find(run->findings, -1, -1, "the device has %u clusters, not %u",
                    pto_cluster_count(o), g->clusters);
     for (uint32_t i = 0; i < g->task_count && pto_orch_status(o) >= 0; i++) {
         check_enter_scope(&scoping, g, i, &scope);

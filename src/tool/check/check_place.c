@@ -39,7 +39,7 @@ static void make_plain(struct check_task *task)
     task->lanes = CHECK_LANE_AIV0;
     task->blocks = 1;
     if (task->scalar_count == 0)
-        /* the scalar for the address of the task's record, by which the child finds the record */
+        /* the scalar with the address of the task's record, by which the child finds the record */
         task->scalar_count = 1;
 }
 

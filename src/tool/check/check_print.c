@@ -15,13 +15,13 @@ const char *check_kind_name(enum check_kind kind)
 static void print_dims(const char *before, const uint32_t *dims, uint32_t ndims)
 {
     for (uint32_t d = 0; d < ndims; d++)
-        printf("%s%" PRIu32, d == 0 ? before : "x", dims[d]);
+        printf("%s%u", d == 0 ? before : "x", dims[d]);
 }
 
 static void check_print_place(int32_t creator, uint32_t output, const struct check_region *r)
 {
     if (creator >= 0)
-        printf("#%" PRId32 ".%" PRIu32, creator, output);
+        printf("#%d.%u", creator, output);
     else
         printf("ext+%" PRIu64, r->addr - CHECK_ARENA_BASE);
 }
@@ -39,7 +39,7 @@ static void print_arg(const struct check_arg *arg)
     print_dims(" ", r->shapes, r->ndims);
     print_dims(":", r->strides, r->ndims);
     if (r->version != 0)
-        printf(" v%" PRId32, r->version);
+        printf(" v%d", r->version);
     if (arg->has_initial)
         printf(" initial");
     printf("%s%s%s%s", r->manual_dep ? " manual_dep" : "", arg->reads || arg->writes ? " " : "",
@@ -79,7 +79,7 @@ static void print_launch(const struct check_graph *g, const struct check_task *t
                (task->lanes & CHECK_LANE_AIV0) != 0 ? " aiv0" : "",
                (task->lanes & CHECK_LANE_AIV1) != 0 ? " aiv1" : "");
     if (task->blocks > 1 || task->is_gang)
-        printf(" x%" PRIu32 "%s%s", task->blocks, task->is_gang ? " gang" : "",
+        printf(" x%u%s%s", task->blocks, task->is_gang ? " gang" : "",
                task->is_meeting ? " that meet" : "");
     if (p->op != PTO_PREDICATE_NONE) {
         printf(" | if ");
@@ -94,12 +94,12 @@ static void print_launch(const struct check_graph *g, const struct check_task *t
                                       : "all",
                d->conditions, d->has_helper ? ", helper" : "");
     for (uint32_t k = 0; k < d->notifier_count && d->is_on; k++)
-        printf(", by #%" PRIu32, d->notifiers[k]);
+        printf(", by #%u", d->notifiers[k]);
     if (g->chips + g->subs != 0 && task->kind != CHECK_ALLOC)
-        printf(" | %s %#" PRIx64 " run %" PRIu32, task->place.is_sub ? "SUB" : "chip",
+        printf(" | %s %#" PRIx64 " run %u", task->place.is_sub ? "SUB" : "chip",
                task->place.children, task->place.run);
     if (task->place.group_count > 1)
-        printf(" group #%" PRIu32 " of %" PRIu32, task->place.group_first, task->place.group_count);
+        printf(" group #%u of %u", task->place.group_first, task->place.group_count);
     if (task->timing != 0)
         printf(" | timing slot %d", task->timing - 1);
     if (task->is_early)
@@ -113,13 +113,13 @@ void check_graph_print_task(const struct check_graph *g, uint32_t index)
 
     for (uint32_t k = 0; k < task->access_count; k++)
         print_access(&task->accesses[k]);
-    printf("  #%" PRIu32 " %s depth %" PRIu32 " %s", index, check_kind_name(task->kind),
-           g->scopes[task->scope].depth, task->is_manual ? "MANUAL" : "AUTO");
+    printf("  #%u %s depth %u %s", index, check_kind_name(task->kind), g->scopes[task->scope].depth,
+           task->is_manual ? "MANUAL" : "AUTO");
     print_launch(g, task);
     for (uint32_t k = 0; k < task->arg_count; k++)
         print_arg(&task->args[k]);
     for (uint32_t k = 0; k < task->dep_count; k++)
-        printf("%s#%" PRIu32 " %s%s", k == 0 ? " | deps " : ", ", task->deps[k].task,
+        printf("%s#%u %s%s", k == 0 ? " | deps " : ", ", task->deps[k].task,
                kind[task->deps[k].kind & 3], task->deps[k].is_added ? " (added)" : "");
     printf("\n");
 }

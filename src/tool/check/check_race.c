@@ -12,10 +12,10 @@ enum { NO_READER = -1 };
 
 /* State of one byte: the tasks that accessed it last, in submission order. */
 struct byte_state {
-    int32_t writer; /* last task that writes the byte; -1: none */
+    int32_t writer; /* last task that wrote the byte; -1: none */
     /*
-     * Tasks that have read the byte since that write: index of the first struct reader of a list,
-     * or NO_READER.
+     * Tasks that have read the byte since that last write: index of the first struct reader of a
+     * list, or NO_READER.
      */
     int32_t readers;
     bool is_set; /* the byte has contents: it was initialised, or some task certainly wrote it */
@@ -37,8 +37,8 @@ struct race {
     struct reader *readers;
     uint32_t reader_count;
     uint32_t reader_max;
-    uint64_t *needed; /* set of tasks that must precede the current task */
-    /* subset of `needed` that the ordering rules must order without explicit dependencies */
+    uint64_t *needed; /* tasks that must precede the current task, as a set */
+    /* those of `needed` that the ordering rules must order without explicit dependencies */
     uint64_t *plain;
 };
 

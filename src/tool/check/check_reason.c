@@ -3,7 +3,6 @@
  * Compares the recorded edges and their reasons with the model, and checks which edges the engine
  * left out.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "tool/check/check_trial.h"
@@ -24,9 +23,8 @@ void check_note_reason(void *context, const struct check_recorded_edge *recorded
     /* the engine leaves an edge out only if the predecessor has ended */
     if (!recorded->is_wired && (run->is_held || !recorded->had_ended))
         check_find(run->findings, e->before, e->after,
-                   "edge %" PRIu32 " -> %" PRIu32 " is recorded as not wired, but %" PRIu32
-                   " had not ended",
-                   e->before, e->after, e->before);
+                   "edge %u -> %u is recorded as not wired, but %u had not ended", e->before,
+                   e->after, e->before);
 }
 
 static int compare_reasons(const void *a, const void *b)
@@ -59,8 +57,8 @@ static void sort_reasons(struct check_edges *edges)
 static void find_reason(struct check_run *run, const struct check_edge *e, const char *what)
 {
     check_find(run->findings, e->before, e->after,
-               "%s reason of edge %" PRIu32 " -> %" PRIu32 ": %s, argument %d to %d", what,
-               e->before, e->after, reason_name[e->reason], e->before_argument, e->after_argument);
+               "%s reason of edge %u -> %u: %s, argument %d to %d", what, e->before, e->after,
+               reason_name[e->reason], e->before_argument, e->after_argument);
 }
 
 /* Lists the reasons of all edges of the graph. */

@@ -188,9 +188,8 @@ static void check_relaunch(struct check_runner *r, const struct check_graph *g,
             check_compare_bytes(&run, oracle);
     }
     if (status < 0)
-        check_find(findings, -1, -1,
-                   "launch %" PRIu32 " of the built graph failed with %d (%s): %s", old_count,
-                   status, pto_strerror(status), report->error.text);
+        check_find(findings, -1, -1, "launch %u of the built graph failed with %d (%s): %s",
+                   old_count, status, pto_strerror(status), report->error.text);
     else
         (void)pto_graph_destroy(graph);
     for (uint32_t i = 0; i < old_count; i++)
@@ -374,9 +373,10 @@ static bool check_run_go(struct check_run *run, struct check_runner *r,
 
         if (run->oracle->runs[t->index] && pto_notified(&t->counter) < check_count_notifications(t))
             check_find(run->findings, t->index, -1,
-                       "the run ended before the conditions of task %" PRIu32 " held", t->index);
+                       "the run ended before the conditions of task %u held", t->index);
     }
-    check_helper_drain(&r->helper); /* needed because a failed run does not wait for the helper */
+    /* needed here, because a failed run does not wait for the helper */
+    check_helper_drain(&r->helper);
     if (status < 0)
         check_find(run->findings, -1, -1, "the run failed with %d (%s): %s", status,
                    pto_strerror(status), report->error.text);

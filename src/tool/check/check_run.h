@@ -31,7 +31,7 @@ struct check_runner_params {
     const char *platform;
     enum pto_mode mode;
     uint32_t threads;   /* worker threads; 0: one per CPU */
-    bool is_relaunched; /* also build each graph once and launch it several times */
+    bool is_relaunched; /* whether to also build each graph once and launch it several times */
     /* chips of a level-3 worker; if chips and subs are 0, one chip without a worker is used */
     uint32_t chips;
     uint32_t subs;

@@ -170,8 +170,8 @@ static void close_deferred(const struct check_graph *g, uint64_t *row)
 }
 
 /*
- * Whether `b` waits for `a` even without the edge between them. `row` is scratch memory for a set
- * of tasks.
+ * Whether `b` waits for `a` even if the edge between them is removed. `row` is scratch memory for a
+ * set of tasks.
  */
 static bool is_implied(const struct check_graph *g, uint32_t a, uint32_t b, uint64_t *row)
 {
@@ -192,7 +192,8 @@ bool check_graph_pick_edge(const struct check_graph *g, const bool *runs, struct
 {
     uint64_t *row = check_alloc(NULL, g->words, sizeof(*row));
     /*
-     * set of tasks that the orchestration has waited for, by an access, before the current submit
+     * tasks that the orchestration has waited for, by an access, before the current submit, as a
+     * set
      */
     uint64_t *gone = check_alloc(NULL, g->words, sizeof(*gone));
     uint32_t found = 0;
@@ -389,7 +390,7 @@ static bool shrink_launches(struct check_graph **best, graph_fails_fn fails, voi
                 check_graph_destroy(candidate);
                 k++;
             } else if (shrink_try(best, candidate, fails, context)) {
-                is_smaller = true; /* try this step again, with the same `k` */
+                is_smaller = true; /* tries this step again, with the same `k` */
             } else {
                 k++;
             }

@@ -313,7 +313,7 @@ static void land(struct flight *flight, struct check_findings *findings, uint64_
         if (status == PTO_ETIMEOUT)
             (void)pto_worker_run_cancel(flight->handle[i]);
         if (pto_worker_run_finish(flight->handle[i], report) < 0 || status < 0)
-            check_find(findings, -1, -1, "run %" PRIu32 " failed with %d (%s): %s", i, status,
+            check_find(findings, -1, -1, "run %u failed with %d (%s): %s", i, status,
                        pto_strerror(status), report->error.text);
         else if (report->done != report->tasks || report->failed + report->skipped != 0)
             check_find(findings, -1, -1, "the report counts %" PRIu64 " of %" PRIu64 " tasks",
@@ -381,17 +381,14 @@ static void compare_task(const struct check_run *run, uint32_t index, const int3
     for (uint32_t i = 0; i < g->chips + g->subs && task->kind != CHECK_ALLOC; i++)
         is_placed = is_placed || ((may >> i & 1) != 0 && process[i] == t->process);
     if (task->kind != CHECK_ALLOC && !is_placed)
-        check_find(run->findings, index, -1, "process %" PRId32 " ran the task, but may not",
-                   t->process);
+        check_find(run->findings, index, -1, "process %d ran the task, but may not", t->process);
     for (uint32_t i = task->place.group_first; i < index; i++)
         if (run->tasks[i].process == t->process)
             check_find(run->findings, i, index, "two tasks of a group ran on the same child");
     for (uint32_t k = 0; k < task->arg_count && task->kind != CHECK_ALLOC; k++)
         if (run->seen[t->first_arg + k].addr != run->given[t->first_arg + k].addr)
             check_find(run->findings, index, -1,
-                       "argument %" PRIu32 " of task %" PRIu32 " names another storage than was "
-                       "submitted",
-                       k, index);
+                       "argument %u of task %u names another storage than was submitted", k, index);
 }
 
 static void check_tree_compare_tasks(struct check_tree *tree, const struct check_run *run)

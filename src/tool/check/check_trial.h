@@ -60,7 +60,11 @@ struct check_runner {
  */
 struct check_run_call {
     uint32_t runs;
-    uint32_t met; /* number of invocations of a team that have arrived; counted in the first one */
+    /*
+     * number of invocations of a team that have arrived; only the first invocation's counter is
+     * used
+     */
+    uint32_t met;
     uint64_t start; /* start time on the run's clock; 0: not started */
     uint64_t end; /* end time; if a helper thread completes the invocation, the helper's end time */
     uint64_t hash;    /* hash of the bytes that the kernel read */
@@ -159,7 +163,10 @@ static inline uint64_t check_tick(struct check_run *run)
     return __atomic_add_fetch(&run->clock, 1, __ATOMIC_RELAXED);
 }
 
-/* Returns the word that the helper writes to the field `mail`, for successors of the task. */
+/*
+ * Returns the word with which a helper shows successors of the task that it has written. The helper
+ * writes it to the field `mail`.
+ */
 static inline uint64_t check_mail(const struct check_run_task *t)
 {
     return t->run->g->tasks[t->index].salt | 1;

@@ -6,7 +6,6 @@
 #include "tool/cli/bench_report.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <math.h>
@@ -44,13 +43,13 @@ static double row_stolen(const struct bench_row *row)
 
 static void print_columns(const struct bench_settings *settings)
 {
-    printf("nanoseconds per empty task: %" PRIu32 " tasks, minimum and median of %" PRIu32 "\n\n",
-           settings->tasks, settings->repeat);
+    printf("nanoseconds per empty task: %u tasks, minimum and median of %u\n\n", settings->tasks,
+           settings->repeat);
     printf("%s%-10s %-8s", terminal_code(stdout, TERMINAL_BOLD), "", "");
     for (uint32_t w = 0; w < settings->worker_count_count; w++) {
         char title[32];
 
-        snprintf(title, sizeof(title), "%" PRIu32 " worker%s", settings->worker_counts[w],
+        snprintf(title, sizeof(title), "%u worker%s", settings->worker_counts[w],
                  settings->worker_counts[w] == 1 ? "" : "s");
         printf("  %*s", settings->worker_counts[w] == 1 ? 16 : 24, title);
     }
@@ -74,8 +73,8 @@ static void print_pattern(struct bench_row *row)
 
 static void print_compared(const struct bench_settings *settings, struct bench_results *results)
 {
-    printf("nanoseconds per empty task: %" PRIu32 " tasks, median of %" PRIu32 "\n\n",
-           settings->tasks, settings->repeat);
+    printf("nanoseconds per empty task: %u tasks, median of %u\n\n", settings->tasks,
+           settings->repeat);
     printf("%s%-10s %-8s %7s  %10s %14s %10s %7s%s\n", terminal_code(stdout, TERMINAL_BOLD),
            "pattern", "layout", "workers", "own", "simpler's rules", "and API", "ratio",
            terminal_code(stdout, TERMINAL_PLAIN));
@@ -84,9 +83,9 @@ static void print_compared(const struct bench_settings *settings, struct bench_r
         double rules = way_median(row, BENCH_RULES), compat = way_median(row, BENCH_COMPAT);
 
         if (row->samples != 0)
-            printf("%-10s %-8s %7" PRIu32 "  %10.1f %15.1f %10.1f %7.2f\n",
-                   pattern_name[row->pattern], layout_name[row->layout], row->workers,
-                   row_median(row), rules, compat, compat / rules);
+            printf("%-10s %-8s %7u  %10.1f %15.1f %10.1f %7.2f\n", pattern_name[row->pattern],
+                   layout_name[row->layout], row->workers, row_median(row), rules, compat,
+                   compat / rules);
     }
     printf("\nratio: the cost of the C++ API under the same rules\n");
     if (results->is_interrupted)
@@ -122,7 +121,7 @@ void cli_bench_print_table(const struct bench_settings *settings, struct bench_r
     }
     printf("\nrun of one task     ");
     if (isfinite(results->one_task_p50_us))
-        printf("  p50 %.1f us  p99 %.1f us  (%" PRIu32 " runs)\n", results->one_task_p50_us,
+        printf("  p50 %.1f us  p99 %.1f us  (%u runs)\n", results->one_task_p50_us,
                results->one_task_p99_us, settings->one_task_runs);
     else
         printf("  not measured\n");
@@ -265,7 +264,7 @@ void cli_bench_print_comm(const struct bench_comm_run *runs, uint32_t count)
 {
     printf("microseconds, p50 and p99\n\n%s%-20s", terminal_code(stdout, TERMINAL_BOLD), "");
     for (uint32_t i = 0; i < count; i++)
-        printf("%15" PRIu32 " ranks", runs[i].rank_count);
+        printf("%15u ranks", runs[i].rank_count);
     printf("%s\n", terminal_code(stdout, TERMINAL_PLAIN));
     for (uint32_t c = 0; c < BENCH_LINK_CASES; c++) {
         printf("%-20s", bench_link_case[c].name);
@@ -324,7 +323,7 @@ void cli_bench_print_tree(const struct bench_tree_results *r)
     printf("round trips in microseconds, p50 and p99\n\n%s%-32s",
            terminal_code(stdout, TERMINAL_BOLD), "");
     for (uint32_t i = 0; i < BENCH_TREE_RUNS; i++)
-        printf("%11" PRIu32 " children", r->run[i].chips + r->run[i].subs);
+        printf("%11u children", r->run[i].chips + r->run[i].subs);
     printf("%s\n", terminal_code(stdout, TERMINAL_PLAIN));
     for (uint32_t c = 0; c < BENCH_TREE_CASES; c++) {
         printf("%-32s", bench_tree_aim[c].name);
@@ -337,10 +336,10 @@ void cli_bench_print_tree(const struct bench_tree_results *r)
            r->rested.p50_us, r->rested.p99_us, r->asleep.p50_us, r->asleep.p99_us);
     printf("\nstreams of empty SUB tasks, nanoseconds each\n\n");
     for (uint32_t i = 0; i < BENCH_TREE_RUNS; i++)
-        printf("any of %-25" PRIu32 "%10.0f\n", r->run[i].subs, r->run[i].any_ns);
-    printf("one child, %-21" PRIu32 "%10.0f\n", r->few, r->one_few_ns);
-    printf("one child, %-21" PRIu32 "%10.0f\n", r->many, r->one_many_ns);
-    printf("any of 2, %-22" PRIu32 "%10.0f\n", r->many, r->two_ns);
+        printf("any of %-25u%10.0f\n", r->run[i].subs, r->run[i].any_ns);
+    printf("one child, %-21u%10.0f\n", r->few, r->one_few_ns);
+    printf("one child, %-21u%10.0f\n", r->many, r->one_many_ns);
+    printf("any of 2, %-22u%10.0f\n", r->many, r->two_ns);
     printf("\na worker with %d children\n\n%-32s%10.1f ms\n", BENCH_TREE_IDLE, "start",
            r->start_ms);
     printf("idle for %.1f s%-18s%10.1f ms of CPU time\n%-32s%10.1f ms\n", r->idle_s, "", r->idle_ms,

@@ -15,8 +15,8 @@ void cli_bench_print_table(const struct bench_settings *settings, struct bench_r
  */
 bool cli_bench_can_write(const char *path);
 /*
- * Writes to stdout if `path` is "-". A file is replaced only when it is complete; on failure,
- * prints a sentence to stderr and returns false.
+ * Writes to the file at `path`, or to stdout if `path` is "-". A file is replaced only when it is
+ * complete; on failure, prints a sentence to stderr and returns false.
  */
 bool cli_bench_write_json(const struct bench_settings *settings, struct bench_results *results,
                           const char *path);

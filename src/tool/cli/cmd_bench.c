@@ -21,7 +21,7 @@ enum {
     REPEAT_QUICK = 3,
     RUNS_DEFAULT = 2000,
     RUNS_QUICK = 200,
-    WORKERS_MAX = 1024, /* upper limit of --workers; the device may accept fewer */
+    WORKERS_MAX = 1024, /* upper limit of --workers; the device may accept fewer workers */
     RANKS_MAX = 64
 };
 

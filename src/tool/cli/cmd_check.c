@@ -241,7 +241,7 @@ static int check_all(struct settings *s, struct tally *tally)
             return EXIT_FAILED;
         goes_on = s->is_dropping ? check_dropped(s, r, seed, tally) : check_one(s, r, seed, tally);
         if (isatty(STDERR_FILENO))
-            fprintf(stderr, "\r%" PRIu64 "/%" PRIu32 " graphs", tally->graphs, s->graphs);
+            fprintf(stderr, "\r%" PRIu64 "/%u graphs", tally->graphs, s->graphs);
     }
     check_runner_close(r);
     return EXIT_OK;
@@ -260,15 +260,15 @@ static void replay_text(const struct settings *s, uint64_t seed, char *text, siz
 {
     if (s->level == LEVEL_WORKER) {
         snprintf(text, size,
-                 "pto check --level 3 --chips %" PRIu32 " --subs %" PRIu32 " --graph-seed %#" PRIx64
-                 " --tasks %" PRIu32 " --platform %s --threads %" PRIu32 " --deps %s%s",
+                 "pto check --level 3 --chips %u --subs %u --graph-seed %#" PRIx64
+                 " --tasks %u --platform %s --threads %u --deps %s%s",
                  s->runner.chips, s->runner.subs, seed, s->tasks, s->runner.platform,
                  s->runner.threads, pto_deps_name(s->deps), s->is_dropping ? " --drop-edge" : "");
         return;
     }
     snprintf(text, size,
-             "pto check --graph-seed %#" PRIx64 " --tasks %" PRIu32
-             " --platform %s --mode %s --threads %" PRIu32 " --deps %s%s%s",
+             "pto check --graph-seed %#" PRIx64
+             " --tasks %u --platform %s --mode %s --threads %u --deps %s%s%s",
              seed, s->tasks, s->runner.platform, pto_mode_name(s->runner.mode), s->runner.threads,
              pto_deps_name(s->deps),
              s->is_dropping            ? " --drop-edge"
@@ -346,8 +346,8 @@ static bool check_dropped(const struct settings *s, struct check_runner *r, uint
 
         tally->mismatches++;
         replay_text(s, seed, replay, sizeof(replay));
-        printf("the loss of the edge %" PRIu32 " -> %" PRIu32 " went unnoticed; replay: %s\n",
-               edge[0], edge[1], replay);
+        printf("the loss of the edge %u -> %u went unnoticed; replay: %s\n", edge[0], edge[1],
+               replay);
         check_graph_print_task(g, edge[0]);
         check_graph_print_task(g, edge[1]);
     }
@@ -390,8 +390,7 @@ static void report_mismatch(const struct settings *s, struct check_runner *r,
         if (last.count != 0)
             break;
     }
-    printf("smallest graph that fails (%" PRIu32 " of %" PRIu32 " tasks):\n", small->task_count,
-           g->task_count);
+    printf("smallest graph that fails (%u of %u tasks):\n", small->task_count, g->task_count);
     check_graph_print(small);
     check_findings_print(&last, small);
     check_graph_destroy(small);

@@ -49,13 +49,14 @@ struct check {
     enum state state;
     char name[NAME_BYTES];
     char text[TEXT_BYTES];
-    char fix[TEXT_BYTES]; /* remedy, printed after the text; empty: none needed */
+    char fix[TEXT_BYTES]; /* remedy, printed after the text; empty: no remedy is needed */
 };
 
 struct doctor {
     struct machine machine;
     bool is_json;
-    bool lacks_address_space; /* a device could not be opened because `ulimit -v` is too low */
+    /* whether a device could not be opened because `ulimit -v` is too low */
+    bool lacks_address_space;
     /* address space that a device reserved when the command opened one; 0: none was opened */
     uint64_t address_bytes;
     uint32_t count;
@@ -124,8 +125,8 @@ static int do_doctor(void *context, int count, char **operands)
     if (d->is_json)
         print_doctor_json(d);
     else
-        printf("%" PRIu32 " ok, %" PRIu32 " warn, %" PRIu32 " FAIL\n", counts[STATE_OK],
-               counts[STATE_WARN], counts[STATE_FAIL]);
+        printf("%u ok, %u warn, %u FAIL\n", counts[STATE_OK], counts[STATE_WARN],
+               counts[STATE_FAIL]);
     return counts[STATE_FAIL] == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
@@ -316,19 +317,18 @@ static void check_cpus(struct doctor *d)
         snprintf(fix, sizeof(fix), "set workers (`--threads`) to %.0f, or `taskset` as many CPUs",
                  m->cpu_quota < 1 ? 1 : m->cpu_quota);
         add_check(d, STATE_WARN, "cpus", fix,
-                  "%" PRIu32 " are usable, but a cgroup limits them to the time of %.2f",
-                  m->cpus_allowed, m->cpu_quota);
+                  "%u are usable, but a cgroup limits them to the time of %.2f", m->cpus_allowed,
+                  m->cpu_quota);
     } else if (m->cpus_allowed < m->cpus_online) {
-        snprintf(fix, sizeof(fix), "taskset -a -p -c 0-%" PRIu32 " $$, if that is not intended",
+        snprintf(fix, sizeof(fix), "taskset -a -p -c 0-%u $$, if that is not intended",
                  m->cpus_online - 1);
-        add_check(d, STATE_WARN, "cpus", fix,
-                  "%" PRIu32 " of %" PRIu32 " online CPUs are usable (affinity)", m->cpus_allowed,
-                  m->cpus_online);
+        add_check(d, STATE_WARN, "cpus", fix, "%u of %u online CPUs are usable (affinity)",
+                  m->cpus_allowed, m->cpus_online);
     } else if (m->cpus_allowed == 1) {
         add_check(d, STATE_WARN, "cpus", "give the machine or container a second CPU",
                   "only one; tasks do not run in parallel");
     } else {
-        add_check(d, STATE_OK, "cpus", NULL, "%" PRIu32 ", all that are online", m->cpus_allowed);
+        add_check(d, STATE_OK, "cpus", NULL, "%u, all that are online", m->cpus_allowed);
     }
 }
 
@@ -352,8 +352,7 @@ static void check_address_space(struct doctor *d)
         add_check(d, STATE_WARN, "overcommit", "sysctl vm.overcommit_memory=0",
                   "vm.overcommit_memory is 2; allocations fail long before memory is used up");
     else
-        add_check(d, STATE_OK, "overcommit", NULL, "vm.overcommit_memory is %" PRIu32,
-                  m->overcommit);
+        add_check(d, STATE_OK, "overcommit", NULL, "vm.overcommit_memory is %u", m->overcommit);
 }
 
 /*
@@ -541,7 +540,7 @@ static void check_examples(struct doctor *d)
     if (error[0] != '\0')
         add_check(d, STATE_FAIL, "examples", "make install", "%.400s", error);
     else
-        add_check(d, STATE_OK, "examples", NULL, "%" PRIu32 " in %.400s", count, folder);
+        add_check(d, STATE_OK, "examples", NULL, "%u in %.400s", count, folder);
     check_installation(d, root);
 }
 

@@ -9,7 +9,6 @@
 #endif
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -141,8 +140,8 @@ static int do_drill(void *context, int count, char **operands)
         cli_json_close(&a.json, '}');
     } else {
         print_gaps(&a);
-        printf("%" PRIu32 " ok, %" PRIu32 " FAILED, %" PRIu32 " skipped\n", a.count[OUTCOME_OK],
-               a.count[OUTCOME_FAILED], a.count[OUTCOME_SKIPPED]);
+        printf("%u ok, %u FAILED, %u skipped\n", a.count[OUTCOME_OK], a.count[OUTCOME_FAILED],
+               a.count[OUTCOME_SKIPPED]);
         if (is_interrupted)
             printf("interrupted\n");
     }

@@ -46,8 +46,9 @@ static int do_graph(void *context, int count, char **operands);
 static const struct cli_option options[] = {
     { "task", 0, "N", "the tasks around this one, by its number in the report, instead of kernels",
       CLI_NUMBER, .at = offsetof(struct request, task), .high = UINT32_MAX },
-    { "depth", 0, "N", "with --task: how many edges away, before it and after it", CLI_COUNT,
-      .at = offsetof(struct request, depth), .low = 1, .high = DEPTH_MAX, .initial = "2" },
+    { "depth", 0, "N", "with --task: include tasks up to N edges before and after that task",
+      CLI_COUNT, .at = offsetof(struct request, depth), .low = 1, .high = DEPTH_MAX,
+      .initial = "2" },
     { "format", 0, "dot|svg",
       "text for Graphviz, or the drawing that its program `dot` makes of it", CLI_CHOICE,
       .at = offsetof(struct request, format), .choices = format_name, .choice_count = 2,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pto info` lists the platforms of this build, and the machine that it runs on. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -160,8 +159,8 @@ static void print_platform(const struct platform_row *row)
     char clusters[16] = "-";
 
     if (platform->missing == NULL)
-        snprintf(clusters, sizeof(clusters), "%" PRIu32, platform->clusters);
-    printf("  %-10s %8s %8" PRIu32 "   ", platform->name, clusters, platform->clusters_max);
+        snprintf(clusters, sizeof(clusters), "%u", platform->clusters);
+    printf("  %-10s %8s %8u   ", platform->name, clusters, platform->clusters_max);
     if (row->is_usable)
         printf("%sready%s\n", terminal_code(stdout, TERMINAL_GREEN),
                terminal_code(stdout, TERMINAL_PLAIN));
@@ -191,8 +190,7 @@ static void print_info_table(const struct info *info)
             printf("  %-10s not found\n", compilers[i]);
     }
     print_heading("machine");
-    printf("  %-10s %" PRIu32 " allowed, %" PRIu32 " online", "cpus", m->cpus_allowed,
-           m->cpus_online);
+    printf("  %-10s %u allowed, %u online", "cpus", m->cpus_allowed, m->cpus_online);
     if (m->cpu_quota > 0)
         printf(", time for %.2f", m->cpu_quota);
     printf("\n  %-10s %.2f GiB available of %.2f GiB\n", "memory",

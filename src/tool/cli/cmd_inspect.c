@@ -123,13 +123,13 @@ static void print_kernels(const struct pto_callable *callable, uint32_t count)
     struct pto_kernel_info kernel = { .size = sizeof(kernel) };
     char hex[KEY_HEX];
 
-    printf("  %-14s %" PRIu32 "\n", "kernels", count);
+    printf("  %-14s %u\n", "kernels", count);
     if (count != 0)
         printf("    %4s  %-4s %10s  %-16s  %s\n", "id", "core", "bytes", "sha256", "name");
     for (uint32_t i = 0; i < count; i++) {
         (void)pto_callable_kernel(callable, i, &kernel);
-        printf("    %4" PRIu32 "  %-4s %10" PRIu64 "  %.*s  ", kernel.func_id,
-               pto_core_name(kernel.core), kernel.bytes, HEX_SHORT, cli_hex(kernel.digest, hex));
+        printf("    %4u  %-4s %10" PRIu64 "  %.*s  ", kernel.func_id, pto_core_name(kernel.core),
+               kernel.bytes, HEX_SHORT, cli_hex(kernel.digest, hex));
         terminal_print(stdout, kernel.name, true);
         putchar('\n');
     }
@@ -146,8 +146,8 @@ static void inspect_print_files(const struct request *request, const struct pto_
         (void)pto_callable_file(callable, i, &file);
         isa_count += file.is_isa;
     }
-    printf("  %-14s %" PRIu32 " files, %" PRIu32 " of them of the tile library%s\n", "made of",
-           count, isa_count, count != 0 && !request->has_files ? "; --files lists them" : "");
+    printf("  %-14s %u files, %u of them of the tile library%s\n", "made of", count, isa_count,
+           count != 0 && !request->has_files ? "; --files lists them" : "");
     for (uint32_t i = 0; i < count && request->has_files; i++) {
         (void)pto_callable_file(callable, i, &file);
         printf("    %.*s  %-3s  ", HEX_SHORT, cli_hex(file.digest, hex), file.is_isa ? "isa" : "");
@@ -176,7 +176,7 @@ static void print_arguments(const struct pto_callable_info *info)
 
     for (uint32_t i = 0; i < info->signature_count && (line = inspect_next_line(&at)) != NULL;
          i++) {
-        printf("    %4" PRIu32 "  %-6s  ", i, pto_direction_name(info->signature[i]));
+        printf("    %4u  %-6s  ", i, pto_direction_name(info->signature[i]));
         terminal_print(stdout, line, true);
         printf("\n");
     }
@@ -198,7 +198,7 @@ static void print_artefact_table(const struct request *request, const struct pto
     printf("  %-14s sha256:%s\n", "identity", cli_hex(info.digest, hex));
     print_field("platform", info.platform != NULL ? info.platform : "any");
     print_field("mode", pto_mode_name(info.mode));
-    printf("  %-14s %" PRIu32 "\n", "abi", info.abi);
+    printf("  %-14s %u\n", "abi", info.abi);
     print_field("entry", info.entry);
     print_field("config", info.config);
     printf("  %-14s", "signature");

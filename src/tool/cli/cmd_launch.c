@@ -41,7 +41,7 @@ static int do_launch(void *context, int count, char **operands);
 
 static const struct cli_option options[] = {
     { "ranks", 'n', "N",
-      "number of ranks, which are numbered from 0 (default: 1, or one for each place of the hosts)",
+      "number of ranks, which are numbered from 0 (default: 1, or one for each slot of the hosts)",
       CLI_COUNT, AT(count), .low = 1, .high = RANKS_MAX },
     { "bind", 0, "auto|cpu|none",
       "CPUs of each rank: an equal share if there are enough, one, or any", CLI_CHOICE, AT(binding),
@@ -52,7 +52,7 @@ static const struct cli_option options[] = {
     { "grace", 0, "S", "seconds between SIGTERM and SIGKILL", CLI_SECONDS, AT(grace),
       .initial = "2" },
     { "hosts", 0, "A,B:N,...",
-      "hosts of the ranks, in this order; after a colon, how many ranks at most", CLI_TEXTS,
+      "hosts of the ranks, in this order; NAME:N allows up to N ranks on a host", CLI_TEXTS,
       AT(hosts), .high = 16 },
     { "host-file", 0, "FILE", "file of hosts: lines with NAME, NAME:N or NAME slots=N", CLI_TEXT,
       AT(host_file) },

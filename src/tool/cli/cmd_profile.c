@@ -19,7 +19,7 @@ struct request {
     uint32_t kernels;
     struct cli_texts what_if;
     bool is_json;
-    bool has_medians; /* print the medians of kernel durations instead of the analysis */
+    bool has_medians; /* print only the medians of kernel durations, without an analysis */
 };
 
 static int do_profile(void *context, int count, char **operands);

@@ -28,9 +28,10 @@ static int do_report(void *context, int count, char **operands);
 static const struct cli_option options[] = {
     { "output", 'o', "FILE", "the file to write", CLI_TEXT, .at = offsetof(struct request, output),
       .initial = DEFAULT_OUTPUT },
-    { "compare", 0, "FILE", "another recording, of before a change: the page shows what changed",
-      CLI_TEXT, .at = offsetof(struct request, compare) },
-    { "title", 0, "TEXT", "what the page is called (default: the scene, or the file)", CLI_TEXT,
+    { "compare", 0, "FILE",
+      "a recording from before a change; the page shows what has changed since", CLI_TEXT,
+      .at = offsetof(struct request, compare) },
+    { "title", 0, "TEXT", "title of the page (default: the name of the scene or file)", CLI_TEXT,
       .at = offsetof(struct request, title) },
     CLI_OPTION_WHAT_IF(struct request, what_if),
     CLI_OPTIONS_RECORDED(struct request, recorded),

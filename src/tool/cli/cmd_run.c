@@ -85,7 +85,8 @@ static const struct cli_option options[] = {
       "dependencies",
       CLI_COUNT, AT(session.orders), .low = 1, .high = ORDERS_MAX },
     { "order-seed", 0, "N",
-      "number of the order that a failure printed; with --orders, of the first one (default: 1)",
+      "number of the task order, which a failure prints; with --orders, of the first one (default: "
+      "1)",
       CLI_COUNT, AT(session.order_seed), .low = 1, .high = ORDERS_MAX },
     { "lines", 0, NULL,
       "in mode host, also look for cache lines that concurrent tasks write; on a card one write "
@@ -207,7 +208,7 @@ static uint32_t find_clusters_max(const char *name)
 static const char *undebuggable(const struct session_options *o)
 {
     if (o->is_isolated)
-        return "a single process, and --isolated starts a second one";
+        return "a single process, but --isolated starts a second one";
     if (o->timeout != 0)
         return "debugging, which takes time, and --timeout limits it";
     if (o->launch_timeout != 0)
@@ -305,7 +306,8 @@ static int wait_for_child(const char *place)
                 WEXITSTATUS(state));
         return EXIT_FAILED;
     }
-    if (WIFEXITED(state)) { /* a golden or a kernel called exit; the child reported no result */
+    /* a golden or a kernel has called exit, so the child reported no result */
+    if (WIFEXITED(state)) {
         fprintf(stderr, "pto run: the process ended%s, with code %d\n", place, WEXITSTATUS(state));
         return EXIT_FAILED;
     }

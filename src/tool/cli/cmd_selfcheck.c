@@ -145,7 +145,7 @@ static void forget_stages(struct selfcheck_progress *progress, uint32_t first)
             cli_selfcheck_set(&progress->step[i], VERDICT_NOT_REACHED, "%s", "");
 }
 
-/* Records that a stage of opening the card has begun, which completes the stages before it. */
+/* Records that a stage of opening the card has begun, so that all stages before it are complete. */
 static void selfcheck_begin_stage(struct watch *w, const char *name)
 {
     struct selfcheck_progress *progress = w->c->progress;
@@ -162,7 +162,7 @@ static void selfcheck_begin_stage(struct watch *w, const char *name)
         }
         if (step->verdict != VERDICT_OK) {
             step->ms = step->verdict == VERDICT_RUNNING ? now - w->since_ms : 0;
-            /* set only the verdict: cli_selfcheck_set would also replace the text of the step */
+            /* sets only the verdict: cli_selfcheck_set would also replace the text of the step */
             __atomic_store_n(&step->verdict, VERDICT_OK, __ATOMIC_RELEASE);
         }
     }
@@ -230,7 +230,7 @@ static void follow_opening(struct watch *w)
 
     if (w->is_judged)
         return;
-    follow_log(w); /* read the log after the verdict, so that the log has every stage */
+    follow_log(w); /* reads the log after the verdict, so that the log has every stage */
     if (verdict != VERDICT_OK && verdict != VERDICT_FAILED)
         return;
     w->is_judged = true;
@@ -240,7 +240,10 @@ static void follow_opening(struct watch *w)
     progress->step[last].ms = cli_selfcheck_now_ms() - w->since_ms;
     cli_selfcheck_set(&progress->step[last], verdict, "%s", progress->opening.text);
     if (w->shown > last)
-        /* the stage had passed in an earlier attempt, so print it again with its new verdict */
+        /*
+         * the stage had passed in an earlier attempt, so its step is printed again with the new
+         * verdict
+         */
         w->shown = last;
 }
 
@@ -313,7 +316,7 @@ static pid_t selfcheck_start(struct selfcheck *c, const char *log, int rank)
     if (child != 0)
         return child;
     (void)setpgid(0, 0);
-    /* kill the child if the command dies, so that it does not keep the card */
+    /* kills the child if the command dies, so that the child does not keep the card */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != command)
         _exit(EXIT_FAILED);
@@ -401,7 +404,8 @@ static void blame_step(struct watch *w, const char *end)
     cli_selfcheck_set(&progress->step[i], interrupted != 0 ? VERDICT_RUNNING : VERDICT_FAILED,
                       "the process was ended: %s", end);
     if (w->shown > i)
-        w->shown = i; /* the step was already printed, so print it again with its new verdict */
+        /* the step was already printed, so it is printed again with its new verdict */
+        w->shown = i;
 }
 
 static void try_card(struct selfcheck *c, struct watch *w, char end[END_TEXT])

@@ -77,7 +77,8 @@ static const struct cli_option options[] = {
       "dependencies",
       CLI_COUNT, AT(settings.session.orders), .low = 1, .high = ORDERS_MAX },
     { "order-seed", 0, "N",
-      "number of the order that a failure printed; with --orders, of the first one (default: 1)",
+      "number of the task order, which a failure prints; with --orders, of the first one (default: "
+      "1)",
       CLI_COUNT, AT(settings.session.order_seed), .low = 1, .high = ORDERS_MAX },
     { "lines", 0, NULL,
       "in mode host, also look for cache lines that concurrent tasks write; on a card one write "
@@ -252,7 +253,7 @@ static bool has_scene_options(const struct request *request)
            s->is_unguarded || s->has_nan_check || request->flag.count != 0;
 }
 
-/* Whether a case in Python runs on the platform on request only. */
+/* Whether a case in Python runs on the platform only if the user requests it. */
 static bool test_is_manual(const struct scene_case *test_case, const char *platform)
 {
     size_t length = strlen(platform);
@@ -448,7 +449,7 @@ static int list_items(const struct suite *suite)
 
 /* ---- running ---- */
 
-/* Prints how long an item took. The run of a case in Python is not timed separately. */
+/* Prints how long one case took. The run of a case in Python is not timed separately. */
 static void print_times(const struct test_item *item)
 {
     printf("  (");

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-enum { DEPTH_LINES = 2 }; /* values up to this depth get a line each */
+enum { DEPTH_LINES = 2 }; /* values up to this depth are printed on a separate line each */
 
 static void begin_value(struct json *j, const char *key);
 static void write_quoted(FILE *to, const char *text);
@@ -91,7 +91,7 @@ static void write_quoted(FILE *to, const char *text)
 
     fputc('"', to);
     while (*at != '\0') {
-        /* length 0: invalid UTF-8, which a path may contain and JSON may not */
+        /* length 0: the bytes are invalid UTF-8, which a path may contain and JSON may not */
         uint32_t length = error_character_bytes(at);
 
         if (*at == '"' || *at == '\\')

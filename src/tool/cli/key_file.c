@@ -18,7 +18,7 @@ enum { KEY_FILE_MAX = 1 << 16 };
 static const char public_word[] = "pto-public-key ";
 static const char secret_word[] = "pto-secret-key ";
 
-_Static_assert((int)PTO_DIGEST_BYTES == (int)PTO_KEY_BYTES, "cli_hex is for both");
+_Static_assert((int)PTO_DIGEST_BYTES == (int)PTO_KEY_BYTES, "a key has the size of a digest");
 
 const char *cli_hex(const uint8_t bytes[PTO_KEY_BYTES], char hex[KEY_HEX])
 {
@@ -148,7 +148,7 @@ int cli_keys_make(const char *name, struct pto_error *error)
     status = write_key(path, secret_word, secret, error);
     umask(mask);
     explicit_bzero(secret, sizeof(secret));
-    /* delete the public key as well, so that a key pair is either complete or absent */
+    /* deletes the public key as well, so that a key pair is either complete or absent */
     if (status < 0) {
         snprintf(path, sizeof(path), "%.4000s.pub", name);
         (void)unlink(path);

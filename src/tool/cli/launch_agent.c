@@ -28,7 +28,7 @@
 #include "tool/cli/launch_program.h"
 
 enum { POLL_MS = 250, FILES = 6 };
-/* maximum time without a byte from the launcher before the agent has its job */
+/* how long the agent waits for a byte from the launcher before it has its job */
 #define JOB_SECONDS 60.0
 
 enum agent_state { AGENT_IDLE, AGENT_READY, AGENT_RUNNING, AGENT_DONE, AGENT_GONE };
@@ -71,8 +71,8 @@ static void agent_report_failure(const struct ranks_part *part, const struct ran
 }
 
 /*
- * Main function of the runner. `ends` are its ends of the pipes for stdin, stdout, stderr and
- * reports.
+ * Main function of the runner. `ends` has the runner's ends of the pipes for stdin, stdout, stderr
+ * and reports.
  */
 _Noreturn static void run_ranks(struct agent *a, const int ends[4], pid_t agent)
 {
@@ -105,7 +105,7 @@ _Noreturn static void run_ranks(struct agent *a, const int ends[4], pid_t agent)
         (void)dup2(ends[i], i);
     close(a->channel.in);
     close(a->channel.out);
-    /* close the agent's end of the pipe: otherwise rank 0 would never read the end of its input */
+    /* closes the agent's end of the pipe: otherwise rank 0 would never read the end of its input */
     close(a->input);
     cli_ranks_run(&params, &report.result);
     (void)!write(ends[3], &report, sizeof(report));
@@ -347,7 +347,7 @@ static void agent_feed(struct agent *a)
 
     if (put < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (put < 0) { /* rank 0 has closed its input, so discard the rest */
+    if (put < 0) { /* rank 0 has closed its input, so the rest is discarded */
         put = (ssize_t)size;
         close(a->input);
         a->input = -1;
@@ -400,7 +400,10 @@ static void conclude_ranks(struct agent *a)
         }
     a->runner = 0;
     if (!a->has_result) {
-        /* the runner was killed by the signal before it could forward it, so no rank was started */
+        /*
+         * the runner was killed by the signal before it could forward the signal, so no rank was
+         * started
+         */
         bool is_early = a->signal != 0 && WIFSIGNALED(state) && WTERMSIG(state) == a->signal;
 
         a->result = (struct ranks_result){ .end = is_early ? RANKS_INTERRUPTED : RANKS_UNKEPT,
@@ -443,8 +446,8 @@ static void agent_wait(struct agent *a)
     if (poll(file, FILES, POLL_MS) <= 0)
         return;
     /*
-     * handle reports of failures before output, and both before the launcher's frames, which may
-     * end the agent
+     * reports of failures come before output, and both before the launcher's frames, which may end
+     * the agent
      */
     if (file[4].revents != 0)
         read_report(a);
@@ -470,8 +473,8 @@ static void agent_loop(struct agent *a)
         if (!cli_channel_send(&a->channel))
             agent_leave(a, "the connection to the launcher has ended");
         /*
-         * check after reading: if this agent itself was stopped by a signal, the launcher's frames
-         * are here now
+         * checked after reading: if this agent itself was stopped by a signal, the launcher's
+         * frames are here now
          */
         if (os_now_ns() - a->channel.heard_ns > (uint64_t)(silence * 1e9)) /* mutation: no-lease */
             agent_leave(a, "the launcher was silent for too long");
@@ -503,7 +506,7 @@ int cli_launch_agent(void)
     cli_bytes_free(&a.unread);
     cli_launch_job_free(&a.job);
     if (a.frame.at != NULL)
-        /* erase the frame, which contains the key of the job */
+        /* erases the frame, because it contains the key of the job */
         explicit_bzero(a.frame.at, a.frame.room);
     cli_bytes_free(&a.frame);
     cli_channel_close(&a.channel);

@@ -153,7 +153,7 @@ bool cli_channel_receive(struct channel *c)
         if (got > 0) {
             b->end += (size_t)got;
             c->heard_ns = os_now_ns();
-            /* read the rest later, so that other channels get their turn */
+            /* the rest is read later, so that other channels get their turn */
             return true;
         }
         if (got < 0 && errno == EINTR)

@@ -31,17 +31,18 @@
 #include "tool/cli/supervised.h"
 
 enum {
-    OUTPUT_FULL = 1 << 20, /* with more bytes than this to print, no channel is read */
+    OUTPUT_FULL = 1 << 20, /* if more bytes than this wait to be printed, no channel is read */
     INPUT_AHEAD = 64 << 10,
     /* number of bytes that a pipe takes without blocking when poll() says that it is writable */
     WRITE_BYTES = 4096,
     /* number of CHANNEL_ASK frames in the time after which a silent agent counts as lost */
     ASKS = 4,
-    SHELLS_MS = 5000, /* time that remote shells get to end by themselves */
+    SHELLS_MS = 5000, /* how long remote shells may take to end by themselves */
     FIXED_FILES = 4,
 };
 #define START_NS 60000000000ull /* time limit for starting: all hosts must be ready by then */
-#define KILL_NS 5000000000ull   /* time that agents get to confirm that their ranks were killed */
+/* how long agents may take to confirm that their ranks were killed */
+#define KILL_NS 5000000000ull
 
 enum cause { CAUSE_NONE, CAUSE_HOST, CAUSE_RANK, CAUSE_LATE, CAUSE_SIGNAL };
 
@@ -157,7 +158,7 @@ static void take_signal(struct hub *h)
         return;
     }
     /*
-     * forward the second signal, which kills the ranks; agents that do not confirm this are given
+     * forwards the second signal, which kills the ranks; agents that do not confirm this are given
      * up
      */
     signal_ranks(h, h->signal);
@@ -222,7 +223,7 @@ static void send_jobs(struct hub *h)
                     "the command and its variables are too large for an agent");
         else
             cli_channel_put(&r->channel, CHANNEL_JOB, &content);
-        /* erase the frame, which contains the key of the job */
+        /* erases the frame, because it contains the key of the job */
         explicit_bzero(content.at, content.room);
         cli_bytes_free(&content);
     }
@@ -456,7 +457,9 @@ static void check_times(struct hub *h)
         char why[LAUNCH_TEXT_MAX];
 
         if (is_output_full(h))
-            /* the host may have sent something, but its channel was not read */
+            /*
+             * the host may have sent something that was not read, because its channel was not read
+             */
             r->channel.heard_ns = now;
         if (r->state == REMOTE_STARTING || r->state == REMOTE_LOST || r->state == REMOTE_DONE ||
             now - r->channel.heard_ns <= silence_ns(h))
@@ -580,7 +583,7 @@ static void hub_run(void *context)
     struct hub *h = context;
 
     (void)signal(SIGPIPE, SIG_IGN);
-    /* block SIGTTOU, so that this process can print while it is in the background */
+    /* blocks SIGTTOU, so that this process can print while it is in the background */
     sigaddset(&h->supervised.signals, SIGTTOU);
     sigprocmask(SIG_BLOCK, &h->supervised.signals, NULL);
     sigdelset(&h->supervised.signals, SIGTTOU);

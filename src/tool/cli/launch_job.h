@@ -22,7 +22,7 @@ struct launch_greeting {
     char version[32];
     /* architecture and sizes, which must be the same on all hosts */
     char platform[OS_PLATFORM_TEXT];
-    char host[65];    /* name by which the host calls itself */
+    char host[65];    /* name that the host has for itself */
     char address[64]; /* address at which the remote shell was reached; "": unknown */
 };
 
@@ -48,7 +48,7 @@ struct launch_job {
     /* time in seconds without a byte from the launcher after which the agent ends the ranks */
     double silence;
     const char *token;
-    const char *key;    /* text of the job key */
+    const char *key;    /* text of the key of the job */
     const char *folder; /* working folder in which the ranks start */
     /*
      * numeric addresses and names of the other hosts, one per line; "": the job has only this host

@@ -51,12 +51,12 @@ static int take_word(struct launch_places *places, char *word, struct pto_error 
         *colon = '\0';
         has_slots = true;
     }
-    /* remove the brackets of an IPv6 address, which ssh does not accept */
+    /* removes the brackets of an IPv6 address, which ssh does not accept */
     if (open != NULL && close != NULL && close[1] == '\0') {
         *close = '\0';
         memmove(open, open + 1, strlen(open));
     }
-    /* refuse a name with a leading hyphen, which the remote shell would treat as an option */
+    /* refuses a name with a leading hyphen, which the remote shell would treat as an option */
     if (word[0] == '-' || word[0] == '\0' || strlen(word) >= HOST_NAME_MAX_BYTES ||
         strpbrk(word, " \t\"'\\$`;&|<>()") != NULL)
         return error_setf(error, PTO_EINVAL, "'%.200s' is not the name of a host", word);
@@ -130,8 +130,8 @@ int cli_launch_places_assign(struct launch_places *places, uint32_t *ranks, stru
     if (*ranks > RANKS_MAX)
         return error_setf(error, PTO_EINVAL, "%u ranks are more than %d", *ranks, RANKS_MAX);
     if (*ranks > total && has_slots)
-        return error_setf(error, PTO_EINVAL, "%u ranks do not fit: the hosts have %u places",
-                          *ranks, total);
+        return error_setf(error, PTO_EINVAL, "%u ranks do not fit: the hosts have %u slots", *ranks,
+                          total);
     share = *ranks > total ? *ranks / places->count : 0;
     for (uint32_t i = 0; i < places->count; i++) {
         struct launch_place *p = &places->place[i];

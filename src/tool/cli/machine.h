@@ -18,7 +18,8 @@ enum { MACHINE_LINE_MAX = 256 };
 struct machine {
     uint32_t cpus_allowed; /* CPUs that the affinity mask of this process allows */
     uint32_t cpus_online;
-    double cpu_quota;      /* CPUs' worth of time that a cgroup allows; 0: no limit */
+    /* how much CPU time a cgroup allows per second, in seconds; 0: no limit */
+    double cpu_quota;
     uint64_t memory_bytes; /* memory of the machine */
     /* memory available without swapping, and within the limit of the cgroup */
     uint64_t available_bytes;

@@ -27,20 +27,25 @@ enum { CLI_TEXTS_MAX = 256, CLI_OPERANDS_ANY = UINT16_MAX };
 
 /* Type of the member of the request that the option sets. */
 enum cli_kind {
-    CLI_FLAG,      /* bool: true if the option is given */
-    CLI_COUNT,     /* uint32_t: decimal, from `low` to `high` */
-    CLI_NUMBER,    /* struct cli_number: decimal, or hexadecimal with 0x */
-    CLI_SECONDS,   /* double: from a millisecond to a day */
-    CLI_TEXT,      /* const char *: any text */
-    CLI_TEXTS,     /* struct cli_texts: appends the value; at most `high` values */
-    CLI_CHOICE,    /* int or an enum: the index of one of the `choices` */
-    CLI_CHOICES,   /* int: the index of one of the `choices`, or -1 for "all" */
-    CLI_MODE,      /* enum pto_mode */
-    CLI_MODES,     /* uint32_t: a bit per enum pto_mode; "all" sets all bits */
-    CLI_PLATFORM,  /* const char *: a platform that can be opened; default: the usual one */
+    CLI_FLAG,    /* bool: true if the option is given */
+    CLI_COUNT,   /* uint32_t: decimal, from `low` to `high` */
+    CLI_NUMBER,  /* struct cli_number: decimal, or hexadecimal with 0x */
+    CLI_SECONDS, /* double: from a millisecond to a day */
+    CLI_TEXT,    /* const char *: any text */
+    CLI_TEXTS,   /* struct cli_texts: appends the value; at most `high` values */
+    CLI_CHOICE,  /* int or an enum: the index of one of the `choices` */
+    CLI_CHOICES, /* int: the index of one of the `choices`, or -1 for "all" */
+    CLI_MODE,    /* enum pto_mode */
+    CLI_MODES,   /* uint32_t: a bit per enum pto_mode; "all" sets all bits */
+    /*
+     * const char *: a platform that can be opened; default: the platform that commands use without
+     * an option
+     */
+    CLI_PLATFORM,
     CLI_PLATFORMS, /* const char *: a platform that can be opened, or NULL for "all" */
-    CLI_TARGET,    /* const char *: any platform; default: the usual one */
-    CLI_CUSTOM     /* `custom` parses the value */
+    /* const char *: any platform; default: the platform that commands use without an option */
+    CLI_TARGET,
+    CLI_CUSTOM /* `custom` parses the value */
 };
 
 struct cli_number {

@@ -16,7 +16,7 @@ enum { PROBE_TEXT_MAX = PTO_ERROR_TEXT_MAX };
 
 struct probe {
     char platform[32];
-    int status;    /* status of the library's calls; PTO_OK as well if the child process died */
+    int status;    /* status of the library's calls; it is PTO_OK also if the child process died */
     int signal;    /* signal that ended the child, or 0 */
     bool is_open;  /* the device could be opened */
     bool is_right; /* the device was opened, and the run, if requested, gave the right result */

@@ -69,12 +69,11 @@ static void profile_print_chip(const struct see_analysis *a)
 
     if (r->group_count > 1)
         print_title(r->group[a->work.group].name);
-    printf("  %" PRIu32 " tasks, %" PRIu32 " executions on %" PRIu32 " AIC and %" PRIu32
-           " AIV cores, %s clock",
+    printf("  %u tasks, %u executions on %u AIC and %u AIV cores, %s clock",
            a->work.task_end - a->work.task_begin, a->work.core_slices, a->work.cores[SEE_AIC],
            a->work.cores[SEE_AIV], r->clock == PTO_RECORDING_CLOCK_VIRTUAL ? "virtual" : "wall");
     if (a->work.threads != UINT32_MAX)
-        printf(", %" PRIu32 " host threads", a->work.threads);
+        printf(", %u host threads", a->work.threads);
     printf("\n  makespan %s, %.2f times the lower bound of %s\n",
            see_time_text((double)makespan(a), text), a->bounds.ratio,
            see_time_text((double)a->bounds.bound_ns, bound));
@@ -113,7 +112,7 @@ static void profile_print_kernels(const struct see_analysis *a, uint32_t rows)
                see_time_text((double)row->p99_ns, p99), share(row->path_ns, makespan(a)));
     }
     if (a->kernels.count > rows)
-        printf("  %" PRIu32 " more; --kernels shows them\n", a->kernels.count - rows);
+        printf("  %u more; --kernels shows them\n", a->kernels.count - rows);
 }
 
 /*
@@ -154,7 +153,7 @@ static void print_path(const struct see_analysis *a)
     printf("\n  executions began after:");
     for (int because = 0; because < SEE_BECAUSE_COUNT; because++)
         if (a->path.because[because] != 0)
-            printf(" %s %" PRIu32, see_because_name(because), a->path.because[because]);
+            printf(" %s %u", see_because_name(because), a->path.because[because]);
     printf("\n");
     for (uint32_t i = 0; step != NULL && i < a->path.count; i++)
         step[i] = &a->path.step[i];
@@ -163,7 +162,7 @@ static void print_path(const struct see_analysis *a)
     for (uint32_t i = 0; step != NULL && i < a->path.count && i < PATH_ROWS; i++)
         profile_print_step(a, step[i]);
     if (a->path.count > PATH_ROWS)
-        printf("  the longest %d of %" PRIu32 " steps\n", PATH_ROWS, a->path.count);
+        printf("  the longest %d of %u steps\n", PATH_ROWS, a->path.count);
     free(step);
 }
 
@@ -216,9 +215,8 @@ static void print_what_if(const struct see_analysis *a)
         printf("\n");
     }
     if (a->what_if.finding_count > ROWS_MAX)
-        printf("  %" PRIu32 " more change it less; --json has them\n",
-               a->what_if.finding_count - ROWS_MAX);
-    printf("  %" PRIu32 " of %" PRIu32 " changes stay within that band\n",
+        printf("  %u more change it less; --json has them\n", a->what_if.finding_count - ROWS_MAX);
+    printf("  %u of %u changes stay within that band\n",
            a->what_if.count - a->what_if.finding_count, a->what_if.count);
 }
 

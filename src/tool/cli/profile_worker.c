@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tool/cli/profile_worker.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "tool/scene/terminal.h"
@@ -48,9 +47,8 @@ static void print_group(const struct see_recording *r, uint32_t group)
     char begin[24], end[24], name[256];
 
     snprintf(name, sizeof(name), "%s", r->group[group].name);
-    printf("  %-*.*s %8" PRIu32 " %11s %11s", NAME_COLUMNS, NAME_COLUMNS,
-           pto_text_clean(name, true), t.tasks, see_time_text((double)t.begin_ns, begin),
-           see_time_text((double)t.end_ns, end));
+    printf("  %-*.*s %8u %11s %11s", NAME_COLUMNS, NAME_COLUMNS, pto_text_clean(name, true),
+           t.tasks, see_time_text((double)t.begin_ns, begin), see_time_text((double)t.end_ns, end));
     for (uint32_t type = 0; type < SEE_TYPES; type++)
         if (r->group[group].kind == PTO_RECORDING_GROUP_WORKER)
             printf(" %6s", "-");
@@ -131,7 +129,7 @@ static void worker_print_children(const struct see_worker *w)
             printf(" %10s", column[k]);
     printf("\n");
     for (uint32_t i = 0; i < w->child_count; i++) {
-        printf("  %-*s %6" PRIu32, NAME_COLUMNS, see_child_name(w->r, w->child[i].lane, name),
+        printf("  %-*s %6u", NAME_COLUMNS, see_child_name(w->r, w->child[i].lane, name),
                w->child[i].tasks);
         for (uint32_t k = 0; k < SEE_IDLE_REASONS; k++)
             if (column[k] != NULL)
@@ -171,7 +169,7 @@ static void print_worker_path(const struct see_worker *w)
         printf(", after %s\n", cause_name(step->because));
     }
     if (rows > PATH_ROWS)
-        printf("  the first %d of %" PRIu32 " tasks; --json has all\n", PATH_ROWS, rows);
+        printf("  the first %d of %u tasks; --json has all\n", PATH_ROWS, rows);
 }
 
 void cli_worker_print(const struct see_worker *w)
@@ -180,9 +178,7 @@ void cli_worker_print(const struct see_worker *w)
     uint64_t span_ns = worker_span(w);
 
     worker_print_title(w->r->group[w->work.group].name);
-    printf("  %" PRIu32 " tasks, %" PRIu32
-           " children\n  makespan %s, %.2f times the lower bound of "
-           "%s\n  verdict  ",
+    printf("  %u tasks, %u children\n  makespan %s, %.2f times the lower bound of %s\n  verdict  ",
            w->work.task_end - w->work.task_begin, w->child_count,
            see_time_text((double)span_ns, length),
            (double)span_ns / (double)(w->bound_ns != 0 ? w->bound_ns : 1),

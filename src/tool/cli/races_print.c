@@ -117,8 +117,7 @@ static void format_numbers(char *text, size_t bytes, const uint32_t *number, uin
     size_t used = (size_t)snprintf(text, bytes, "[");
 
     for (uint32_t i = 0; i < count && used < bytes; i++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%" PRIu32, i != 0 ? ", " : "",
-                                 number[i]);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%u", i != 0 ? ", " : "", number[i]);
     if (used < bytes)
         snprintf(text + used, bytes - used, "]");
 }
@@ -142,7 +141,7 @@ static void print_site(const struct see_recording *r, uint32_t file, uint32_t li
     terminal_print(
         to, strrchr(r->file[file], '/') != NULL ? strrchr(r->file[file], '/') + 1 : r->file[file],
         true);
-    fprintf(to, ":%" PRIu32, line);
+    fprintf(to, ":%u", line);
 }
 
 /*
@@ -199,7 +198,7 @@ static void print_side(const struct see_recording *r, const struct see_race *rac
         fprintf(to, "  ");
         if (race->side[0].task == race->side[1].task)
             print_invocation(r, &r->touch[side->touch - 1], to);
-        fprintf(to, "task %" PRIu32 " (", side->task - r->group[t->group].task_begin);
+        fprintf(to, "task %u (", side->task - r->group[t->group].task_begin);
         terminal_print(to, see_kernel_name(r, see_task_kernel(r, side->task)), true);
         print_site(r, t->file, t->line, to);
         fprintf(to, ")");

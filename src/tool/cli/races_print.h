@@ -9,7 +9,7 @@
 #include "tool/see/races.h"
 
 enum cli_races_verdict {
-    CLI_RACES_NONE,    /* no race between declared uses */
+    CLI_RACES_NONE,    /* no race between uses that the tasks declare */
     CLI_RACES_FOUND,   /* some race */
     CLI_RACES_UNKNOWN, /* none was found, but the recording or the search is not complete */
 };
@@ -21,8 +21,9 @@ struct cli_races {
     struct see_races *of; /* races of each group of the recording */
     uint32_t count;
     enum cli_races_verdict verdict;
-    uint64_t pairs;  /* number of racing pairs of declared uses */
-    const char *gap; /* why the search is not complete, as a sentence; NULL: it is */
+    uint64_t pairs; /* number of racing pairs of uses that the tasks declare */
+    /* why the search is not complete, as a sentence; NULL: the search is complete */
+    const char *gap;
 };
 
 /* Searches all groups. Returns PTO_OK or PTO_ENOMEM; cli_races_free must follow in both cases. */

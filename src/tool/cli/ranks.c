@@ -72,7 +72,7 @@ struct ranks {
      */
     bool is_echo;
     /*
-     * do not ask the other ranks to end: they lose their peer anyway, or the failure does not
+     * the other ranks are not asked to end: they lose their peer anyway, or the failure does not
      * affect them
      */
     bool is_calm;
@@ -228,7 +228,8 @@ static void ranks_prepare(struct ranks *r)
     getrlimit(RLIMIT_NOFILE, &r->files);
     more = r->files;
     more.rlim_cur = more.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &more); /* two pipes per rank need many descriptors */
+    /* raises the limit of descriptors, because each rank needs two pipes */
+    (void)setrlimit(RLIMIT_NOFILE, &more);
 }
 
 /* Runs in the supervisor. */
@@ -423,8 +424,8 @@ static void close_streams(struct rank *rank)
 }
 
 /*
- * Runs in a rank's process, which ends when the supervisor does, even if the supervisor has already
- * ended.
+ * Runs in the process of a rank. Arranges that the process ends when the supervisor ends, also if
+ * the supervisor has ended before this call.
  */
 _Noreturn static void enter_rank(struct ranks *r, uint32_t index, const int out[2],
                                  pid_t supervisor)
@@ -447,7 +448,7 @@ _Noreturn static void enter_rank(struct ranks *r, uint32_t index, const int out[
                 null < 0 ? "no descriptor is free; see ulimit -n" : strerror(errno));
         _exit(EXIT_FAILURE);
     }
-    /* close the pipes of other ranks, which a rank that does not exec would keep open */
+    /* closes the pipes of other ranks, which would stay open in a rank that does not exec */
     for (uint32_t i = 0; i < index; i++)
         close_streams(&r->rank[i]);
     close(out[0]);
@@ -527,7 +528,7 @@ static void end_all(struct ranks *r, int number)
         return;
     r->ending = ASKED;
     if (first_to_fail == 0)
-        first_to_fail = -1; /* ignore failures from now on, because the signal causes them */
+        first_to_fail = -1; /* failures are ignored from now on, because the signal causes them */
     r->kill_ns = os_now_ns() + (uint64_t)(r->params->grace * 1e9);
     r->result->ended_count = r->living;
     signal_all(r, number);
@@ -541,7 +542,7 @@ static uint64_t ranks_check_time_and_signals(struct ranks *r)
     uint64_t now = os_now_ns();
     sigset_t blocked;
 
-    /* unblock signals briefly, because ppoll delivers none while descriptors are ready */
+    /* unblocks signals briefly, because ppoll delivers none while descriptors are ready */
     sigprocmask(SIG_SETMASK, &r->supervised.mask, &blocked);
     sigprocmask(SIG_SETMASK, &blocked, NULL);
     if (interrupts > 0 && r->ending == GOING_ON) {
@@ -719,7 +720,8 @@ static void wait_for_event(struct ranks *r)
     uint64_t when_ns = ranks_check_time_and_signals(r);
     uint32_t count = 0;
 
-    if (has_ended != 0) /* do not sleep: SIGCHLD has already arrived and would not end the sleep */
+    /* does not sleep: SIGCHLD has already arrived and would not end the sleep */
+    if (has_ended != 0)
         when_ns = 0;
     for (uint32_t i = 0; i < r->params->count; i++)
         for (int k = 0; k < 2; k++)
@@ -737,14 +739,15 @@ static void wait_for_event(struct ranks *r)
                     continue;
                 if ((r->poll[at].revents & POLLIN) != 0) {
                     (void)forward(r, i, k);
-                } else if (r->poll[at].revents != 0) { /* pipe is closed and empty */
+                    /* this pipe is closed, and all its output was read */
+                } else if (r->poll[at].revents != 0) {
                     close(s->pipe);
                     s->pipe = -1;
                 }
                 at++;
             }
     }
-    has_ended = 0; /* cannot lose a SIGCHLD, because signals are blocked here */
+    has_ended = 0; /* no SIGCHLD is lost, because signals are blocked here */
     for (uint32_t i; (i = ranks_find_ended(r)) != r->params->count;) {
         ranks_reap(r, i);
         if (r->result->end == RANKS_DONE)

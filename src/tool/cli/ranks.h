@@ -73,10 +73,11 @@ enum ranks_end {
 
 struct ranks_result {
     enum ranks_end end;
-    uint32_t rank;        /* rank that failed first */
-    int state;            /* wait status, errno or signal, depending on `end` */
-    uint32_t ended_count; /* ranks ended because of that failure, or at the time limit */
-    uint32_t apart_count; /* ranks that ended with apart_code */
+    uint32_t rank; /* rank that failed first */
+    int state;     /* wait status, errno or signal, depending on `end` */
+    /* number of ranks that were ended because of that failure, or at the time limit */
+    uint32_t ended_count;
+    uint32_t apart_count; /* number of ranks that ended with apart_code */
     int lost_output;      /* errno of a failure to forward output; 0: none */
     uint64_t failed_ns;   /* time of os_now_ns at which the rank failed */
     const char *host;     /* host of the rank; NULL: this machine */

@@ -87,7 +87,7 @@ static void become_run(const char *scene, const char *trace, const struct record
     }
     if (o->is_virtual)
         argument[count++] = "--virtual";
-    else if (o->rounds > 1) { /* run only once in virtual time, because all runs would be equal */
+    else if (o->rounds > 1) { /* in virtual time, runs only once, because all runs would be equal */
         snprintf(rounds, sizeof(rounds), "%u", o->rounds);
         argument[count++] = "--rounds";
         argument[count++] = rounds;

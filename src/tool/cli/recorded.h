@@ -6,8 +6,6 @@
 #ifndef PTO_RECORDED_H
 #define PTO_RECORDED_H
 
-#include <inttypes.h>
-
 #include "tool/cli/virtual_options.h"
 #include "tool/see/recording.h"
 #include "tool/see/what_if.h"
@@ -96,8 +94,8 @@ int cli_recorded_questions(const char *command, const struct see_recording *r,
  * CPUs, the plural's "s".
  */
 #define CLI_CROWDED                                                                          \
-    "%" PRIu32 " cores ran on %" PRIu32 " CPU%s: wall times include waiting for a CPU; use " \
-    "--virtual for the schedule of the chip"
+    "%u cores ran on %u CPU%s: wall times include waiting for a CPU; use --virtual for the " \
+    "schedule of the chip"
 
 /*
  * Formats a heading for the recording: its title, or its scene and case, or the name of its file.

@@ -174,7 +174,7 @@ static void write_tiles(struct json *j, const struct report_analysis *a)
         snprintf(who, sizeof(who), "%.100s", r->group[a->of->work.group].name);
     if (a->of != NULL)
         write_span(j, who, report_span(&a->of->work), name_bound(a), a->of->bounds.bound_ns);
-    write_tile(j, r->task_count == 1 ? "task" : "tasks", "%" PRIu32, r->task_count);
+    write_tile(j, r->task_count == 1 ? "task" : "tasks", "%u", r->task_count);
     if (a->of != NULL) {
         write_tile(
             j, "executions on the critical path", "%.0f %%",
@@ -230,7 +230,9 @@ static void write_extremes(struct json *j, const struct see_recording *r)
                           r->group[first].name, see_time_text((double)first_ns, first_text));
 }
 
-/* If the recording has several groups, writes which of them the figures describe. */
+/*
+ * If the recording has several chips, workers or ranks, writes which of them the figures describe.
+ */
 static void write_group_notes(struct json *j, const struct report_analysis *a)
 {
     const struct see_recording *r = a->about->r;
@@ -267,8 +269,7 @@ static void write_notes(struct json *j, const struct report_analysis *a)
     else if (r->group_count > 1)
         write_group_notes(j, a);
     if (r->clock == PTO_RECORDING_CLOCK_WALL && r->cpus != 0 && r->cpus < r->workers)
-        report_write_text(j, NULL,
-                          "%" PRIu32 " threads shared %" PRIu32 " CPUs: durations contain waiting.",
+        report_write_text(j, NULL, "%u threads shared %u CPUs: durations contain waiting.",
                           r->workers, r->cpus);
     cli_json_close(j, ']');
 }
@@ -509,8 +510,8 @@ static void write_kernels(struct json *j, const struct report_analysis *a)
 }
 
 /*
- * Writes the time of each group by which shares are computed: the makespan of the worker, and of the
- * chip or rank that was analysed.
+ * Writes the time that corresponds to 100 % in each group's shares: the makespan of the worker, and
+ * of the chip or rank that was analysed.
  */
 static void write_group_spans(struct json *j, const struct report_analysis *a)
 {

@@ -17,7 +17,7 @@ struct report_analysis {
     struct see_worker *worker;
     /* analysis of the worker in the recording to compare with; NULL: as for `worker` */
     struct see_worker *other_worker;
-    struct see_kernel_table kernels; /* kernels of all groups of the recording */
+    struct see_kernel_table kernels; /* kernels of all chips, workers and ranks in the recording */
     struct see_kernel_table other_kernels;
 };
 

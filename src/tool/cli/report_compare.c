@@ -13,14 +13,14 @@ enum { TIME_BYTES = 24, TEXT_BYTES = 1200, NOTE_BYTES = 160, KERNELS_MAX = 24, G
 /* Idle time and steps of the critical path are left out if their share of both runs is smaller. */
 static const double LEAST_SHARE = 0.01;
 
-/* One of the two recordings. */
+/* One of the two recordings that are compared. */
 struct compare_side {
     const struct see_recording *r;
     /* analysis of one chip or rank; NULL: no core executed anything */
     const struct see_analysis *chip;
     const struct see_worker *worker; /* analysis of the worker; NULL: the recording has no worker */
     const struct see_kernel_table *kernels;
-    double span_ns; /* duration of the worker's part, of all ranks, or of the chip's part */
+    double span_ns; /* how long the worker took; without a worker, all ranks or the chip */
 };
 
 struct comparison {
@@ -39,7 +39,10 @@ static double work_span(const struct see_work *w)
     return (double)(w->end_ns - w->begin_ns);
 }
 
-/* Returns the time from the begin of the first execution of any group to the end of the last. */
+/*
+ * Returns the time from the begin of the first execution of any chip, worker or rank to the end of
+ * the last.
+ */
 static double groups_span(const struct see_recording *r)
 {
     uint64_t begin_ns = UINT64_MAX, end_ns = 0;
@@ -95,7 +98,7 @@ static void compare_counts(struct json *j, const char *name, uint64_t before, ui
     cli_json_string(j, "before", text);
     snprintf(text, sizeof(text), "%" PRIu64, now);
     cli_json_string(j, "now", text);
-    /* no difference is shown, because a larger number is neither better nor worse */
+    /* no better or worse is shown, because a larger number is neither better nor worse */
     cli_json_number(j, "difference", NAN, 0);
     cli_json_string(j, "note", "");
     cli_json_close(j, '}');
@@ -219,7 +222,7 @@ static void compare_children(struct json *j, const struct comparison *c)
     const struct compare_side *side[2] = { &c->before, &c->now };
     char name[32], text[NOTE_BYTES];
 
-    for (int s = 1; s >= 0; s--) /* list children that only the other run has at the end */
+    for (int s = 1; s >= 0; s--) /* lists children that only the other run has at the end */
         for (uint32_t i = 0; i < side[s]->worker->child_count; i++) {
             const struct see_child *of[2];
 

@@ -13,7 +13,7 @@ struct report_about {
     const char *title;
     const struct see_recording *other; /* recording to compare with; NULL: none */
     const char *other_title;
-    const struct see_question *question; /* hypothetical changes that the user asked about */
+    const struct see_question *question; /* changes that the user asked about with --what-if */
     uint32_t question_count;
 };
 

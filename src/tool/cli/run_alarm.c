@@ -16,8 +16,8 @@
 #include "tool/cli/ranks.h"
 
 /*
- * Deadlines in shared memory. Each process writes its own; its parent reads it after reaping the
- * process.
+ * Deadlines, in shared memory. Each process writes its own deadline; its parent reads that deadline
+ * after reaping the process.
  */
 struct alarms {
     uint64_t due_ns[RANKS_MAX]; /* deadline of each rank, in CLOCK_MONOTONIC time; 0: not set */
@@ -49,7 +49,9 @@ void cli_alarm_set(uint32_t rank, double seconds)
     struct itimerspec when = { .it_value.tv_sec = (time_t)seconds };
 
     when.it_value.tv_nsec = (long)((seconds - (double)when.it_value.tv_sec) * 1e9);
-    /* set the deadline before the timer, so that it is in the past if the timer expires */
+    /*
+     * sets the deadline before the timer, so that the deadline is in the past if the timer expires
+     */
     if (shared != NULL && rank < RANKS_MAX)
         shared->due_ns[rank] = seconds != 0 ? os_now_ns() + (uint64_t)(seconds * 1e9) : 0;
     has_timer = has_timer || timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;

@@ -120,7 +120,7 @@ int cli_run_artefact(const struct run_request *request, const struct scene *fold
         terminal_print(stdout, m->scene.name, true);
         printf(": %s\n", request->target);
         /*
-         * turn off guards, because an orchestration that was compiled with simpler's headers may
+         * turns off guards, because an orchestration that was compiled with simpler's headers may
          * read uninitialised memory, which guards would report
          */
         again.session.is_unguarded |= info.is_from_reference;

@@ -25,7 +25,7 @@ static void print_cores(const char *type, const uint32_t *tasks, uint32_t count)
             continue;
         if (is_first)
             printf(" %s", type);
-        printf(" %" PRIu32 ":%" PRIu32, core, tasks[core]);
+        printf(" %u:%u", core, tasks[core]);
         is_first = false;
     }
 }
@@ -34,7 +34,7 @@ static void print_time(uint64_t best_ns, uint32_t rounds)
 {
     printf("  time     %.1f us", (double)best_ns / 1000);
     if (rounds > 1)
-        printf(", the shortest of %" PRIu32, rounds);
+        printf(", the shortest of %u", rounds);
     printf("\n");
 }
 
@@ -342,7 +342,7 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
     if (s->options->diagnostics_name != NULL)
         print_diagnostics(s, mode);
     if (request->trace != NULL && !write_timeline(s, request->trace, mode))
-        is_good = false; /* continue, because a failed run also has a timeline */
+        is_good = false; /* continues after a failure, because a failed run also has a timeline */
     if ((status == PTO_OK || status == PTO_EMISMATCH) && s->options->has_races &&
         !run_print_races(s))
         is_good = false;

@@ -32,7 +32,7 @@ static int run_rank(void *context, uint32_t rank)
              w->session->ranks.status == PTO_OK)
         /* only this rank's result is wrong, so the other ranks continue */
         code = EXIT_APART;
-    fflush(stdout); /* flush now, because closing the session waits for the other ranks */
+    fflush(stdout); /* flushes now, because closing the session waits for the other ranks */
     scene_session_close(w->session);
     return code;
 }
@@ -99,7 +99,7 @@ int cli_run_ranks(struct session *s, const struct scene_case *test_case,
     printf("\n");
     cli_ranks_run(&params, &result);
     if (s->options->place != NULL)
-        s->options->place[0] = '\0'; /* clear the name of the step in which the last rank ended */
+        s->options->place[0] = '\0'; /* clears the name of the step in which the last rank ended */
     if (result.end == RANKS_INTERRUPTED) {
         (void)signal(result.state, SIG_DFL);
         (void)raise(result.state);

@@ -71,7 +71,7 @@ int cli_run_launched(struct session *s, const struct scene_case *test_case,
                      int (*run)(struct session *s, const struct scene_case *test_case,
                                 const struct run_request *request));
 
-/* run_virtual.c: returns whether options do not fit --virtual, after a sentence on stderr. */
+/* run_virtual.c: whether options do not fit --virtual; if so, prints a sentence to stderr. */
 bool cli_run_refuse_virtual(const struct run_request *request);
 /*
  * run_virtual.c: sets the costs of kernels and of scheduling in the session. The caller calls
@@ -110,7 +110,9 @@ bool cli_run_is_network(const struct run_request *request);
  * options (python/pto/testing/network.py). Returns an exit code if that fails.
  */
 int cli_run_network(const struct run_request *request);
-/* run_network.c: whether an option is for tests in Python only; prints a sentence to stderr. */
+/*
+ * run_network.c: whether an option is only for tests in Python; if so, prints a sentence to stderr.
+ */
 bool cli_run_refuse_network(const struct run_request *request);
 
 /*

@@ -27,7 +27,7 @@ bool cli_run_refuse_virtual(const struct run_request *r)
     if (!c->is_virtual && option != NULL)
         fprintf(stderr, "pto run: --%s is for --virtual; add that\n", option);
     else if (given->has_free_scheduling && given->scheduling != NULL)
-        fprintf(stderr, "pto run: --no-scheduling-cost leaves nothing for --scheduling; leave one "
+        fprintf(stderr, "pto run: --scheduling has no effect with --no-scheduling-cost; leave one "
                         "of them out\n");
     else if (c->is_virtual && r->session.is_isolated)
         fprintf(stderr,

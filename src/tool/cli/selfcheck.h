@@ -82,9 +82,10 @@ struct selfcheck_result {
 /* Progress in memory shared by the command and its processes. */
 struct selfcheck_progress {
     struct selfcheck_result step[SELFCHECK_STEPS];
-    struct selfcheck_result opening;               /* first opening of the card */
-    struct selfcheck_result rank[SELFCHECK_RANKS]; /* results of the step two-cards, one per card */
-    uint32_t ranks_open; /* atomic; number of cards of the step two-cards that are open */
+    struct selfcheck_result opening; /* first opening of the card */
+    /* results of the step two-cards, one for each card */
+    struct selfcheck_result rank[SELFCHECK_RANKS];
+    uint32_t ranks_open; /* number of cards of the step two-cards that are open; atomic */
     char platform[16];
 };
 

@@ -27,7 +27,8 @@ enum {
     VERSION_BYTES = 4096, /* maximum number of bytes copied from a version file */
     SMI_SECONDS = 10,
     SMI_POLL_US = 10000,
-    SMI_KILL_US = 100000, /* time in microseconds that npu-smi gets to end after it was killed */
+    /* how long npu-smi may take to end after it was killed, in microseconds */
+    SMI_KILL_US = 100000,
     SMI_BYTES = 64 << 10,
     LOG_TAIL = 64 << 10, /* bytes copied from the end of each log */
     LOG_FILES = 16,
@@ -298,7 +299,7 @@ static int write_log(const char *path, const struct stat *about, int type, struc
         write_errors(from, begin);
         fprintf(logs_to, "== its end\n");
         (void)fseek(from, begin, SEEK_SET);
-        /* skip the rest of a line whose beginning is before the copied part */
+        /* skips the rest of a line whose beginning is before the copied part */
         (void)!fgets(line, sizeof(line), from);
     }
     while (fgets(line, sizeof(line), from) != NULL)

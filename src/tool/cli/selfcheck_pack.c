@@ -332,7 +332,7 @@ static int selfcheck_pack_split(struct selfcheck_file *file, const char *path, s
             return selfcheck_pack_refuse(error, path, damaged);
         part->bytes = file->bytes + at;
         part->size = length;
-        file->bytes[at + length] = '\0'; /* a zero byte, so that the part is a text */
+        file->bytes[at + length] = '\0'; /* a zero byte, which makes the part a text */
         file->count++;
         at += length + 1;
     }
@@ -352,7 +352,7 @@ int cli_selfcheck_open(const char *path, struct selfcheck_file *file, struct pto
     file->bytes = read_all(path, &size, error);
     if (file->bytes == NULL)
         return PTO_ESYSTEM;
-    /* compute the digest before terminating zeros are written into the bytes */
+    /* computes the digest before terminating zeros are written into the bytes */
     is_good = selfcheck_pack_is_whole(file->bytes, size, &count);
     if (strncmp(file->bytes, magic, sizeof(magic) - 1) != 0)
         status = selfcheck_pack_refuse(error, path, "was not written by pto selfcheck");

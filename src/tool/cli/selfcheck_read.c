@@ -41,7 +41,7 @@ struct reading {
     const struct step_row *failed; /* first failed step; NULL: none failed */
     char *evidence[EVIDENCE];
     uint32_t evidence_count;
-    /* lines about the cores on the board; they point into the file */
+    /* lines of the evidence file about the cores on the board; they point into the file */
     const char *board[CORES_SHOWN + 1];
     uint32_t board_count;
     const struct selfcheck_rule *cause[CAUSES];
@@ -169,7 +169,7 @@ static void read_calls(struct reading *r, const char *part, bool is_all)
 
 /* ---- the board ---- */
 
-/* Numbers of cores of the last launch, by their state on the board. */
+/* Number of cores of the last launch in each state that the board shows. */
 struct core_counts {
     uint32_t all, absent, unknown, deaf, inside;
 };
@@ -212,7 +212,7 @@ static void judge_cores(struct reading *r)
         if (sscanf(r->board[i], "launch %u", &launch) == 1 && at != NULL)
             (void)sscanf(at, "registers read at launch %u", &seen);
         else if (strncmp(r->board[i], "cannot be read", 14) == 0)
-            selfcheck_read_add(r, "cores the board cannot be read");
+            selfcheck_read_add(r, "cores unknown: the board cannot be read");
         else
             count_core(&n, r->board[i], launch, seen == launch);
     }

@@ -40,7 +40,9 @@ struct trial {
 enum op { OP_HELLO, OP_ALL, OP_NEVER };
 enum kernel { MARK_AIC, MARK_AIV, NEVER, KERNELS };
 
-/* Source of a kernel whose blocks count themselves, wait for each other, and leave a mark each. */
+/*
+ * Source of a kernel whose blocks count themselves, wait for each other, and leave one mark each.
+ */
 static const char mark_text[] =
     "#include <pto/kernel.h>\n"
     "PTO_KERNEL(args)\n"
@@ -87,7 +89,7 @@ static const char orchestration_text[] =
 static bool selfcheck_steps_report(struct trial *t, bool is_good, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Sets the text of the current step; its verdict follows when the step returns. */
+/* Sets the text of the current step; the step's verdict is set when its function returns. */
 static bool selfcheck_steps_report(struct trial *t, bool is_good, const char *format, ...)
 {
     va_list values;
@@ -406,8 +408,9 @@ static bool loop(struct trial *t)
         return selfcheck_steps_report(
             t, false, "%ld objects of the card are held after run 2, and %ld after run %u", second,
             held, runs);
-    return selfcheck_steps_report(t, true, "%u runs hold what run 2 held, %.0f us each", runs,
-                                  (cli_selfcheck_now_ms() - begin) * 1e3 / (runs - 2));
+    return selfcheck_steps_report(
+        t, true, "after %u runs the card has as many objects as after run 2; %.0f us per run", runs,
+        (cli_selfcheck_now_ms() - begin) * 1e3 / (runs - 2));
 }
 
 static bool time_out(struct trial *t)
@@ -442,7 +445,7 @@ static bool give_back(struct trial *t)
 
 /* ---- all steps ---- */
 
-/* Logs the name of the step, to which the calls that follow belong. */
+/* Logs the name of the step, to which the next calls in the log belong. */
 static void note_step(const struct trial *t, const char *name)
 {
     FILE *log = fopen(t->log, "ae");

@@ -59,7 +59,7 @@ int cli_supervised_run(const struct supervised *own, void (*enter)(void *context
 {
     pid_t process;
 
-    /* flush, because the process would print buffered output of its parent again */
+    /* flushes stdout, because the process would print buffered output of its parent again */
     fflush(stdout);
     fflush(stderr);
     process = fork();

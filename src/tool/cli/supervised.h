@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a function in a forked process. While this process waits for it, it forwards its signals to
- * the forked process. If this process ends first, the forked process gets SIGCHLD and decides when
- * to end.
+ * Runs a function in a forked process. While the calling process waits for the forked one, it
+ * forwards signals to it. If the calling process ends first, the forked process gets SIGCHLD and
+ * decides when to end.
  */
 #ifndef PTO_SUPERVISED_H
 #define PTO_SUPERVISED_H

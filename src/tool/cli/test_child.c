@@ -25,13 +25,13 @@ struct child {
     struct test_item *items;
     const struct test_settings *settings;
     int pipe;
-    uint32_t now;       /* index of the current item */
-    uint64_t begin_ns;  /* start of the current item */
+    uint32_t now;       /* index of the case that the child is running, among all cases */
+    uint64_t begin_ns;  /* time at which the case that the child is running began */
     uint64_t ticked_ns; /* time at which the child last wrote to the parent */
     struct session session;
 };
 
-/* Outcome of one item, or of one rank of an item. */
+/* Outcome of one case (an item), or of one rank of a case. */
 struct verdict {
     int status;
     uint64_t run_ns;  /* duration of the shortest run */
@@ -65,14 +65,14 @@ static void test_child_send_message(struct child *c, enum test_message_kind kind
 
     if (kind == TEST_BEGIN)
         c->begin_ns = os_now_ns();
-    /* the output so far belongs to the previous item, so write it before the message */
+    /* the output so far belongs to the previous case, so it is written before the message */
     fflush(stdout);
     fflush(stderr);
     send_bytes(c->pipe, &message, sizeof(message));
     send_bytes(c->pipe, text, message.bytes);
 }
 
-/* Called before each run of an item: restarts the time limit of the item. */
+/* Called before each run of a case: restarts the time limit of the case. */
 static void tick(void *context)
 {
     struct child *c = context;
@@ -83,7 +83,7 @@ static void tick(void *context)
     test_child_send_message(c, TEST_TICK, c->now, TEST_WAITING, 0, "");
 }
 
-/* Describes why an item failed, in lines. The caller frees the text; NULL: out of memory. */
+/* Describes, in lines, why a case failed. The caller frees the text; NULL: out of memory. */
 static char *test_child_describe_failure(struct child *c, const struct test_item *item,
                                          const struct pto_error *error, uint32_t round)
 {
@@ -146,7 +146,7 @@ static char *test_child_list_notes(struct session *s, enum pto_mode mode)
     return text;
 }
 
-/* Prepares the data of an item and runs it as often as requested. */
+/* Prepares the data of a case and runs it as often as requested. */
 static void run_rounds(struct child *c, const struct test_item *item, struct verdict *verdict)
 {
     struct session *s = &c->session;
@@ -198,7 +198,7 @@ struct ranks_work {
     struct verdict *verdict; /* outcome of each rank, in shared memory */
 };
 
-/* Runs an item in a rank's process. */
+/* Runs a case in a rank's process. */
 static int run_item_rank(void *context, uint32_t rank)
 {
     struct ranks_work *w = context;
@@ -260,7 +260,7 @@ static void run_item_ranks(struct child *c, const struct test_item *item, struct
     scene_session_rest(&c->session);
     cli_ranks_run(&params, &result);
     if (c->session.options->place != NULL)
-        /* clear the name of the step in which the last rank ended */
+        /* clears the name of the step in which the last rank ended */
         c->session.options->place[0] = '\0';
     *verdict = work.verdict[0];
     if (result.end != RANKS_DONE)

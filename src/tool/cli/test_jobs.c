@@ -24,16 +24,16 @@ enum { OUTPUT_MAX = 64 << 10, READ_BYTES = 64 << 10 };
 enum { STOP_TICKS = 200, STOP_TICK_MS = 10 };
 
 struct job {
-    uint32_t first, last; /* index of the first item, and of the one after the last */
+    uint32_t first, last; /* index of the job's first item (case), and of the item after the last */
     pid_t child;          /* pid of the child process; 0: none */
     int pipe;
     int output;            /* memfd that receives stdout and stderr of the child */
-    uint64_t output_begin; /* offset in `output` at which the output of the current item begins */
-    uint32_t next;         /* current item, or the next one to begin */
+    uint64_t output_begin; /* offset in `output` at which the output of the case that runs begins */
+    uint32_t next;         /* index of the case that runs, or of the next one to begin */
     bool has_begun;        /* item `next` has begun */
     bool is_late;          /* the child was killed at its deadline */
-    bool has_report;       /* a sanitizer reported something in the output of an item */
-    struct { /* outcome of the last item, which is reported when the child has ended */
+    bool has_report;       /* a sanitizer has printed a report in the output of one of the cases */
+    struct { /* outcome of the last case, which is reported when the child has ended */
         bool is_there;
         enum test_outcome outcome;
         uint64_t all_ns;
@@ -52,7 +52,7 @@ struct pool {
     uint32_t count;
     uint32_t next; /* first item of the next job */
     uint32_t done;
-    bool is_over; /* do not start more jobs */
+    bool is_over; /* no more jobs are started */
     const struct test_settings *settings;
     char *places; /* names of the current steps of all jobs */
     struct job job[JOBS_MAX];
@@ -102,7 +102,10 @@ void cli_test_jobs_run(struct test_item *item, uint32_t count, const struct test
 
 /* ---- outcomes ---- */
 
-/* Returns the output of the child since the item began, or its last part. NULL: none. */
+/*
+ * Returns the output of the child since the case began, or the last part of that output. NULL:
+ * there is none.
+ */
 static char *test_jobs_read_output(struct job *job)
 {
     struct stat info;
@@ -129,8 +132,8 @@ static char *test_jobs_read_output(struct job *job)
 }
 
 /*
- * Whether a sanitizer printed a report. The process continues after it and may end with the
- * sanitizer's exit code.
+ * Whether a sanitizer has printed a report. The process continues after the report, and may end
+ * with the sanitizer's exit code.
  */
 static bool is_sanitizer_report(const char *output)
 {
@@ -235,7 +238,7 @@ static void start_child(struct pool *p, struct job *job)
     job->output = memfd_create("output", MFD_CLOEXEC);
     if (job->output >= 0 && fcntl(job->output, F_SETFL, O_APPEND) == 0 &&
         pipe2(ends, O_CLOEXEC) == 0) {
-        /* flush, because the child would print buffered output of its parent again */
+        /* flushes stdout, because the child would print buffered output of its parent again */
         fflush(stdout);
         fflush(stderr);
         job->child = fork();
@@ -265,8 +268,8 @@ static void start_child(struct pool *p, struct job *job)
 }
 
 /*
- * Returns the deadline of an item. The run's own deadline is earlier, because its report is more
- * specific.
+ * Returns the deadline of a case. The run has an earlier deadline, because the run's own report is
+ * more specific.
  */
 static uint64_t item_deadline(const struct pool *p, const struct job *job)
 {
@@ -285,7 +288,7 @@ static void test_jobs_handle_message(struct pool *p, struct job *job,
                                     : TEST_FAILED;
 
     if (message->item != job->next || message->item >= job->last)
-        return; /* ignore the message, which only a child with damaged memory sends */
+        return; /* ignores this message, which only a child with damaged memory sends */
     switch ((enum test_message_kind)message->kind) {
     case TEST_BEGIN:
         job->has_begun = true;
@@ -371,8 +374,8 @@ static void describe_child_end(const struct job *job, int state, char text[256])
 }
 
 /*
- * Decides the outcome of the last item by how the child process ended. A sanitizer that reported
- * something in any item changes the exit code.
+ * Decides the outcome of the last case by how the child process ended. If a sanitizer reported
+ * something in any case, the exit code differs.
  */
 static void end_last(struct job *job, int state)
 {
@@ -388,8 +391,8 @@ static void end_last(struct job *job, int state)
 }
 
 /*
- * Handles the end of a child. If items are left, another child continues after the item in which it
- * died.
+ * Handles the end of a child. If cases are left, another child continues after the case in which
+ * this one died.
  */
 static void end_child(struct pool *p, struct job *job)
 {
@@ -406,7 +409,7 @@ static void end_child(struct pool *p, struct job *job)
 
         describe_child_end(job, state, text);
         settle_item(p, job, job->next++, TEST_FAILED, os_now_ns() - job->begin_ns, text);
-        /* the child died before its first item: the other items would fail in the same way */
+        /* the child died before its first case: the other cases would fail in the same way */
         while (!has_begun && job->next < job->last)
             settle_item(p, job, job->next++, TEST_FAILED, os_now_ns() - job->begin_ns, text);
     } else {

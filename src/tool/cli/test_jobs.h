@@ -13,7 +13,7 @@
 
 enum test_outcome { TEST_WAITING, TEST_PASSED, TEST_FAILED, TEST_SKIPPED, TEST_OUTCOMES };
 
-/* One case on one platform in one mode. Items of one scene and platform are adjacent. */
+/* An item: one case on one platform in one mode. Items of one scene and platform are adjacent. */
 struct test_item {
     const struct scene *scene; /* NULL: the scene is unreadable, and `text` has the reason */
     const struct scene_case *test_case;
@@ -23,8 +23,8 @@ struct test_item {
     enum test_outcome outcome;
     double seconds;  /* duration, including the golden function and the comparison */
     uint64_t run_ns; /* duration of the shortest run */
-    char *text;      /* why the item failed or was skipped; the caller frees it */
-    char *output;    /* output of the item; the caller frees it */
+    char *text;      /* why the case failed or was skipped; the caller frees it */
+    char *output;    /* output of the case; the caller frees it */
 };
 
 struct test_settings {
@@ -34,8 +34,8 @@ struct test_settings {
     bool is_fail_fast;
     const volatile sig_atomic_t *is_interrupted;
     /*
-     * Called with each item that has its outcome, and with NULL to show progress. `done` is the
-     * number of items with an outcome.
+     * Called with each item whose outcome is known, and with NULL to show progress. `done` is the
+     * number of items with a known outcome.
      */
     void (*report)(void *context, const struct test_item *item, uint32_t done);
     void *context;
@@ -56,7 +56,7 @@ struct test_message {
     int32_t outcome;
     uint32_t bytes;
     uint64_t run_ns;
-    uint64_t all_ns; /* duration of the item, including the golden function and the comparison */
+    uint64_t all_ns; /* duration of the case, including the golden function and the comparison */
 };
 
 /* test_child.c: runs items[first] to items[last - 1], all of one job. Does not return. */

@@ -190,7 +190,7 @@ static void read_case(struct scene *scene, struct scene_case *test_case, char *l
 }
 
 /*
- * Makes a scene of the lines of one file, up to the next file. The scene and its cases are one
+ * Makes a scene from the lines about one file, up to the next file. The scene and its cases are one
  * allocation, its texts another one, so that scene_close frees them.
  */
 static struct scene *test_python_read_file(const char *path, const char *lines, size_t bytes,

@@ -7,7 +7,7 @@
 
 enum {
     LINE_MAX_COLUMNS = 80,
-    LABEL_MAX_COLUMNS = 24, /* a longer label has its help text on the next line */
+    LABEL_MAX_COLUMNS = 24, /* a label longer than this has its help text on the next line */
     LABEL_INDENT = 2
 };
 
@@ -157,7 +157,7 @@ static void print_form(FILE *to, const char *form, size_t length)
 }
 
 /*
- * Prints each sentence on a line of its own, as mdoc requires. A dash at the begin of a word
+ * Prints each sentence on a separate line, as mdoc requires. A hyphen at the begin of a word
  * becomes a minus.
  */
 static void print_sentence(FILE *to, const char *text)
@@ -208,7 +208,10 @@ void cli_print_manual_options(FILE *to, const struct cli_command *command)
             print_form(to, option->value, strlen(option->value));
         }
         fputc('\n', to);
-        /* no list of platforms, because it differs between versions; `pto info` lists them */
+        /*
+         * no list of platforms is printed, because the list differs between versions; `pto info`
+         * prints it
+         */
         help_text(option, NULL, text);
         print_sentence(to, text);
     }

@@ -231,7 +231,7 @@ static void stall(struct stage *s)
     drill_judge(s, drill_run(s), &s->report.error);
     stuck = pto_stuck_threads() - before;
     /*
-     * With the crash handler, a signal makes the caller's thread leave its kernel, so that this
+     * If the crash handler is on, a signal makes the caller's thread leave its kernel, so that this
      * thread does not count as stuck.
      */
     drill_expect(s, stuck == want - ((s->drill->flags & DRILL_SIGNALS) != 0),

@@ -43,13 +43,14 @@ enum {
 static const struct pto_kernel kernels[STAGE_KERNELS];
 
 /*
- * Memory of the entry's two tensors. A static array suffices, because each drill has a process of
- * its own.
+ * Memory of the entry's two tensors. A static array suffices, because each drill has a separate
+ * process.
  */
 static uint32_t words[STAGE_WORDS], others[STAGE_WORDS];
 static uint32_t is_over; /* the drill has ended, so kernels that never return do return */
 static uint32_t is_gate_open;
-static uint32_t standing;    /* number of kernels that wait at the gate or never return */
+/* number of kernels that wait at the gate (see stage.h) or never return */
+static uint32_t standing;
 static uint32_t has_crashed; /* a kernel has crashed, or is about to crash */
 /* completion counter that the conditions of kernels wait for; never raised */
 static uint32_t counter;
@@ -363,7 +364,7 @@ void drill_orchestrate_well(struct pto_orch *o, const struct pto_entry *entry)
 
 static void use_no_memory(void)
 {
-    /* The first page is never mapped; volatile hides the address from the compiler. */
+    /* The first page of memory is never mapped; volatile hides the address from the compiler. */
     volatile uintptr_t address = 8;
 
     (void)*(volatile uint32_t *)address;
@@ -378,7 +379,7 @@ static void use_lost_memory(void)
         page = mmap(NULL, os_page_bytes(), PROT_READ, MAP_SHARED, file, 0);
     if (page != MAP_FAILED)
         (void)page[0];
-    raise(SIGBUS); /* in case the read above has not raised SIGBUS */
+    raise(SIGBUS); /* reached if the read above has not raised SIGBUS */
 }
 
 #if defined(__aarch64__)
@@ -506,7 +507,7 @@ static void kernel_elsewhere(int64_t *args)
         stand_until(&is_over);
         return;
     }
-    while (!drill_await_kernels(1)) /* wait until a thread of the device runs the other task */
+    while (!drill_await_kernels(1)) /* waits until a thread of the device runs the other task */
         drill_rest();
 }
 

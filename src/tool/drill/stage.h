@@ -39,7 +39,7 @@ enum stage_kernel {
     KERNEL_FAR,
     KERNEL_BLOCK,   /* AIV: crashes in block 2 */
     KERNEL_PEER,    /* AIV: crashes in block 2; the other blocks wait for the end of the drill */
-    KERNEL_LANE,    /* AIV: crashes on the second AIV of its cluster */
+    KERNEL_LANE,    /* AIV: crashes if it runs on the second AIV of its cluster */
     KERNEL_FOREVER, /* AIV: returns when the drill is over */
     /*
      * AIV: does not return on a thread of the device, as KERNEL_FOREVER; on the caller's thread,
@@ -82,13 +82,13 @@ struct pto_callable *drill_callable(struct stage *s, pto_orch_fn orchestration);
 void drill_reopen(struct stage *s, const struct pto_device_params *params);
 
 /*
- * Waits until `count` kernels are blocked, at the gate or in a loop without end. Returns false
- * after a time-out.
+ * Waits until `count` kernels are blocked, either at the gate (a flag that the drill opens) or in a
+ * loop without end. Returns false after a time-out.
  */
 bool drill_await_kernels(uint32_t count);
 void drill_open_gate(void);
 void drill_rest(void);
-/* Makes the calling orchestration wait at the gate, as a kernel does. */
+/* Makes the calling orchestration wait at the gate, as the gated kernel does. */
 void drill_stand_at_gate(void);
 /* Returns the description of an output with shape and type of the entry's tensors. */
 static inline struct pto_tensor_info drill_words_info(void)
@@ -99,8 +99,8 @@ static inline struct pto_tensor_info drill_words_info(void)
 void drill_orchestrate_well(struct pto_orch *o, const struct pto_entry *entry);
 
 /*
- * A row, for the tables of drills, of a drill in which the submit rejects an argument with
- * PTO_EARGS, and the error names the line of the submit.
+ * A row for the tables of drills. In such a drill the submit rejects an argument with PTO_EARGS,
+ * and the error names the line of the submit.
  */
 #define ARGS(name, fn, what, text, ...)                                               \
     {                                                                                 \

@@ -10,10 +10,11 @@ enum { COMPARE_SHOWN = 5 };
 /* Result of comparing one tensor. */
 struct comparison {
     uint64_t count;
-    uint64_t wrong;        /* elements beyond the tolerance */
-    uint64_t inexact;      /* elements that differ at all */
-    uint64_t nan_got;      /* NaN where a number is expected; also counted in `wrong` */
-    uint64_t nan_expected; /* elements where NaN is expected */
+    uint64_t wrong;   /* elements beyond the tolerance */
+    uint64_t inexact; /* number of elements that differ at all */
+    /* number of elements that are NaN where a number is expected; also counted in `wrong` */
+    uint64_t nan_got;
+    uint64_t nan_expected; /* number of elements where NaN is expected */
     uint64_t ulp_max;      /* largest distance in ULP, over all pairs of numbers */
     double abs_max;
     double rel_max; /* largest relative error, over expected values other than 0 */

@@ -22,18 +22,18 @@ struct node {
     uint32_t line; /* line and column count from 1 */
     uint32_t column;
     bool is_plain;    /* text without quotes */
-    uint32_t count;   /* number of parts of a list or a map */
+    uint32_t count;   /* number of items in a list or a map */
     const char *text; /* text of a NODE_TEXT */
-    const char *key;  /* key of a part of a map; else NULL */
+    const char *key;  /* key of an item of a map; NULL: the item is not in a map */
     uint32_t key_line;
     uint32_t key_column;
-    struct node *part; /* first part of a list or a map */
-    struct node *next; /* next part of the same list or map */
+    struct node *part; /* first item of a list or a map */
+    struct node *next; /* next item of the same list or map */
 };
 
 struct document;
 
-/* `name` appears in messages as NAME:LINE:COLUMN: ... and must outlive the document. */
+/* Messages begin with NAME:LINE:COLUMN, where NAME is `name`, which must outlive the document. */
 int scene_document_read(const char *name, const void *text, size_t bytes,
                         struct document **document_out, struct pto_error *error);
 void scene_document_free(struct document *document);
@@ -48,10 +48,10 @@ void *scene_document_alloc(struct document *document, size_t bytes);
 const struct node *scene_document_root(const struct document *document);
 const char *scene_document_name(const struct document *document);
 
-/* Returns the part with that key, or NULL. */
+/* Returns the item with that key, or NULL. */
 const struct node *scene_document_find(const struct node *map, const char *key);
 
-/* Reports an error in a node or its key, prefixed with its place. */
+/* Reports an error in a node or its key. The message begins with its line and column. */
 int scene_document_refuse(const struct document *document, const struct node *at,
                           struct pto_error *error, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

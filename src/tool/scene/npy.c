@@ -73,8 +73,7 @@ int scene_npy_parse(const char *name, void *bytes, size_t size, struct npy *npy,
 
     npy->data = (char *)bytes + begin + length;
     /*
-     * `count` is the number of bytes of the elements until the header is parsed, and the number of
-     * elements afterwards
+     * number of bytes of the elements until the header is parsed; afterwards the number of elements
      */
     npy->count = size - begin - length;
     status = parse_header(name, text, npy, error);
@@ -149,7 +148,7 @@ static bool parse_header_shape(struct text *t, struct npy *npy)
     while (!parse_token(t, ")")) {
         if (npy->ndims == PTO_MAX_DIMS || !npy_parse_size(t, &npy->shapes[npy->ndims]))
             return false;
-        (void)parse_token(t, "L"); /* files that Python 2 wrote have the suffix L after integers */
+        (void)parse_token(t, "L"); /* files written by Python 2 have the suffix L after integers */
         npy->ndims++;
         if (!parse_token(t, ",")) {
             if (!parse_token(t, ")"))

@@ -427,7 +427,10 @@ int scene_python_make_text(struct python_reader *r, struct python_value *value,
     return PTO_OK;
 }
 
-/* Copies a node. A node can be in one list only, so each use of a name gets a copy of its value. */
+/*
+ * Copies a node, because a node can be in one list only: each use of a name gets a copy of the
+ * name's value.
+ */
 static int copy_node(struct python_reader *r, const struct node *node, struct node **copy_out)
 {
     struct python_value copy = { .line = node->line, .column = node->column };
@@ -441,7 +444,7 @@ static int copy_node(struct python_reader *r, const struct node *node, struct no
     return PTO_OK;
 }
 
-/* Appends copies of the parts of a list to a list that ends at *next. */
+/* Appends copies of the items of a list to a list that ends at *next. */
 static int add_parts(struct python_reader *r, struct node *list, struct node ***next,
                      const struct node *from)
 {
@@ -483,7 +486,8 @@ static int read_list(struct python_reader *r, char close, struct python_value *v
         r->at += has_comma;
         if (status == PTO_OK && close == ')' && !has_comma && value->node->count == 0 &&
             scene_python_peek(r) == ')') {
-            *value = element; /* without a comma, the value is the element itself */
+            /* if no comma follows, the value is the element itself, not a tuple */
+            *value = element;
             break;
         }
         if (status == PTO_OK)

@@ -13,9 +13,9 @@ enum { ARGUMENTS_MAX = 16 };
 
 /* The functions that manifests may call, by the kind of value that they return. */
 enum call_kind {
-    CALL_TEXT, /* returns its argument, as a text */
-    CALL_PATH, /* returns a path: its arguments joined */
-    CALL_JOIN, /* returns a text: its arguments joined */
+    CALL_TEXT, /* the function returns its argument, as a text */
+    CALL_PATH, /* the function returns a path: its arguments joined */
+    CALL_JOIN, /* the function returns a text: its arguments joined */
     CALL_FOLDER,
     CALL_ABSOLUTE,
 };

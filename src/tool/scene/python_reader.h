@@ -19,12 +19,12 @@ enum {
 /* Sort of an expression's value. All sorts but PYTHON_FOREIGN are data and have a node. */
 enum python_sort {
     PYTHON_TEXT,
-    PYTHON_PATH, /* a text that the operator `/` can extend */
+    PYTHON_PATH, /* the value is a text that the operator `/` can extend: a path */
     PYTHON_NUMBER,
-    PYTHON_WORD, /* True, False, None, a member of ArgDirection */
+    PYTHON_WORD, /* the value is True, False, None or a member of ArgDirection */
     PYTHON_LIST,
     PYTHON_MAP,
-    PYTHON_FOREIGN, /* an imported object, which is known by its full name */
+    PYTHON_FOREIGN, /* the value is an imported object, which is known by its full name */
 };
 
 struct python_value {
@@ -55,7 +55,7 @@ struct python_reader {
     struct python_name *names; /* assigned names; room for PYTHON_NAMES_MAX */
 };
 
-/* Report an error at the current place, or at the start of a value. */
+/* Report an error at the current position, or at the start of a value. */
 int scene_python_refuse(struct python_reader *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 int scene_python_refuse_at(struct python_reader *r, const struct python_value *value,

@@ -104,7 +104,7 @@ static int read_escape(struct python_reader *r, struct literal *l)
         return scene_python_refuse(r, "characters by name are not supported; write the character");
     case '\0':
         return scene_python_refuse(r, "the text does not end");
-    default: /* keep the backslash, as Python does */
+    default: /* keeps the backslash, as Python does */
         status = put_byte(r, l, '\\');
         return status == PTO_OK ? put_byte(r, l, c) : status;
     }

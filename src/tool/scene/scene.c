@@ -217,8 +217,8 @@ static int check_data(const struct scene *scene, const struct scene_files *files
 }
 
 /*
- * Checks that the sources of `of` exist. `of` is the scene, or the description of one of its
- * callables.
+ * Checks that the source files exist that `of` names. `of` is the scene, or the description of one
+ * of its callables.
  */
 static int scene_check_sources(const struct scene *scene, const struct scene *of,
                                struct pto_error *error)

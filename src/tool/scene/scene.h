@@ -54,10 +54,10 @@ struct scene_kernel {
 struct scene_domain {
     const char *name;
     struct scene_product window; /* bytes of each window */
-    struct scene_product from;   /* first rank; a product without factors: 0 */
-    /* last rank; a product without factors: the last one of the case */
+    struct scene_product from;   /* first rank; a product without factors means 0 */
+    /* last rank; a product without factors means the last rank of the case */
     struct scene_product to;
-    struct scene_product step; /* distance of ranks; a product without factors: 1 */
+    struct scene_product step; /* distance between ranks; a product without factors means 1 */
 };
 
 struct scene_argument {
@@ -67,7 +67,8 @@ struct scene_argument {
     uint32_t ndims;
     struct scene_product shape[PTO_MAX_DIMS];
     uint32_t domain; /* 1 + index of the domain in whose window the tensor lies; 0: none */
-    struct scene_product offset; /* offset in the window in bytes; a product without factors: 0 */
+    /* offset in the window in bytes; a product without factors means 0 */
+    struct scene_product offset;
 };
 
 enum scene_scalar_type { SCENE_FLOAT32, SCENE_FLOAT64, SCENE_INTEGER };

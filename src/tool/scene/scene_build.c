@@ -34,7 +34,7 @@ struct code_request {
     const struct scene *scene;
     const struct scene_source *source;
     const char *symbol;
-    const char *hint; /* printed if the source does not define the function */
+    const char *hint; /* message that is printed if the source does not define the function */
     const char *what;
     const char *flag; /* linker flag; NULL: none */
 };

@@ -27,7 +27,7 @@ struct scene_plan {
 };
 
 /*
- * Fills `params` and `plan` for the scene, which keeps ownership of the texts. Returns PTO_OK or
+ * Fills `params` and `plan` for the scene. The texts remain owned by the scene. Returns PTO_OK or
  * PTO_ENOMEM.
  */
 int scene_plan(const struct scene *scene, const char *const *flags, uint32_t flag_count,

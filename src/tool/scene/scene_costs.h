@@ -15,8 +15,8 @@ struct scene_costs {
     bool is_virtual;
     bool has_isa; /* take the durations of kernels from the cost model of the tile library */
     /*
-     * Initialised if is_virtual is set. Its costs take precedence over those of the scene. If the
-     * run is only planned, no results are compared.
+     * Initialised if is_virtual is set. The costs in it take precedence over those of the scene. If
+     * a run is only planned, no results are compared.
      */
     struct pto_virtual_options options;
 };

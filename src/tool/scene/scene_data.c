@@ -273,8 +273,8 @@ static int fill_inputs(const struct scene_data_params *params, struct scene_data
         if (given != NULL && given->path != NULL) {
             status = copy_npy(&given->npy, given->path, tensor, tensor->data, error);
             /*
-             * without a golden, the expected results in files belong to the scene's own inputs, not
-             * to these, so do not compare
+             * nothing is compared if there is no golden: the expected results in files belong to
+             * the scene's own inputs, not to these
              */
             if (params->golden == NULL)
                 data->is_compared = false;

@@ -29,8 +29,8 @@ struct field {
 #define REFUSE(l, at, ...) scene_document_refuse((l)->document, (at), (l)->error, __VA_ARGS__)
 
 /*
- * Parses fields in the order of the table, not of the file, so that a field can rely on earlier
- * ones.
+ * Parses the fields in the order of the table, not of the file, so that a field's parser can use
+ * the values of earlier fields.
  */
 int scene_fields_parse(struct loader *l, const struct node *map, const char *what,
                        const struct field *fields, void *target);
@@ -94,7 +94,7 @@ int scene_level_parse(struct loader *l, const struct node *value, void *target);
 int scene_level_parse_chips(struct loader *l, const struct node *value, void *target);
 int scene_level_parse_subs(struct loader *l, const struct node *value, void *target);
 int scene_level_parse_callables(struct loader *l, const struct node *value, void *target);
-/* Whether level-3 scenes have that parameter implicitly. */
+/* Whether every level-3 scene has a parameter with that name. */
 bool scene_level_owns_param(const struct scene *scene, const char *name);
 int scene_level_check(struct loader *l, const struct node *root,
                       const struct scene_case *test_case);

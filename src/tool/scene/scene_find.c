@@ -52,7 +52,10 @@ bool scene_find_root(char path[PATH_MAX])
     if (length < 0)
         return false;
     path[length] = '\0';
-    /* the first pass removes the name of the executable, the second one its folder bin/ */
+    /*
+     * the first pass removes the name of the executable, the second pass the name of its folder,
+     * bin
+     */
     for (int levels = 0; levels < 2; levels++) {
         char *slash = strrchr(path, '/');
 

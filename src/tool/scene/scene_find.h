@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-/* Sorted folders; freed with scene_paths_free. */
+/* Sorted paths of folders; scene_paths_free frees them. */
 struct scene_paths {
     char **path;
     uint32_t count;

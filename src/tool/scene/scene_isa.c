@@ -262,7 +262,7 @@ static bool read_cycles(const struct scene_isa *isa, const struct isa_kernel *k,
         is_found = true;
     }
     free(text);
-    (void)unlink(path); /* remove the file, so that it is not read again for the next invocation */
+    (void)unlink(path); /* removes the file, so that the next invocation does not read it again */
     return is_found;
 }
 

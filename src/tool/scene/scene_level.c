@@ -15,7 +15,7 @@
 #include "tool/scene/scene_session.h"
 
 #define DEBUG_NS (1ull << 62)
-#define KILL_NS 10000000000ull /* time for a worker to notice that its children are dead */
+#define KILL_NS 10000000000ull /* how long a worker may take to notice that its children are dead */
 
 /* ---- building ---- */
 
@@ -66,7 +66,7 @@ void scene_level_close(struct session *s)
 void scene_level_rest(struct session *s)
 {
     if (s->level.worker != NULL)
-        /* fails only if a run could not be ended, and then nothing else can be done */
+        /* closing fails only if a run could not be ended, and then nothing else can be done */
         (void)pto_worker_close(s->level.worker);
     s->level.worker = NULL;
     for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++)
@@ -79,7 +79,7 @@ static struct pto_child_info about_child(const struct session *s, uint32_t child
     struct pto_child_info info;
 
     pto_child_info_init(&info);
-    /* cannot fail, because a child with this number exists */
+    /* this call cannot fail, because a child with this number exists */
     (void)pto_worker_child(s->level.worker, child, &info);
     return info;
 }

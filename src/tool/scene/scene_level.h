@@ -15,16 +15,19 @@ struct session;
 struct scene_built {
     void *bytes;
     size_t size;
-    uint64_t number; /* number of its registration with the worker; 0: not registered */
+    uint64_t number; /* number under which it is registered with the worker; 0: not registered */
 };
 
 struct scene_level {
     struct pto_worker *worker; /* NULL: not open */
-    uint32_t chips;            /* chips of the open worker */
+    uint32_t chips;            /* number of chips of the open worker */
     uint32_t subs;
     uint32_t clusters;
     struct scene_code *orchestration;
-    /* for each mode an array with one element per callable; NULL: not built */
+    /*
+     * for each mode, an array with one element per callable; NULL: the mode's callables are not
+     * built
+     */
     struct scene_built *built[PTO_MODE_COUNT];
     struct pto_worker_report report;        /* report of the last run */
     uint64_t child_tasks[PTO_CHILDREN_MAX]; /* tasks that each child completed in the last run */

@@ -105,8 +105,8 @@ static int parse_include(struct loader *l, const struct node *value, void *targe
 }
 
 /*
- * Parses the sources of a callable. The parsers of its fields write into `l->scene`, so that points
- * to the callable's own scene, `part`, during the call.
+ * Parses the sources of a callable. The parsers of its fields write into `l->scene`, so during the
+ * call `l->scene` points to the callable's own scene, `part`.
  */
 static int parse_parts(struct loader *l, const struct node *value, struct scene_callable *callable)
 {

@@ -52,7 +52,10 @@ static uint64_t bits(uint64_t from, uint64_t to)
     return (to == LINES_BYTES ? UINT64_MAX : (1ull << to) - 1) & ~((1ull << from) - 1);
 }
 
-/* Adds contiguous bytes: only their first and last lines can be shared. */
+/*
+ * Adds contiguous bytes that a task writes. Only their first and last cache lines can be shared
+ * with other tasks.
+ */
 static void add_bytes(struct lines_watch *w, struct lines_use use, uint64_t begin, uint64_t end)
 {
     uint64_t first = begin / LINES_BYTES, last = (end - 1) / LINES_BYTES;
@@ -93,7 +96,7 @@ void scene_lines_watch_task(void *context, const struct pto_task_view *view)
     const char *file = view->site != NULL && view->site->file != NULL ? view->site->file : "";
     struct lines_task *task;
 
-    do { /* Ids of allocations are not reported, so the array elements for them stay empty. */
+    do { /* Ids of allocations are not reported, so their array elements stay empty. */
         task = lines_add(&w->task, &w->task_count, &w->task_max, sizeof(*task));
         if (task == NULL) {
             w->is_short = true;
@@ -135,7 +138,7 @@ bool scene_lines_watch_edge(void *context, uint64_t before, uint64_t after)
 /* Edges sorted by the waiting task, and the state of a search through them. */
 struct order {
     const struct lines_edge *edge;
-    /* By task: index of its first edge; the element after the last task is the end. */
+    /* By task: index of the task's first edge; the element after the last task is the end. */
     uint64_t *first;
     uint32_t *mark;   /* by task: number of the last search that visited it */
     uint32_t *to_see; /* stack of tasks to visit */
@@ -177,7 +180,7 @@ static void order_free(struct order *o)
     free(o->to_see);
 }
 
-/* Searches backwards from the later task; edges lead from lower to higher numbers. */
+/* Searches backwards, from the later task; edges lead from lower to higher task numbers. */
 static bool is_ordered(struct order *o, uint32_t before, uint32_t after)
 {
     uint32_t count = 0;

@@ -21,7 +21,7 @@ enum { LINES_BYTES = 64, LINES_FILE = 128 };
 struct lines_task {
     struct pto_task_id id;
     struct pto_kernels kernels;
-    int32_t line; /* line of its submit; 0: unknown */
+    int32_t line; /* source line of the task's submit; 0: unknown */
     char file[LINES_FILE];
 };
 

@@ -517,8 +517,8 @@ int scene_config_give_scalars(struct scene *scene, const char *const *texts, uin
         bool is_right;
 
         /*
-         * the expected results in files belong to the scalars in files, which the user has replaced
-         * here, so do not compare
+         * nothing is compared: the expected results in files belong to the scalars in files, which
+         * the user has replaced here
          */
         if (!scalar->is_open)
             scene->test_case->expected = NULL;

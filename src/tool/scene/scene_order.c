@@ -22,20 +22,20 @@ enum {
     ORDER_SEEDS = 8, /* number of adversarial orders to try on one core */
     /* number of times to repeat the wrong run with its number of threads */
     ORDER_REPEATS = 3,
-    ORDER_BLOCK_BYTES = 4096, /* bytes of memory that are copied and hashed at once */
+    ORDER_BLOCK_BYTES = 4096, /* number of bytes of memory that are copied and hashed in one step */
 };
 
-/* After this time, no further order is tried. SESSION_EXPLAIN_SECONDS includes it. */
+/* After this time, no further order is tried. SESSION_EXPLAIN_SECONDS includes this time. */
 #define ORDER_NS_MAX (SESSION_EXPLAIN_SECONDS * 1000000000ull)
 
 /* What one task read and wrote in a run: hashes of its arguments. */
 struct order_task {
     uint32_t kernel;
-    uint32_t tensor_count; /* number of tensors; 0: the task has not ended */
+    uint32_t tensor_count; /* number of the task's tensors; 0: the task has not ended */
     int line;              /* 0: unknown */
     char file[ORDER_FILE_MAX];
-    uint64_t read[PTO_TASK_TENSORS_MAX];  /* hash of each input before the task */
-    uint64_t wrote[PTO_TASK_TENSORS_MAX]; /* hash of each output after it */
+    uint64_t read[PTO_TASK_TENSORS_MAX];  /* hash of each input before the task ran */
+    uint64_t wrote[PTO_TASK_TENSORS_MAX]; /* hash of each output after the task ran */
 };
 
 struct order_trace {
@@ -159,8 +159,8 @@ struct order_search {
 };
 
 /*
- * Runs the case in an order, and keeps what its tasks read and wrote. Returns the number of wrong
- * elements, or a negative status.
+ * Runs the case in an order of tasks, and keeps what its tasks read and wrote. Returns the number
+ * of wrong elements, or a negative status.
  */
 static int64_t order_run(struct order_search *o, uint64_t seed, struct order_trace *trace,
                          struct pto_error *error)
@@ -178,7 +178,10 @@ static int64_t order_run(struct order_search *o, uint64_t seed, struct order_tra
     return status < 0 ? status : (int64_t)scene_session_compare(o->s, o->comparison);
 }
 
-/* Looks for a wrong run: in the order that was wrong, then in others. Returns whether it found one. */
+/*
+ * Searches an order with a wrong result: first the order that was wrong before, then others.
+ * Returns whether one was found.
+ */
 static bool order_find_wrong(struct order_search *o, uint32_t seed)
 {
     uint64_t end_ns = os_now_ns() + ORDER_NS_MAX;

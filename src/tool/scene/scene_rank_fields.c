@@ -139,7 +139,7 @@ int scene_ranks_parse_context(struct loader *l, const struct node *value, void *
 
 /* ---- a case ---- */
 
-/* Checks an argument in a window. Its shape is valid: check_shapes precedes this. */
+/* Checks an argument that lies in a window. check_shapes has checked its shape before. */
 static int check_argument(struct loader *l, const struct scene_case *test_case,
                           const struct scene_argument *argument)
 {

@@ -71,7 +71,8 @@ static int open_domains(struct scene_ranks *r, const struct scene_ranks_params *
         status = ranks_open_domain(r, &members, i + 1, &r->domain[i], error);
         pto_domain_info_init(&r->about[i]);
         if (status == PTO_OK)
-            (void)pto_domain_info(r->domain[i], &r->about[i]); /* cannot fail: the domain is open */
+            /* this call cannot fail, because the domain is open */
+            (void)pto_domain_info(r->domain[i], &r->about[i]);
     }
     return status;
 }

@@ -127,7 +127,7 @@ int scene_session_prepare(struct session *s, const struct scene_case *test_case,
                                               .rank = s->rank };
     int status;
 
-    /* close the ranks' connections, because the next case may have another number of ranks */
+    /* closes the ranks' connections, because the next case may have another number of ranks */
     scene_ranks_close(&s->ranks);
     if (s->has_data)
         scene_data_free(&s->data);
@@ -181,7 +181,7 @@ static int run_level(struct session *s, enum pto_mode mode, struct pto_error *er
 static int session_run_and_compare(struct session *s, enum pto_mode mode, struct pto_error *error)
 {
     uint64_t wrong;
-    /* open the device again if the previous run has lost it */
+    /* opens the device again if the previous run has lost it */
     int status = scene_session_open_device(s, s->data.test_case, error);
 
     if (status >= 0)
@@ -361,8 +361,8 @@ int scene_session_open_device(struct session *s, const struct scene_case *test_c
 /* ---- one run ---- */
 
 /*
- * Finds the argument's place in its window, or allocates device memory; 0 in `addr_out`: it stays
- * in host memory.
+ * Finds the address of the argument in its window, or allocates device memory. *addr_out is 0 if
+ * the argument stays in host memory.
  */
 static int session_place_tensor(struct session *s, struct session_entry *e, uint32_t index,
                                 uint64_t *addr_out)
@@ -539,7 +539,7 @@ int scene_session_run_watched(struct session *s, enum pto_mode mode, const struc
         status = scene_ranks_barrier(&s->ranks, error);
     if (status < 0 && s->data.test_case->ranks > 1)
         scene_ranks_abort(&s->ranks, status);
-    /* The memory of a lost device is not read or freed. The device stays open for its timeline. */
+    /* A lost device stays open for its timeline, but its memory is neither read nor freed. */
     if (status != PTO_ELOST && !device_info(s).is_lost)
         status = session_end_entry(s, e, status, error);
     else if (status == PTO_OK) /* the run succeeded, but its outputs cannot be read or compared */

@@ -34,9 +34,9 @@ struct session_options {
     bool is_isolated;         /* the device runs in a separate process */
     struct scene_costs costs; /* durations for runs in virtual time */
     struct session_cards cards;
-    /* seed of the order, or of the first of `orders`; 0: the usual order, or 1 */
+    /* seed of the task order, or of the first one of `orders`; 0: the usual order, or seed 1 */
     uint32_t order_seed;
-    uint32_t orders;    /* number of orders to try after the usual run */
+    uint32_t orders;    /* number of task orders to try after the usual run */
     bool is_debugged;   /* runs have no time limits */
     bool has_blanks;    /* inputs without data are allowed, and results are not compared */
     bool is_unguarded;  /* intermediate tensors have no guards */
@@ -147,9 +147,9 @@ int scene_session_run(struct session *s, enum pto_mode mode, struct pto_error *e
 int scene_session_run_orders(struct session *s, enum pto_mode mode, void (*next)(void *context),
                              void *context, struct pto_error *error);
 /*
- * Runs the case once more after a successful run, with the whole graph built first, and looks for
- * cache lines that concurrent tasks write (scene_lines.h). Returns PTO_EMEMORY, and describes two
- * such tasks in `error`.
+ * Runs the case once more after a successful run, with the whole graph built first, and searches
+ * for cache lines that concurrent tasks write (scene_lines.h). Returns PTO_EMEMORY, with two such
+ * tasks in `error`, if there is one.
  */
 int scene_session_check_lines(struct session *s, struct pto_error *error);
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of a session that observers watch, for explanations of what a run showed. */
+/* Runs of a session that are observed, to explain the result of an earlier run. */
 #ifndef PTO_SCENE_WATCH_H
 #define PTO_SCENE_WATCH_H
 
@@ -7,7 +7,7 @@
 
 /* Observers of the tasks, edges and steps of a run. */
 struct run_watch {
-    pto_task_fn task; /* each observer may be NULL */
+    pto_task_fn task; /* each of the functions may be NULL */
     pto_edge_fn edge;
     pto_step_fn step;
     void *context;
@@ -18,7 +18,7 @@ int scene_session_build_for(struct session *s, enum pto_mode mode, struct pto_er
 /* Opens a device that fits the case and s->order_seed, unless the open one does. */
 int scene_session_open_device(struct session *s, const struct scene_case *test_case,
                               struct pto_error *error);
-/* Whether observers work on the device, which is open. */
+/* Whether observers work on the device. The device must be open. */
 bool scene_session_has_observers(const struct session *s);
 /*
  * Runs the case once on the open device, and copies the outputs. `watch` may be NULL; with it, the

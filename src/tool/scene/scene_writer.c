@@ -23,7 +23,7 @@ static bool reaches(const uint32_t *shapes, const uint32_t *strides, uint32_t nd
     if (index >= shapes[d])
         index = shapes[d] - 1;
     /*
-     * continue with a smaller index only if the remaining dimensions can reach the rest of the
+     * continues with a smaller index only if the remaining dimensions can reach the rest of the
      * offset
      */
     for (;; index--) {

@@ -17,7 +17,7 @@
 #define TERMINAL_GREEN "\033[32m"
 #define TERMINAL_YELLOW "\033[33m"
 #define TERMINAL_PLAIN "\033[0m"
-#define TERMINAL_CLEAR "\r\033[K" /* clears the line before a new text */
+#define TERMINAL_CLEAR "\r\033[K" /* escape sequence that clears the line before a new text */
 
 /* Whether to use colours; honours NO_COLOR if it is not empty (no-color.org). */
 static inline bool terminal_has_colour(FILE *to)

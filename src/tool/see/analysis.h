@@ -15,7 +15,10 @@ struct see_analysis {
     struct see_model model;
     struct see_bounds bounds;
     struct see_verdict verdict;
-    struct see_what_if what_if; /* empty if see_analysis_make was called without `has_what_if` */
+    /*
+     * results of the what-if changes; empty if see_analysis_make was called without `has_what_if`
+     */
+    struct see_what_if what_if;
 };
 
 /*

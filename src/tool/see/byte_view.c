@@ -22,7 +22,7 @@ struct row_search {
     uint64_t at;
 };
 
-/* Inserts a dimension at the place that keeps strides in falling order. */
+/* Inserts a dimension at the position that keeps strides in falling order. */
 static void view_add_dimension(struct see_byte_view *v, uint64_t stride, uint64_t count)
 {
     uint32_t at = v->ndims++;

@@ -18,7 +18,7 @@ struct see_byte_view {
     uint32_t ndims;
     uint64_t stride[PTO_MAX_DIMS];
     uint64_t count[PTO_MAX_DIMS];
-    /* bytes from the first to the last that dimension d and the later ones cover */
+    /* number of bytes from the first to the last byte that dimension d and the later ones cover */
     uint64_t span[PTO_MAX_DIMS + 1];
 };
 

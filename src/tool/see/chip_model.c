@@ -7,7 +7,10 @@
 
 enum {
     LANES = 3,
-    /* minimum number of executions of a kernel with equal shapes and scalars for a usable median */
+    /*
+     * minimum number of executions of a kernel with equal shapes and scalars from which a median is
+     * used
+     */
     LIKE_MIN = 3,
     FIT_STEPS = 12, /* steps of the binary search in fit_cost */
     /* maximum number of executions that one prediction schedules, over all seeds */

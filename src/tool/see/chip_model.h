@@ -24,12 +24,13 @@ enum {
 };
 
 /*
- * The durations of one kernel in all tasks with the same key (see struct see_task), that is, with
- * the same shapes and scalars.
+ * The durations of one kernel in all tasks with the same kernels, block count, shapes and scalars
+ * (the same key of struct see_task).
  */
 struct see_spread {
     uint64_t median_ns;
-    double deviation; /* relative to the median; computed from quartiles, which ignore outliers */
+    /* deviation relative to the median; computed from quartiles, which ignore outliers */
+    double deviation;
     uint32_t count;
 };
 
@@ -51,13 +52,13 @@ struct see_model {
     uint64_t band_ns[2];   /* smallest and largest makespan over all seeds */
 };
 
-/* A change of the model whose effect is predicted. A zeroed struct changes nothing. */
+/* A change of the model whose effect is to be predicted. A struct of zeros changes nothing. */
 struct see_change {
     const double *scale; /* factor for the durations of each kernel; NULL: all are 1 */
     /* for each pair of tasks: 1 if its edges are removed; NULL: no edge is removed */
     const uint8_t *is_cut;
     uint32_t clusters;    /* number of clusters; 0: as recorded */
-    bool has_all_threads; /* there is a host thread for each core */
+    bool has_all_threads; /* whether there is a host thread for each core */
     bool has_no_dispatch;
     bool has_no_submits;
     bool has_no_edges;

@@ -22,10 +22,10 @@ struct see_work {
     uint32_t used[SEE_TYPES];    /* number of cores with at least one execution */
     uint64_t busy_ns[SEE_TYPES]; /* time of all executions */
     uint32_t threads;  /* host threads that execute tasks; UINT32_MAX: cores do not share threads */
-    uint64_t begin_ns; /* begin of the group's recording, or of its first submit */
+    uint64_t begin_ns; /* begin of the recording of these cores, or of their first submit */
     uint64_t first_ns; /* begin of the first execution */
     uint64_t end_ns;   /* end of the last task */
-    /* when each task of the group became ready, from the task with index task_begin on */
+    /* when each task became ready; the first element is for the task with index task_begin */
     uint64_t *ready_ns;
     /*
      * for each task of the group, from task_begin on: the task whose end made it ready, or

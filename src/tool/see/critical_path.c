@@ -12,15 +12,17 @@ struct walk {
     struct see_path path;
     uint32_t room;
     uint32_t task;
-    uint64_t slice; /* index of the current execution; UINT64_MAX: the task occupied no core */
+    /* index of the current execution; UINT64_MAX: the current task occupied no core */
+    uint64_t slice;
     /*
-     * begin of the earliest step so far; the steps cover the time from here to the end of the run
+     * begin of the earliest step found so far; the steps cover the time from here to the end of the
+     * run
      */
     uint64_t at_ns;
     int status;
 };
 
-/* What the current execution waited for last, and when that was available. */
+/* What the current execution waited for last, and when the wait ended. */
 struct cause {
     enum see_because because;
     uint64_t ns;
@@ -83,7 +85,7 @@ int see_path_make(const struct see_work *w, struct see_path *out)
         see_path_free(&k.path);
         return k.status;
     }
-    /* reverse the steps, so that they are in the order of time */
+    /* reverses the steps, so that they are in the order of time */
     for (uint32_t i = 0; i < k.path.count / 2; i++) {
         struct see_step step = k.path.step[i];
 
@@ -164,7 +166,8 @@ static uint64_t latest_end(const struct see_work *w, uint64_t ns)
 }
 
 /*
- * Replaces the cause if the execution `slice` ended later, and before the current execution began.
+ * Replaces the cause by the execution `slice`, if that ended later than the cause, and before the
+ * current execution began.
  */
 static void take_cause(const struct see_work *w, struct cause *cause, uint64_t slice,
                        uint64_t begin_ns, enum see_because because)
@@ -180,8 +183,8 @@ static void take_cause(const struct see_work *w, struct cause *cause, uint64_t s
 }
 
 /*
- * Returns what the current execution waited for: the one that was available last of its inputs, its
- * core, a host thread and its submit.
+ * Returns what the current execution waited for: of its inputs, its core, a host thread and its
+ * submit, the one that became available last.
  */
 static struct cause find_cause(const struct walk *k, uint64_t begin_ns)
 {

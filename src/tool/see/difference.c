@@ -20,7 +20,10 @@
  * Smallest relative change that counts if both clocks are virtual. Rounding causes smaller changes.
  */
 #define FLOOR_VIRTUAL 0.002
-/* smallest share of a kernel's time that must be in sets of enough executions */
+/*
+ * smallest share of a kernel's time that must belong to sets (equal shapes and scalars) with enough
+ * executions
+ */
 #define KNOWN_MIN 0.5
 /*
  * Smallest relative change that counts, with a wall clock, for the times between submits and for
@@ -214,9 +217,9 @@ static bool have_alike_sets(const struct see_set *const set[SEE_RUNS],
 }
 
 /*
- * Averages the gaps of a kernel's sets, each of which has equal shapes and scalars, weighted by
- * their time. If the sets of the two runs do not match, or if most are too small, compares all
- * executions as one set.
+ * Averages the differences of a kernel between the two runs. Each set (executions with equal shapes
+ * and scalars) has a weight: its time. If the sets of the two runs do not match, or if most are too
+ * small, compares all executions as one set.
  */
 static int join_gaps(const struct see_set *const set[SEE_RUNS], const uint32_t count[SEE_RUNS],
                      struct see_gap *out)

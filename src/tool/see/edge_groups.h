@@ -24,11 +24,11 @@ struct see_edge_group {
     uint32_t to_kernel; /* kernel of the task that waits */
     int to_argument;    /* argument of the successor that causes the edge; -1: none */
     uint64_t edges;
-    /* number of tasks that became ready when a predecessor by such an edge completed */
+    /* number of tasks that became ready when a predecessor by an edge of the group completed */
     uint64_t binding;
     /*
-     * example: the first two tasks of which the earlier one made the later one ready by such an
-     * edge; if there are none, the first two tasks with such an edge
+     * example: the first two tasks of which the earlier one made the later one ready by an edge of
+     * the group; if there are none, the first two tasks with such an edge
      */
     uint32_t witness[2];
 };

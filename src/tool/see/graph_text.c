@@ -15,7 +15,7 @@ enum { SHAPES_BYTES = 400 };
 struct around {
     uint32_t *found;
     uint32_t count;
-    uint8_t *mark; /* 1 for each task that is in `found` */
+    uint8_t *mark; /* for each task: 1 if it is in `found` */
     uint32_t left_out;
 };
 
@@ -70,9 +70,9 @@ static void put_kernel_node(const struct see_recording *r, uint32_t kernel, FILE
     }
     if (count == 0)
         return;
-    fprintf(to, "    k%" PRIu32 " [label=\"", kernel);
+    fprintf(to, "    k%u [label=\"", kernel);
     put_label(to, see_kernel_name(r, kernel < r->kernel_count ? kernel : PTO_RECORDING_NONE));
-    fprintf(to, "\\n%" PRIu32 " task%s\\n", count, count == 1 ? "" : "s");
+    fprintf(to, "\\n%u task%s\\n", count, count == 1 ? "" : "s");
     put_arguments(r, first, to);
     fputs("\"];\n", to);
 }
@@ -90,7 +90,7 @@ int see_graph_kernels(const struct see_recording *r, FILE *to)
     for (uint32_t i = 0; i < links.count; i++) {
         const struct see_link *link = &links.link[i];
 
-        fprintf(to, "    k%" PRIu32 " -> k%" PRIu32 " [label=\"", link->from, link->to);
+        fprintf(to, "    k%u -> k%u [label=\"", link->from, link->to);
         for (uint8_t reason = 0; reason < PTO_RECORDING_REASON_COUNT; reason++)
             if (link->by_reason[reason] != 0)
                 fprintf(to, "%" PRIu64 " %s\\n", link->by_reason[reason], see_reason_name(reason));
@@ -142,13 +142,13 @@ static void put_task_node(const struct see_recording *r, uint32_t task, bool is_
     const char *path = t->file < r->file_count ? r->file[t->file] : NULL;
     const char *slash = path != NULL ? strrchr(path, '/') : NULL;
 
-    fprintf(to, "    t%" PRIu32 " [%slabel=\"", task, is_middle ? "penwidth=3, " : "");
+    fprintf(to, "    t%u [%slabel=\"", task, is_middle ? "penwidth=3, " : "");
     put_label(to, see_kernel_name(r, see_task_kernel(r, task)));
-    fprintf(to, "\\ntask %" PRIu32, task);
+    fprintf(to, "\\ntask %u", task);
     if (path != NULL) {
         fputs(", ", to);
         put_label(to, slash != NULL ? slash + 1 : path);
-        fprintf(to, ":%" PRIu32, t->line);
+        fprintf(to, ":%u", t->line);
     }
     fputs("\\n", to);
     put_arguments(r, task, to);
@@ -158,7 +158,7 @@ static void put_task_node(const struct see_recording *r, uint32_t task, bool is_
 /* Writes an edge, with its reason and the region that the later task declares. */
 static void put_edge(const struct see_recording *r, const struct see_edge *e, FILE *to)
 {
-    fprintf(to, "    t%" PRIu32 " -> t%" PRIu32 " [%slabel=\"%s", e->from, e->to,
+    fprintf(to, "    t%u -> t%u [%slabel=\"%s", e->from, e->to,
             r->task[e->to].ready_by == e->from ? "color=red, "
             : e->is_wired                      ? ""
                                                : "style=dashed, ",
@@ -170,7 +170,7 @@ static void put_edge(const struct see_recording *r, const struct see_edge *e, FI
 
         fprintf(to, "\\nargument %d %s[", e->to_argument, pto_dtype_name(a->dtype));
         for (uint32_t d = 0; d < a->ndims && d < PTO_MAX_DIMS; d++)
-            fprintf(to, d == 0 ? "%" PRIu32 : ",%" PRIu32, a->shapes[d]);
+            fprintf(to, d == 0 ? "%u" : ",%u", a->shapes[d]);
         fprintf(to, "] at %" PRIu64, a->start);
     }
     fputs("\"];\n", to);

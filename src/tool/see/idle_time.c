@@ -17,8 +17,8 @@ struct sweep {
     const struct see_work *w;
     struct counts now;
     /*
-     * tasks in the order of their submits, and of the times when they became ready, as offsets from
-     * task_begin
+     * tasks, as offsets from task_begin: in the order of their submits, and in the order in which
+     * they became ready
      */
     uint32_t *by_submit, *by_ready;
     uint64_t *submit_ns;
@@ -142,7 +142,9 @@ static uint64_t next_event(const struct sweep *s)
     return next;
 }
 
-/* Moves all executions of a task on cores from one of the counters to another. */
+/*
+ * Subtracts all executions of a task on cores from one of the counters, and adds them to another.
+ */
 static void move_task(const struct sweep *s, uint32_t task, int64_t *from, int64_t *to)
 {
     const struct see_recording *r = s->w->r;

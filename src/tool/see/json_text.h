@@ -33,8 +33,8 @@ bool see_json_open(struct see_json *j, char bracket);
 /* Returns whether the array has another item; if not, leaves the array. */
 bool see_json_item(struct see_json *j);
 /*
- * Returns whether the object has another item, and writes the item's key, cut off to fit. If not,
- * leaves the object.
+ * Returns whether the object has another item, and writes the item's key to `key`, cut off to fit.
+ * If there is no other item, leaves the object.
  */
 bool see_json_key(struct see_json *j, char *key, size_t bytes);
 /* Reads a number, which may be in quotes. A fraction is cut off. */

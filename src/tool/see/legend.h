@@ -26,7 +26,10 @@ struct see_legend {
 /* Makes the legend. Returns PTO_OK or PTO_ENOMEM. */
 int see_legend_make(const struct see_recording *r, struct see_legend *out);
 void see_legend_free(struct see_legend *l);
-/* Formats the arguments of a task as "IN float32[64,64], OUT float32[64]", cut off to fit. */
+/*
+ * Formats the arguments of a task as "IN float32[64,64], OUT float32[64]", cut off to fit the
+ * buffer.
+ */
 void see_legend_shapes(const struct see_recording *r, uint32_t task, char *text, size_t bytes);
 
 #endif

@@ -6,7 +6,7 @@
 #include "pto/status.h"
 #include "tool/see/chip_work.h"
 
-/* When a buffer that a task created was in use. */
+/* The time during which a buffer that a task created was in use. */
 struct lifetime {
     uint64_t bytes;
     uint64_t begin_ns, end_ns;

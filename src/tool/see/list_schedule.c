@@ -273,8 +273,8 @@ static uint32_t count_free(const struct see_scheduler *s, uint32_t lanes)
 }
 
 /*
- * Occupies these lanes in the first cluster in which they are free. Returns the place as in struct
- * ending; UINT32_MAX: the lanes are free in no cluster.
+ * Occupies these lanes in the first cluster in which they are free. Returns cluster and lanes as in
+ * struct ending; UINT32_MAX: the lanes are free in no cluster.
  */
 static uint32_t take_lanes(struct see_scheduler *s, uint32_t lanes)
 {
@@ -286,8 +286,8 @@ static uint32_t take_lanes(struct see_scheduler *s, uint32_t lanes)
             continue;
         if ((lanes == 2 || lanes == 3) && (s->free[1][word] & bit) == 0)
             /*
-             * AIV0 is busy, so occupy AIV1 instead; adding 2 changes the bit 2 of AIV0 to the bit 4
-             * of AIV1
+             * AIV0 is busy, so AIV1 is occupied instead; adding 2 changes the bit 2 of AIV0 to the
+             * bit 4 of AIV1
              */
             lanes += 2;
         for (int lane = 0; lane < LANES; lane++)

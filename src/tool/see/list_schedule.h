@@ -12,7 +12,7 @@
 
 #include "tool/see/chip_work.h"
 
-/* The tasks of a group. The first task has the number 0. */
+/* The tasks of one chip or worker. The first task has the number 0. */
 struct see_jobs {
     const struct see_work *w;
     uint32_t count;
@@ -37,7 +37,8 @@ struct see_jobs {
      */
     uint8_t *begins_part;
     /*
-     * time when the graph was complete, before which no task begins; 0: tasks run while it is built
+     * time when the graph was complete, before which no task begins; 0: tasks run while the graph
+     * is built
      */
     uint64_t built_ns;
     /*

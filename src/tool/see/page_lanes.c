@@ -53,8 +53,9 @@ static int by_lane_and_begin(const void *a, const void *b)
 }
 
 /*
- * Distributes the slices of one lane, sorted by begin, over parts in which none overlap. If
- * SPLITS_MAX parts are not enough, slices in the last one may overlap. Returns the number of parts.
+ * Distributes the slices of one lane, sorted by begin, over sublanes in which none overlap. If
+ * SPLITS_MAX sublanes are not enough, slices in the last one may overlap. Returns the number of
+ * sublanes.
  */
 static uint32_t split_lane(struct placed *slice, uint64_t count)
 {
@@ -77,8 +78,8 @@ static uint32_t split_lane(struct placed *slice, uint64_t count)
 }
 
 /*
- * Appends a lane of the page for each part of a lane of the recording, and the slices of each part
- * to `order`.
+ * Appends a lane of the page for each sublane of a lane of the recording, and the slices of each
+ * sublane to `order`.
  */
 static int append_lane(struct see_layout *l, uint32_t lane, const struct placed *slice,
                        uint64_t count, uint32_t splits)

@@ -10,7 +10,7 @@
 
 struct see_page_lane {
     uint32_t lane;  /* index of the lane in the recording */
-    uint32_t split; /* index among the parts of that lane */
+    uint32_t split; /* index among the lanes of the page that show the same lane of the recording */
     uint64_t count; /* number of slices */
 };
 

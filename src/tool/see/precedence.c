@@ -8,15 +8,15 @@
 
 enum {
     SETTLE_WORDS = 8,
-    /* number of different start nodes whose questions one pass over the graph can answer */
+    /* number of different start nodes for which one pass over the graph can answer questions */
     SETTLE_SOURCES = 64 * SETTLE_WORDS,
     NO_NODE = UINT32_MAX,
 };
 
 /*
  * Makes the spanning tree, in which the parent of a node is its latest predecessor. A node comes
- * after its parent, so sizes are added up from the last node to the first, and places are assigned
- * from the first to the last.
+ * after its parent, so sizes are added up from the last node to the first, and preorder positions
+ * are assigned from the first to the last.
  */
 static void precedence_make_tree(struct see_precedence *p, uint32_t *parent, uint32_t *next)
 {
@@ -91,7 +91,7 @@ enum see_answer see_precedence_ask(struct see_precedence *p, uint32_t from, uint
         return SEE_ANSWER_BEFORE;
     if (from > to || p->depth[from] >= p->depth[to])
         return SEE_ANSWER_UNORDERED;
-    /* the number of searches has wrapped around, so clear the marks of earlier searches */
+    /* the number of searches has wrapped around, so the marks of earlier searches are cleared */
     if (++p->search == 0) {
         memset(p->mark, 0, p->count * sizeof(*p->mark));
         p->search = 1;

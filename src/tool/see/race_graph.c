@@ -70,7 +70,7 @@ static int enter_access(struct race_graph *g, const struct see_argument *a,
 
 /* ---- what kernels used ---- */
 
-/* Notes where the buffers lie that tasks of the group created. */
+/* Records where in memory the buffers lie that tasks of the group created. */
 static int find_buffers(struct race_graph *g)
 {
     const struct see_recording *r = g->r;

@@ -25,7 +25,7 @@ struct race_access {
      * kernel really used. The orchestration may still wait for it.
      */
     bool only_orders;
-    uint32_t touch; /* as the field of the same name in struct see_race_side */
+    uint32_t touch; /* has the meaning of the field with the same name in struct see_race_side */
 };
 
 /* A set of bytes that accesses use, and the regions that overlap it, itself included. */

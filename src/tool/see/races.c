@@ -19,7 +19,8 @@
 #include "tool/see/race_graph.h"
 
 enum {
-    QUESTIONS_MAX = 1 << 18, /* maximum number of open questions, which are answered together */
+    /* maximum number of unanswered questions, which are then answered together */
+    QUESTIONS_MAX = 1 << 18,
     /* steps of the search for a path between two accesses, after which the question stays open */
     STEPS_PAIR = 128,
     /*
@@ -30,12 +31,15 @@ enum {
 };
 
 /*
- * A checkpoint of a region: a node that comes after all accesses that the region had until then.
- * `count` is the number of these accesses, writes and others.
+ * A checkpoint of a region: a node that comes after all accesses of the region before it. `count`
+ * is the number of these accesses: writes, and others.
  */
 struct checkpoint {
     uint32_t node;
-    uint32_t before; /* index of the region's previous checkpoint; PTO_RECORDING_NONE: none */
+    /*
+     * index of the region's checkpoint before this one; PTO_RECORDING_NONE: this one is the first
+     */
+    uint32_t before;
     uint32_t count[2];
 };
 
@@ -43,12 +47,16 @@ struct checkpoint {
 struct race_past {
     uint64_t first[2]; /* index of the first access in race_search.list */
     uint32_t count[2];
-    uint32_t checkpoint; /* index of the region's latest checkpoint; PTO_RECORDING_NONE: none */
+    /*
+     * index of the region's latest checkpoint (see the top of this file); PTO_RECORDING_NONE: none
+     */
+    uint32_t checkpoint;
 };
 
 /*
- * Identifies two sides that race, at least one of which is what a kernel used. That may consist of
- * several parts, but counts once. All 0: an empty slot of the hash table.
+ * Identifies two sides that race, at least one of which is what a kernel really used. What a kernel
+ * used may consist of several parts, but the pair counts once. All 0: an empty slot of the hash
+ * table.
  */
 struct used_pair {
     uint64_t tasks, uses;
@@ -223,8 +231,8 @@ static bool grow_pairs(struct race_search *s)
 }
 
 /*
- * Returns an identity for one side of a race: its task, or the element that the orchestration
- * accessed.
+ * Returns a number that identifies one side of a race: its task, or the element that the
+ * orchestration accessed.
  */
 static uint64_t side_node(const struct see_race_side *side)
 {
@@ -392,7 +400,8 @@ static bool compare_blocks(struct race_search *s, uint32_t a, uint32_t b)
 }
 
 /*
- * Returns the latest checkpoint of the region that comes before the node; PTO_RECORDING_NONE: none.
+ * Returns the latest checkpoint of the region from which a path leads to the node;
+ * PTO_RECORDING_NONE: none.
  */
 static uint32_t find_checkpoint(struct race_search *s, const struct race_past *past, uint32_t node)
 {
@@ -408,8 +417,8 @@ static uint32_t find_checkpoint(struct race_search *s, const struct race_past *p
 }
 
 /*
- * Makes the node a checkpoint of the region. If no access was added since the latest checkpoint,
- * the node replaces that checkpoint.
+ * Makes the node a checkpoint of the region: the node comes after all accesses of the region so
+ * far. If no access was added since the latest checkpoint, the node replaces that checkpoint.
  */
 static void add_checkpoint(struct race_search *s, struct race_past *past, uint32_t node)
 {
@@ -437,7 +446,7 @@ static void add_checkpoint(struct race_search *s, struct race_past *past, uint32
     past->checkpoint = s->checkpoint_count++;
 }
 
-/* Compares an access with the earlier ones of a region that conflict with it. */
+/* Compares an access with the earlier accesses of a region that conflict with it. */
 static void search_region(struct race_search *s, uint32_t access, struct race_past *past)
 {
     const struct race_access *a = &s->g.access[access];

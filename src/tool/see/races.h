@@ -40,12 +40,15 @@ enum see_use { SEE_USE_READ, SEE_USE_WRITE, SEE_USE_UNDECLARED };
 enum {
     SEE_RACE_PREDICATE = -1,
     SEE_RACE_ELEMENT = -2,
-    SEE_RACE_STRAY = -3 /* bytes outside of all arguments of the task */
+    SEE_RACE_STRAY = -3 /* the access is to bytes outside of all arguments of the task */
 };
 
 /* One of the two accesses of a race. */
 struct see_race_side {
-    /* task that accesses; for an access by the orchestration, the next task that was submitted */
+    /*
+     * task that makes the access; for an access by the orchestration, the next task that was
+     * submitted
+     */
     uint32_t task;
     /*
      * index of the access in the recording's array `element`; PTO_RECORDING_NONE: the access is by
@@ -66,7 +69,10 @@ struct see_race_side {
 struct see_race {
     uint8_t kind; /* enum see_race_kind */
     uint64_t count;
-    /* example: of all these pairs, the one that ran nearest in time; in submission order */
+    /*
+     * example: of all these pairs, the one whose two executions were nearest in time, in submission
+     * order
+     */
     struct see_race_side side[2];
     uint64_t apart_ns; /* time between the executions of the example; 0: they overlapped */
     uint64_t at;       /* address of a byte that both accesses of the example use */

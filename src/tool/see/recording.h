@@ -33,7 +33,10 @@ struct see_kernel {
     uint8_t origin; /* enum pto_recording_origin: where the durations of the kernel come from */
 };
 
-/* A unit of the run that has its own lanes: a chip, a rank, a level-3 worker, or a SUB worker. */
+/*
+ * A group: a unit of the run that has its own lanes. It is a chip, a rank, a level-3 worker, or a
+ * SUB worker.
+ */
 struct see_group {
     char *name;
     uint8_t kind;    /* enum pto_recording_group */
@@ -72,8 +75,8 @@ struct see_task {
     uint32_t line;
     uint32_t flags; /* enum pto_recording_flag */
     /*
-     * number below key_count, which is equal for tasks of equal kernels, blocks, shapes, strides,
-     * types and scalars
+     * key: a number below key_count, which is equal for tasks of equal kernels, blocks, shapes,
+     * strides, types and scalars
      */
     uint32_t key;
     uint32_t kernel[3]; /* kernels on AIC, AIV0 and AIV1; PTO_RECORDING_NONE: no kernel */

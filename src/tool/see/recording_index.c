@@ -45,7 +45,10 @@ static int recording_compare_touches(const void *a, const void *b)
     return x->segment < y->segment ? -1 : x->segment > y->segment;
 }
 
-/* Sorts an array if it is not sorted. In files it is, and the check is cheaper than sorting. */
+/*
+ * Sorts an array if it is not sorted. Arrays from files are sorted, and the check is cheaper than
+ * sorting.
+ */
 static void recording_sort(void *base, uint64_t count, size_t size,
                            int (*compare)(const void *, const void *))
 {

@@ -10,8 +10,8 @@
 enum { NAME_BYTES = 160 };
 
 /*
- * State of joining recordings: the result so far, and, for the current part, its kernels' and
- * files' numbers in the result.
+ * State of joining recordings: the result so far, and the numbers that kernels and files of the
+ * current part have in the result.
  */
 struct joining {
     struct see_recording *to;
@@ -278,7 +278,8 @@ static int reserve(struct see_recording *to, struct see_recording *const *part, 
 }
 
 /*
- * Copies the properties of the run from the first part, but sets the earliest begin of all parts.
+ * Copies the properties of the run from the first part. The begin of the run is the earliest begin
+ * of all parts.
  */
 static int join_head(struct see_recording *to, struct see_recording *const *part, uint32_t count)
 {

@@ -29,15 +29,15 @@ struct recording_part {
     uint32_t group; /* index of the part's group in the recording */
     char **text;
     uint32_t text_count;
-    uint32_t *kernel; /* for each kernel of the part: its number in the recording */
+    uint32_t *kernel; /* for each kernel of the part: the kernel's number in the whole recording */
     uint32_t kernel_count;
-    uint32_t *lane; /* for each lane of the part: its number in the recording */
+    uint32_t *lane; /* for each lane of the part: the lane's number in the whole recording */
     struct see_argument *region;
     uint64_t region_count;
     /* for each key, four numbers: its three kernels, and the number of blocks */
     uint32_t *key_kernel;
     uint64_t key_count;
-    uint32_t *file; /* for each file of the part: its number in the recording */
+    uint32_t *file; /* for each file of the part: the file's number in the whole recording */
     uint32_t file_count, lane_count, task_first, key_first, allocation_first, segment_first;
     const char *fault; /* first fault, as a sentence; NULL: none; "": out of memory */
 };

@@ -496,7 +496,10 @@ static uint32_t part_meta(struct recording_part *p, enum pto_recording_meta whic
                                     "the recording is damaged: a property of the run is unknown");
 }
 
-/* Returns the index of the group with this name; PTO_RECORDING_NONE: there is none. */
+/*
+ * Returns the index of the group (chip, rank or worker) with this name; PTO_RECORDING_NONE: there
+ * is none.
+ */
 static uint32_t recording_find_group(const struct see_recording *r, const char *name)
 {
     for (uint32_t i = 0; i < r->group_count; i++)
@@ -517,7 +520,7 @@ static uint32_t part_parent(struct recording_part *p, const struct see_recording
     return recording_find_group(r, p->text[name - 1]);
 }
 
-/* Appends the group of the part to the recording; the group has no tasks yet. */
+/* Appends the group of the part to the recording, with no tasks yet. */
 static void enter_group(struct recording_part *p, struct see_recording *r)
 {
     struct see_group *g = see_part_grow(p, &r->group, r->group_count, 1, sizeof(*g));

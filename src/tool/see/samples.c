@@ -7,9 +7,12 @@
 enum {
     LANES = 3,
     BATCHES = 16,
-    BATCHES_MIN = 6, /* minimum number of batches that show how much durations vary */
-    TRIM = 4,        /* the mean leaves out this fraction (1 / TRIM) of the batches at each end */
-    /* number of quartiles of a batch that are used: index 0 is the lower quartile, 1 the median */
+    /* minimum number of batches from which the variation of durations is estimated */
+    BATCHES_MIN = 6,
+    TRIM = 4, /* the mean leaves out this fraction (1 / TRIM) of the batches at each end */
+    /*
+     * number of quartiles that are used of each batch: index 0 is the lower quartile, 1 the median
+     */
     QUARTILES = 2,
 };
 

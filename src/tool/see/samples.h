@@ -24,12 +24,12 @@ struct see_samples {
     uint64_t *room;
 };
 
-/* The difference of two sets, and its certainty. */
+/* The difference of two sets of durations, and how certain it is. */
 struct see_gap {
-    double difference; /* relative difference, based on the first set */
+    double difference; /* relative difference; the first set is 1 */
     double variance;   /* variance of `difference` */
     double freedom;    /* degrees of freedom of that variance */
-    bool is_known;     /* both sets are large enough to judge */
+    bool is_known;     /* whether both sets are large enough for a judgement */
 };
 
 /* Makes the sets of a run. Returns PTO_OK or PTO_ENOMEM. */

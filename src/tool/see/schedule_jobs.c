@@ -8,7 +8,10 @@
 enum {
     LANES = 3,
     WINDOW_SHARE = 100,
-    /* a gap between submits this many times as long as usual may be a wait for the scheduler */
+    /*
+     * a gap between submits that is this many times longer than usual may be a wait for the
+     * scheduler
+     */
     LONG_GAP = 8,
     /*
      * a gap counts as a wait for the scheduler only if at least 1 / TURN_SHARE of the live tasks

@@ -48,7 +48,7 @@ struct swim_task {
     uint32_t order; /* index of the task in the recording */
 };
 
-/* An array that grows as append() adds items. */
+/* An array that grows when append() adds an item. */
 struct list {
     void *item;
     uint64_t count;
@@ -63,7 +63,7 @@ struct reading {
     bool has_deps;
     char **name; /* name of each kernel; NULL: unknown */
     uint32_t kernels;
-    bool has_unknown; /* an execution is of a kernel that deps.json lacks */
+    bool has_unknown; /* whether an execution is of a kernel that deps.json lacks */
     bool has_room;    /* false: memory ran out */
     struct see_recording *out;
     uint64_t base; /* begin of the recording in cycles */

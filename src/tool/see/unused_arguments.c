@@ -18,7 +18,7 @@ struct carried {
     int16_t argument;
 };
 
-/* All earlier accesses that later tasks waited for through the unused argument of one task. */
+/* All earlier accesses for which later tasks waited through the unused argument of one task. */
 struct carried_list {
     struct carried *at;
     uint32_t count, max;
@@ -29,7 +29,8 @@ struct without {
     const struct see_recording *r;
     const struct see_work *w;
     uint32_t argument;
-    uint8_t *is_in; /* for each task of the group, from task_begin on: 1 if it has the argument */
+    /* for each task of the group, from task_begin on: 1 if the task has the argument */
+    uint8_t *is_in;
     /* for each task of the group: earlier accesses that its removed argument kept in order */
     struct carried_list *carried;
     struct see_edge *edge; /* the remaining and the added edges, sorted by successor */
@@ -335,7 +336,7 @@ static int unused_predict(const struct see_analysis *a, const struct without *x,
     status = see_model_make(&work, &a->idle, &other);
     if (status < 0)
         return status;
-    /* use the scheduling costs that were estimated for the recorded graph */
+    /* uses the scheduling costs that were estimated for the recorded graph */
     other.machine = m->machine;
     of->ns = see_model_predict(&other, &(struct see_change){ .scale = NULL }, band_ns);
     of->change = m->predicted_ns != 0 ? (double)of->ns / (double)m->predicted_ns - 1 : 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tool/see/verdict.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +26,7 @@ struct trial {
     struct see_change base;
     uint64_t whole_ns; /* makespan that the verdict explains */
     uint64_t ideal_ns; /* makespan of the model with the change `base` */
-    /* what the best cause saves with the change `base`, as a share of whole_ns */
+    /* how much of whole_ns the best cause saves, as a share, with the change `base` */
     double best_share;
     struct see_verdict best;
 };
@@ -99,14 +98,13 @@ char *see_time_text(double ns, char text[24])
 char *see_task_text(const struct see_recording *r, uint32_t task, char *text, size_t bytes)
 {
     const struct see_task *t = &r->task[task];
-    int used =
-        snprintf(text, bytes, "task %" PRIu32 " '%.100s'", task - r->group[t->group].task_begin,
-                 see_kernel_name(r, see_task_kernel(r, task)));
+    int used = snprintf(text, bytes, "task %u '%.100s'", task - r->group[t->group].task_begin,
+                        see_kernel_name(r, see_task_kernel(r, task)));
 
     if (t->file != PTO_RECORDING_NONE && used > 0 && (size_t)used < bytes) {
         const char *name = strrchr(r->file[t->file], '/');
 
-        snprintf(text + used, bytes - (size_t)used, " (%.100s:%" PRIu32 ")",
+        snprintf(text + used, bytes - (size_t)used, " (%.100s:%u)",
                  name != NULL ? name + 1 : r->file[t->file], t->line);
     }
     return text;
@@ -119,7 +117,7 @@ char *see_verdict_text(const struct see_verdict *v, const struct see_work *w,
 
     if (v->is_of_chip)
         used = snprintf(text, SEE_VERDICT_TEXT_MAX,
-                        "on the chip, without the limit of %" PRIu32 " host thread%s: ", w->threads,
+                        "on the chip, without the limit of %u host thread%s: ", w->threads,
                         w->threads == 1 ? "" : "s");
     snprintf(text + used, SEE_VERDICT_TEXT_MAX, "%s", v->text);
     return text;
@@ -397,10 +395,10 @@ static void append_cores(struct trial *t, uint32_t type, const double share[SEE_
     t->best.kernel = row != NULL ? row->kernel : PTO_RECORDING_NONE;
     snprintf(t->best.text, sizeof(t->best.text),
              t->best.cause == SEE_CAUSE_CORE_TYPE
-                 ? "overloaded %s cores: all %" PRIu32 " of them are busy for %.0f %% of the run, "
-                   "%s cores for %.0f %%; '%.100s' is %.0f %% of their work"
-                 : "the cores are busy: %s cores, %" PRIu32 " of them, for %.0f %% of the run, "
-                   "%s cores for %.0f %%; '%.100s' is %.0f %% of the work",
+                 ? "overloaded %s cores: all %u of them are busy for %.0f %% of the run, %s cores "
+                   "for %.0f %%; '%.100s' is %.0f %% of their work"
+                 : "the cores are busy: %s cores, %u of them, for %.0f %% of the run, %s cores for "
+                   "%.0f %%; '%.100s' is %.0f %% of the work",
              type_name(type), w->cores[type], 100 * share[type], type_name(other),
              100 * share[other], see_kernel_name(w->r, t->best.kernel), 100 * part);
 }
@@ -416,8 +414,8 @@ static void append_few(struct trial *t, uint32_t type)
     t->best.type = type;
     t->best.kernel = row != NULL ? row->kernel : PTO_RECORDING_NONE;
     snprintf(t->best.text, sizeof(t->best.text),
-             "too few tasks: %" PRIu32 " executions for %" PRIu32 " cores, '%.100s' with %s each; "
-             "smaller tasks would use more cores",
+             "too few tasks: %u executions for %u cores, '%.100s' with %s each; smaller tasks "
+             "would use more cores",
              w->core_slices, w->cores[SEE_AIC] + w->cores[SEE_AIV],
              see_kernel_name(w->r, t->best.kernel),
              see_time_text(row != NULL ? (double)row->median_ns : 0, length));
@@ -435,12 +433,11 @@ static void append_chain(struct trial *t, double share)
     }
     t->best.cause = SEE_CAUSE_CHAIN;
     t->best.kernel = most != NULL ? most->kernel : PTO_RECORDING_NONE;
-    snprintf(
-        t->best.text, sizeof(t->best.text),
-        "a chain of tasks: the longest path through the graph takes %.0f %% of the run; '%.100s' "
-        "takes most of the critical path, %" PRIu32 " of its %" PRIu32 " executions",
-        100 * share, see_kernel_name(t->m->w->r, t->best.kernel),
-        most != NULL ? most->path_count : 0, tasks);
+    snprintf(t->best.text, sizeof(t->best.text),
+             "a chain of tasks: the longest path through the graph takes %.0f %% of the run; "
+             "'%.100s' takes most of the critical path, %u of its %u executions",
+             100 * share, see_kernel_name(t->m->w->r, t->best.kernel),
+             most != NULL ? most->path_count : 0, tasks);
 }
 
 /*

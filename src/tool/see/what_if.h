@@ -48,7 +48,8 @@ struct see_what_if {
     struct see_row *row;
     uint32_t count;
     uint32_t finding_count;
-    struct see_row *asked; /* rows that answer questions, in the order of the questions */
+    /* rows that answer the user's questions, in the order of the questions */
+    struct see_row *asked;
     uint32_t asked_count;
 };
 

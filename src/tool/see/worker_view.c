@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tool/see/worker_view.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +71,7 @@ char *see_child_name(const struct see_recording *r, uint32_t lane, char text[32]
 {
     const struct see_lane *of = &r->lane[lane];
 
-    snprintf(text, 32, "%s %" PRIu32,
+    snprintf(text, 32, "%s %u",
              of->kind == PTO_RECORDING_LANE_SUB      ? "SUB worker"
              : of->kind == PTO_RECORDING_LANE_WORKER ? "worker"
                                                      : "chip",

@@ -17,8 +17,9 @@ struct see_child {
      * time of the child in each state; time between tasks counts as what the next task waited for
      */
     uint64_t ns[SEE_IDLE_REASONS];
-    uint64_t waited_ns;  /* the child's longest wait for data */
-    uint32_t waited_for; /* task whose end ended that wait; PTO_RECORDING_NONE: there was none */
+    uint64_t waited_ns; /* the longest time for which the child waited for data */
+    /* task whose end ended that longest wait; PTO_RECORDING_NONE: there was none */
+    uint32_t waited_for;
 };
 
 struct see_worker {

@@ -36,7 +36,7 @@ static void port_virtual_begin(struct machine *m, struct virtual_chip *v,
         aptr_store_relaxed(&m->orch.builder, m);
     virtual_begin(v, start);
     if (is_building)
-        /* the present thread, because the scheduler may have continued on another one */
+        /* this thread, because the scheduler may have continued on another one than before */
         aptr_store_relaxed(&m->orch.builder, __builtin_thread_pointer());
 }
 

@@ -30,8 +30,8 @@ static inline uint32_t aicpu_register(uint64_t addr)
 }
 
 /*
- * Called after a register had the awaited value: keeps later reads of memory from being made before
- * that read.
+ * Called after a register had the awaited value. Later loads from memory are not executed before
+ * the read of that register.
  */
 static inline void aicpu_seen(void)
 {
