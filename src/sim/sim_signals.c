@@ -219,6 +219,8 @@ void sim_signals_defer(struct thread *th)
 
 void sim_forget_signals(struct sim *m)
 {
+    if (m->signals.place == NULL && m->signals.wait == NULL)
+        return; /* so that runs without --accesses call no allocator */
     free(m->signals.place);
     free(m->signals.wait);
     m->signals = (struct signals){ .place = NULL };
