@@ -390,7 +390,7 @@ static void begin_wait(struct cann_run *r)
                          : UINT64_MAX;
 }
 
-/* Whether the heartbeat has changed recently enough, and the run's deadline has not passed. */
+/* Whether the scheduler's heartbeat has changed recently, and the run's deadline has not passed. */
 static bool cann_run_is_alive(struct cann *c, const struct cann_run *r, uint64_t *beats,
                               uint64_t *since_ns)
 {

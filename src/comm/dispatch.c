@@ -41,7 +41,7 @@ struct plan {
     int32_t *row;
     uint64_t *sent; /* by rank: number of rows taken from the rank's slot in this round */
     const void **source;
-    float *weight; /* weights of the rows of one token */
+    float *weight; /* weight of each row of one token: a token has a row for each of its experts */
 };
 
 struct tile {

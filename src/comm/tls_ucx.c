@@ -27,7 +27,7 @@ struct tls_ucx_key {
     void *key;
 };
 
-/* The window in a block of this rank. */
+/* An allocation of window memory on this rank, which peers reach by UCX. */
 struct tls_ucx_block {
     struct tls_ucx_block *next;
     uint64_t offset, bytes; /* of the block */
@@ -49,7 +49,7 @@ struct tls_ucx {
         uint8_t *key;     /* of its probes, followed by its address; NULL: they have not come */
         uint8_t *address; /* of its UCX */
         uint64_t probe;   /* address of its probes */
-        uint64_t record;  /* number of the last record that copies by UCX must not overtake */
+        uint64_t record;  /* copies by UCX start after the record with this number has arrived */
         bool is_unsure;   /* a put failed, and may still happen */
     } rank[];
 };

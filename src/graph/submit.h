@@ -382,8 +382,8 @@ __attribute__((always_inline)) static inline struct submitted graph_submit_as(
     if (id->seq >= g->regions.dead_before)
         return submit_stopped;
     /*
-     * the outputs of the entry's previous task may still be allocated; tasks with outputs often get
-     * such entries
+     * The outputs of the task that used this table entry before may still be allocated. Only
+     * FORM_SIMPLE checks that, because its tasks, which may have outputs, often get such an entry.
      */
     if (id->buffer != 0 && (form != FORM_SIMPLE || graph_buffer(g, id->buffer)->seq == id->seq))
         return submit_stopped;

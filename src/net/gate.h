@@ -25,7 +25,7 @@ struct gate {
     uint64_t tag;
     struct job_key key;
     size_t greeting_bytes;
-    uint64_t deadline_ns; /* how long a guest may take */
+    uint64_t deadline_ns; /* time limit for a guest's handshake and greeting */
     uint64_t patience_ns; /* how long a guest may send nothing while others wait */
     uint64_t refused;     /* number of connections that were closed without being admitted */
     struct gate_guest {

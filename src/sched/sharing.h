@@ -115,7 +115,7 @@ enum sharing_way { WAY_ALONE, WAY_SHARED, WAYS };
  */
 struct sharing_choice {
     enum sharing_way way;
-    bool is_new; /* the next measurement includes the switch from the other way: ignore it */
+    bool is_new; /* the next measurement includes the switch to this way: ignore it */
     /* tasks to ignore, because other workers have run none since the switch; 0: they have */
     uint64_t wake_tasks;
     uint64_t cost[WAYS]; /* cost per task for each way, in 1/16 ns; 0: unknown */

@@ -165,7 +165,7 @@ static int worker_check_params(const struct pto_worker_params *given,
                           "%.64s; leave is_virtual out",
                           params->platform);
     if ((uint32_t)params->deps >= PTO_DEPS_COUNT)
-        return error_setf(error, PTO_EINVAL, "deps is %d; there are %s and %s", (int)params->deps,
+        return error_setf(error, PTO_EINVAL, "deps is %d, but must be %s or %s", (int)params->deps,
                           pto_deps_name(PTO_DEPS_SAFE), pto_deps_name(PTO_DEPS_SIMPLER));
     if (params->platform == NULL || strlen(params->platform) >= TREE_PLATFORM)
         return error_setf(error, PTO_ENOSUP, "there is no such platform");

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares the results of a run with the model, the sequential execution and the report. */
+/* Compares a run on a device with what is expected: its dependencies with those of a simple
+ * model of the rules, its outputs with those of a sequential execution, and the counts that
+ * the run reports with those of its graph. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

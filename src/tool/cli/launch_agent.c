@@ -198,8 +198,8 @@ static void agent_refuse(struct agent *a, int code, const char *why)
 }
 
 /*
- * Handles the frame with the job: finds the folder, the variables and the program, and makes the
- * rendezvous. Reports to the launcher whether that worked.
+ * Handles the launcher's message with the job: finds the folder, the environment variables and the
+ * program, and creates the rendezvous. Reports to the launcher whether that worked.
  */
 static void agent_take_job(struct agent *a, const struct reader *frame)
 {

@@ -102,7 +102,7 @@ static int meta_parse_dtype(struct loader *l, const struct node *value, void *ta
     return scene_fields_text(l, value, &param->dtype);
 }
 
-/* Returns our name of a type of the compiler, which is the same for most types. */
+/* Translates the compiler's name of a data type to ours; most names are equal. */
 static const char *find_type(const char *dtype, bool is_scalar)
 {
     static const struct {

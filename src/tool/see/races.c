@@ -43,7 +43,7 @@ struct checkpoint {
     uint32_t count[2];
 };
 
-/* The accesses of a region so far: writes, and others. Both members have an element for each. */
+/* The accesses of a region so far. In both arrays [0] is for writes, [1] for other accesses. */
 struct race_past {
     uint64_t first[2]; /* index of the first access in race_search.list */
     uint32_t count[2];
@@ -250,8 +250,8 @@ static uint64_t use_bits(const struct see_race_side *side)
 }
 
 /*
- * Whether the same two sides were found to race before, in another part of what they use. If not,
- * remembers them.
+ * Whether a race between the same two accesses was reported before, for other bytes. If not,
+ * remembers the pair.
  */
 static bool is_known_pair(struct race_search *s, const struct see_race_side side[2])
 {
