@@ -148,9 +148,13 @@ static void lane_end_handshake(struct lane *lane, const struct lane_link *link)
 {
     int status = secure_shake(lane->secure);
 
+    /*
+     * The epoch grows with each greeting that is sent: the peer may have accepted the last one
+     * although its answer did not arrive, and then refuses that epoch.
+     */
     if (status == PTO_EAGAIN)
         lane_watch(lane);
-    else if (status < 0 || !lane_send_hello(lane, link, lane->secure, lane->epoch + 1))
+    else if (status < 0 || !lane_send_hello(lane, link, lane->secure, ++lane->epoch))
         lane_break(lane, RETRY_NS);
     else {
         lane->got = 0;
@@ -246,7 +250,7 @@ static void lane_end_greeting(struct lane *lane, const struct lane_link *link)
     if (status == PTO_EAGAIN)
         return;
     if (status < 0 || !lane_unpack_hello(lane->greeting, &hello) ||
-        !lane_is_for(lane, link, &hello) || hello.epoch != lane->epoch + 1) {
+        !lane_is_for(lane, link, &hello) || hello.epoch != lane->epoch) {
         lane_break(lane, RETRY_NS);
         return;
     }

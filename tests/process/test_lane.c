@@ -272,6 +272,56 @@ static void forge_record(struct secure *secure, uint64_t number, uint64_t ack, u
     forge_bytes(secure, bytes, sizeof(bytes));
 }
 
+/* Accepts a connection of rank 1 in the role of rank 0, and returns the epoch of its greeting. */
+static uint64_t accept_greeting(int listener)
+{
+    uint8_t bytes[LANE_HELLO_BYTES];
+    struct lane_hello hello;
+    struct secure *secure;
+    uint64_t begin_ns = os_now_ns();
+    ssize_t got = 0;
+    int socket;
+
+    while ((socket = net_accept(listener)) < 0 && os_now_ns() - begin_ns < LATE_NS)
+        usleep(500);
+    secure = secure_make(socket, true, &key);
+    assert_non_null(secure);
+    while (secure_shake(secure) == PTO_EAGAIN && os_now_ns() - begin_ns < LATE_NS)
+        usleep(500);
+    while (got == 0 && os_now_ns() - begin_ns < LATE_NS)
+        got = secure_receive(secure, bytes, sizeof(bytes));
+    assert_int_equal(got, sizeof(bytes));
+    assert_true(lane_unpack_hello(bytes, &hello));
+    secure_free(secure);
+    return hello.epoch;
+}
+
+/*
+ * The side that connects does not know whether the peer accepted a greeting that was not answered,
+ * so its next one has a larger epoch: the peer refuses the same one.
+ */
+static void each_greeting_has_a_larger_epoch(void **state)
+{
+    struct side *side = calloc(1, sizeof(*side));
+    struct net_address loopback, address;
+    uint64_t last = 0, epoch;
+    int listener;
+
+    (void)state;
+    side_open(side, 1, GRACE_NS);
+    assert_true(net_address_parse_numeric("127.0.0.1", &loopback));
+    listener = net_listen(&loopback);
+    assert_true(listener >= 0 && net_address_of(listener, false, &address));
+    side_start(side, 0, &address);
+    for (int i = 0; i < 3; i++, last = epoch) {
+        epoch = accept_greeting(listener);
+        assert_true(epoch > last);
+    }
+    close(listener);
+    side_close(side);
+    free(side);
+}
+
 /* Waits until the other side has closed the connection. */
 static void await_end(struct secure *secure)
 {
@@ -616,6 +666,7 @@ int main(void)
         cmocka_unit_test(who_has_gone_is_noticed_without_waiting),
         cmocka_unit_test(a_record_that_comes_twice_counts_once),
         cmocka_unit_test(an_old_epoch_is_refused),
+        cmocka_unit_test(each_greeting_has_a_larger_epoch),
         cmocka_unit_test(a_peer_that_sends_nonsense_is_given_up),
         cmocka_unit_test(strangers_are_refused_before_they_are_heard),
         cmocka_unit_test(more_ranks_than_guests_come_at_once),
