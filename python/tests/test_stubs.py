@@ -287,6 +287,7 @@ NOT_IN_PYTHON = {
     "pto_call": "pto.Device and its run",
     "pto_callable_create": "functions in C: pto.compile and pto.load",
     "pto_child_serve": "a SUB worker in Python serves with hooks",
+    "pto_comm_backend_at": "pto info --comm",
     "pto_comm_fence": "put is complete when it returns",
     "pto_domain_window": "Domain.tensor",
     "pto_graph_run": "a prepared run, so that Ctrl-C reaches it",
