@@ -251,7 +251,7 @@ run_costs() {
     expect_all 0 "  3.00       3.00       3.00  --cost" "  10.00      10.00      10.00  default" -- run vector --virtual --cost add=3us --platform a2a3sim --mode stream
     expect_all 2 "--cost must be KERNEL=FORMULA" -- run vector --virtual --cost add
     expect_all 1 "a cost names 'nothing', and there is no such kernel" -- run vector --virtual --cost nothing=1us
-    expect_all 1 "the cost of kernel add is 'sin(1)': it may name" -- run vector --virtual --cost 'add=sin(1)'
+    expect_all 1 "the cost of kernel add is 'sin(1)': a formula may name only" -- run vector --virtual --cost 'add=sin(1)'
     expect_all 2 "--cost is for --virtual; add that" -- run vector --cost add=1us
     expect_all 2 "--no-compute is for --virtual" -- run vector --no-compute
     expect_all 2 "two kinds of chips" -- run vector --virtual --isolated
