@@ -377,7 +377,7 @@ static void compare_head(struct json *j, const struct comparison *c,
 
     describe_largest(largest, most);
     snprintf(text, sizeof(text),
-             "This run took %s, the other one %s: %.1f %% %s.%s The cause then: %s.",
+             "This run took %s, the other one %s: %.1f %% %s.%s The verdict on the other run: %s.",
              see_time_text(c->now.span_ns, now_text), see_time_text(then->span_ns, then_text),
              then->span_ns > 0 ? 100 * fabs(c->now.span_ns / then->span_ns - 1) : 0,
              c->now.span_ns < then->span_ns ? "less" : "more", most, verdict);

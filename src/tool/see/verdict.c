@@ -206,7 +206,7 @@ static void try_submission(struct trial *t)
     const struct see_kernel_row *most;
     uint32_t tasks = w->task_end - w->task_begin;
     uint64_t last_ns = 0;
-    char each[24];
+    char each[24], named[128] = "";
 
     change.has_no_submits = true;
     if (t->kernels->count == 0 ||
@@ -220,11 +220,14 @@ static void try_submission(struct trial *t)
         last_ns = t->m->jobs.built_ns;
     most = most_executed(t);
     t->best.kernel = most->kernel;
+    if (2 * most->count > tasks)
+        snprintf(named, sizeof(named), ", most of them '%.100s'",
+                 see_kernel_name(w->r, most->kernel));
     snprintf(t->best.text, sizeof(t->best.text),
-             "serial submission: the orchestration submits a task every %s, most of them '%.100s', "
-             "and the cores wait for it; if it took no time, the run would be %.0f %% shorter",
-             see_time_text((double)last_ns / (double)(tasks != 0 ? tasks : 1), each),
-             see_kernel_name(w->r, most->kernel), 100 * t->best.gain);
+             "serial submission: the orchestration submits a task every %s%s, and the cores wait "
+             "for it; if it took no time, the run would be %.0f %% shorter",
+             see_time_text((double)last_ns / (double)(tasks != 0 ? tasks : 1), each), named,
+             100 * t->best.gain);
 }
 
 /*
