@@ -159,6 +159,21 @@ static void write_span(struct json *j, const char *who, uint64_t span_ns, const 
                bound_ns != 0 ? (double)span_ns / (double)bound_ns : 1);
 }
 
+/* Writes the number of tasks, and how many of them have no kernel, such as allocations. */
+static void write_tasks(struct json *j, const struct see_recording *r)
+{
+    char name[TEXT_BYTES] = "tasks";
+    uint32_t executed = 0;
+
+    for (uint64_t i = 0; i < r->slice_count; i++) /* slices are sorted by task */
+        executed += i == 0 || r->slice[i].task != r->slice[i - 1].task;
+    if (r->task_count == 1)
+        snprintf(name, sizeof(name), "task");
+    else if (executed < r->task_count)
+        snprintf(name, sizeof(name), "tasks, %u executed on cores", executed);
+    write_tile(j, name, "%u", r->task_count);
+}
+
 static void write_tiles(struct json *j, const struct report_analysis *a)
 {
     const struct see_recording *r = a->about->r;
@@ -174,10 +189,10 @@ static void write_tiles(struct json *j, const struct report_analysis *a)
         snprintf(who, sizeof(who), "%.100s", r->group[a->of->work.group].name);
     if (a->of != NULL)
         write_span(j, who, report_span(&a->of->work), name_bound(a), a->of->bounds.bound_ns);
-    write_tile(j, r->task_count == 1 ? "task" : "tasks", "%u", r->task_count);
+    write_tasks(j, r);
     if (a->of != NULL) {
         write_tile(
-            j, "executions on the critical path", "%.0f %%",
+            j, "critical path: execution", "%.0f %%",
             100 * report_share(a->of->path.total_ns[SEE_STEP_EXECUTES], report_span(&a->of->work)));
         write_busy(j, a, SEE_AIC);
         write_busy(j, a, SEE_AIV);
