@@ -85,7 +85,7 @@ static void other_rules_are_refused(void **state)
     params.deps = PTO_DEPS_COUNT;
     params.error = &error;
     assert_int_equal(pto_worker_open(&params, &worker), PTO_EINVAL);
-    assert_non_null(strstr(error.text, "there are safe and simpler"));
+    assert_non_null(strstr(error.text, "but must be safe or simpler"));
 }
 
 /* ---- submits that are refused halfway ---- */
