@@ -2,9 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # `pto launch --hosts` with a real ssh, from host `head` to the hosts a, b and c: placement and environment of ranks,
 # the end of the job, broken links, a launcher's host that vanishes, and refusals.
-#
-# `pto launch --hosts` by a real ssh, from host `head` to the hosts a, b and c: where ranks run, what they find, how the
-# job ends, links that are cut, a launcher's host that vanishes, and what is refused by name.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)

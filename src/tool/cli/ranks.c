@@ -521,6 +521,21 @@ static void kill_all(struct ranks *r)
     signal_all(r, SIGKILL);
 }
 
+/* Counts the ranks that have not exited; `living` also has those that are not reaped yet. */
+static uint32_t count_running(const struct ranks *r)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < r->params->count; i++) {
+        siginfo_t info = { .si_pid = 0 };
+        id_t process = (id_t)r->rank[i].process;
+
+        count += process != 0 && (waitid(P_PID, process, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+                                  info.si_pid == 0);
+    }
+    return count;
+}
+
 /* Sends the signal to the remaining ranks; later calls have no effect. */
 static void end_all(struct ranks *r, int number)
 {
@@ -530,7 +545,7 @@ static void end_all(struct ranks *r, int number)
     if (first_to_fail == 0)
         first_to_fail = -1; /* failures are ignored from now on, because the signal causes them */
     r->kill_ns = os_now_ns() + (uint64_t)(r->params->grace * 1e9);
-    r->result->ended_count = r->living;
+    r->result->ended_count = count_running(r);
     signal_all(r, number);
 }
 
